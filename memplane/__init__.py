@@ -1,0 +1,72 @@
+"""memplane: an event-sourced, file-based memory plane for LLM agents.
+
+    import memplane
+
+    with memplane.init("demo") as plane:
+        plane.record("We keep PostgreSQL", kind="decision", key="db.engine")
+        block = plane.pack("which database do we use?", budget=2000)
+        print(block.text)
+
+Everything that happens is an event in an append-only log; `pack` builds the agent's context from
+it: within a token budget, each entry with the events it came from, everything left out with a reason.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memplane.errors import (
+        BudgetError as BudgetError,
+        ConflictError as ConflictError,
+        CorruptError as CorruptError,
+        FormatError as FormatError,
+        HomeError as HomeError,
+        InputError as InputError,
+        LockError as LockError,
+        MemplaneError as MemplaneError,
+        MissingExtraError as MissingExtraError,
+        NotFoundError as NotFoundError,
+        PlaneError as PlaneError,
+        PolicyError as PolicyError,
+        ScopeError as ScopeError,
+        WriteError as WriteError,
+    )
+    from memplane.event import Event as Event
+    from memplane.pack.block import Block as Block, Entry as Entry, Omission as Omission
+    from memplane.plane import (
+        BulkReceipt as BulkReceipt,
+        Plane as Plane,
+        Receipt as Receipt,
+    )
+    from memplane.wiring import init as init, open_plane as open  # noqa: A004
+
+_HOMES = {
+    "memplane.errors": (
+        "BudgetError", "ConflictError", "CorruptError", "FormatError", "HomeError", "InputError",
+        "LockError", "MemplaneError", "MissingExtraError", "NotFoundError", "PlaneError",
+        "PolicyError", "ScopeError", "WriteError",
+    ),
+    "memplane.event": ("Event",),
+    "memplane.pack.block": ("Block", "Entry", "Omission"),
+    "memplane.plane": ("BulkReceipt", "Plane", "Receipt"),
+    "memplane.wiring": ("init", "open"),
+}  # fmt: skip
+_NAMED = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = sorted(_NAMED)  # noqa: PLE0605 - a sorted list of the table above
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: `import memplane` itself costs next to nothing."""
+    module = _NAMED.get(name)
+    if module is None:
+        raise AttributeError(f"module 'memplane' has no attribute {name!r}")
+    value = getattr(import_module(module), "open_plane" if name == "open" else name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,143 @@
+"""Everything memplane raises.
+
+::
+
+    MemplaneError
+    ├── InputError          what the caller gave cannot be taken (an event, a request, a name)
+    │   └── BudgetError     a token budget that no block can meet
+    ├── ConflictError       an id that is taken by another event
+    ├── NotFoundError       nothing by that id, key or handle
+    ├── ScopeError          it exists, and this channel or scope may not see it
+    ├── PolicyError         the YAML of the policies has mistakes, all of them listed
+    ├── MissingExtraError   a feature needs an optional dependency; names the extra
+    └── PlaneError          the plane on disk cannot be used as it is
+        ├── HomeError       no plane there, not ours, not writable, or not a directory
+        ├── FormatError     written by a newer memplane
+        ├── LockError       another process held the log's lock for too long
+        ├── WriteError      the disk refused; nothing was acknowledged
+        └── CorruptError    the log fails its checks below the durable watermark
+
+Messages say where, what was found, what was expected and what to do; the facts
+are attributes too, so that callers need not parse words.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = [
+    "BudgetError",
+    "ConflictError",
+    "CorruptError",
+    "FormatError",
+    "HomeError",
+    "InputError",
+    "LockError",
+    "MemplaneError",
+    "MissingExtraError",
+    "NotFoundError",
+    "PlaneError",
+    "PolicyError",
+    "Problem",
+    "ScopeError",
+    "WriteError",
+]
+
+
+class MemplaneError(Exception):
+    """The root: catching it catches everything memplane raises on purpose."""
+
+
+class InputError(MemplaneError):
+    """What the caller gave cannot be taken; nothing was stored.
+
+    `where` names the field or argument (`importance`, `rows[3].ts`), "" where none can be blamed.
+    """
+
+    def __init__(self, message: str, *, where: str = "") -> None:
+        super().__init__(f"{where}: {message}" if where else message)
+        self.where = where
+
+
+class BudgetError(InputError):
+    """A budget of zero or fewer tokens: no block can meet it."""
+
+
+class ConflictError(MemplaneError):
+    """The id is taken by an event with other content; nothing was stored."""
+
+    def __init__(self, message: str, *, id: str, seq: int) -> None:  # noqa: A002 - the field's name
+        super().__init__(message)
+        self.id, self.seq = id, seq
+
+
+class NotFoundError(MemplaneError):
+    """There is nothing by that id, key or handle."""
+
+
+class ScopeError(MemplaneError):
+    """It may exist, but the channel or scope of this call may not see it."""
+
+
+class Problem(NamedTuple):
+    """One mistake in a policy file. `line` counts from 1; 0 means the file as a whole."""
+
+    file: str
+    line: int
+    key: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}: {self.key}: {self.message}" if self.key else f"{where}: {self.message}"
+
+
+class PolicyError(MemplaneError):
+    """The policies have mistakes; `problems` lists every one of them."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.problems = problems
+
+
+class MissingExtraError(MemplaneError):
+    """A feature needs an optional dependency that is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs an optional dependency: pip install 'memplane[{extra}]'")
+        self.feature, self.extra = feature, extra
+
+
+class PlaneError(MemplaneError):
+    """The plane on disk cannot be used as it is."""
+
+
+class HomeError(PlaneError):
+    """No plane there, or a home that cannot be used (owner, permissions, not a directory)."""
+
+
+class FormatError(PlaneError):
+    """The plane was written in a newer format than this memplane reads."""
+
+
+class LockError(PlaneError):
+    """Another process held the log's lock for longer than the policy's bound."""
+
+    def __init__(self, message: str, *, holder: int | None) -> None:
+        super().__init__(message)
+        self.holder = holder
+
+
+class WriteError(PlaneError):
+    """The disk refused a write or a sync; the event was not acknowledged."""
+
+
+class CorruptError(PlaneError):
+    """The log fails its checks at a place that was durable: nothing is appended after it.
+
+    `segment` is the file, `offset` the first bad byte, `seq` the last good sequence number before it.
+    """
+
+    def __init__(self, message: str, *, segment: str, offset: int, seq: int) -> None:
+        super().__init__(message)
+        self.segment, self.offset, self.seq = segment, offset, seq

@@ -1,0 +1,175 @@
+"""What happened. Everything else in memplane is folded from events.
+
+The log holds one event a line, as one JSON object in the field order of
+`FIELDS`; defaults are left out, so a line costs what it says and no more.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+
+__all__ = [
+    "CUSTOM_MARKER",
+    "DATA_BYTES_MAX",
+    "FIELDS",
+    "GLOBAL",
+    "IMPORTANCE_DEFAULT",
+    "KINDS",
+    "MARKERS",
+    "ROLES",
+    "SENSITIVITIES",
+    "TYPED_KINDS",
+    "UPKEEP_KINDS",
+    "Draft",
+    "Event",
+    "decode",
+    "encode",
+]
+
+TYPED_KINDS: Final = (
+    "fact",
+    "decision",
+    "observation",
+    "plan",
+    "summary",
+    "preference",
+    "rule",
+    "insight",
+)
+# Written by memplane about its own log: never shown in a block, never superseding anything.
+UPKEEP_KINDS: Final = ("forget", "pin", "touch", "purge", "repair", "segment")
+KINDS: Final = (
+    "message",
+    "tool_call",
+    "tool_result",
+    *TYPED_KINDS,
+    "task",
+    "artifact",
+    "approval",
+    "session",
+    "episode",
+    *UPKEEP_KINDS,
+    "secret",
+)
+ROLES: Final = ("user", "assistant", "tool", "system")
+SENSITIVITIES: Final = ("low", "normal", "high", "secret")
+MARKERS: Final = ("decision", "constraint", "failure", "goal")
+CUSTOM_MARKER: Final = "custom:"
+GLOBAL: Final = "/global"
+IMPORTANCE_DEFAULT: Final = 500
+DATA_BYTES_MAX: Final = 64 * 1024
+
+FIELDS: Final = (
+    "seq",
+    "dur",
+    "id",
+    "ts",
+    "rec",
+    "kind",
+    "ns",
+    "session",
+    "task",
+    "actor",
+    "role",
+    "text",
+    "key",
+    "tags",
+    "markers",
+    "refs",
+    "sensitivity",
+    "importance",
+    "tokens",
+    "valid_from",
+    "valid_until",
+    "data",
+    "h",
+)
+
+
+class Event(NamedTuple):
+    """One line of the log.
+
+    `seq` is given by the log, dense from 1, and is the only order memplane
+    trusts. `ts` is for people: clocks run backwards, sequence numbers do not.
+    Times are RFC 3339 in UTC with six decimals, so they compare as strings.
+    """
+
+    seq: int
+    id: str
+    ts: str
+    rec: str
+    kind: str
+    ns: str = GLOBAL
+    session: str | None = None
+    task: str | None = None
+    actor: str | None = None
+    role: str | None = None
+    text: str = ""
+    key: str | None = None  # a later event of the same ns and key supersedes this one
+    tags: tuple[str, ...] = ()
+    markers: tuple[str, ...] = ()
+    refs: tuple[str, ...] = ()  # ids of other events
+    sensitivity: str = "normal"
+    importance: int = IMPORTANCE_DEFAULT  # 0..1000
+    tokens: int | None = None  # of the whole text, as counted at write time; None: a light process wrote it
+    valid_from: str | None = None
+    valid_until: str | None = None
+    data: dict[str, Any] = {}  # noqa: RUF012 - read only, and most events have none
+    dur: int = 0  # highest seq of this segment that the writer knew to be synced
+    h: str = ""
+
+
+class Draft(NamedTuple):
+    """A checked and redacted event on its way to the log, which adds seq, dur, rec and h.
+
+    `rest` is the serialised line from `"kind"` to the last field, without braces.
+    """
+
+    id: str
+    id_given: bool  # by the caller: a repeat must be recognised
+    ts: str | None  # None: the time of recording
+    kind: str
+    ns: str
+    role: str | None
+    session: str | None
+    key: str | None
+    text: str  # the whole text after redaction
+    rest: bytes
+    body: bytes | None = None  # text too large for a line: goes to bodies/ before the line is written
+
+
+def encode(fields: dict[str, Any]) -> str:
+    """Serialise fields in the order given; the only writer of log JSON in memplane."""
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def decode(fields: dict[str, Any]) -> Event:
+    """Build an event from a parsed line; fields that a newer memplane added are ignored."""
+    get = fields.get
+    ts = fields["ts"]
+    return Event(
+        fields["seq"],
+        fields["id"],
+        ts,
+        get("rec", ts),
+        fields["kind"],
+        get("ns", GLOBAL),
+        get("session"),
+        get("task"),
+        get("actor"),
+        get("role"),
+        get("text", ""),
+        get("key"),
+        tuple(get("tags", ())),
+        tuple(get("markers", ())),
+        tuple(get("refs", ())),
+        get("sensitivity", "normal"),
+        get("importance", IMPORTANCE_DEFAULT),
+        get("tokens"),
+        get("valid_from"),
+        get("valid_until"),
+        get("data", {}),
+        get("dur", 0),
+        get("h", ""),
+    )

@@ -1,0 +1,213 @@
+"""A plane's folder: where it lies, what it must contain, and the files that people edit.
+
+::
+
+    HOME/           .memplane/ found upward as git finds .git; mode 0700, files 0600
+      plane.json    {"format": 1, "plane": <id>, "created": <time>, "memplane": <version>}
+      policies/     budgets.yaml privacy.yaml channels.yaml scoring.yaml plane.yaml
+      views/        *.md
+      scenarios/    *.yaml
+      log/ bodies/ projections/ index/ reports/     kept out of git by .gitignore
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from memplane.errors import FormatError, HomeError, WriteError
+
+__all__ = [
+    "FORMAT",
+    "HOME_NAME",
+    "Assets",
+    "Home",
+    "asset",
+    "create",
+    "find",
+    "open_home",
+    "replace_file",
+    "version",
+]
+
+FORMAT: Final = 1
+HOME_NAME: Final = ".memplane"
+_PLANE: Final = "plane.json"
+_FOLDERS: Final = ("policies", "views", "scenarios", "log", "bodies", "projections", "reports")
+_GITIGNORE: Final = """\
+# What people write (policies, views, scenarios) is for git; the log and its caches are not.
+log/
+bodies/
+projections/
+index/
+reports/
+"""
+
+
+class Home(NamedTuple):
+    """An opened folder: its path and the identity of the plane in it."""
+
+    path: Path
+    plane_id: str
+    read_only: bool
+
+
+def version() -> str:
+    """The version of memplane that runs."""
+    try:
+        return metadata.version("memplane")
+    except metadata.PackageNotFoundError:  # run from a checkout that was never installed
+        return "0"
+
+
+def asset(name: str) -> bytes:
+    """A file that ships with memplane: `policies/budgets.yaml`, `schemas/event.schema.json`.
+
+    A wheel has them inside the package, an editable install beside it.
+    """
+    package = Path(__file__).resolve().parent
+    for root in (package / "assets", package.parent):
+        with contextlib.suppress(OSError):
+            return (root / name).read_bytes()
+    raise HomeError(f"memplane was installed without {name}; install it again")
+
+
+class Assets(Mapping[str, bytes]):
+    """A folder of shipped files by name, read when asked for."""
+
+    def __init__(self, folder: str, names: tuple[str, ...]) -> None:
+        self._folder, self._names = folder, names
+
+    def __getitem__(self, name: str) -> bytes:
+        if name not in self._names:
+            raise KeyError(name)
+        return asset(f"{self._folder}/{name}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def find(start: Path) -> Path | None:
+    """The nearest plane at or above a folder: the folder itself, or its `.memplane`."""
+    for folder in (start, *start.parents):
+        for home in (folder / HOME_NAME, folder):
+            if (home / _PLANE).is_file():
+                return home
+    return None
+
+
+def create(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes]) -> Home:
+    """Make a plane in a folder that has none, with the default policies; open one that is there.
+
+    Raises HomeError where the folder cannot be used.
+    """
+    _refuse_strange(path)
+    if not (path / _PLANE).exists():
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for name in _FOLDERS:
+                (path / name).mkdir(mode=0o700, exist_ok=True)
+            for name, data in policies.items():
+                if not (path / "policies" / name).exists():
+                    _write_new(path / "policies" / name, data)
+            if not (path / ".gitignore").exists():
+                _write_new(path / ".gitignore", _GITIGNORE.encode())
+            facts = {"format": FORMAT, "plane": plane_id, "created": created, "memplane": version()}
+            # Last, by rename: a folder with this file is a whole plane. Two at once: the first wins.
+            _write_new(path / _PLANE, (json.dumps(facts) + "\n").encode(), keep=True)
+        except OSError as error:
+            raise HomeError(f"{path}: cannot make a plane here: {error.strerror}") from error
+    return open_home(path)
+
+
+def open_home(path: Path) -> Home:
+    """Open the plane in a folder.
+
+    Raises HomeError (none there, not a folder, another owner, unreadable), FormatError (newer).
+    """
+    _refuse_strange(path)
+    file = path / _PLANE
+    try:
+        facts = json.loads(file.read_bytes())
+        found, plane_id = facts["format"], facts["plane"]
+    except FileNotFoundError:
+        raise HomeError(
+            f"{path}: no plane here; make one with `memplane init`, or name one with --home"
+        ) from None
+    except OSError as error:
+        raise HomeError(f"{file}: cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError):
+        raise HomeError(f"{file}: expected a JSON object with format and plane; it is damaged") from None
+    if not isinstance(found, int) or not isinstance(plane_id, str):
+        raise HomeError(f"{file}: expected a number in format and a text in plane")
+    if found > FORMAT:
+        writer = facts.get("memplane", "a newer version")
+        raise FormatError(
+            f"{file}: format {found}, written by memplane {writer}; this is memplane {version()}, "
+            f"which reads up to format {FORMAT}: upgrade memplane"
+        )
+    return Home(path, plane_id, read_only=not os.access(path, os.W_OK) or _on_read_only_disk(path))
+
+
+def _refuse_strange(path: Path) -> None:
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        raise HomeError(f"{path}: a part of this path is a file; expected folders") from None
+    except OSError as error:
+        raise HomeError(f"{path}: cannot be opened: {error.strerror}") from error
+    if not path.is_dir():
+        raise HomeError(f"{path}: expected a folder, found a file")
+    if state.st_uid != os.geteuid():
+        raise HomeError(
+            f"{path}: belongs to user id {state.st_uid}, you are {os.geteuid()}; "
+            "a plane is used by its owner only"
+        )
+
+
+def _on_read_only_disk(path: Path) -> bool:
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
+def _write_new(path: Path, data: bytes, *, keep: bool = False) -> None:
+    """Write a file whole: under another name, synced, then given its name. `keep` an older one."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - the mode was given to os.open
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if keep:
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, path)
+            draft.unlink()
+        else:
+            draft.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+
+
+def replace_file(path: Path, data: bytes) -> bool:
+    """Put a file in place by rename; False where the home is read-only, WriteError on a full disk."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write_new(path, data)
+    except OSError as error:
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            return False
+        raise WriteError(f"{path}: cannot be written: {error.strerror}") from error
+    return True

@@ -1,0 +1,325 @@
+"""Transcripts of Claude Code: one JSON record a line, appended while it runs.
+
+What is taken (everything else is counted by its type, never fatal; the format is
+internal to its writer and changes):
+
+* `user` and `assistant`: one event a block of `message.content`, with the id
+  `claude-code:<uuid>:<block>`. One API message is spread over several records;
+  its id stays in `data.message`. `toolUseResult` repeats the content: not read.
+* `system` with the subtype `compact_boundary`: a `session` event with status
+  checkpoint; `api_error`: a message.
+* The first record of a session that gives a row: a `session` event with status
+  start, id `claude-code:<session>:start`.
+
+Role `user` is for what a person typed, because packs are made for the newest of
+those. What the client puts into the user's mouth (reminders, notes of an
+interruption, a sub-agent's orders) gets role `system`, the output of a local
+command role `tool`. Thinking is left out unless it is asked for.
+
+The same records stand in many files (a resumed or copied session), so a record
+whose uuid gave rows before in this run is repeated, and costs one look-up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from memplane.importers.calls import render, touched
+from memplane.importers.rows import Outcome, Row, name, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["SOURCE", "ClaudeCode"]
+
+SOURCE: Final = "claude-code"
+
+_WITHOUT_MEMORY: Final = frozenset(
+    {
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "attachment",
+        "cost-state",
+        "file-history-snapshot",
+        "last-prompt",
+        "pr-link",
+        "progress",
+        "queue-operation",
+        "summary",
+        "tools-used",
+    }
+)
+_CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+_RESULTS: Final = frozenset({"tool_result", "mcp_tool_result"})
+_OPEN_CALLS_MAX: Final = 200
+_COMMAND: Final = re.compile(r"<command-name>\s*(.*?)\s*</command-name>", re.DOTALL)
+_ARGUMENTS: Final = re.compile(r"<command-args>\s*(.*?)\s*</command-args>", re.DOTALL)
+# How a text begins that the client wrote under the user's name: role, tag.
+_CLIENT_TEXTS: Final = (
+    ("<local-command-stdout>", "tool", "command"),
+    ("<local-command-stderr>", "tool", "command"),
+    ("<bash-stdout>", "tool", "command"),
+    ("<bash-stderr>", "tool", "command"),
+    ("<local-command-caveat>", "system", "meta"),
+    ("<system-reminder>", "system", "meta"),
+    ("[Request interrupted by user", "system", "interrupted"),
+)
+
+
+class ClaudeCode:
+    """The reader of this source. `reasoning` takes thinking blocks as messages tagged so."""
+
+    def __init__(self, *, reasoning: bool = False) -> None:
+        self._reasoning = reasoning
+        self._seen: dict[str, int] = {}  # uuid -> rows
+        self._folders: dict[str, str] = {}  # session -> where it began
+        self._started: set[str] = set()
+        self._sessions: set[str] = set()  # the ones of this file
+        self._calls: dict[str, tuple[str, str]] = {}  # call -> tool, path
+        self._open: dict[str, tuple[str, str]] = {}  # the ones of this file without a result
+        self._ts = ""
+
+    def begin(self, state: Mapping[str, Any]) -> None:
+        """Begin a file, or go on with one where `state()` was left."""
+        self._ts = text_of(state, "ts")
+        self._open = {}
+        calls = state.get("calls")
+        for call, known in calls.items() if isinstance(calls, dict) else ():
+            if isinstance(known, list) and len(known) == 2 and all(map(_is_text, known)):
+                self._calls[call] = self._open[call] = (known[0], known[1])
+        sessions = state.get("sessions")
+        self._sessions = set()
+        for session, folder in sessions.items() if isinstance(sessions, dict) else ():
+            if _is_text(folder):
+                self._folders.setdefault(session, folder)
+                self._sessions.add(session)
+        self._started |= self._sessions
+
+    def state(self) -> dict[str, Any]:
+        """Return the calls that wait for a result, the sessions met, and the last time."""
+        waiting = list(self._open.items())[-_OPEN_CALLS_MAX:]
+        return {
+            "ts": self._ts,
+            "calls": {call: list(known) for call, known in waiting},
+            "sessions": {each: self._folders.get(each, "") for each in sorted(self._sessions)},
+        }
+
+    def read(self, record: dict[str, Any], body: bytes) -> Outcome:
+        """Say what the record comes to; never raises, whatever it holds."""
+        kind = text_of(record, "type")
+        if kind not in {"user", "assistant", "system"}:
+            known = "" if kind in _WITHOUT_MEMORY else "unknown "
+            return Outcome(skipped=(f"{known}record type {_word(kind)}",))
+        uuid = text_of(record, "uuid")
+        if uuid in self._seen:
+            return Outcome(repeated=self._seen[uuid])
+        ts = text_of(record, "timestamp")
+        # A record without a time happened no earlier than the one before it.
+        self._ts = ts or self._ts
+        session = text_of(record, "sessionId")
+        if folder := text_of(record, "cwd"):
+            self._folders.setdefault(session, folder)
+        rows, skipped = [], []
+        stem = uuid or hashlib.sha256(body).hexdigest()[:32]
+        for made in self._parts(kind, record):
+            if isinstance(made, str):
+                skipped.append(made)
+                continue
+            block, row = made
+            frame = self._frame(session, record, row.pop("tags", []))
+            rows.append({"id": name(SOURCE, stem, block), **frame, **row})
+        if not rows and not skipped:
+            skipped.append("empty record")
+        if uuid and rows:
+            self._seen[uuid] = len(rows)
+        if rows and session:
+            self._sessions.add(session)
+            if session not in self._started:
+                self._started.add(session)
+                rows.insert(0, self._start(session, record))
+        return Outcome(tuple(rows), tuple(skipped))
+
+    def _frame(self, session: str, record: Mapping[str, Any], tags: list[str]) -> Row:
+        frame: Row = {"ts": self._ts} if self._ts else {}
+        if session:
+            frame["session"] = name(session)
+        if record.get("isSidechain") is True:
+            tags = ["sidechain", *tags]
+            if agent := text_of(record, "agentId"):
+                frame["actor"] = name(agent)
+        return {**frame, "tags": tags} if tags else frame
+
+    def _start(self, session: str, record: Mapping[str, Any]) -> Row:
+        folder = re.split(r"[/\\]", text_of(record, "cwd").rstrip("/\\"))[-1]
+        data = {"status": "start", "branch": text_of(record, "gitBranch"), "folder": folder}
+        return {
+            "id": name(SOURCE, session, "start"),
+            **({"ts": self._ts} if self._ts else {}),
+            "kind": "session",
+            "session": name(session),
+            # The same in every file that holds this session, or its copies would be conflicts.
+            "text": "Session started",
+            "data": _told(data),
+        }
+
+    def _parts(self, kind: str, record: dict[str, Any]) -> Iterator[tuple[str, Row] | str]:
+        """Each part that makes an event, with its block number, or the reason why it makes none."""
+        if kind == "system":
+            yield _system(record)
+            return
+        message = record.get("message")
+        content = message.get("content") if isinstance(message, dict) else None
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if not isinstance(blocks, list) or not blocks:
+            yield "empty record"
+            return
+        for number, block in enumerate(blocks):
+            made = self._block(kind, record, block) if isinstance(block, dict) else "unknown block"
+            yield made if isinstance(made, str) else (str(number), made)
+            yield from _images_within(block)
+
+    def _block(self, kind: str, record: Mapping[str, Any], block: Mapping[str, Any]) -> Row | str:
+        shape = text_of(block, "type")
+        if shape == "text":
+            text = block.get("text")
+            if not isinstance(text, str) or not text.strip():
+                return "empty text"
+            return _from_user(record, text) if kind == "user" else _from_assistant(record, text)
+        if shape == "thinking":
+            return self._thinking(record, block)
+        if shape in _CALLS:
+            return self._call(record, block)
+        if shape in _RESULTS:
+            return self._result(record, block)
+        known = shape in {"image", "document", "redacted_thinking"}
+        return f"{'' if known else 'unknown '}block type {_word(shape)}"
+
+    def _thinking(self, record: Mapping[str, Any], block: Mapping[str, Any]) -> Row | str:
+        text = block.get("thinking")
+        if not isinstance(text, str) or not text.strip():
+            return "empty text"
+        if not self._reasoning:
+            return "reasoning"
+        row = _from_assistant(record, text)
+        return {**row, "tags": ["reasoning"]}
+
+    def _call(self, record: Mapping[str, Any], block: Mapping[str, Any]) -> Row:
+        tool, call = text_of(block, "name") or "tool", text_of(block, "id")
+        given, folder = block.get("input"), text_of(record, "cwd")
+        # An agent changes its folder as it goes. The text must be the same in every file that
+        # holds the record; the path is to be the same in the whole session.
+        home = self._folders.get(text_of(record, "sessionId"), "")
+        path = touched(tool, given, (home, folder))
+        if call:
+            self._calls[call] = self._open[call] = (tool, path)
+        data = {"tool": tool, "call": call, "path": path, "branch": text_of(record, "gitBranch")}
+        return {
+            "kind": "tool_call",
+            "role": "assistant",
+            "text": render(tool, given, folder),
+            "data": _told({**data, "message": _message_id(record)}),
+        }
+
+    def _result(self, record: Mapping[str, Any], block: Mapping[str, Any]) -> Row | str:
+        call = text_of(block, "tool_use_id")
+        tool, path = self._calls.get(call, ("", ""))
+        self._open.pop(call, None)
+        text = _result_text(block.get("content"))
+        if not text.strip():
+            return "empty text"
+        status = "error" if block.get("is_error") is True else "ok"
+        data = {"tool": tool, "call": call, "path": path, "status": status}
+        return {
+            "kind": "tool_result",
+            "role": "tool",
+            "text": text,
+            "data": _told({**data, "branch": text_of(record, "gitBranch")}),
+        }
+
+
+def _from_user(record: Mapping[str, Any], text: str) -> Row:
+    if record.get("isCompactSummary") is True:
+        return {"kind": "summary", "role": "system", "text": text, "tags": ["compact"]}
+    role, tags = "user", []
+    command = _COMMAND.search(text) if text.lstrip().startswith("<command-") else None
+    if command:
+        arguments = _ARGUMENTS.search(text)
+        text = f"{command[1]} {arguments[1] if arguments else ''}".strip() or text
+        tags = ["command"]
+    elif record.get("isMeta") is True:
+        role, tags = "system", ["meta"]
+    elif record.get("isVisibleInTranscriptOnly") is True:
+        role, tags = "system", ["transcript-only"]
+    else:
+        for beginning, its_role, tag in _CLIENT_TEXTS:
+            if text.startswith(beginning):
+                role, tags = its_role, [tag]
+    if record.get("isSidechain") is True:
+        role = "system" if role == "user" else role  # the orders of the agent above it
+    data = _told({"branch": text_of(record, "gitBranch")})
+    row: Row = {"kind": "message", "role": role, "text": text, "data": data}
+    return {**row, "tags": tags} if tags else row
+
+
+def _from_assistant(record: Mapping[str, Any], text: str) -> Row:
+    row: Row = {"kind": "message", "role": "assistant", "text": text}
+    if record.get("isApiErrorMessage") is True:
+        return {**row, "role": "system", "tags": ["api-error"], "data": {"status": "error"}}
+    if message := _message_id(record):
+        row["data"] = {"message": message}
+    return row
+
+
+def _system(record: Mapping[str, Any]) -> tuple[str, Row] | str:
+    subtype, content = text_of(record, "subtype"), record.get("content")
+    text = content if isinstance(content, str) and content.strip() else ""
+    branch = text_of(record, "gitBranch")
+    if subtype == "compact_boundary":
+        data = _told({"status": "checkpoint", "branch": branch})
+        return "0", {"kind": "session", "text": text or "Conversation compacted", "data": data}
+    if subtype == "api_error":
+        error = record.get("error")
+        if isinstance(error, dict):
+            error = error.get("message")
+        text = text or (error if isinstance(error, str) else "") or "API error"
+        data = {"status": "error"}
+        row = {"kind": "message", "role": "system", "text": text, "tags": ["api-error"]}
+        return "0", {**row, "data": data}
+    return f"record type system {_word(subtype)}"
+
+
+def _images_within(block: Any) -> Iterator[str]:
+    parts = block.get("content") if isinstance(block, dict) else None
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, dict) and part.get("type") == "image":
+            yield "block type image"
+
+
+def _result_text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    texts = (block.get("text") for block in content if isinstance(block, dict))
+    return "\n".join(text for text in texts if isinstance(text, str))
+
+
+def _message_id(record: Mapping[str, Any]) -> str:
+    message = record.get("message")
+    return text_of(message, "id") if isinstance(message, dict) else ""
+
+
+def _told(data: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in data.items() if value}
+
+
+def _word(kind: str) -> str:
+    """Show a type as part of a reason: short and printable, whatever stood there."""
+    return name(kind)[:40] if kind else "(none)"
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= 4096

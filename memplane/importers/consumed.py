@@ -1,0 +1,131 @@
+"""How far each file was read, so that an import of a grown file reads what is new.
+
+A cache, `projections/imports.json`: without it an import reads everything again
+and records nothing twice. It is written by tmp and rename, and ignored when it is
+broken, of another plane, or of a log that no longer holds the event it names::
+
+    {"format": 1, "plane": id, "seq": 812, "h": "…", "files": {"/abs/path": {...}}}
+
+A file goes on at `offset` when the first and last bytes before that are the ones
+that were read; what stands behind it was not there or not a whole line then. A gzip
+file has no such place: it is read whole, or not at all when size, time and those
+bytes are as they were before it was read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from memplane.errors import MemplaneError
+from memplane.importers.lines import is_gzip
+
+if TYPE_CHECKING:
+    from memplane.plane import Plane
+
+__all__ = ["Consumed"]
+
+_FORMAT: Final = 1
+_HEAD_BYTES: Final = 64 * 1024
+_TAIL_BYTES: Final = 4 * 1024
+
+
+class Consumed:
+    """What is known of the files read into one plane."""
+
+    def __init__(self, plane: Plane, *, fresh: bool = False) -> None:
+        self._plane = plane
+        self._path = Path(plane.home) / "projections" / "imports.json"
+        known = self._load()
+        self._files: dict[str, Any] = {} if fresh else known
+
+    def offset(self, path: Path, how: dict[str, Any]) -> int:
+        """Say where to go on reading; 0 for a file that is new, rewritten, or was read otherwise.
+
+        -1: there is nothing new in it.
+        """
+        entry = self._files.get(os.fspath(path))
+        if not isinstance(entry, dict) or entry.get("how") != how:
+            return 0
+        try:
+            offset = int(entry["offset"])
+            if offset < 0 or entry["hashes"] != _hashes(path, offset):
+                return 0
+            stat = path.stat()
+            if is_gzip(path):
+                same = [stat.st_size, stat.st_mtime_ns] == [entry["size"], entry["mtime_ns"]]
+                return -1 if same else 0
+        except (OSError, KeyError, TypeError, ValueError):
+            return 0
+        return -1 if stat.st_size == offset else offset
+
+    def state(self, path: Path) -> dict[str, Any]:
+        """Return what the reader asked to keep with this file."""
+        entry = self._files.get(os.fspath(path))
+        state = entry.get("state") if isinstance(entry, dict) else None
+        return state if isinstance(state, dict) else {}
+
+    def keep(
+        self,
+        path: Path,
+        how: dict[str, Any],
+        *,
+        before: os.stat_result,
+        offset: int,
+        state: dict[str, Any],
+    ) -> None:
+        """Remember that the plane has recorded the file up to `offset`; to be saved later.
+
+        `before` is the file's state before it was read: what came while it was read is new.
+        """
+        with contextlib.suppress(OSError):
+            if is_gzip(path):
+                offset = before.st_size
+            self._files[os.fspath(path)] = {
+                "how": how,
+                "size": before.st_size,
+                "mtime_ns": before.st_mtime_ns,
+                "hashes": _hashes(path, offset),
+                "offset": offset,
+                "state": state,
+            }
+
+    def save(self) -> None:
+        """Write the cache; a disk that refuses costs the next import time and nothing else."""
+        head = self._plane.head()
+        files = {path: entry for path, entry in self._files.items() if Path(path).exists()}
+        whole = {"format": _FORMAT, "plane": self._plane.id, "seq": head.seq, "h": head.h}
+        tmp = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
+        with contextlib.suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, exist_ok=True)
+            descriptor = os.open(tmp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump({**whole, "files": files}, file)
+            tmp.replace(self._path)
+            return
+        tmp.unlink(missing_ok=True)
+
+    def _load(self) -> dict[str, Any]:
+        try:
+            whole = json.loads(self._path.read_bytes())
+            if whole["format"] != _FORMAT or whole["plane"] != self._plane.id:
+                return {}
+            # The log may be an older copy of itself: then what was read is not in it.
+            if self._plane.event(whole["seq"]).h != whole["h"]:
+                return {}
+            return dict(whole["files"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, MemplaneError):
+            return {}
+
+
+def _hashes(path: Path, offset: int) -> list[str]:
+    """Of the first 64 KiB and the last 4 KiB before the offset, in the bytes on disk."""
+    with path.open("rb") as file:
+        head = file.read(min(offset, _HEAD_BYTES))
+        file.seek(max(0, offset - _TAIL_BYTES))
+        tail = file.read(min(offset, _TAIL_BYTES))
+    return [hashlib.sha256(part).hexdigest() for part in (head, tail)]

@@ -1,0 +1,73 @@
+"""What one record of a source comes to, and names that a log accepts."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Outcome", "Reader", "Row", "name", "text_of"]
+
+Row = dict[str, Any]
+
+_NAME_MAX: Final = 128
+_FIELD_MAX: Final = 4096
+_SAFE: Final = "!#$&'()*+,-./:;<=>?@[]^_{|}"
+
+
+class Outcome(NamedTuple):
+    """Rows in file order, a reason for each part left out, and parts that were seen before.
+
+    A record always comes to something: the three are never empty together.
+    """
+
+    rows: tuple[Row, ...] = ()
+    skipped: tuple[str, ...] = ()
+    repeated: int = 0
+
+
+class Reader(Protocol):
+    """Makes rows of the records of one source. One reader serves one run over many files."""
+
+    def begin(self, state: Mapping[str, Any]) -> None:
+        """Begin a file, or go on with one where `state()` was left."""
+        ...
+
+    def read(self, record: dict[str, Any], body: bytes) -> Outcome:
+        """Say what the record comes to; never raises, whatever it holds. `body` is its line."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Return what later lines of this file need of the earlier ones, as JSON."""
+        ...
+
+
+def name(*parts: str, joint: str = ":") -> str:
+    """Join parts into 1-128 printable ASCII characters without space.
+
+    As many parts that differ give different names: what is not safe is percent-encoded,
+    and a name that would be too long is a SHA-256 of its parts.
+    """
+    *scopes, last = parts
+    scopes = [_encode(part, _SAFE.replace(joint, "")) for part in scopes]
+    joined = joint.join([*scopes, _encode(last, _SAFE)])
+    if len(joined) <= _NAME_MAX:
+        return joined
+    # "%=" cannot come out of percent-encoding, so no short name is taken.
+    shortened = f"%={hashlib.sha256(joined.encode()).hexdigest()}"
+    return f"{scopes[0]}{joint}{shortened}" if scopes and len(scopes[0]) < 32 else shortened
+
+
+@lru_cache(maxsize=4096)
+def _encode(part: str, safe: str) -> str:
+    return quote(part, safe=safe, errors="surrogatepass")
+
+
+def text_of(record: Mapping[str, Any], field: str) -> str:
+    """Return the field where it is a string of at most 4,096 characters, else ""."""
+    value = record.get(field)
+    return value if isinstance(value, str) and len(value) <= _FIELD_MAX else ""

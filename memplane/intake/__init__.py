@@ -1,0 +1,14 @@
+"""Before the log: check an event, redact it, serialise it.
+
+Values in, values out. Nothing here reads a clock, a file or the environment;
+what leaves is a `Draft` that the log only has to number and chain. The order is
+fixed: check every field, clean the text, redact, count, serialise. So a secret
+that a rule knows never reaches a byte that is written.
+"""
+
+from memplane.intake.check import check, normalise
+from memplane.intake.prepare import Intake, prepare, same
+from memplane.intake.redact import Redactor
+from memplane.intake.times import timestamp
+
+__all__ = ["Intake", "Redactor", "check", "normalise", "prepare", "same", "timestamp"]

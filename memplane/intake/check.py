@@ -1,0 +1,311 @@
+"""Check what a caller gives for an event, field by field, and bring it to its stored form.
+
+`schemas/event.schema.json` says the same for other languages (its `$defs/input`);
+the tests hold the two together. This one is here because it is fast and because
+its messages say what to do.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from memplane.errors import InputError
+from memplane.event import (
+    CUSTOM_MARKER,
+    FIELDS,
+    GLOBAL,
+    IMPORTANCE_DEFAULT,
+    KINDS,
+    MARKERS,
+    ROLES,
+    SENSITIVITIES,
+)
+from memplane.intake.redact import shown
+from memplane.intake.times import timestamp
+from memplane.intake.values import Cleaner
+
+__all__ = [
+    "KEY_MAX",
+    "NAME_MAX",
+    "OWN_KINDS",
+    "TEXT_BYTES_MAX",
+    "check",
+    "normalise",
+]
+
+NAME_MAX: Final = 128  # session, task, actor, ids and the last part of ns
+KEY_MAX: Final = 256
+TAGS_MAX: Final = 32
+TAG_MAX: Final = 64
+MARKERS_MAX: Final = 16
+REFS_MAX: Final = 256
+TEXT_BYTES_MAX: Final = 64 * 1024 * 1024
+OWN_KINDS: Final = frozenset(("purge", "repair", "segment"))  # memplane alone writes these
+
+_GIVEN_BY_THE_LOG: Final = frozenset(("seq", "dur", "rec", "tokens", "h"))
+_CALLERS_FIELDS: Final = tuple(name for name in FIELDS if name not in _GIVEN_BY_THE_LOG)
+
+_ID: Final = re.compile(r"[!-~]{1,128}")
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_NS_HEADS: Final = ("/task/", "/spec/", "/agent/")
+
+
+def check(fields: Mapping[str, Any], *, internal: bool = False, where: str = "") -> None:
+    """Raise InputError for the first field that cannot be taken; see `normalise`."""
+    normalise(fields, internal=internal, where=where)
+
+
+def normalise(
+    fields: Mapping[str, Any], *, internal: bool = False, where: str = ""
+) -> dict[str, Any]:
+    """Bring the fields to the log's order and form, defaults left out except `kind`.
+
+    None counts as not given. `internal` lets through what only memplane writes: the
+    kinds of OWN_KINDS and `data.body`. `where` goes before the field in errors (`rows[3]`).
+    """
+    prefix = f"{where}." if where else ""
+    cleaner = Cleaner()
+    taken: dict[str, Any] = {}
+    for name, value in fields.items():
+        field = _FIELD_CHECKS.get(name)
+        if field is None:
+            raise _unknown(name, where)
+        if value is not None:
+            taken[name] = field(value, prefix + name, cleaner)
+    _whole(taken, prefix, cleaner, internal=internal)
+    return {name: taken[name] for name in _CALLERS_FIELDS if name in taken}
+
+
+def _whole(taken: dict[str, Any], prefix: str, cleaner: Cleaner, *, internal: bool) -> None:
+    """Decide what no field can alone: defaults, memplane's own kinds, the count replaced."""
+    kind = taken.setdefault("kind", "message")
+    if kind in OWN_KINDS and not internal:
+        raise InputError(
+            f"`{kind}` events are written by memplane alone; record another kind",
+            where=prefix + "kind",
+        )
+    if "ns" not in taken and "task" in taken:
+        taken["ns"] = f"/task/{taken['task']}"
+    for name, default in _DEFAULTS:
+        if name in taken and taken[name] == default:
+            del taken[name]
+    data = taken.get("data")
+    if data is not None:
+        _own_data(data, prefix + "data", internal=internal)
+    if cleaner.replaced:
+        data = taken.setdefault("data", {})
+        data["replaced"] = data.get("replaced", 0) + cleaner.replaced
+
+
+_DEFAULTS: Final[tuple[tuple[str, Any], ...]] = (
+    ("ns", GLOBAL),
+    ("text", ""),
+    ("tags", []),
+    ("markers", []),
+    ("refs", []),
+    ("sensitivity", "normal"),
+    ("importance", IMPORTANCE_DEFAULT),
+    ("data", {}),
+)
+
+
+def _own_data(data: dict[str, Any], where: str, *, internal: bool) -> None:
+    """Hold the keys of data that memplane writes itself to their form: readers trust it."""
+    if "body" in data and not internal:
+        raise InputError(
+            "memplane itself writes this key, for text that is stored apart; "
+            "give yours another name, such as `content`",
+            where=f"{where}.body",
+        )
+    if not _is_count(data.get("replaced", 1)):
+        raise InputError(
+            "found something else than a count; memplane writes this key: leave it out",
+            where=f"{where}.replaced",
+        )
+    redactions = data.get("redactions", {})
+    if not isinstance(redactions, dict) or not all(map(_is_count, redactions.values())):
+        raise InputError(
+            "expected counts by rule; memplane writes this key: leave it out",
+            where=f"{where}.redactions",
+        )
+
+
+def _is_count(value: Any) -> bool:
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and value == int(value)
+    return whole and 1 <= value <= 2**53
+
+
+def _unknown(name: object, where: str) -> InputError:
+    if name in _GIVEN_BY_THE_LOG:
+        return InputError(
+            f"`{name}` is set by the log and cannot be given; leave it out", where=where
+        )
+    return InputError(
+        f"unknown field {shown(name)}{_suggestion(name, _CALLERS_FIELDS)}; "
+        f"expected one of: {', '.join(_CALLERS_FIELDS)}",
+        where=where,
+    )
+
+
+def _suggestion(value: object, known: tuple[str, ...]) -> str:
+    import difflib  # noqa: PLC0415 - only mistakes pay for it
+
+    close = difflib.get_close_matches(str(value)[:64].lower(), known, n=1)
+    return f"; did you mean `{close[0]}`?" if close else ""
+
+
+def _found(value: Any) -> str:
+    kind = type(value).__name__
+    return (
+        f"a value of type {kind}"
+        if isinstance(value, Mapping | list | tuple | bytes)
+        else shown(value)
+    )
+
+
+def _one_of(known: tuple[str, ...]) -> Callable[[Any, str, Cleaner], str]:
+    allowed = frozenset(known)
+
+    def field(value: Any, where: str, _: Cleaner) -> str:
+        if isinstance(value, str) and value in allowed:
+            return str(value)
+        raise InputError(
+            f"found {_found(value)}{_suggestion(value, known)}; "
+            f"expected one of: {', '.join(known)}",
+            where=where,
+        )
+
+    return field
+
+
+def _name(most: int) -> Callable[[Any, str, Cleaner], str]:
+    def field(value: Any, where: str, _: Cleaner) -> str:
+        if (
+            isinstance(value, str)
+            and 0 < len(value) <= most
+            and (value.isprintable() or _CONTROL.search(value) is None)
+        ):
+            return str(value)
+        reason = f"{len(value)} characters" if isinstance(value, str) else _found(value)
+        if isinstance(value, str) and 0 < len(value) <= most:
+            reason = "a control character or lone surrogate"
+        raise InputError(
+            f"found {reason}; expected 1 to {most} characters without control characters",
+            where=where,
+        )
+
+    return field
+
+
+def _id(value: Any, where: str, _: Cleaner) -> str:
+    if isinstance(value, str) and _ID.fullmatch(value):
+        return str(value)
+    reason = f"{len(value)} characters" if isinstance(value, str) else _found(value)
+    raise InputError(
+        f"found {reason}; expected an id of 1 to {NAME_MAX} printable ASCII characters "
+        "without space",
+        where=where,
+    )
+
+
+def _time(value: Any, where: str, _: Cleaner) -> str:
+    return timestamp(value, where=where)
+
+
+def _ns(value: Any, where: str, cleaner: Cleaner) -> str:
+    if value == GLOBAL:
+        return GLOBAL
+    if isinstance(value, str):
+        for head in _NS_HEADS:
+            if value.startswith(head):
+                _NAME(value[len(head) :], where, cleaner)
+                return str(value)
+    raise InputError(
+        f"found {_found(value)}; expected /global, /task/<id>, /spec/<name> or /agent/<id>",
+        where=where,
+    )
+
+
+def _text(value: Any, where: str, cleaner: Cleaner) -> str:
+    if not isinstance(value, str):
+        hint = "decode the bytes first" if isinstance(value, bytes) else "give it as a string"
+        raise InputError(f"found {_found(value)}; expected text: {hint}", where=where)
+    text = cleaner.text(str(value))
+    # Four bytes a character at most, so that short texts are not encoded to be measured.
+    if len(text) > TEXT_BYTES_MAX // 4 and len(text.encode()) > TEXT_BYTES_MAX:
+        raise InputError(
+            f"found more than {TEXT_BYTES_MAX} bytes of UTF-8; store the file as an artifact",
+            where=where,
+        )
+    return text
+
+
+def _list_of(
+    item: Callable[[Any, str, Cleaner], str], most: int
+) -> Callable[[Any, str, Cleaner], list[str]]:
+    def field(value: Any, where: str, cleaner: Cleaner) -> list[str]:
+        if not isinstance(value, list | tuple):
+            raise InputError(f"found {_found(value)}; expected a list of strings", where=where)
+        if len(value) > most:
+            raise InputError(f"found {len(value)} entries; expected at most {most}", where=where)
+        return [item(each, f"{where}[{number}]", cleaner) for number, each in enumerate(value)]
+
+    return field
+
+
+def _marker(value: Any, where: str, cleaner: Cleaner) -> str:
+    if value in MARKERS:
+        return str(value)
+    if isinstance(value, str) and value.startswith(CUSTOM_MARKER):
+        _TAG(value[len(CUSTOM_MARKER) :], where, cleaner)
+        return str(value)
+    raise InputError(
+        f"found {_found(value)}{_suggestion(value, MARKERS)}; "
+        f"expected one of: {', '.join(MARKERS)}, {CUSTOM_MARKER}<name>",
+        where=where,
+    )
+
+
+def _importance(value: Any, where: str, _: Cleaner) -> int:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1000:
+        if isinstance(value, int):
+            return int(value)
+        if value <= 1:
+            return math.floor(value * 1000 + 0.5)
+        if value == int(value):  # JSON has one kind of number: 500.0 is 500
+            return int(value)
+    raise InputError(
+        f"found {_found(value)}; expected an integer from 0 to 1000 or a float from 0 to 1",
+        where=where,
+    )
+
+
+def _data(value: Any, where: str, cleaner: Cleaner) -> dict[str, Any]:
+    return cleaner.data(value, where)
+
+
+_NAME: Final = _name(NAME_MAX)
+_TAG: Final = _name(TAG_MAX)
+_FIELD_CHECKS: Final[dict[str, Callable[[Any, str, Cleaner], Any]]] = {
+    "id": _id,
+    "ts": _time,
+    "kind": _one_of(KINDS),
+    "ns": _ns,
+    "session": _NAME,
+    "task": _NAME,
+    "actor": _NAME,
+    "role": _one_of(ROLES),
+    "text": _text,
+    "key": _name(KEY_MAX),
+    "tags": _list_of(_TAG, TAGS_MAX),
+    "markers": _list_of(_marker, MARKERS_MAX),
+    "refs": _list_of(_id, REFS_MAX),
+    "sensitivity": _one_of(SENSITIVITIES),
+    "importance": _importance,
+    "valid_from": _time,
+    "valid_until": _time,
+    "data": _data,
+}

@@ -1,0 +1,182 @@
+"""Make a draft: checked, redacted, counted and serialised, ready for the log to number.
+
+The log adds seq, dur, id, ts, rec and h around `Draft.rest`; a text that would
+make the line longer than LINE_MAX goes to a body, and the line keeps its head.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.errors import InputError
+from memplane.event import FIELDS, GLOBAL, Draft, Event, encode
+from memplane.intake.check import TAG_MAX, normalise
+from memplane.intake.redact import Redactor, holds_token
+from memplane.intake.shapes import RUN_MIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["HEAD_BYTES", "LINE_MAX", "Intake", "prepare", "same"]
+
+LINE_MAX: Final = 1024 * 1024
+LOG_ADDS: Final = 300  # seq, dur, id (up to 128), ts, rec, h and their names
+HEAD_BYTES: Final = 4096
+
+_IDENTIFIERS: Final = ("id", "ns", "session", "task", "actor", "key")
+_REST: Final = FIELDS[FIELDS.index("kind") : FIELDS.index("h")]
+
+
+class Intake(NamedTuple):
+    """The part of the privacy policy that acts before the log; built once per policy."""
+
+    redactor: Redactor
+    never_store_kinds: tuple[str, ...] = ("secret",)
+
+    def prepare(
+        self,
+        fields: Mapping[str, Any],
+        *,
+        id: str,  # noqa: A002 - the field's name
+        count: Callable[[str], int] | None = None,
+        where: str = "",
+        internal: bool = False,
+    ) -> Draft:
+        """`prepare` under this policy."""
+        return prepare(
+            fields,
+            redactor=self.redactor,
+            never_store_kinds=self.never_store_kinds,
+            id=id,
+            count=count,
+            where=where,
+            internal=internal,
+        )
+
+
+def prepare(
+    fields: Mapping[str, Any],
+    *,
+    redactor: Redactor,
+    never_store_kinds: tuple[str, ...],
+    id: str,  # noqa: A002 - the field's name
+    count: Callable[[str], int] | None,
+    where: str = "",
+    internal: bool = False,
+) -> Draft:
+    """Turn what a caller gave into a draft, or raise InputError and store nothing.
+
+    `id` serves where fields has none. `count` gives the tokens of the whole text;
+    None leaves them out. The same arguments give the same bytes.
+    """
+    line = normalise(fields, internal=internal, where=where)
+    kind = line["kind"]
+    if kind in never_store_kinds and not internal:
+        raise InputError(
+            f"`{kind}` is never stored: privacy.yaml names it in store.never_store_kinds; "
+            "record another kind, or take it off that list",
+            where=f"{where}.kind" if where else "kind",
+        )
+    _refuse_tokens(line, where)
+    text = _redact(line, redactor)
+    if count is not None:
+        line["tokens"] = count(text)
+    given_id, ts = line.pop("id", None), line.pop("ts", None)
+    rest = _serialised(line)
+    body = None
+    if len(rest) + LOG_ADDS > LINE_MAX:
+        body = text.encode()
+        line["text"] = body[:HEAD_BYTES].decode(errors="ignore")
+        digest = hashlib.sha256(body).hexdigest()
+        line["data"] = {**line.get("data", {}), "body": {"sha256": digest, "bytes": len(body)}}
+        rest = _serialised(line)
+    get = line.get
+    return Draft(
+        id if given_id is None else given_id,
+        given_id is not None,
+        ts,
+        kind,
+        get("ns", GLOBAL),
+        get("role"),
+        get("session"),
+        get("key"),
+        text,
+        rest,
+        body,
+    )
+
+
+def same(event: Event, draft: Draft, redactor: Redactor, whole_text: str) -> bool:
+    """Whether a draft repeats an event: equal kind, ns, role, session, key and text.
+
+    The stored text is redacted as today before the comparison, so that a stricter
+    policy does not make a repeat look like other content.
+    """
+    return (
+        event.kind == draft.kind
+        and event.ns == draft.ns
+        and event.role == draft.role
+        and event.session == draft.session
+        and event.key == draft.key
+        and (whole_text == draft.text or redactor.redact(whole_text)[0] == draft.text)
+    )
+
+
+def _serialised(line: dict[str, Any]) -> bytes:
+    ordered = {name: line[name] for name in _REST if name in line}
+    return encode(ordered)[1:-1].encode()
+
+
+def _refuse_tokens(line: dict[str, Any], where: str) -> None:
+    """Refuse secrets in identifiers: they are compared, and a mask would break them."""
+    for name in _IDENTIFIERS:
+        value = line.get(name)
+        if value is not None and len(value) >= RUN_MIN and holds_token(value):
+            raise _token_in(name, where)
+    for name in ("refs", "markers"):
+        for number, value in enumerate(line.get(name, ())):
+            if len(value) >= RUN_MIN and holds_token(value):
+                raise _token_in(f"{name}[{number}]", where)
+
+
+def _token_in(name: str, where: str) -> InputError:
+    return InputError(
+        "holds what looks like a provider's secret token (not repeated here); "
+        "identifiers are stored as they are: use one without secrets",
+        where=f"{where}.{name}" if where else name,
+    )
+
+
+def _redact(line: dict[str, Any], redactor: Redactor) -> str:
+    """Redact text, tags and data in place, note the counts, and give back the text."""
+    text, counts = redactor.redact(line.get("text", ""))
+    if counts:
+        line["text"] = text
+    if "tags" in line:
+        line["tags"] = [_short(redactor.redact(tag), tag, counts) for tag in line["tags"]]
+    data = line.get("data")
+    if data is not None:
+        # What memplane writes itself: counts by rule have names like `jwt`, never secrets.
+        own = {key: data[key] for key in ("redactions", "replaced", "body") if key in data}
+        data, found = redactor.redact_data({k: v for k, v in data.items() if k not in own})
+        line["data"] = data = {**data, **own}
+        _add(counts, found)
+    if counts:
+        total = dict(data.get("redactions", {})) if data else {}
+        _add(total, counts)
+        line["data"] = {**(data or {}), "redactions": dict(sorted(total.items()))}
+    return text
+
+
+def _short(redacted: tuple[str, dict[str, int]], before: str, counts: dict[str, int]) -> str:
+    after, found = redacted
+    _add(counts, found)
+    if after == before or len(after) <= TAG_MAX:
+        return after
+    return f"[redacted:{min(found)}]"  # several marks can outgrow a tag; one says enough
+
+
+def _add(counts: dict[str, int], found: Mapping[str, int]) -> None:
+    for rule, number in found.items():
+        counts[rule] = counts.get(rule, 0) + number

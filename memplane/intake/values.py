@@ -1,0 +1,98 @@
+"""Bring strings and free JSON data into the form that a line of the log can hold."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from memplane.errors import InputError
+from memplane.event import DATA_BYTES_MAX, encode
+
+__all__ = ["DATA_DEPTH_MAX", "Cleaner"]
+
+DATA_DEPTH_MAX: Final = 32
+_INT_MIN: Final = -(2**63)
+_INT_MAX: Final = 2**64 - 1
+_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+
+
+class Cleaner:
+    """Cleans the strings of one event and counts the characters that it had to replace."""
+
+    __slots__ = ("replaced",)
+
+    def __init__(self) -> None:
+        self.replaced = 0
+
+    def text(self, text: str) -> str:
+        """Put U+FFFD for NUL and lone surrogates, which JSON readers do not agree on."""
+        if "\0" not in text:
+            if text.isascii():
+                return text
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                pass
+            else:
+                return text
+        text, number = _UNSTORABLE.subn("\ufffd", text)
+        self.replaced += number
+        return text
+
+    def data(self, value: Any, where: str) -> dict[str, Any]:
+        """Bring data to JSON types; what JSON cannot hold is refused by its place in it."""
+        if not isinstance(value, Mapping):
+            raise InputError(
+                f"found {type(value).__name__}; expected an object with string keys", where=where
+            )
+        out = self._object(value, where, 1)
+        size = len(encode(out).encode())
+        if size > DATA_BYTES_MAX:
+            raise InputError(
+                f"found {size} bytes of JSON; expected at most {DATA_BYTES_MAX}; "
+                "put what a model would read into text",
+                where=where,
+            )
+        return out
+
+    def _object(self, value: Mapping[Any, Any], where: str, depth: int) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise InputError(
+                    f"found a key of type {type(key).__name__}; expected a string", where=where
+                )
+            out[self.text(key)] = self._any(item, where, key, depth + 1)
+        return out
+
+    def _any(self, value: Any, where: str, key: object, depth: int) -> Any:
+        if isinstance(value, str):
+            return self.text(str(value))
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            return int(value) if _INT_MIN <= value <= _INT_MAX else str(int(value))
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else _NOT_FINITE[repr(float(value))]
+        return self._nested(value, f"{where}.{key}"[:200], depth)
+
+    def _nested(self, value: Any, where: str, depth: int) -> Any:
+        if not isinstance(value, Mapping | list | tuple):
+            raise InputError(
+                f"found {type(value).__name__}; expected JSON: "
+                "null, boolean, number, string, list or object",
+                where=where,
+            )
+        if depth > DATA_DEPTH_MAX:
+            raise InputError(
+                f"nested deeper than {DATA_DEPTH_MAX} levels; store it as text instead",
+                where=where[:80],
+            )
+        if isinstance(value, Mapping):
+            return self._object(value, where, depth)
+        return [self._any(item, where, number, depth + 1) for number, item in enumerate(value)]
+
+
+_NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

@@ -1,0 +1,58 @@
+"""The event log: append-only segments of chained JSON lines, and what is promised about them.
+
+Files, below the plane's home (directories 0700, files 0600)::
+
+    log/00000001.jsonl ...      the segments; the highest number is the active one, all others are sealed
+    log/.lock                   flock'd for the length of one append; holds the last holder's pid
+    log/quarantine/             bytes that a repair took out of the log; never read again by memplane
+    log/00000007.broken         a sync of that segment failed: nobody appends to it any more
+    bodies/sha256/ab/cd...      texts too large for a line, named by their SHA-256
+    index/ids/00000001.ids      per sealed segment: where each line and each id is. A cache
+
+A segment is a sequence of lines, a line is one event::
+
+    segment := header line*             the header is an event of kind `segment`
+    line    := body suffix
+    body    := '{"seq":' N (',"dur":' N)? ',"id":' STRING ',"ts":"' TIME '"' (',"rec":"' TIME '"')?
+               ',"kind":"' ...          the other fields, in the order of memplane.event.FIELDS
+    suffix  := ',"h":"' HEX16 '"}' LF   always 25 bytes
+
+`seq` is dense from 1 over the whole log, headers included. `h` is the first 16 hex digits of
+SHA-256(h of the line before, as ASCII + body); before the first line stands the first 16 hex digits
+of SHA-256(plane id). All bytes of the suffix are compared, so no byte of a line is unprotected.
+`dur` is the highest seq of this segment that the writer knew to be covered by a successful sync of
+the file and of its directory entry; 0 is left out. `rec` is left out where it equals `ts` because
+no `ts` was given. It never runs backwards.
+
+The header's data is `{"format":1,"plane":ID,"prev_seq":N,"prev_h":HEX16}`: the line that the segment
+follows. A sealed segment therefore ends where its successor says, and bytes behind that line are
+not part of the log. A segment is written under another name, synced, renamed and its directory
+synced before it counts, so it appears with its header or not at all.
+
+A plane named `demo` (genesis `2a97516c354b6884`) with one event; each line is folded here::
+
+    {"seq":1,"id":"01KE68AHX0S9HNAPC8C6XVDB1V","ts":"2026-01-05T12:00:00.000000Z","kind":"segment",
+     "data":{"format":1,"plane":"demo","prev_seq":0,"prev_h":"2a97516c354b6884"},"h":"..."}
+    {"seq":2,"dur":1,"id":"m1","ts":"2026-01-05T12:00:00.000000Z","kind":"message","role":"user",
+     "text":"hello","h":"..."}
+
+Damage. A line that does not chain from the line before is bad; a later line is believed again once
+it chains from what the line before it states. The watermark is the highest `dur` of the believed
+lines of the active segment, and everything in a sealed one. A bad region above the watermark was
+never acknowledged: it goes to quarantine, and the log goes on in a new segment that begins with a
+`repair` event and repeats, with their ids, the believed lines that stood behind the region. At or below the
+watermark the log is corrupt: writers refuse, readers go on with what they believe and list the gap.
+
+The price: a line carries 25 bytes of chain, the active segment is verified when it is first
+written to, and 64 bits of hash guard against accidents, not against a forger.
+"""
+
+from __future__ import annotations
+
+from memplane.log.disk import Disk
+from memplane.log.log import FileLog
+from memplane.log.reader import Gap
+from memplane.log.repair import RepairReport, repair
+from memplane.log.verify import Finding, VerifyReport, verify
+
+__all__ = ["Disk", "FileLog", "Finding", "Gap", "RepairReport", "VerifyReport", "repair", "verify"]

@@ -1,0 +1,72 @@
+"""Texts too large for a line: files named by their SHA-256, durable before the line that names them."""
+
+# ruff: noqa: PTH - paths are strings here: pathlib costs more than the append it would serve
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from memplane.errors import NotFoundError
+from memplane.log.disk import make_private
+
+if TYPE_CHECKING:
+    from memplane.event import Event
+    from memplane.log.disk import Disk
+
+__all__ = ["body_hash", "body_path", "load_body", "store_body"]
+
+
+def body_path(home: str, digest: str) -> str:
+    """Where the body with this SHA-256 lies."""
+    return os.path.join(home, "bodies", "sha256", digest[:2], digest[2:])
+
+
+def body_hash(event: Event) -> str | None:
+    """The SHA-256 of the event's body, if its text did not fit the line."""
+    body = event.data.get("body")
+    digest = body.get("sha256") if isinstance(body, dict) else None
+    # The name comes from a file; it must not lead anywhere else.
+    if isinstance(digest, str) and len(digest) == 64 and set(digest) <= set("0123456789abcdef"):
+        return digest
+    return None
+
+
+def store_body(home: str, body: bytes, disk: Disk) -> str:
+    """Make the body durable; storing it again does nothing."""
+    digest = sha256(body).hexdigest()
+    path = body_path(home, digest)
+    folder = os.path.dirname(path)
+    make_private(folder)
+    if not _intact(path, digest):
+        disk.publish(path, body)
+    # Even where everything was there: whoever made it may not have come to its own sync yet.
+    for _ in ("ab", "sha256", "bodies", "home"):
+        disk.sync_directory(folder)
+        folder = os.path.dirname(folder)
+    return digest
+
+
+def load_body(home: str, event: Event, digest: str) -> bytes:
+    """The body's bytes; raises NotFoundError where the file is missing or not what was stored."""
+    path = body_path(home, digest)
+    try:
+        with open(path, "rb") as file:
+            body = file.read()
+    except FileNotFoundError:
+        raise NotFoundError(
+            f"{path}: missing; it holds the whole text of event {event.seq}; restore it from a copy"
+        ) from None
+    if sha256(body).hexdigest() != digest:
+        raise NotFoundError(
+            f"{path}: damaged; it holds the whole text of event {event.seq}; restore it from a copy"
+        )
+    return body
+
+
+def _intact(path: str, digest: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return sha256(file.read()).hexdigest() == digest
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,405 @@
+"""Reading without the lock: every line verified, damage skipped and listed, nothing ever written.
+
+Only the id caches are written, and only where the log may be.
+"""
+
+# ruff: noqa: PTH - paths are strings here: pathlib costs more than the append it would serve
+from __future__ import annotations
+
+import os
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memplane.errors import NotFoundError
+from memplane.event import decode
+from memplane.log.format import SUFFIX_BYTES, Run, link, runs, stated
+from memplane.log.ids import Place, SealedIds, Table, id_hash, write_cache
+from memplane.log.segments import Segments, read_file
+from memplane.ports import Head, Line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from memplane.event import Draft
+
+__all__ = ["Gap", "Reader", "until"]
+
+
+class Gap(NamedTuple):
+    """A region that reading skips: bytes offset..end of the segment, seqs first..last."""
+
+    segment: int
+    offset: int
+    end: int
+    first: int
+    last: int
+
+
+class Span(NamedTuple):
+    """A run of believed lines; its positions count from byte `offset` of the segment."""
+
+    segment: int
+    offset: int
+    data: bytes
+    run: Run
+
+
+class Reader:
+    """The log as it lies on disk, for any number of threads."""
+
+    def __init__(
+        self, home: str, segments: Segments, loads: Callable[[bytes], Any], *, keep_caches: bool
+    ) -> None:
+        self._segments, self._loads, self._keep_caches = segments, loads, keep_caches
+        self._cache_folder = f"{home}/index/ids"
+        self._seen: tuple[Head, tuple[int, ...]] | None = None
+        self._gaps: dict[tuple[int, int], Gap] = {}
+        self._salvaged: set[tuple[int, int]] = set()
+        self._excused = 0
+        self._sealed: dict[int, SealedIds] = {}
+        self._mutex = Lock()
+        self._table: Table | None = None
+
+    def forget_locks(self) -> None:
+        """After a fork: another thread of the parent may have held it."""
+        self._mutex = Lock()
+
+    def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
+        """See `memplane.ports.EventLog.read`."""
+        position = self._start(after)
+        if position is None:
+            return
+        for span in self._spans(position):
+            if span.run.last <= after:
+                continue
+            if upto is not None and span.run.first > upto:
+                return
+            for line in self._lines(span):
+                if line.event.seq > after and (upto is None or line.event.seq <= upto):
+                    yield line
+
+    def read_from(self, position: Head) -> Iterator[Line]:
+        """The lines behind a position that `matches`; NotFoundError where it does not."""
+        if not self.matches(position):
+            raise NotFoundError(
+                f"{self._segments.path(position.segment)}: byte {position.offset} does not follow "
+                f"seq {position.seq} with h {position.h}: read the log from its beginning"
+            )
+        return self._read_on(position)
+
+    def _read_on(self, position: Head) -> Iterator[Line]:
+        if self._segments.numbers():
+            for span in self._spans(position):
+                yield from self._lines(span)
+
+    def matches(self, position: Head) -> bool:
+        """Whether the log still holds this h right before this byte; reads 19 bytes."""
+        numbers = self._segments.numbers()
+        if not numbers or position.offset == 0:
+            return position == self._beginning(position.segment)
+        following = self._segments.after(position.segment)
+        if following is not None:
+            header = self._segments.header(following)
+            if header is not None and position.seq > header.prev_seq:
+                return False
+        try:
+            fd = os.open(self._segments.path(position.segment), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            said = os.pread(fd, 19, max(position.offset - 19, 0))
+        finally:
+            os.close(fd)
+        return said == position.h.encode() + b'"}\n'
+
+    def head(self) -> Head:
+        """See `memplane.ports.EventLog.head`; where nothing changed, one stat and a look for a next segment."""
+        seen = self._seen
+        if seen is not None:
+            head, key = seen
+            if key == self._key(head.segment) and self._segments.after(head.segment) is None:
+                return head
+        numbers = self._segments.numbers()
+        if not numbers:
+            return self._empty()
+        if seen is not None and seen[0].segment == numbers[-1] and self.matches(seen[0]):
+            position: Head | None = seen[0]
+        else:
+            position = self._beginning(numbers[-1]) or self._start(0)
+        assert position is not None
+        for _ in self._spans(position):
+            continue
+        return position if self._seen is None else self._seen[0]
+
+    def line(self, seq: int) -> Line | None:
+        """The line with that seq, if it is there and verifies."""
+        for number in reversed(self._segments.numbers()):
+            header = self._segments.header(number)
+            if header is not None and header.prev_seq >= seq:
+                continue
+            with self._mutex:
+                place = self._places(number).by_seq(seq)
+            if place is not None:
+                return self._fetch(number, place)
+            if header is not None:
+                return None
+        return None
+
+    def find(self, id_: str) -> Line | None:
+        """The line with that id, the oldest where there are two in one segment."""
+        numbers = self._segments.numbers()
+        hashed = id_hash(id_)
+        for number in reversed(numbers):
+            with self._mutex:
+                places = self._places(number)
+                if isinstance(places, Table):
+                    place = places.by_id(id_)
+                    found = [] if place is None else [place]
+                else:
+                    found = list(places.by_hash(hashed))
+            for each in found:
+                line = self._fetch(number, each)
+                if line is not None and line.event.id == id_:
+                    return line
+        return None
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """What reading and looking up had to skip so far, in log order."""
+        return tuple(self._gaps[key] for key in sorted(self._gaps) if self._counts(self._gaps[key]))
+
+    def damage(self) -> Gap | None:
+        """A gap in a sealed segment that no salvage has recorded; it forbids appending."""
+        for _ in self.read():  # the salvage's events come later in the log than what they excuse
+            continue
+        for gap in self.gaps():
+            sealed = self._segments.after(gap.segment) is not None
+            if sealed and (gap.segment, gap.offset) not in self._salvaged:
+                return gap
+        self._excused = len(self._gaps)
+        return None
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether reading met damage that `damage` has not looked into yet."""
+        return len(self._gaps) != self._excused
+
+    @property
+    def has_table(self) -> bool:
+        """Whether `added` is of any use."""
+        return self._table is not None
+
+    def added(self, number: int, start: int, drafts: Sequence[Draft], lines: list[bytes]) -> None:
+        """Note what the writer appended at byte `start`: spares reading it again."""
+        with self._mutex:
+            table = self._table
+            if table is not None and table.number == number and table.end == start:
+                for draft, line in zip(drafts, lines, strict=True):
+                    table.add(draft.id, len(line), line[-19:-3])
+
+    def _empty(self) -> Head:
+        return Head(0, self._segments.genesis.decode(), 1, 0)
+
+    def _beginning(self, number: int) -> Head | None:
+        """The position before a segment's first line."""
+        numbers = self._segments.numbers()
+        if not numbers or number == numbers[0]:
+            empty = self._empty()
+            return empty._replace(segment=number) if numbers else empty
+        header = self._segments.header(number)
+        return None if header is None else Head(header.prev_seq, header.prev_h.decode(), number, 0)
+
+    def _start(self, after: int) -> Head | None:
+        """The beginning of the segment in which `after` + 1 must be."""
+        numbers = self._segments.numbers()
+        for number in reversed(numbers):
+            position = self._beginning(number)
+            if position is not None and position.seq <= after:
+                return position
+        return None
+
+    def _key(self, number: int) -> tuple[int, ...]:
+        try:
+            found = os.stat(self._segments.path(number))
+        except FileNotFoundError:
+            return ()
+        return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+    def _spans(self, position: Head) -> Iterator[Span]:
+        """Every believed run behind the position; remembers the head when it gets there."""
+        seq, h, number, offset = (
+            position.seq,
+            position.h.encode(),
+            position.segment,
+            position.offset,
+        )
+        while True:
+            following = self._segments.after(number)
+            key = self._key(number)
+            if offset == 0:
+                header = self._segments.header(number)
+                if header is not None:
+                    seq, h = header.prev_seq, header.prev_h
+            data, believed = self._believed(number, offset, seq, h, following)
+            for run in believed:
+                yield Span(number, offset, data, run)
+                seq, h = run.last, run.h
+            if following is None:
+                end = believed[-1].end if believed else 0
+                whole = (*key[:2], offset + len(data), *key[3:])
+                # Only what the stat before the reading described can be known by that stat.
+                if key == whole:
+                    self._seen = Head(seq, h.decode(), number, offset + end), key
+                else:
+                    self._seen = Head(seq, h.decode(), number, offset + end), ()
+                return
+            header = self._segments.header(following)
+            if header is not None:
+                seq, h = header.prev_seq, header.prev_h
+            number, offset = following, 0
+
+    def _believed(
+        self, number: int, offset: int, seq: int, h: bytes, following: int | None
+    ) -> tuple[bytes, list[Run]]:
+        """The segment's bytes from `offset` and the runs among them that are part of the log."""
+        try:
+            data = read_file(self._segments.path(number), offset)
+            believed = runs(data, 0, seq, h)
+            if following is None and believed[-1].end <= data.rfind(b"\n"):
+                # A short write may have been taken back under our eyes.
+                data = read_file(self._segments.path(number), offset)
+                believed = runs(data, 0, seq, h)
+        except FileNotFoundError:
+            data, believed = b"", []
+        header = None if following is None else self._segments.header(following)
+        bound = None if header is None else header.prev_seq
+        kept: list[Run] = []
+        at = 0
+        for each in believed:
+            run = each if bound is None else until(each, bound)
+            if not run.starts:
+                continue
+            if run.start > at or run.first > seq + 1:
+                self._note(Gap(number, offset + at, offset + run.start, seq + 1, run.first - 1))
+            kept.append(run)
+            at, seq = run.end, run.last
+        if bound is not None and seq < bound:
+            self._note(Gap(number, offset + at, offset + len(data), seq + 1, bound))
+        return data, kept
+
+    def _note(self, gap: Gap) -> None:
+        self._gaps[gap.segment, gap.offset] = gap
+
+    def _counts(self, gap: Gap) -> bool:
+        """Whether the gap is still within the log: what a repair left behind is not."""
+        following = self._segments.after(gap.segment)
+        header = None if following is None else self._segments.header(following)
+        return header is None or gap.first <= header.prev_seq
+
+    def _lines(self, span: Span) -> Iterator[Line]:
+        starts = span.run.starts
+        loads, data, base, number = self._loads, span.data, span.offset, span.segment
+        for row, start in enumerate(starts):
+            end = starts[row + 1] if row + 1 < len(starts) else span.run.end
+            event = decode(loads(data[start : end - 1]))
+            if event.kind == "repair" and event.data.get("case") == "salvaged":
+                self._salvaged.add((event.data["segment"], event.data["offset"]))
+            yield Line(event, number, base + start, base + end)
+
+    def _places(self, number: int) -> Table | SealedIds:
+        """Where the segment's lines are. Under the mutex."""
+        following = self._segments.after(number)
+        header = None if following is None else self._segments.header(following)
+        if following is None or header is None:
+            return self._table_of(number)
+        sealed = self._sealed.get(number)
+        if sealed is None:
+            size = os.stat(self._segments.path(number)).st_size
+            path = f"{self._cache_folder}/{number:08d}.ids"
+            try:
+                content = read_file(path)
+            except OSError:
+                content = b""
+            first = self._entry(number)[0] + 1
+            sealed = SealedIds.load(content, first, size, header.prev_h)
+            if sealed is None:
+                table = self._new_table(number)
+                data, believed = self._believed(number, 0, table.seq, table.h, following)
+                for run in believed:
+                    table.take(data, 0, run)
+                sealed = SealedIds.of(table, first)
+                if self._keep_caches:
+                    write_cache(path, sealed.dump(size, header.prev_h))
+            self._sealed[number] = sealed
+        return sealed
+
+    def _new_table(self, number: int) -> Table:
+        found = os.stat(self._segments.path(number))
+        seq, h = self._entry(number)
+        return Table(number, (found.st_dev, found.st_ino), seq, h)
+
+    def _entry(self, number: int) -> tuple[int, bytes]:
+        """What the segment follows: as its header says, or else as the one before it ends."""
+        beginning = self._beginning(number)
+        if beginning is not None:
+            return beginning.seq, beginning.h.encode()
+        before = max(each for each in self._segments.numbers() if each < number)
+        seq, h = self._entry(before)
+        _, believed = self._believed(before, 0, seq, h, number)
+        return (believed[-1].last, believed[-1].h) if believed else (seq, h)
+
+    def _table_of(self, number: int) -> Table:
+        """The table of a segment without a readable successor, grown to the segment's end."""
+        found = os.stat(self._segments.path(number))
+        identity = (found.st_dev, found.st_ino)
+        table = self._table
+        if table is not None and table.number == number and table.identity == identity:
+            if table.end == found.st_size:
+                return table
+            if table.end < found.st_size and self._grow(table):
+                return table
+        table = self._new_table(number)
+        self._grow(table)
+        self._table = table
+        return table
+
+    def _grow(self, table: Table) -> bool:
+        """Read what was appended; False where it does not follow what the table holds."""
+        base = table.end
+        data, believed = self._believed(table.number, base, table.seq, table.h, None)
+        follows = bool(believed) and believed[0].start == 0
+        if base and data.rfind(b"\n") >= 0 and not follows:
+            return False
+        for run in believed:
+            table.take(data, base, run)
+        return True
+
+    def _fetch(self, number: int, place: Place) -> Line | None:
+        """One line, checked against the line before it."""
+        before = min(place.offset, 19)
+        fd = os.open(self._segments.path(number), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = os.pread(fd, before + place.length, place.offset - before)
+        finally:
+            os.close(fd)
+        raw = data[before:-1]
+        if before:
+            h = data[:16]
+        else:
+            h = self._entry(number)[1]
+        prefix = b'{"seq":%d,' % place.seq
+        if raw.startswith(prefix) and link(h, raw[:-SUFFIX_BYTES]) == stated(raw):
+            end = place.offset + place.length
+            return Line(decode(self._loads(raw)), number, place.offset, end)
+        # It may follow a damaged line, or the file was replaced: then only reading on decides.
+        return next(self.read(place.seq - 1, place.seq), None)
+
+
+def until(run: Run, bound: int) -> Run:
+    """The part of a run up to a seq."""
+    if run.last <= bound:
+        return run
+    count = max(bound - run.first + 1, 0)
+    starts = run.starts[:count]
+    end = run.starts[count]
+    # Its last hash is what the successor states; nobody chains from it here.
+    return run._replace(starts=starts, end=end if starts else run.start, last=bound)

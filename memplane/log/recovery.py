@@ -1,0 +1,121 @@
+"""What to make of the active segment's bytes, and how what is torn leaves the log."""
+
+# ruff: noqa: PTH - paths are strings here: pathlib costs more than the append it would serve
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from memplane.errors import CorruptError
+from memplane.event import Draft
+from memplane.log.disk import make_private
+from memplane.log.format import SUFFIX_BYTES, Run, opening, own_draft, ulid
+
+if TYPE_CHECKING:
+    from memplane.log.disk import Disk
+    from memplane.log.segments import Point, Segments
+
+__all__ = [
+    "Case",
+    "Judgement",
+    "corrupt",
+    "judge",
+    "keep_aside",
+    "last_rec",
+    "repair_draft",
+    "repeats",
+]
+
+Case = Literal["whole", "torn", "scattered", "corrupt"]
+
+
+class Judgement(NamedTuple):
+    """`good` bytes chain from the segment's beginning and end with line `last`.
+
+    whole: nothing else is there. torn: what follows was never acknowledged and holds
+    no believed line. scattered: the same, but it does (`later`). corrupt: what
+    follows, or should follow, was durable once.
+    """
+
+    case: Case
+    good: int
+    last: int
+    h: bytes
+    watermark: int
+    later: tuple[Run, ...]
+
+
+def judge(data: bytes, believed: list[Run], known: int) -> Judgement:
+    """Judge an active segment; `known` is a seq that someone knows to have been durable."""
+    first = believed[0]
+    watermark = max(known, *(run.dur for run in believed))
+    case: Case
+    if first.last < watermark:
+        case = "corrupt"
+    elif len(believed) > 1:
+        case = "scattered"
+    else:
+        case = "whole" if first.end == len(data) else "torn"
+    return Judgement(case, first.end, first.last, first.h, watermark, tuple(believed[1:]))
+
+
+def corrupt(path: str, judged: Judgement) -> CorruptError:
+    """The refusal to append behind damage."""
+    return CorruptError(
+        f"{path}: byte {judged.good}: no valid line follows seq {judged.last}, expected seq "
+        f"{judged.last + 1}, and up to seq {judged.watermark} was durable; "
+        "`memplane repair --salvage` keeps all that verifies, sets the rest aside and goes on",
+        segment=os.path.basename(path),
+        offset=judged.good,
+        seq=judged.last,
+    )
+
+
+def keep_aside(segments: Segments, disk: Disk, number: int, offset: int, data: bytes) -> str:
+    """Copy bytes to quarantine, durably; the file's name. The same bytes get the same name."""
+    folder = f"{segments.folder}/quarantine"
+    if not os.path.isdir(folder):
+        make_private(folder)
+        disk.sync_directory(segments.folder)
+    name = f"{number:08d}-{offset}-{sha256(data).hexdigest()[:16]}"
+    disk.publish(f"{folder}/{name}", data)
+    return name
+
+
+def repair_draft(case: str, number: int, offset: int, size: int, kept: str, last: Point) -> Draft:
+    """The event that says what was taken out of the log, and where it lies now."""
+    data: dict[str, object] = {
+        "segment": number,
+        "offset": offset,
+        "bytes": size,
+        "quarantine": kept,
+        "case": case,
+    }
+    return own_draft("repair", data, ulid(last.rec, last.h, b"%d-%d" % (number, offset)))
+
+
+def repeats(data: bytes, later: tuple[Run, ...]) -> list[Draft]:
+    """The events of those runs as drafts: same ids, same content; the times of recording are new."""
+    drafts = []
+    for run in later:
+        ends = [*run.starts[1:], run.end]
+        for start, end in zip(run.starts, ends, strict=True):
+            raw = data[start : end - 1]
+            said = opening(raw)
+            assert said is not None
+            rest = raw[said.rest : -SUFFIX_BYTES]
+            if rest.startswith(b'"kind":"segment"'):
+                continue
+            drafts.append(
+                Draft(said.id, False, said.ts, "", "", None, None, None, "", rest),
+            )
+    return drafts
+
+
+def last_rec(data: bytes, run: Run) -> str:
+    """When the run's last line was recorded; "" for an empty run."""
+    if not run.starts:
+        return ""
+    said = opening(data[run.starts[-1] : run.end - 1])
+    return "" if said is None else said.rec

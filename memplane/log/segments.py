@@ -1,0 +1,188 @@
+"""Segment files: their names, their headers, and how a new one comes to be."""
+
+# ruff: noqa: PTH - paths are strings here: pathlib costs more than the append it would serve
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from memplane.errors import FormatError, HomeError
+from memplane.log.format import (
+    FORMAT,
+    SUFFIX_BYTES,
+    genesis,
+    link,
+    opening,
+    own_draft,
+    prepared,
+    stamp,
+    stated,
+    ulid,
+)
+
+if TYPE_CHECKING:
+    from memplane.event import Draft
+    from memplane.log.disk import Disk
+
+__all__ = ["Header", "Point", "Segments", "make_segment", "read_file"]
+
+SUFFIX = ".jsonl"
+
+
+class Point(NamedTuple):
+    """A line's seq and hash, and when it was recorded: all that the next line needs to know."""
+
+    seq: int
+    h: bytes
+    rec: str
+
+
+class Header(NamedTuple):
+    """The first line of a segment: what it follows, its own hash, and the byte behind it."""
+
+    prev_seq: int
+    prev_h: bytes
+    h: bytes
+    end: int
+
+
+class Segments:
+    """The segment files of one plane, by number."""
+
+    def __init__(self, folder: str, plane_id: str) -> None:
+        self.folder, self.plane_id = folder, plane_id
+        self.genesis = genesis(plane_id)
+        self._numbers: list[int] = []
+        self._headers: dict[int, Header] = {}
+
+    def path(self, number: int) -> str:
+        """The segment's file."""
+        return f"{self.folder}/{number:08d}{SUFFIX}"
+
+    def broken_path(self, number: int) -> str:
+        """The file whose presence says that a sync of the segment failed."""
+        return f"{self.folder}/{number:08d}.broken"
+
+    def numbers(self, *, fresh: bool = False) -> list[int]:
+        """The numbers in use, ascending; empty before the first append. `fresh`: look again."""
+        known = self._numbers
+        if known and not fresh and not os.access(self.path(known[-1] + 1), os.F_OK):
+            return known
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        self._numbers = sorted(
+            int(name[:8])
+            for name in names
+            if len(name) == 8 + len(SUFFIX) and name.endswith(SUFFIX) and name[:8].isdigit()
+        )
+        return self._numbers
+
+    def after(self, number: int) -> int | None:
+        """The next segment's number, None for the active one."""
+        return next((each for each in self.numbers() if each > number), None)
+
+    def header(self, number: int) -> Header | None:
+        """The segment's header; None where it is damaged or missing. Refuses a foreign or newer one."""
+        header = self._headers.get(number)
+        if header is None:
+            try:
+                fd = os.open(self.path(number), os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return None
+            try:
+                data = os.pread(fd, 4096, 0)
+            finally:
+                os.close(fd)
+            header = self.parse_header(number, data)
+            if header is not None:
+                self._headers[number] = header
+        return header
+
+    def parse_header(self, number: int, data: bytes) -> Header | None:
+        """The header at the beginning of a segment's bytes, checked against itself."""
+        end = data.find(b"\n")
+        raw = data[: max(end, 0)]
+        h, first = stated(raw), opening(raw)
+        if h is None or first is None:
+            return None
+        try:
+            fields = json.loads(raw)
+            said = fields["data"]
+            prev_h = said["prev_h"].encode()
+            prev_seq = int(said["prev_seq"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+        if link(prev_h, raw[:-SUFFIX_BYTES]) != h or first.seq != prev_seq + 1:
+            return None
+        if said.get("format") != FORMAT:
+            raise FormatError(
+                f"{self.path(number)}: format {said.get('format')}; "
+                f"this memplane reads format {FORMAT}: use the release that wrote it"
+            )
+        if said.get("plane") != self.plane_id:
+            raise HomeError(
+                f"{self.path(number)}: belongs to the plane {said.get('plane')!r}, "
+                f"expected {self.plane_id!r}: a file was moved here from another plane"
+            )
+        return Header(prev_seq, prev_h, h, end + 1)
+
+
+def read_file(path: str, offset: int = 0) -> bytes:
+    """The file from `offset` to its end, in one go."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return read_fd(fd, offset)
+    finally:
+        os.close(fd)
+
+
+def read_fd(fd: int, offset: int = 0) -> bytes:
+    """What an open file holds from `offset` to its end."""
+    parts = []
+    while size := os.fstat(fd).st_size - offset:
+        if size < 0:
+            break
+        part = os.pread(fd, size, offset)
+        if not part:
+            break
+        parts.append(part)
+        offset += len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def make_segment(
+    segments: Segments, disk: Disk, number: int, prev: Point, now: str, drafts: list[Draft]
+) -> None:
+    """Make a segment that follows `prev` and holds a header and the drafts: durable, or not there.
+
+    Under the lock. Raises OSError; then the log is as it was before.
+    """
+    rec = max(prev.rec, now)
+    header = own_draft(
+        "segment",
+        {
+            "format": FORMAT,
+            "plane": segments.plane_id,
+            "prev_seq": prev.seq,
+            "prev_h": prev.h.decode(),
+        },
+        ulid(rec, prev.h, b"segment", b"%d" % number),
+    )
+    seq, h = prev.seq, prev.h
+    lines = []
+    for draft in (header, *drafts):
+        seq += 1
+        line, h = stamp(seq, 0, prepared(draft), draft.ts, rec, draft.rest, h)
+        lines.append(line)
+    path = segments.path(number)
+    existed = os.path.exists(path)
+    try:
+        disk.publish(path, b"".join(lines))
+    except OSError:
+        # The name may be there and not durable: without it nobody can acknowledge into the file.
+        if not existed and os.path.exists(path):
+            os.unlink(path)
+        raise

@@ -1,0 +1,102 @@
+"""Retrieved evidence: E, as of the session's prompt, or in the tail for any other query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isqrt
+from typing import Final
+
+from memplane.pack.layout import PARTS, Part, Sheet
+from memplane.pack.request import Materials
+from memplane.projections.item import Item
+from memplane.recall.score import Scored, score
+from memplane.recall.suppress import Scope
+
+__all__ = ["place_evidence", "pool_before", "pool_now"]
+
+_BY_NAME = {part.name: part for part in PARTS}
+EVIDENCE: Final = _BY_NAME["evidence"]
+FOUND: Final = _BY_NAME["found"]
+# Until the index exists: how many events before the prompt its evidence comes from.
+_BEFORE_PROMPT: Final = 200
+_SCALE: Final = 1_000_000
+
+
+def pool_before(materials: Materials, prompt: int) -> list[Item]:
+    """Candidates as of the prompt: the plane's events right before it, whoever may see them."""
+    hotset = materials.hotset
+    most = min(_BEFORE_PROMPT, materials.policies.budgets.limits.hotset_max_events)
+    return [hotset.items[seq] for seq in hotset.plane if seq < prompt][-most:]
+
+
+def pool_now(materials: Materials, session: str | None) -> list[Item]:
+    """Candidates as of the log's head: recent events, the session's turns, statements in force."""
+    hotset, limits = materials.hotset, materials.policies.budgets.limits
+    by_seq = {item.seq: item for item in (*materials.decisions, *materials.cards)}
+    ring = hotset.sessions.get(session) if session is not None else None
+    for turn in ring.ring if ring is not None else ():
+        by_seq[turn.seq] = hotset.items[turn.seq]
+    for seq in hotset.plane[-limits.hotset_max_events :]:
+        by_seq[seq] = hotset.items[seq]
+    return [by_seq[seq] for seq in sorted(by_seq)][-limits.candidate_pool_max :]
+
+
+def place_evidence(
+    sheet: Sheet, materials: Materials, scope: Scope, part: Part, query: str, pool: Sequence[Item],
+    never: int,
+) -> None:
+    """Score the pool and place what is worth its tokens, best value first, printed in log order.
+
+    `never` is the seq of the query itself. What nothing matches stays out; of several events with
+    the same words only the newest is a candidate.
+    """  # fmt: skip
+    scoring = materials.policies.scoring
+    sheet.scored += len(pool)
+    ranked = [
+        hit
+        for hit in score(query, pool, scoring, scoring.marker_boosts)
+        if hit.item.seq != never and hit.item.seq not in sheet.seqs and not scope.hides(hit.item)
+    ]
+    best = max((hit.score for hit in ranked), default=0)
+    floor = max(1, best * scoring.evidence_floor // 1000)
+    same = _newest_of_same(ranked)
+    for hit in ranked:
+        item = hit.item
+        if hit.score < floor:
+            sheet.omit(item, part.section, item.cost, "not_relevant", hit.score)
+        elif same[_words(item)] != item.seq:
+            sheet.omit(item, part.section, item.cost, "duplicate", hit.score)
+    chosen = [hit for hit in ranked if hit.score >= floor and same[_words(hit.item)] == hit.item.seq]
+    chosen.sort(key=_by_value)
+    most = materials.policies.budgets.limits.retrieved_chunks_max
+    taken = 0
+    for hit in chosen:
+        if taken == most:
+            sheet.omit(hit.item, part.section, hit.item.cost, "limit", hit.score)
+        elif sheet.offer(part, hit.item, score=hit.score):
+            taken += 1
+            sheet.score_parts[hit.item.seq] = {
+                "words": hit.words, "tags": hit.tags, "key": hit.key,
+                "neighbours": hit.neighbours, "markers": hit.markers,
+            }  # fmt: skip
+
+
+def _by_value(hit: Scored) -> tuple[int, int, int, int, str]:
+    """Score per root of the tokens: long turns match more words without saying more."""
+    item = hit.item
+    value = hit.score * _SCALE // isqrt((item.cost + 20) * _SCALE)
+    return (-value, -item.importance, -item.seq, item.cost, item.id)
+
+
+def _words(item: Item) -> str:
+    if item.words is None:
+        item.words = " ".join(item.text.lower().split())
+    return item.words
+
+
+def _newest_of_same(ranked: Sequence[Scored]) -> dict[str, int]:
+    newest: dict[str, int] = {}
+    for hit in ranked:
+        words = _words(hit.item)
+        newest[words] = max(newest.get(words, 0), hit.item.seq)
+    return newest

@@ -1,0 +1,119 @@
+"""Areas A and B: views, and the cards and decisions in force as of the session's epoch.
+
+Nothing here looks at the query or at anything younger than the epoch, except to leave out what
+was corrected: that is what keeps the head of a session's blocks the same.
+"""
+
+from __future__ import annotations
+
+from memplane.pack.block import Entry, Omission
+from memplane.pack.layout import PARTS, Part, Sheet, own_part
+from memplane.pack.request import Materials, View
+from memplane.policy import Budgets
+from memplane.projections.item import Item
+from memplane.projections.window import shown_view
+from memplane.recall.suppress import Scope
+from memplane.tokens import cut
+
+__all__ = ["place_cards", "place_decisions", "place_views", "section_of_view"]
+
+_BY_NAME = {part.name: part for part in PARTS}
+_STANDARD = {"preferences": "identity"}
+_VIEW_MIN = 8
+
+
+def section_of_view(path: str, budgets: Budgets) -> str | None:
+    """The section that shows a view: the one that names it, else the word before the first dot."""
+    for section in budgets.sections:
+        if path in section.views:
+            return section.name
+    word = path.rpartition("/")[2].partition(".")[0]
+    name = _STANDARD.get(word, word)
+    return name if budgets.section(name) is not None else None
+
+
+def place_views(sheet: Sheet, materials: Materials, sections: frozenset[str]) -> None:
+    """Place each view in its section, cut at a line where the section's room ends."""
+    for view in materials.views:
+        name = section_of_view(view.path, materials.policies.budgets)
+        if name is None or view.lost:
+            reason = view.lost or "section"
+            sheet.views_omitted.append(Omission(view.path, 0, name or "", 0, reason, 0, 0))
+        elif name in sections:
+            _place_view(sheet, materials, view, _BY_NAME.get(name) or own_part(name))
+
+
+def _place_view(sheet: Sheet, materials: Materials, view: View, part: Part) -> None:
+    room = sheet.room(part)
+    if room < _VIEW_MIN or not view.text.strip():
+        if view.text.strip():
+            sheet.views_omitted.append(
+                Omission(view.path, 0, part.section, 0, "budget", 0, _VIEW_MIN - room)
+            )
+        return
+    memo_key = (view.sha256, room, sheet.printer.stamp)
+    made = materials.memo.get(memo_key)
+    if made is None:
+        made = materials.memo[memo_key] = _view_form(sheet, view, room)
+    lines, tokens, whole = made
+    if not lines:
+        sheet.views_omitted.append(Omission(view.path, 0, part.section, 0, "budget", 0, 1))
+        return
+    if not whole:
+        sheet.views_omitted.append(Omission(view.path, 0, part.section, tokens, "cut", 0, 0))
+    source = f"view:{view.path}@{view.sha256}"
+    sheet.put(part, Entry(part.section, part.place, lines, tokens, 0, (), (), source, part.area))
+
+
+def _view_form(sheet: Sheet, view: View, room: int) -> tuple[str, int, bool]:
+    count = sheet.counter.count
+    whole = shown_view(sheet.printer.redact(view.text))
+    tokens = count(whole)
+    if tokens <= room:
+        return whole, tokens, True
+    note = f"… expand://{view.path}\n"
+    kept = cut(sheet.counter, whole, max(0, room - count(note)))
+    kept = kept[: kept.rfind("\n") + 1]
+    lines = kept + note
+    tokens = count(lines)
+    return (lines, tokens, False) if kept and tokens <= room else ("", 0, False)
+
+
+def place_cards(sheet: Sheet, materials: Materials, scope: Scope, epoch: int) -> None:
+    """The most important cards as of the epoch, pinned ones first; at most `cards_max`."""
+    visible = [c for c in materials.cards if c.seq <= epoch and not scope.hides(c)]
+    visible.sort(key=lambda c: (not _pinned(c, materials, epoch), -c.importance, -c.seq))
+    _offer(sheet, "cards", visible, materials.policies.budgets.limits.cards_max, "projection:cards")
+
+
+def place_decisions(sheet: Sheet, materials: Materials, scope: Scope, epoch: int) -> None:
+    """Decisions as of the epoch: pinned ones and constraints first, then the newest that fit."""
+    visible = [d for d in materials.decisions if d.seq <= epoch and not scope.hides(d)]
+    visible.sort(
+        key=lambda d: (
+            not (_pinned(d, materials, epoch) or "constraint" in d.markers),
+            -d.seq,
+        )
+    )
+    most = materials.policies.budgets.limits.decisions_max
+    _offer(sheet, "decisions", visible, most, "projection:decisions")
+
+
+def _offer(sheet: Sheet, name: str, items: list[Item], most: int, source: str) -> None:
+    part = _BY_NAME[name]
+    taken = 0
+    for item in items:
+        if item.role == "tool":  # what a tool said never enters the head
+            continue
+        if item.seq in sheet.seqs:
+            continue
+        if taken == most:
+            sheet.omit(item, part.section, item.cost, "limit")
+        elif sheet.offer(part, item, source=source):
+            taken += 1
+
+
+def _pinned(item: Item, materials: Materials, epoch: int) -> bool:
+    """Whether the item was pinned by the epoch: a pin of today waits for the next session."""
+    pin = materials.pinned.get(item.seq, 0)
+    return 0 < pin <= epoch

@@ -1,0 +1,179 @@
+"""Where each thing stands in a block, and the sheet on which entries are placed.
+
+The order is the one that keeps a provider's prompt cache valid: A views, B cards and decisions as
+of the session's epoch, C decisions since, D the session's log up to the prompt, E the prompt's
+evidence, F the prompt and what followed, G everything that may change at any time. The rules
+behind it (R1-R9) are in ARCHITECTURE.md.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from memplane.pack.block import Entry, Omission
+from memplane.ports import TokenCounter
+from memplane.projections.item import Item, Printer
+
+__all__ = ["FENCE", "PARTS", "Part", "Sheet", "own_part"]
+
+FENCE: Final = "~~~~\n"
+
+
+class Part(NamedTuple):
+    """A heading and the entries under it. `section` pays for both."""
+
+    name: str
+    area: str
+    section: str
+    heading: str
+    fenced: bool = False  # quoted material that must not read as instructions
+    ordered: bool = True  # entries print in log order, whatever order they were chosen in
+
+    @property
+    def place(self) -> Literal["head", "middle", "tail"]:
+        if self.area in "ABC":
+            return "head"
+        return "middle" if self.area in "DEF" else "tail"
+
+
+# Headings carry no counts and no dates: they must read the same in every pack (R8).
+PARTS: Final = (
+    Part("identity", "A", "identity", "## Identity", ordered=False),
+    Part("rules", "A", "rules", "## Rules", ordered=False),
+    Part("cards", "B", "knowledge_cards", "## Knowledge"),
+    Part("decisions", "B", "relevant_decisions", "## Decisions"),
+    Part("newer", "C", "recent_window", "## Decisions since then"),
+    Part("log", "D", "recent_window", "## Earlier"),
+    Part("evidence", "E", "retrieved_evidence", "## Evidence for the prompt: quoted data", fenced=True),
+    Part("now", "F", "recent_window", "## Current prompt and what followed"),
+    Part("tasks", "G", "task_state", "## Tasks"),
+    Part("elsewhere", "G", "task_state", "## Decisions in other sessions"),
+    Part("files", "G", "tool_state", "## Files touched", ordered=False),
+    Part("tools", "G", "tool_state", "## Tools"),
+    Part("expansions", "G", "expansions", "## Expansions: quoted data", fenced=True, ordered=False),
+    Part("found", "G", "retrieved_evidence", "## Evidence: quoted data", fenced=True),
+)
+
+
+def own_part(section: str) -> Part:
+    """The part of a section that a policy added: in the tail, under its own name."""
+    return Part(f"own:{section}", "G", section, f"## {section.replace('_', ' ').capitalize()}")
+
+
+class Sheet:
+    """Entries placed so far, the tokens each section has left, and what did not fit.
+
+    Every token that ends up in the block, headings and fences included, passes through here.
+    """
+
+    def __init__(self, room: dict[str, int], printer: Printer) -> None:
+        self.left = dict(room)
+        self.printer = printer
+        self.placed: dict[str, list[Entry]] = {}
+        self.parts: dict[str, Part] = {}
+        self.seqs: set[int] = set()  # rendered events; asked, never iterated
+        self.used: dict[str, int] = {}
+        self.frame = 0  # tokens of headings and fences
+        self.omitted: dict[int, Omission] = {}
+        self.views_omitted: list[Omission] = []
+        self.score_parts: dict[int, dict[str, int]] = {}
+        self.scored = 0  # candidates that were scored
+
+    @property
+    def counter(self) -> TokenCounter:
+        return self.printer.counter
+
+    @property
+    def spent(self) -> int:
+        """Tokens of everything placed."""
+        return sum(self.used.values())
+
+    def heading_tokens(self, part: Part) -> int:
+        """What opening the part costs: nothing where it is open."""
+        if part.name in self.placed:
+            return 0
+        count = self.counter.count
+        return count(part.heading + "\n") + (2 * count(FENCE) if part.fenced else 0)
+
+    def room(self, part: Part) -> int:
+        """Tokens that one more entry may cost; negative where not even the heading fits."""
+        return self.left.get(part.section, 0) - self.heading_tokens(part)
+
+    def put(self, part: Part, entry: Entry) -> None:
+        """Place an entry whose cost was checked against `room`."""
+        opening = self.heading_tokens(part)
+        self.left[part.section] -= entry.tokens + opening
+        assert self.left[part.section] >= 0, "an entry was placed that does not fit"
+        self.used[part.section] = self.used.get(part.section, 0) + entry.tokens + opening
+        self.frame += opening
+        self.parts[part.name] = part
+        self.placed.setdefault(part.name, []).append(entry)
+        if entry.seq:
+            self.seqs.add(entry.seq)
+            self.omitted.pop(entry.seq, None)
+
+    def offer(
+        self, part: Part, item: Item, *, tier: int = 0, score: int = 0, source: str = "event",
+        most: int | None = None,
+    ) -> bool:  # fmt: skip
+        """Place an event if it fits the section's room (and `most`, where a part has its own cap).
+
+        One that no room of this part could hold is cut to a snippet with a handle; one that only
+        comes too late is passed over, so that a shorter one behind it may still fit.
+        """
+        room = self.room(part) if most is None else min(self.room(part), most)
+        lines, tokens, whole = item.form(tier, self.printer)
+        if tokens > room and tokens > self._whole_room(part) and tier < 2:
+            lines, tokens, whole = item.form(2, self.printer)
+        if tokens > room:
+            self.omit(item, part.section, tokens, "budget", score, tokens - room)
+            return False
+        self.put(part, entry_of(part, item, (lines, tokens, whole), score, source))
+        return True
+
+    def _whole_room(self, part: Part) -> int:
+        return self.left.get(part.section, 0) + self.used.get(part.section, 0)
+
+    def omit(
+        self, item: Item, section: str, tokens: int, reason: str, score: int = 0, short_by: int = 0
+    ) -> None:
+        """Note why a candidate is not in the block; the last word on an event holds."""
+        if item.seq not in self.seqs:
+            self.omitted[item.seq] = Omission(
+                item.id, item.seq, section, tokens, reason, score, short_by
+            )
+
+    def entries(self) -> list[tuple[Part, list[Entry]]]:
+        """The parts in the order of the block, each with its entries as they print."""
+        by_name = {part.name: part for part in PARTS}
+        own = [part for name, part in self.parts.items() if name not in by_name]
+        fixed = [part for part in PARTS if part.name in self.placed]
+        # Sections of the policy's own stand before expansions and evidence in the tail.
+        cut = next(
+            (at for at, part in enumerate(fixed) if part.name in ("expansions", "found")), len(fixed)
+        )
+        return [
+            (
+                part,
+                sorted(self.placed[part.name], key=_log_order)
+                if part.ordered
+                else self.placed[part.name],
+            )
+            for part in (*fixed[:cut], *own, *fixed[cut:])
+        ]
+
+
+def _log_order(entry: Entry) -> int:
+    return entry.seq
+
+
+def entry_of(
+    part: Part, item: Item, form: tuple[str, int, bool], score: int = 0, source: str = "event"
+) -> Entry:
+    """The entry of one event: it is the whole of it, or a part."""
+    lines, tokens, whole = form
+    whole_of = (item.id,) if whole else ()
+    part_of = () if whole else (item.id,)
+    return Entry(
+        part.section, part.place, lines, tokens, score, whole_of, part_of, source, part.area, item.seq
+    )

@@ -1,0 +1,249 @@
+"""The order of packing: head, window, evidence, tail; then render and report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from memplane.errors import InputError
+from memplane.pack.allocate import (
+    FRAMED_FROM,
+    STEADY_FROM,
+    Rooms,
+    budget_of,
+    ladder,
+    rooms,
+)
+from memplane.pack.block import Block
+from memplane.pack.evidence import EVIDENCE, FOUND, place_evidence, pool_before, pool_now
+from memplane.pack.head import place_cards, place_decisions, place_views
+from memplane.pack.layout import Sheet
+from memplane.pack.render import frame_reserve, render
+from memplane.pack.report import Facts, prefix_of, report_of
+from memplane.pack.request import Materials, Request
+from memplane.pack.tail import (
+    TAIL,
+    fill_tail,
+    is_own,
+    place_expansions,
+    place_own,
+    place_tasks,
+    place_tools,
+)
+from memplane.pack.window import Window, lay_window, place_newer, place_window, prompt_of
+from memplane.policy import Budgets, Section
+from memplane.projections.hotset import SessionRing
+from memplane.projections.item import Item, Printer
+from memplane.recall.intent import intent_of
+from memplane.recall.suppress import Scope
+
+__all__ = ["pack"]
+
+_HEAD = frozenset(("identity", "rules"))
+_NEEDS_NOTHING = frozenset(
+    ("identity", "rules", "task_state", "relevant_decisions", "knowledge_cards",
+     "retrieved_evidence", "recent_window", "tool_state")
+)  # fmt: skip
+
+Mark = Callable[[str], None]
+
+
+class _Ground(NamedTuple):
+    """What stays the same while a block is laid out."""
+
+    request: Request
+    materials: Materials
+    scope: Scope
+    ring: SessionRing | None
+    prompt: Item | None
+    epoch: int
+    own_query: bool  # the query is the session's prompt: evidence stands before it
+    query: str
+
+
+def pack(
+    request: Request, materials: Materials, printer: Printer, *, mark: Mark = lambda _stage: None
+) -> Block:
+    """Pack the block for a request.
+
+    A function of its arguments: the same ones give the same bytes. `mark` is told when a stage
+    ends, so that a caller with a clock can time them. Raises BudgetError for a budget of 0 or
+    less, InputError for a section or intent that does not exist.
+    """
+    budgets = materials.policies.budgets
+    budget = budget_of(request.budget, budgets)
+    intent = intent_of(request.intent, request.query, materials.policies.scoring.intents)
+    holding = _holding(request, budgets)
+    ground = _ground(request, materials)
+    mark("suppress")
+
+    framed = budget >= FRAMED_FROM
+    frame = frame_reserve(printer.counter) if framed else 0
+    steady = budget >= STEADY_FROM
+    most = budgets.acb_total_max_tokens - budgets.reserve_tokens
+    given = rooms(budgets, holding, (ladder(budget, most) if steady else budget) - frame)
+    sheet = Sheet(given.room, printer)
+    total = budget - frame
+    mark("allocate")
+
+    place_views(sheet, materials, _HEAD & holding)
+    place_cards(sheet, materials, ground.scope, ground.epoch)
+    place_decisions(sheet, materials, ground.scope, ground.epoch)
+    mark("head")
+    if steady:
+        # The window first: evidence leaves out what the window shows.
+        window = _window(sheet, ground, steady=True)
+        _evidence(sheet, ground)
+        mark("middle")
+        _tail(sheet, ground, budgets, holding, given, total)
+    else:
+        # A small block spends what it has: the window takes what the others left.
+        _evidence(sheet, ground)
+        _tail(sheet, ground, budgets, holding, given, total)
+        left = min(given.cap.get("recent_window", 0), total - sheet.spent)
+        sheet.left["recent_window"] = max(0, left)
+        window = _window(sheet, ground, steady=False)
+    mark("tail")
+
+    rendered = render(sheet.entries(), printer.counter, sheet.frame, framed=framed)
+    assert rendered.tokens <= budget, "a block never passes its budget"
+    mark("render")
+    pool = pool_now(materials, request.session)
+    facts = Facts(
+        request, budget, intent, given, sheet, window, ground.epoch,
+        ground.prompt.seq if ground.prompt is not None else 0,
+        _hidden(ground, pool), _left_over(ground, sheet, pool), framed,
+    )  # fmt: skip
+    omissions, report = report_of(facts, materials, rendered)
+    report["prefix"] = prefix_of(facts, rendered, materials)
+    mark("report")
+    return Block(rendered.text, rendered.tokens, rendered.entries, omissions, report)
+
+
+def _holding(request: Request, budgets: Budgets) -> frozenset[str]:
+    """Sections that can hold something in this request; a share goes to no other."""
+    names = {section.name for section in budgets.sections}
+    for name in request.sections:
+        if name not in names:
+            known = ", ".join(section.name for section in budgets.sections)
+            raise InputError(f"unknown section {name!r}; the policy has {known}", where="sections")
+    return frozenset(
+        section.name
+        for section in budgets.sections
+        if (not request.sections or section.name in request.sections)
+        and (
+            section.name in _NEEDS_NOTHING
+            or (section.name == "expansions" and request.expand)
+            or is_own(section)
+        )
+    )
+
+
+def _ground(request: Request, materials: Materials) -> _Ground:
+    scope = Scope(
+        materials.policies.privacy.rule(request.channel), now=request.now, as_of=request.as_of,
+        ns=request.ns, task=request.task, agent=request.agent, since=request.since,
+        until=request.until, exclude=frozenset(request.exclude),
+    )  # fmt: skip
+    hotset = materials.hotset
+    ring = hotset.sessions.get(request.session) if request.session is not None else None
+    prompt = prompt_of(ring, hotset, scope)
+    own = prompt is not None and (not request.query or prompt.says(request.query))
+    epoch = ring.epoch if ring is not None else request.as_of
+    query = prompt.text if own and prompt is not None else request.query
+    return _Ground(request, materials, scope, ring, prompt, epoch, own, query)
+
+
+def _window(sheet: Sheet, ground: _Ground, *, steady: bool) -> Window:
+    """C, D and F."""
+    room = sheet.left.get("recent_window", 0)
+    window = lay_window(
+        sheet, ground.materials, ground.ring, ground.prompt, ground.scope, steady=steady
+    )
+    if ground.ring is not None:
+        place_newer(sheet, ground.materials, ground.scope, ground.epoch, window.anchor, room)
+    place_window(sheet, window)
+    return window
+
+
+def _evidence(sheet: Sheet, ground: _Ground) -> None:
+    """E, where the query is the session's own prompt."""
+    if ground.own_query and ground.prompt is not None and "retrieved_evidence" in sheet.left:
+        pool = pool_before(ground.materials, ground.prompt.seq)
+        place_evidence(
+            sheet, ground.materials, ground.scope, EVIDENCE, ground.query, pool, ground.prompt.seq
+        )
+
+
+def _tail(
+    sheet: Sheet, ground: _Ground, budgets: Budgets, holding: frozenset[str], given: Rooms,
+    total: int,
+) -> None:  # fmt: skip
+    sections = [
+        section
+        for section in budgets.sections
+        if section.name in holding
+        and (is_own(section) or (section.name in TAIL and not _in_middle(section.name, ground)))
+    ]
+    fill_tail(sheet, sections, given.room, total, partial(_fill, sheet, ground))
+
+
+def _in_middle(name: str, ground: _Ground) -> bool:
+    return name == "retrieved_evidence" and ground.own_query
+
+
+def _fill(sheet: Sheet, ground: _Ground, section: Section) -> None:
+    materials, scope = ground.materials, ground.scope
+    match section.name:
+        case "task_state":
+            place_tasks(sheet, materials, ground.request, scope, ground.epoch)
+        case "tool_state":
+            place_tools(sheet, materials, scope)
+        case "expansions":
+            place_expansions(sheet, materials, scope)
+        case "retrieved_evidence":
+            if ground.query:
+                pool = pool_now(materials, ground.request.session)
+                never = _query_event(ground)
+                place_evidence(sheet, materials, scope, FOUND, ground.query, pool, never)
+        case _:
+            place_own(sheet, materials, scope, section)
+
+
+def _query_event(ground: _Ground) -> int:
+    """Seq of the event that is the query itself, which would only find itself; 0 if none."""
+    request, hotset = ground.request, ground.materials.hotset
+    if request.query_event is not None:
+        named = (i.seq for i in hotset.items.values() if i.id == request.query_event)
+        return next(named, 0)
+    if not request.query:
+        return 0
+    same = (
+        item.seq
+        for item in hotset.items.values()
+        if (request.session is None or item.session == request.session)
+        and item.says(request.query)
+    )
+    return max(same, default=0)
+
+
+def _hidden(ground: _Ground, pool: list[Item]) -> dict[str, int]:
+    """Suppressed candidates by reason: counts, and nothing else about them."""
+    counts: dict[str, int] = {}
+    for item in pool:
+        reason = ground.scope.hides(item)
+        if reason is not None:
+            counts[reason] = counts.get(reason, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def _left_over(ground: _Ground, sheet: Sheet, pool: list[Item]) -> list[Item]:
+    """Visible candidates that no stage placed or spoke about: older than what was looked at."""
+    return [
+        item
+        for item in pool
+        if item.seq not in sheet.seqs
+        and item.seq not in sheet.omitted
+        and not ground.scope.hides(item)
+    ]

@@ -1,0 +1,166 @@
+"""The report of a pack: where each token went and why the rest stayed out. Holds no text of the block."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final, NamedTuple
+
+from memplane.pack.allocate import Rooms
+from memplane.pack.block import Omission
+from memplane.pack.layout import Sheet
+from memplane.pack.render import Rendered
+from memplane.pack.request import Materials, Request
+from memplane.pack.window import Window
+from memplane.projections.item import Item
+
+__all__ = ["REPORT_VERSION", "Facts", "prefix_of", "report_of"]
+
+REPORT_VERSION: Final = 1
+_LISTED: Final = 100
+# What providers ask of a cached prefix at least (tokens).
+_CACHE_MINIMUM: Final = 1024
+
+
+class Facts(NamedTuple):
+    """What laying out a block found, for the report."""
+
+    request: Request
+    budget: int
+    intent: str
+    rooms: Rooms
+    sheet: Sheet
+    window: Window
+    epoch: int
+    prompt: int
+    hidden: dict[str, int]
+    left_over: list[Item]
+    framed: bool
+
+
+def report_of(
+    facts: Facts, materials: Materials, rendered: Rendered
+) -> tuple[tuple[Omission, ...], dict[str, Any]]:
+    """The listed omissions (at most 100, best score first) and the report around them."""
+    omissions = _omissions(facts)
+    counts = dict(facts.hidden)
+    for omission in omissions:
+        counts[omission.reason] = counts.get(omission.reason, 0) + 1
+    listed = tuple(omissions[:_LISTED])
+    report: dict[str, Any] = {
+        "version": REPORT_VERSION,
+        "request": facts.request.as_json(),
+        "intent": facts.intent,
+        "channel": facts.request.channel,
+        "budget": facts.budget,
+        "counter": facts.sheet.counter.name,
+        "tokens": rendered.tokens,
+        "frame_tokens": rendered.frame,
+        "acb_sha256": hashlib.sha256(rendered.text.encode()).hexdigest(),
+        "reason": _reason(facts, rendered),
+        "policies": dict(sorted(materials.policies.hashes.items())),
+        "views": {view.path: view.sha256 for view in materials.views if not view.lost},
+        "sections": _sections(facts),
+        "entries": [
+            {
+                "section": entry.section, "place": entry.place, "area": entry.part,
+                "tokens": entry.tokens, "score": entry.score, "events": list(entry.events),
+                "parts": list(entry.parts), "source": entry.source,
+                "score_parts": facts.sheet.score_parts.get(entry.seq, {}),
+            }
+            for entry in rendered.entries
+        ],
+        "omissions": {
+            "counts": dict(sorted(counts.items())),
+            "listed": [omission._asdict() for omission in listed],
+        },
+        "candidates": {
+            "hotset": len(materials.hotset.items),
+            "decisions": len(materials.decisions),
+            "cards": len(materials.cards),
+            "index": 0,
+            "scored": facts.sheet.scored,
+            "bound": materials.policies.budgets.limits.candidate_pool_max,
+        },
+    }  # fmt: skip
+    return listed, report
+
+
+def _omissions(facts: Facts) -> list[Omission]:
+    sheet = facts.sheet
+    found = [
+        *sheet.views_omitted,
+        *sheet.omitted.values(),
+        *(Omission(i.id, i.seq, "", i.cost, "older", 0, 0) for i in facts.left_over),
+    ]
+    return sorted(found, key=lambda o: (-o.score, o.reason == "older", -o.seq, o.id))
+
+
+def _reason(facts: Facts, rendered: Rendered) -> str | None:
+    """Why the block is empty, where it is."""
+    if rendered.entries:
+        return None
+    return "budget" if facts.sheet.omitted or facts.left_over else "nothing to show"
+
+
+def _sections(facts: Facts) -> dict[str, dict[str, int]]:
+    rooms = facts.rooms
+    return {
+        name: {
+            "share_ppm": rooms.share_ppm[name],
+            "room": rooms.room[name],
+            "used": facts.sheet.used.get(name, 0),
+            "cap": rooms.cap[name],
+        }
+        for name in rooms.room
+    }
+
+
+def prefix_of(facts: Facts, rendered: Rendered, materials: Materials) -> dict[str, Any]:
+    """What decides how much of this block the next one will share; ids and counts only.
+
+    `stable_bytes` is the length that the next pack of the session and shape starts with: up to
+    the end of D where a new prompt comes first (`prompt`), of F where it does not (`call`).
+    """
+    window = facts.window
+    ends = rendered.ends
+    tokens_at = 0
+    by_area: dict[str, int] = {}
+    for area in "ABCDEFG":
+        if area in ends:
+            by_area[area] = ends[area][1] - tokens_at
+            tokens_at = ends[area][1]
+    return {
+        "anchor_seq": window.anchor,
+        "epoch_seq": facts.epoch,
+        "prompt_seq": facts.prompt,
+        "next_anchor_in": window.next_anchor_in,
+        "gap": materials.gap,
+        "tokens_by_area": by_area,
+        "stable_bytes": {"prompt": _end(rendered, "ABCD")[0], "call": _end(rendered, "ABCDEF")[0]},
+        "breakpoints": _breakpoints(facts, rendered),
+        "below_minimum": _end(rendered, "ABCDEF")[1] < _CACHE_MINIMUM,
+    }
+
+
+def _end(rendered: Rendered, areas: str) -> tuple[int, int]:
+    """The byte and token behind the last of these areas; 0 where none is there."""
+    return max((rendered.ends[area] for area in areas if area in rendered.ends), default=(0, 0))
+
+
+def _breakpoints(facts: Facts, rendered: Rendered) -> list[dict[str, Any]]:
+    """Where a provider's cache marks belong, at most four: see messages()."""
+    points = []
+    for part, areas, reuse in (
+        ("B", "AB", "prompt"),
+        ("D", "ABCD", "prompt"),
+        ("F", "ABCDEF", "call"),
+    ):
+        byte, tokens = _end(rendered, areas)
+        if byte:
+            points.append({"part": part, "byte": byte, "tokens": tokens, "reuse": reuse})
+    earlier = [item.seq for item in facts.window.before if item.role == "user"]
+    start = rendered.starts.get(earlier[-1], 0) if earlier else 0
+    if start:
+        # Where the pack of the previous prompt ended its own D: its cache entry is read up to here.
+        points.append({"part": "D", "byte": start, "tokens": 0, "reuse": "prompt"})
+    return sorted(points, key=lambda point: (point["byte"], point["part"]))

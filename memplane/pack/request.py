@@ -1,0 +1,80 @@
+"""What is asked of a pack, and the materials it is made from."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from memplane.policy import Policies
+from memplane.projections.hotset import HotsetState
+from memplane.projections.item import Item
+
+__all__ = ["Expansion", "Materials", "Request", "View"]
+
+
+class Request(NamedTuple):
+    """A pack's request, checked: times are canonical, the query is redacted and stripped."""
+
+    query: str = ""
+    channel: str = "private"
+    intent: str = "auto"
+    budget: int | None = None
+    session: str | None = None
+    task: str | None = None
+    ns: tuple[str, ...] = ()
+    agent: str | None = None
+    sections: tuple[str, ...] = ()  # empty: all of the policy's
+    expand: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    query_event: str | None = None
+    since: str | None = None
+    until: str | None = None
+    as_of: int = 0
+    now: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields that were set."""
+        usual = Request()
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in self._asdict().items()
+            if value != getattr(usual, name)
+        }
+
+
+class View(NamedTuple):
+    """A view that the channel loads: its path under the home, the hash of its bytes, its text.
+
+    `lost`: why there is no text (`limit`, `missing`), "" where there is.
+    """
+
+    path: str
+    sha256: str
+    text: str
+    lost: str = ""
+
+
+class Expansion(NamedTuple):
+    """What a handle opened: text, and the id of the event it is a part or the whole of."""
+
+    handle: str
+    item: Item
+    text: str
+    whole: bool
+
+
+class Materials(NamedTuple):
+    """Everything a pack reads, as values. Statements come as items, in log order.
+
+    `memo` keeps rendered views between packs; a pack's bytes never depend on what is in it.
+    `gap` says that the session's older events could not be read within the policy's bound.
+    """
+
+    policies: Policies
+    hotset: HotsetState
+    decisions: tuple[Item, ...]
+    cards: tuple[Item, ...]
+    pinned: dict[int, int]  # statement -> seq of the pin that holds it
+    views: tuple[View, ...]
+    expansions: tuple[Expansion, ...]
+    memo: dict[tuple[str, int, str], tuple[str, int, bool]]
+    gap: bool = False

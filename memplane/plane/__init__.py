@@ -1,0 +1,9 @@
+"""The façade: opens a plane, catches its projections up, runs the stages and times them."""
+
+from __future__ import annotations
+
+from memplane.plane.plane import Plane
+from memplane.plane.reading import Expanded, Version
+from memplane.plane.writing import BulkReceipt, Receipt, Refusal
+
+__all__ = ["BulkReceipt", "Expanded", "Plane", "Receipt", "Refusal", "Version"]

@@ -1,0 +1,85 @@
+"""A caller's arguments to a checked request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Any, Final
+
+from memplane.errors import InputError
+from memplane.intake import timestamp
+from memplane.pack.request import Request
+from memplane.policy import Policies
+
+__all__ = ["CHANNELS", "check_channel", "request_of"]
+
+# Known even where channels.yaml does not list them; each then loads and shows what `agent` does.
+CHANNELS: Final = ("private", "public", "team", "agent")
+_TIMES: Final = ("since", "until", "now")
+_LISTS: Final = ("sections", "expand", "exclude", "ns")
+_TEXTS: Final = ("channel", "intent", "session", "task", "agent", "query_event")
+_KNOWN: Final = frozenset((*_TIMES, *_LISTS, *_TEXTS, "budget", "as_of"))
+_QUERY_MAX: Final = 100_000
+
+
+def check_channel(policies: Policies, channel: str) -> str:
+    """The channel, if the policies or memplane know it; InputError naming the known ones."""
+    if channel in CHANNELS or policies.channels.known(channel):
+        return channel
+    known = ", ".join(dict.fromkeys((*policies.channels.views, *CHANNELS)))
+    raise InputError(f"unknown channel {channel!r:.60}; known: {known}", where="channel")
+
+
+def request_of(
+    query: str, asked: dict[str, Any], policies: Policies, *, head: int, clock: Callable[[], str],
+    redact: Callable[[str], str],
+) -> Request:  # fmt: skip
+    """Check what was asked; raises InputError naming the argument."""
+    for name in asked:
+        if name not in _KNOWN:
+            close = get_close_matches(name, sorted(_KNOWN), 1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise InputError(f"unknown argument{hint}", where=name)
+    if not isinstance(query, str):
+        raise InputError(f"expected a text, found {type(query).__name__}", where="query")
+    fields: dict[str, Any] = {"query": redact(_clean(query)[:_QUERY_MAX]).strip()}
+    for name in _TEXTS:
+        value = asked.get(name)
+        if value is not None:
+            if not isinstance(value, str):
+                raise InputError(f"expected a text, found {value!r:.60}", where=name)
+            fields[name] = value
+    for name in _LISTS:
+        fields[name] = _texts(name, asked.get(name))
+    for name in _TIMES:
+        value = asked.get(name)
+        fields[name] = None if value is None else timestamp(value)
+    fields["now"] = fields["now"] or clock()
+    fields["budget"] = asked.get("budget")
+    fields["as_of"] = _as_of(asked.get("as_of"), head)
+    check_channel(policies, fields.get("channel", "private"))
+    return Request(**fields)
+
+
+def _clean(query: str) -> str:
+    return query.encode("utf-8", "replace").decode() if not query.isascii() else query
+
+
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, Iterable):
+        found = tuple(value)
+        if all(isinstance(one, str) for one in found):
+            return found
+    raise InputError(f"expected a list of texts, found {value!r:.60}", where=name)
+
+
+def _as_of(value: object, head: int) -> int:
+    if value is None:
+        return head
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= head:
+        raise InputError(f"expected a seq from 0 to {head}, found {value!r:.60}", where="as_of")
+    return value

@@ -1,0 +1,138 @@
+"""The files that people edit, read again only when they changed, and counted when they are read."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from memplane import policy
+from memplane.errors import PolicyError, WriteError
+from memplane.home import Assets, replace_file, version
+from memplane.pack.request import View
+from memplane.policy import NAMES, Policies
+
+__all__ = ["Reads", "Watched"]
+
+# A file that changed this recently may change again within one tick of its time stamp.
+_SETTLED_NS: Final = 2_000_000_000
+# One byte more than policies may have, so that a larger one is told from one that fits.
+_POLICY_BYTES_MAX: Final = 256 * 1024 + 1
+_VIEW_BYTES_MAX: Final = 1024 * 1024
+_SCHEMAS: Final = tuple(name.replace(".yaml", ".schema.json") for name in NAMES)
+
+
+class Reads:
+    """Files opened and bytes read so far; a pack reports the difference."""
+
+    __slots__ = ("bytes", "files")
+
+    def __init__(self) -> None:
+        self.files = 0
+        self.bytes = 0
+
+
+class _Seen(NamedTuple):
+    signature: tuple[int, int, int]
+    settled: bool
+    data: bytes | None
+
+
+class Watched:
+    """Policies and views of a home."""
+
+    def __init__(self, home: Path, reads: Reads, keep: Callable[[], bool]) -> None:
+        self._home, self._reads = home, reads
+        self._keep = keep  # whether parsed forms may be written
+        self._seen: dict[Path, _Seen] = {}
+        self._policies: Policies | None = None
+        self._hashes: tuple[bytes | None, ...] = ()
+        self._views: dict[str, View] = {}
+
+    def bytes_of(self, path: Path, most: int = _POLICY_BYTES_MAX) -> bytes | None:
+        """What the file holds now, None where there is none; opened only if it may have changed."""
+        try:
+            state = path.stat()
+        except OSError:
+            self._seen.pop(path, None)
+            return None
+        signature = (state.st_mtime_ns, state.st_size, state.st_ino)
+        seen = self._seen.get(path)
+        if seen is not None and seen.settled and seen.signature == signature:
+            return seen.data
+        data: bytes | None = None
+        with contextlib.suppress(OSError), path.open("rb") as file:
+            data = file.read(most)
+            self._reads.files += 1
+            self._reads.bytes += len(data)
+        settled = time.time_ns() - state.st_mtime_ns > _SETTLED_NS
+        self._seen[path] = _Seen(signature, settled, data)
+        return data
+
+    def policies(self) -> Policies:
+        """The policies as they are now; raises PolicyError with every mistake in them."""
+        folder = self._home / "policies"
+        files = {name: self.bytes_of(folder / name) for name in NAMES}
+        given = tuple(files.values())
+        if self._policies is not None and given == self._hashes:
+            return self._policies
+        loaded = policy.load(
+            files, defaults=Assets("policies", NAMES), schemas=Assets("schemas", _SCHEMAS),
+            version=version(), cached=self._cached, keep=self._kept,
+        )  # fmt: skip
+        self._policies, self._hashes = loaded, given
+        return loaded
+
+    def policies_or_last(self) -> Policies:
+        """For recording, which goes on under a broken policy: the last good one, else the defaults.
+
+        A secret must not slip through because somebody mistyped a key, so the defaults are the
+        shipped ones with the file's own patterns missing, never no redaction at all.
+        """
+        try:
+            return self.policies()
+        except PolicyError:
+            if self._policies is not None:
+                return self._policies
+            return policy.load(
+                dict.fromkeys(NAMES), defaults=Assets("policies", NAMES),
+                schemas=Assets("schemas", _SCHEMAS), version=version(), cached=self._cached,
+                keep=self._kept,
+            )  # fmt: skip
+
+    def view(self, path: str) -> View:
+        """A view by its path under the home; one that leads outside it is not read."""
+        file = self._home / path
+        if not os.path.realpath(file).startswith(os.path.realpath(self._home) + os.sep):
+            return View(path, "", "", "outside")
+        data = self.bytes_of(file, _VIEW_BYTES_MAX)
+        if data is None:
+            return View(path, "", "", "missing")
+        sha256 = hashlib.sha256(data).hexdigest()
+        known = self._views.get(path)
+        if known is None or known.sha256 != sha256:
+            known = View(path, sha256, data.decode(errors="replace"))
+            self._views[path] = known
+        return known
+
+    def source(self, path: str) -> bytes | None:
+        """The bytes behind a view or policy as last read, for snapshots."""
+        return self.bytes_of(self._home / path, _VIEW_BYTES_MAX)
+
+    def _cached(self, key: str) -> bytes | None:
+        with contextlib.suppress(OSError):
+            data = (self._home / "projections" / f"policy-{key}.json").read_bytes()
+            self._reads.files += 1
+            self._reads.bytes += len(data)
+            return data
+        return None
+
+    def _kept(self, key: str, form: bytes) -> None:
+        if self._keep():
+            with contextlib.suppress(WriteError):  # a cache that cannot be written is no error
+                replace_file(self._home / "projections" / f"policy-{key}.json", form)
+

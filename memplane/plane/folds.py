@@ -1,0 +1,140 @@
+"""The projections of a plane, caught up together, as of now or as of an earlier seq."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from memplane.event import Event
+from memplane.ports import Head, Line, TokenCounter
+from memplane.projections.catchup import Folded, Follower, catch_up
+from memplane.projections.decisions import Cards, Decisions
+from memplane.projections.forgetting import forget_of
+from memplane.projections.hotset import Hotset, HotsetState
+from memplane.projections.item import Item
+from memplane.projections.ledger import Ledger, Statement
+from memplane.projections.memories import Memories
+from memplane.projections.projector import Replayable
+
+__all__ = ["Folds", "Prefix", "items_of", "items_of_event", "session_fold"]
+
+
+class Prefix:
+    """A log up to a seq, for folding: nothing behind it exists."""
+
+    def __init__(self, log: Replayable, upto: int) -> None:
+        self._log, self._upto = log, upto
+        self._head: Head | None = None
+
+    def head(self) -> Head:
+        if self._head is None:
+            last = None
+            for last in self._log.read(self._upto - 1, self._upto):
+                pass
+            self._head = (
+                Head(0, "", 0, 0)
+                if last is None
+                else Head(last.event.seq, last.event.h, last.segment, last.end)
+            )
+        return self._head
+
+    def matches(self, position: Head) -> bool:
+        return position.seq <= self._upto and self._log.matches(position)
+
+    def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
+        return self._log.read(after, self._upto if upto is None else min(upto, self._upto))
+
+    def read_from(self, position: Head) -> Iterator[Line]:
+        for line in self._log.read_from(position):
+            if line.event.seq > self._upto:
+                return
+            yield line
+
+
+class Folds:
+    """Hotset, decisions, cards and memories over one log. `folder` None: in memory only."""
+
+    def __init__(
+        self, log: Replayable, folder: Path | None, plane_id: str, counter: TokenCounter
+    ) -> None:
+        self.log = log
+        self.counter_name = counter.name
+        variant = counter.name
+        self.hotset: Folded[HotsetState] = Folded(
+            Hotset(counter), log, folder, plane=plane_id, variant=variant
+        )
+        self.decisions: Folded[Ledger] = Folded(Decisions(), log, folder, plane=plane_id)
+        self.cards: Folded[Ledger] = Folded(Cards(), log, folder, plane=plane_id)
+        self.memories = Memories(log, folder, plane=plane_id)
+        self._items: dict[tuple[str, int], Item] = {}
+
+    @property
+    def followers(self) -> list[Follower]:
+        return [self.hotset, self.decisions, self.cards, self.memories]
+
+    def catch_up(self) -> int:
+        """Fold what was appended since; return the lines read."""
+        return catch_up(self.log, self.followers)
+
+    @property
+    def unsaved(self) -> int:
+        """Events folded since the last checkpoint."""
+        return max(self.hotset.unsaved, self.memories.unsaved)
+
+    def save(self) -> bool:
+        """Write all checkpoints; False where one of them could not be written."""
+        saved = [self.hotset.save(), self.decisions.save(), self.cards.save(), self.memories.save()]
+        return all(saved)
+
+    def close(self) -> None:
+        self.memories.close()
+
+    def statements(self, name: str) -> tuple[list[Item], dict[int, int]]:
+        """The statements of a ledger as items in log order, and the pins that hold them."""
+        ledger = self.decisions.state if name == "decisions" else self.cards.state
+        active = ledger.active()
+        kept: dict[tuple[str, int], Item] = {}
+        items = []
+        for statement in active:
+            key = (name, statement.seq)
+            item = kept[key] = self._items.get(key) or items_of(statement)
+            items.append(item)
+        # Items carry their rendered forms: those in force stay, the others go.
+        self._items = {k: v for k, v in self._items.items() if k[0] != name} | kept
+        return items, {s.seq: getattr(s, "pinned_at", 1) for s in active if s.pinned}
+
+
+def items_of(statement: Statement) -> Item:
+    """A statement as the packing stages see it."""
+    event = Event(
+        statement.seq, statement.id, statement.ts, statement.ts, statement.kind, statement.ns,
+        statement.session, statement.task, statement.actor, statement.role, statement.text,
+        None if statement.key.startswith("#") else statement.key, statement.tags,
+        statement.markers, statement.refs, statement.sensitivity, statement.importance,
+        statement.tokens, statement.valid_from, statement.valid_until,
+    )  # fmt: skip
+    item = Item.of(event, statement.tokens if statement.tokens is not None else len(event.text))
+    if not statement.whole:
+        item.whole = False
+    return item
+
+
+def items_of_event(event: Event, counter: TokenCounter) -> Item:
+    """One event as the packing stages see it."""
+    tokens = event.tokens if event.tokens is not None else counter.count(event.text)
+    return Item.of(event, tokens)
+
+
+def session_fold(log: Replayable, session: str, counter: TokenCounter) -> HotsetState:
+    """Fold one session alone, for a request about one that the hotset let go of."""
+    projector = Hotset(counter)
+    state = projector.initial()
+    for line in log.read():
+        event = line.event
+        if event.session == session or event.key is not None or forget_of(event) is not None:
+            if event.session != session and event.kind not in ("forget", "session"):
+                # It may supersede a turn of the session, but is none.
+                line = line._replace(event=event._replace(sensitivity="secret"))
+            projector.apply(state, line)
+    state.head = log.head().seq
+    return state

@@ -1,0 +1,122 @@
+"""One pack, from request to saved report: gathers the materials, times the stages, counts the reads."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memplane.errors import WriteError
+from memplane.home import replace_file
+from memplane.pack.block import Block
+from memplane.pack.pack import pack
+from memplane.pack.request import Expansion, Materials, Request, View
+from memplane.pack.tail import is_own
+from memplane.plane.files import Reads, Watched
+from memplane.plane.folds import Folds
+from memplane.policy import Policies
+from memplane.projections.hotset import HotsetState
+from memplane.projections.item import Printer
+
+__all__ = ["Stopwatch", "materials_of", "run", "save", "view_paths"]
+
+
+class Stopwatch:
+    """Nanoseconds by stage: each mark ends one."""
+
+    def __init__(self) -> None:
+        self.spans: dict[str, int] = {}
+        self._last = time.perf_counter_ns()
+
+    def mark(self, stage: str) -> None:
+        now = time.perf_counter_ns()
+        self.spans[stage] = self.spans.get(stage, 0) + now - self._last
+        self._last = now
+
+
+def view_paths(policies: Policies, channel: str) -> list[str]:
+    """The views that a channel loads, in its order, then those that own sections name."""
+    hidden = frozenset(policies.privacy.rule(channel).suppress_views)
+    paths = [*policies.channels.default_views(channel)]
+    paths += [path for s in policies.budgets.sections if is_own(s) for path in s.views]
+    return [path for path in dict.fromkeys(paths) if path not in hidden]
+
+
+def materials_of(
+    request: Request, policies: Policies, folds: Folds, hotset: HotsetState, *, views: list[View],
+    expansions: list[Expansion], memo: dict[tuple[str, int, str], tuple[str, int, bool]],
+    gap: bool,
+) -> Materials:  # fmt: skip
+    """Put together what the stages read."""
+    decisions, pinned = folds.statements("decisions")
+    cards, pinned_cards = folds.statements("cards")
+    return Materials(
+        policies, hotset, tuple(decisions), tuple(cards), {**pinned, **pinned_cards},
+        tuple(views), tuple(expansions), memo, gap,
+    )  # fmt: skip
+
+
+def load_views(watched: Watched, policies: Policies, channel: str, reads: Reads, most: int) -> list[View]:
+    """Read the channel's views, as many as the policy's file_reads_max still allows."""
+    views = []
+    for path in view_paths(policies, channel):
+        if reads.files >= most:
+            views.append(View(path, "", "", "limit"))
+        else:
+            views.append(watched.view(path))
+    return views
+
+
+class Saved(NamedTuple):
+    """Where a report went."""
+
+    path: Path
+
+
+def run(
+    request: Request, materials: Materials, printer: Printer, watch: Stopwatch,
+    head: tuple[int, str], gaps: list[dict[str, Any]],
+) -> Block:  # fmt: skip
+    """Pack and add to the report what only the plane knows: the log's head, gaps and timings."""
+    block = pack(request, materials, printer, mark=watch.mark)
+    block.report["log"] = {"seq": head[0], "h": head[1]}
+    block.report["gaps"] = gaps
+    if gaps:
+        counts = block.report["omissions"]["counts"]
+        counts["gap"] = sum(gap["missing"] for gap in gaps)
+    block.report["timings_ns"] = watch.spans
+    return block
+
+
+def save(
+    home: Path, block: Block, now: str, keep: int, bodies: Callable[[str], bytes | None]
+) -> Path | None:
+    """Write the report, and the policies and views that it names; None on a read-only home."""
+    report = block.report
+    names = [f"policies/{name}" for name in report["policies"]]
+    hashes = [*report["policies"].values(), *report["views"].values()]
+    try:
+        for name, sha256 in zip([*names, *report["views"]], hashes, strict=True):
+            data = bodies(name)
+            if data is not None and hashlib.sha256(data).hexdigest() == sha256:
+                path = home / "bodies" / "sha256" / sha256[:2] / sha256[2:]
+                if not path.exists() and not replace_file(path, data):
+                    return None
+        stamp = "".join(digit for digit in now if digit.isdigit() or digit == "T")
+        path = home / "reports" / f"{stamp}-{report['acb_sha256'][:8]}.report.json"
+        if not replace_file(path, dumped(report)):
+            return None
+    except WriteError:  # a full disk must not cost the caller the block
+        return None
+    for old in sorted((home / "reports").glob("*.report.json"))[:-keep or None]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def dumped(report: dict[str, Any]) -> bytes:
+    """The report's file: JSON for people, indented."""
+    import json  # noqa: PLC0415
+
+    return (json.dumps(report, ensure_ascii=False, indent=1) + "\n").encode()

@@ -1,0 +1,157 @@
+"""Recording: what was acknowledged, one at a time or in bulk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from itertools import islice
+from typing import Any, Literal, NamedTuple
+
+from memplane.errors import ConflictError, InputError, NotFoundError
+from memplane.event import Draft, Event
+from memplane.intake import Intake
+from memplane.ports import Appended, Line
+
+__all__ = ["BulkReceipt", "Receipt", "Recorder", "Refusal", "ulid"]
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+class Receipt:
+    """The acknowledgement of one event.
+
+    `durability` says what it survives: `sync` a power cut, `os` the end of the process.
+    `duplicate`: the same event was there already, and `seq` is its number.
+    """
+
+    __slots__ = ("_line", "durability", "duplicate", "id", "seq")
+
+    def __init__(
+        self, appended: Appended, durability: str, line: Callable[[int], Line | None]
+    ) -> None:
+        self.seq, self.id = appended.seq, appended.id
+        self.durability, self.duplicate = durability, appended.duplicate
+        self._line = line
+
+    @property
+    def event(self) -> Event:
+        """The event as it stands in the log, read when asked for."""
+        line = self._line(self.seq)
+        if line is None:
+            raise NotFoundError(f"event {self.seq} is no longer readable in the log")
+        return line.event
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "seq": self.seq, "id": self.id, "durability": self.durability,
+            "duplicate": self.duplicate,
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        again = ", duplicate" if self.duplicate else ""
+        return f"Receipt(seq={self.seq}, id={self.id!r}, {self.durability}{again})"
+
+
+class Refusal(NamedTuple):
+    """A row that was not taken, where rows may be refused. `reason`: invalid or conflict."""
+
+    index: int
+    id: str | None
+    reason: Literal["invalid", "conflict"]
+    message: str
+
+
+class BulkReceipt(NamedTuple):
+    """The acknowledgement of many events. The seqs are None where nothing new was stored."""
+
+    count: int
+    duplicates: int
+    first_seq: int | None
+    last_seq: int | None
+    durability: str
+    refused: tuple[Refusal, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return {**self._asdict(), "refused": [refusal._asdict() for refusal in self.refused]}
+
+
+class Recorder:
+    """Rows to drafts to the log. The caller holds no lock; the log takes its own."""
+
+    def __init__(
+        self, append: Callable[[list[Draft]], list[Appended]], resolve: Callable[[int], str]
+    ) -> None:
+        self._append, self._resolve = append, resolve
+
+    def draft(
+        self, row: Mapping[str, Any], intake: Intake, now: str, count: Callable[[str], int] | None,
+        where: str = "", *, internal: bool = False,
+    ) -> Draft:  # fmt: skip
+        """Check one row; refs given as seqs become ids."""
+        if not isinstance(row, Mapping):
+            raise InputError(f"expected an object of event fields, found {row!r:.60}", where=where)
+        refs = row.get("refs")
+        if isinstance(refs, (list, tuple)) and any(isinstance(ref, int) for ref in refs):
+            row = {
+                **row,
+                "refs": [
+                    self._resolve(ref) if isinstance(ref, int) and not isinstance(ref, bool) else ref
+                    for ref in refs
+                ],
+            }
+        return intake.prepare(row, id=ulid(now), count=count, where=where, internal=internal)
+
+    def many(
+        self, rows: Iterable[Mapping[str, Any]], batch: int, make: Callable[[Any, str], Draft],
+        *, strict: bool,
+    ) -> tuple[list[Appended], list[Refusal]]:  # fmt: skip
+        """Append rows in batches. Strict: all are checked before the first is written."""
+        numbered: Iterable[tuple[int, Any]] = enumerate(rows)
+        if strict:
+            drafts = [make(row, f"rows[{index}]") for index, row in numbered]
+            done: list[Appended] = []
+            for start in range(0, len(drafts), batch):
+                done += self._append(drafts[start : start + batch])
+            return done, []
+        done, refused = [], []
+        for chunk in _chunks(numbered, batch):
+            good: list[tuple[int, Draft]] = []
+            for index, row in chunk:
+                try:
+                    good.append((index, make(row, f"rows[{index}]")))
+                except InputError as error:
+                    given = row.get("id") if isinstance(row, Mapping) else None
+                    name = given if isinstance(given, str) else None
+                    refused.append(Refusal(index, name, "invalid", str(error)))
+            done += self._tolerant(good, refused)
+        return done, refused
+
+    def _tolerant(self, good: list[tuple[int, Draft]], refused: list[Refusal]) -> list[Appended]:
+        """Append a batch; where an id is taken by other content, leave that row out and go on."""
+        while good:
+            try:
+                return self._append([draft for _, draft in good])
+            except ConflictError as error:
+                kept = [(index, draft) for index, draft in good if draft.id != error.id]
+                gone = [(index, draft) for index, draft in good if draft.id == error.id]
+                assert gone, "a conflict names one of the batch"
+                refused += [Refusal(i, d.id, "conflict", str(error)) for i, d in gone]
+                good = kept
+        return []
+
+
+def _chunks(rows: Iterable[tuple[int, Any]], size: int) -> Iterator[list[tuple[int, Any]]]:
+    source = iter(rows)
+    while chunk := list(islice(source, size)):
+        yield chunk
+
+
+def ulid(now: str) -> str:
+    """A ULID: 48 bits of the time in milliseconds, 80 of chance; sorts by time (github.com/ulid/spec)."""
+    value = (_milliseconds(now) << 80) | int.from_bytes(os.urandom(10), "big")
+    return "".join(_ALPHABET[value >> shift & 31] for shift in range(125, -1, -5))
+
+
+def _milliseconds(now: str) -> int:
+    return max(0, int(datetime.fromisoformat(now).timestamp() * 1000))

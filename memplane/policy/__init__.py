@@ -1,0 +1,31 @@
+"""What the owner of a plane decides: YAML bytes in, typed records out.
+
+`load` reads the five files of `NAMES` and returns `Policies`, or raises
+`PolicyError` with every mistake of every file. Nothing here opens a file:
+bytes, schemas and the cache come in as arguments. A file that is missing is
+its default; a key that is missing is the default of its record. yaml and
+jsonschema are imported only for a file whose parsed form is not in the cache.
+"""
+
+from __future__ import annotations
+
+from memplane.policy.budgets import Budgets, Limits, Section
+from memplane.policy.channels import Channels
+from memplane.policy.loading import NAMES, Policies, load
+from memplane.policy.plane import PlanePolicy
+from memplane.policy.privacy import ChannelRule, Privacy
+from memplane.policy.scoring import Scoring
+
+__all__ = [
+    "NAMES",
+    "Budgets",
+    "ChannelRule",
+    "Channels",
+    "Limits",
+    "PlanePolicy",
+    "Policies",
+    "Privacy",
+    "Scoring",
+    "Section",
+    "load",
+]

@@ -1,0 +1,159 @@
+"""budgets.yaml: how many tokens a block and each of its sections may take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.policy.document import Fault, Path, shown
+from memplane.policy.mistakes import meant, text_items
+from memplane.policy.values import PPM, Json, mapping, parts, texts, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Budgets", "Limits", "Section", "build", "faults"]
+
+
+class Section(NamedTuple):
+    """One section of a block; `weight` is its share in millionths, relative to the others."""
+
+    name: str
+    max_tokens: int
+    priority: int
+    weight: int
+    views: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+
+class Limits(NamedTuple):
+    """What one pack may look at and take, beside tokens."""
+
+    hotset_max_events: int = 200
+    candidate_pool_max: int = 2_000
+    retrieved_chunks_max: int = 200
+    chunk_max_tokens: int = 400
+    decisions_max: int = 100
+    cards_max: int = 6
+    file_reads_max: int = 20
+    bytes_read_max: int = 8_000_000
+
+
+# Everything that memplane itself can put into a block; any other section is the owner's own.
+STANDARD: Final = (
+    Section("identity", 1_200, 10, 40_000),
+    Section("rules", 6_000, 9, 100_000),
+    Section("task_state", 3_000, 9, 60_000),
+    Section("relevant_decisions", 8_000, 8, 90_000),
+    Section("knowledge_cards", 2_000, 8, 50_000),
+    Section("retrieved_evidence", 28_000, 7, 320_000),
+    Section("recent_window", 12_000, 6, 280_000),
+    Section("tool_state", 2_000, 6, 40_000),
+    Section("system_map", 800, 5, 20_000),
+    Section("expansions", 8_000, 4, 0),
+)
+_STANDARD_NAMES: Final = frozenset(section.name for section in STANDARD)
+
+
+class Budgets(NamedTuple):
+    """The budget of a block.
+
+    Sections keep the order of the file; a standard one that it leaves out holds nothing.
+    """
+
+    acb_total_max_tokens: int = 65_000
+    reserve_tokens: int = 5_000
+    default_pack_tokens: int = 4_000
+    counter: str = "bound/1"
+    scale_ppm: int = PPM
+    sections: tuple[Section, ...] = STANDARD
+    limits: Limits = Limits()
+
+    def section(self, name: str) -> Section | None:
+        """Return the section of that name, None where the policy has none."""
+        for section in self.sections:
+            if section.name == name:
+                return section
+        return None
+
+
+_DEFAULT: Final = Budgets()
+
+
+def build(document: Json) -> Budgets:
+    """Build the record from a document without mistakes."""
+    counter = document.get("counter", _DEFAULT.counter)
+    if not isinstance(counter, str):
+        raise TypeError(f"expected the name of a counter, found {counter!r}")
+    limits = mapping(document.get("limits", {}))
+    return Budgets(
+        whole(document.get("acb_total_max_tokens", _DEFAULT.acb_total_max_tokens)),
+        whole(document.get("reserve_tokens", _DEFAULT.reserve_tokens)),
+        whole(document.get("default_pack_tokens", _DEFAULT.default_pack_tokens)),
+        counter,
+        parts(document.get("scale", 1), PPM),
+        _sections(mapping(document["sections"])) if "sections" in document else STANDARD,
+        Limits(**{name: whole(most) for name, most in limits.items()}),
+    )
+
+
+def _sections(sections: Json) -> tuple[Section, ...]:
+    caps = {name: whole(mapping(row)["max_tokens"]) for name, row in sections.items()}
+    total = max(1, sum(caps.values()))
+    return tuple(
+        Section(
+            name,
+            caps[name],
+            whole(row["priority"]),
+            parts(row["share"], PPM) if "share" in row else caps[name] * PPM // total,
+            texts(row.get("views", [])),
+            texts(row.get("kinds", [])),
+        )
+        for name, row in sections.items()
+    )
+
+
+def faults(document: Json) -> Iterator[Fault]:
+    """Name what no single key can be blamed for (the schema names the rest)."""
+    total = document.get("acb_total_max_tokens", _DEFAULT.acb_total_max_tokens)
+    reserve = document.get("reserve_tokens", _DEFAULT.reserve_tokens)
+    if _is_whole(total) and _is_whole(reserve) and 0 < total <= reserve:
+        # Whichever of the two the file holds is the one to blame; the reserve, where it holds both.
+        key = "reserve_tokens" if "reserve_tokens" in document else "acb_total_max_tokens"
+        wanted = f"expected `reserve_tokens` to be less than `acb_total_max_tokens` ({total})"
+        yield Fault((key,), f"{wanted}, found {shown(reserve)}: no room is left")
+    sections = document.get("sections")
+    if isinstance(sections, dict):
+        yield from _own_section_faults(sections)
+        yield from _taken_twice(sections, "views")
+        yield from _taken_twice(sections, "kinds")
+
+
+def _own_section_faults(sections: dict[str, Any]) -> Iterator[Fault]:
+    for name, row in sections.items():
+        if not isinstance(row, dict):
+            continue
+        if name in _STANDARD_NAMES:
+            if "kinds" in row:
+                why = "expected only in a section of your own"
+                yield Fault(("sections", name, "kinds"), f"{why}; `{name}` has its content already")
+        elif "views" not in row and "kinds" not in row:
+            why = "expected `views` or `kinds` in a section of your own, found neither"
+            yield Fault(
+                ("sections", name), f"{why}{meant(name, _STANDARD_NAMES - sections.keys())}"
+            )
+
+
+def _taken_twice(sections: dict[str, Any], key: str) -> Iterator[Fault]:
+    """Name views and kinds of two sections: nothing says which gets them."""
+    owner: dict[str, str] = {}
+    for name, row in sections.items():
+        named = row.get(key) if isinstance(row, dict) else None
+        for position, item in text_items(named):
+            first = owner.setdefault(item, name)
+            if first != name:
+                path: Path = ("sections", name, key, position)
+                yield Fault(path, f"expected in one section, found {shown(item)} in `{first}` too")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,140 @@
+"""What is wrong with a document, in words for the person who wrote it.
+
+The schemas say what may stand where: of each value, `title` says what it must
+be (`a number of tokens`), `description` what it does. jsonschema finds the
+places; the words are ours.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+from memplane.errors import Problem
+from memplane.policy.document import Fault, Node, Path, key_text, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["against_schema", "meant", "pattern_faults", "problems", "text_items"]
+
+PROBLEMS_MAX: Final = 100
+PATTERNS_MAX: Final = 100
+LISTED_MAX: Final = 12
+
+
+def problems(file: str, root: Node, faults: Iterable[Fault]) -> list[Problem]:
+    """Give each fault its line; in the order of the file, at most 100 and a count of the rest."""
+    placed = sorted(
+        {(root.place(fault.path), key_text(fault.path), fault.message) for fault in faults}
+    )
+    found = [Problem(file, at[0], key, message) for at, key, message in placed[:PROBLEMS_MAX]]
+    more = len(placed) - len(found)
+    if more:
+        found.append(Problem(file, 0, "", f"and {more} more mistakes"))
+    return found
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """Return `; did you mean …?` where a known word is close, else nothing."""
+    import difflib  # noqa: PLC0415 - only people who made a mistake need it
+
+    close = difflib.get_close_matches(word[:80], sorted(known), n=1, cutoff=0.7)
+    return f"; did you mean `{close[0]}`?" if close else ""
+
+
+def text_items(value: object, most: int | None = None) -> Iterator[tuple[int, str]]:
+    """Yield the texts of what may be a list, with positions; looks at the first `most` only."""
+    if isinstance(value, list):
+        for position, item in enumerate(value[:most]):
+            if isinstance(item, str):
+                yield position, item
+
+
+def pattern_faults(path: Path, patterns: object) -> Iterator[Fault]:
+    """Name the regular expressions that do not compile, or that match where nothing stands."""
+    for position, pattern in text_items(patterns, PATTERNS_MAX):
+        why = pattern and _pattern_mistake(pattern)  # that it is empty says the schema
+        if why:
+            expected = "expected a regular expression"
+            yield Fault((*path, position), f"{expected}, found {shown(pattern)}: {why}")
+
+
+def _pattern_mistake(pattern: str) -> str:
+    with warnings.catch_warnings():
+        # A pattern that Python warns about changes its meaning in a later Python.
+        warnings.simplefilter("error")
+        try:
+            compiled = re.compile(pattern)
+        except (re.error, OverflowError, RecursionError, Warning) as error:
+            return str(error)
+    return "it matches an empty text" if compiled.search("") else ""
+
+
+def against_schema(document: object, schema: bytes) -> Iterator[Fault]:
+    """Name every place where the document is not what the schema says."""
+    import jsonschema  # noqa: PLC0415 - a plane whose policies are cached needs none
+
+    def each_once(_: Any, wanted: bool, items: Any, __: Any) -> Iterator[Any]:
+        # jsonschema's own takes quadratic time and does not say which item.
+        first: dict[str, int] = {}
+        for position, item in enumerate(items if wanted and isinstance(items, list) else ()):
+            if first.setdefault(json.dumps(item), position) != position:
+                yield jsonschema.ValidationError("repeated", path=[position], instance=item)
+
+    draft = jsonschema.Draft202012Validator
+    keywords = {"uniqueItems": each_once}
+    validator = jsonschema.validators.extend(draft, keywords)  # type: ignore[no-untyped-call]
+    rules = json.loads(schema)
+    for error in validator(rules).iter_errors(document):
+        yield from _faults(error, rules.get("$defs", {}))
+
+
+def _faults(error: Any, definitions: Any) -> Iterator[Fault]:
+    path: Path = tuple(error.absolute_path)
+    schema, found = error.schema, error.instance
+    if error.validator == "additionalProperties":
+        known = schema["properties"]
+        for key in found:
+            if key not in known:
+                hint = meant(key, known) or f"; expected {_one_of(known)}"
+                yield Fault((*path, key), f"unknown{hint}")
+    elif error.validator == "required":
+        for key in error.validator_value:
+            if key not in found:
+                wanted = _expected(_resolved(schema["properties"][key], definitions))
+                yield Fault((*path, key), f"missing; expected {wanted}")
+    elif "propertyNames" in error.absolute_schema_path:
+        yield Fault((*path, found), f"expected {_expected(schema)} as key, found {shown(found)}")
+    elif error.validator == "uniqueItems":
+        yield Fault(path, f"expected each item once, found {shown(found)} again")
+    else:
+        hint = meant(found, schema["enum"]) if isinstance(found, str) and "enum" in schema else ""
+        wanted = schema["title"] if hint and len(schema["enum"]) > LISTED_MAX else _expected(schema)
+        yield Fault(path, f"expected {wanted}, found {shown(found)}{hint}")
+
+
+def _resolved(schema: Any, definitions: Any) -> Any:
+    """Follow a reference into the definitions of its own file."""
+    if "$ref" not in schema:
+        return schema
+    return definitions[schema["$ref"].removeprefix("#/$defs/")]
+
+
+def _expected(schema: Any) -> str:
+    if "const" in schema:
+        return str(schema["const"])
+    if "enum" in schema:
+        return _one_of(schema["enum"])
+    title = str(schema["title"])
+    if "maximum" in schema:
+        return f"{title} from {schema['minimum']} to {schema['maximum']}"
+    if "maxItems" in schema:
+        return f"{title} (at most {schema['maxItems']})"
+    return title
+
+
+def _one_of(words: Iterable[str]) -> str:
+    return "one of " + ", ".join(f"`{word}`" for word in words)

@@ -1,0 +1,122 @@
+"""What can be replaced, on one page.
+
+The plane is built from these; `memplane.wiring` chooses the implementations by
+the names in the policies. Each port has one contract suite in `tests/ports/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from memplane.event import Draft, Event
+
+__all__ = [
+    "Appended",
+    "Clock",
+    "Embedder",
+    "EventLog",
+    "Head",
+    "Hit",
+    "Index",
+    "Line",
+    "Reflector",
+    "TokenCounter",
+]
+
+
+class Head(NamedTuple):
+    """Where a log ends: last seq, its chain hash, and the byte behind it."""
+
+    seq: int
+    h: str
+    segment: int
+    offset: int
+
+
+class Line(NamedTuple):
+    """One verified line of the log and where it stands. `end` is the byte behind its newline."""
+
+    event: Event
+    segment: int
+    offset: int
+    end: int
+
+
+class Appended(NamedTuple):
+    """What became of one draft. `duplicate`: the same event was there already, under this seq."""
+
+    seq: int
+    id: str
+    ts: str
+    duplicate: bool
+
+
+class EventLog(Protocol):
+    """An append-only, ordered, durable sequence of events."""
+
+    def append(self, drafts: Sequence[Draft], *, expected_seq: int | None = None) -> list[Appended]:
+        """Append all drafts in one write and acknowledge them; raises and stores none of them otherwise."""
+        ...
+
+    def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
+        """Yield the verified lines with after < seq <= upto, in order."""
+        ...
+
+    def head(self) -> Head:
+        """Where the log ends now."""
+        ...
+
+
+class TokenCounter(Protocol):
+    """Counts tokens. `count` is additive over lines: a text costs the sum of its lines, newlines included."""
+
+    name: str
+
+    def count(self, text: str) -> int:
+        """Tokens of the text, never fewer than the encodings that the name stands for."""
+        ...
+
+
+class Clock(Protocol):
+    """The time as RFC 3339 in UTC with six decimals: `2026-01-05T12:17:31.459000Z`."""
+
+    def __call__(self) -> str: ...
+
+
+class Hit(NamedTuple):
+    """One document that an index found; scores are integers and compare within one answer only."""
+
+    seq: int
+    score: int
+
+
+class Index(Protocol):
+    """Documents by relevance. Documents are numbered in log order, so the index as of a seq is a prefix."""
+
+    def add(self, seq: int, text: str, fields: Mapping[str, str]) -> None:
+        """Add one document; it can be found at once."""
+        ...
+
+    def search(self, query: str, k: int, *, upto: int, masked: frozenset[int]) -> list[Hit]:
+        """The k best documents with seq <= upto that are not masked; ties go to the newer."""
+        ...
+
+
+class Embedder(Protocol):
+    """Texts to vectors. Never called while recording."""
+
+    name: str
+    dimension: int
+
+    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """One vector of `dimension` floats a text."""
+        ...
+
+
+class Reflector(Protocol):
+    """Derives events from events, usually with a model. Never called while recording or packing."""
+
+    def reflect(self, events: Sequence[Event]) -> Sequence[Mapping[str, object]]:
+        """Rows for `record_many`, each with `refs` to the events it rests on."""
+        ...

@@ -1,0 +1,195 @@
+"""Bringing projections up to the end of the log, all of them in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Generic, Protocol
+
+from memplane.ports import Head, Line
+from memplane.projections.checkpoint import Checkpoint, alone, read, render, replace
+from memplane.projections.projector import Projector, Replayable, State
+
+__all__ = ["Folded", "Follower", "behind", "catch_up"]
+
+
+class Follower(Protocol):
+    """Something folded up to a position of the log."""
+
+    @property
+    def position(self) -> Head | None:
+        """Behind the last folded line; None before the first."""
+        ...
+
+    def fold(self, line: Line) -> None:
+        """Fold the next line."""
+        ...
+
+    def reset(self) -> None:
+        """Go back to before the first line."""
+        ...
+
+
+def catch_up(log: Replayable, followers: Sequence[Follower]) -> int:
+    """Fold what is new into every follower; return the lines read.
+
+    One pass from the follower furthest behind, each line decoded once; the others
+    join when it reaches them. A follower whose position the log no longer holds (a
+    torn tail was cut) starts again. Opens no file when all stand at the head.
+    """
+    late = behind(log, followers)
+    if not late:
+        return 0
+    _reset_strays(log, late)
+    waiting = sorted(late, key=_seq, reverse=True)
+    start = waiting[-1].position
+    folds: list[Callable[[Line], None]] = []
+    count = 0
+    for line in log.read() if start is None else log.read_from(start):
+        seq = line.event.seq
+        while waiting and _seq(waiting[-1]) < seq:
+            folds.append(waiting.pop().fold)
+        for fold in folds:
+            fold(line)
+        count += 1
+    return count
+
+
+def behind(log: Replayable, followers: Sequence[Follower]) -> list[Follower]:
+    """Return the followers that do not stand at the head of the log."""
+    head = log.head()
+    return [one for one in followers if not _stands_at(head, one.position)]
+
+
+class Folded(Generic[State]):
+    """A bounded projection with its checkpoint file: `state` is what was folded up to `position`.
+
+    Opens from the checkpoint where that is whole, ours and on this log, and from
+    nothing otherwise; `catch_up` does the rest. `folder` None keeps it in memory.
+    `unsaved` counts the lines folded since the checkpoint.
+    """
+
+    def __init__(
+        self,
+        projector: Projector[State],
+        log: Replayable,
+        folder: Path | None,
+        *,
+        plane: str,
+        variant: str = "",
+    ) -> None:
+        self.projector = projector
+        self.state: State = projector.initial()
+        self.unsaved = 0
+        self._log = log
+        self._plane, self._variant = plane, variant
+        self._path = folder / f"{projector.name}.json" if folder is not None else None
+        self._base: Head | None = None
+        self._last: Line | None = None  # a position is made of it only when somebody asks
+        self._refused: Checkpoint | None = None  # what the projector could not load
+        self._open()
+
+    @property
+    def position(self) -> Head | None:
+        """Behind the last folded line; None before the first."""
+        line = self._last
+        return (
+            self._base
+            if line is None
+            else Head(line.event.seq, line.event.h, line.segment, line.end)
+        )
+
+    def catch_up(self) -> int:
+        """Fold what is new; return the lines read."""
+        return catch_up(self._log, [self])
+
+    def fold(self, line: Line) -> None:
+        """Fold the next line."""
+        self.projector.apply(self.state, line)
+        self._last = line
+        self.unsaved += 1
+
+    def reset(self) -> None:
+        """Go back to before the first line."""
+        self.state = self.projector.initial()
+        self._base = self._last = None
+        self.unsaved = 0
+
+    def save(self) -> bool:
+        """Write the checkpoint; return whether one as new as this state lies on the disk.
+
+        False, and nothing else, when another process is saving, the home is
+        read-only or the disk is full. A newer checkpoint on this log is kept.
+        """
+        position = self.position
+        if self._path is None or position is None:
+            return False
+        if not self.unsaved:
+            return True
+        with alone(self._path.parent) as held:
+            if not held:
+                return False
+            mine = self._checkpoint(position)
+            try:
+                if not self._covered(mine):
+                    replace(self._path, render(mine))
+            except OSError:
+                return False
+        self._base, self._last, self.unsaved = position, None, 0
+        return True
+
+    def _checkpoint(self, position: Head) -> Checkpoint:
+        name, version = self.projector.name, self.projector.version
+        state = self.projector.dump(self.state)
+        return Checkpoint(name, version, self._plane, self._variant, position, state)
+
+    def _covered(self, mine: Checkpoint) -> bool:
+        """Whether the disk holds a checkpoint of the same fold, at least as new, on this log."""
+        assert self._path is not None
+        there = read(self._path)
+        return (
+            there is not None
+            and there != self._refused
+            and there.same_fold(mine)
+            and there.position.seq >= mine.position.seq
+            and self._log.matches(there.position)
+        )
+
+    def _open(self) -> None:
+        there = read(self._path) if self._path is not None else None
+        if there is None:
+            return
+        wanted = (self.projector.name, self.projector.version, self._plane, self._variant)
+        if there[:4] != wanted or not self._log.matches(there.position):
+            return
+        try:
+            self.state = self.projector.load(there.state)
+        except (ValueError, TypeError, LookupError):
+            self.state = self.projector.initial()
+            self._refused = there
+        else:
+            self._base = there.position
+
+
+def _seq(follower: Follower) -> int:
+    position = follower.position
+    return 0 if position is None else position.seq
+
+
+def _stands_at(head: Head, position: Head | None) -> bool:
+    if position is None:
+        return head.seq == 0
+    # The hash stands for the whole prefix; the place may be named in two ways where segments meet.
+    return (position.seq, position.h) == (head.seq, head.h)
+
+
+def _reset_strays(log: Replayable, followers: Sequence[Follower]) -> None:
+    known: dict[Head, bool] = {}
+    for one in followers:
+        position = one.position
+        if position is None:
+            continue
+        if position not in known:
+            known[position] = log.matches(position)
+        if not known[position]:
+            one.reset()

@@ -1,0 +1,188 @@
+"""Every event with a key as a chain of values: the facts that `memories` reads, and their fold.
+
+The state only grows: one record for each keyed event, one act for each forget and pin.
+What is current, superseded or forgotten is read from them, as of any seq. So records
+in the cache file never change, and whoever folds further only adds.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from memplane.event import Event
+from memplane.ports import Line
+from memplane.projections.acts import KEYLESS_KINDS, Act, Acts, Target, acts_of
+from memplane.projections.projector import canonical
+
+__all__ = ["Chains", "MemoryChains", "Record", "Row", "settle"]
+
+# The fields of `Row` up to `end`, as they are stored. Plain tuples: there is one an event.
+Record: TypeAlias = tuple[Any, ...]
+SEQ, ID, SESSION = 2, 3, 6
+
+
+class Row(NamedTuple):
+    """One value that a key had, and where the event stands in the log.
+
+    `reason` is None while it is in force, else `superseded` or `forgotten` (which
+    outweighs superseded), and `by_seq` the event that made it so.
+    """
+
+    ns: str
+    key: str
+    seq: int
+    id: str
+    kind: str
+    role: str | None
+    session: str | None
+    task: str | None
+    sensitivity: str
+    valid_from: str | None
+    valid_until: str | None
+    importance: int
+    segment: int
+    offset: int
+    end: int
+    reason: str | None
+    by_seq: int | None
+    pinned: bool
+
+
+class Chains:
+    """The state: records by namespace and key in log order, and the acts."""
+
+    __slots__ = ("_sorted", "acts", "records")
+
+    def __init__(self) -> None:
+        self.records: dict[str, dict[str, list[Record]]] = {}
+        self.acts = Acts()
+        self._sorted: dict[str, list[str]] = {}  # keys in order, where somebody asked for them
+
+    def add(self, record: Record) -> None:
+        """File one record; records come in log order."""
+        ns, key = record[0], record[1]
+        by_key = self.records.get(ns)
+        if by_key is None:
+            by_key = self.records[ns] = {}
+        chain = by_key.get(key)
+        if chain is None:
+            by_key[key] = [record]
+            self._sorted.pop(ns, None)
+        else:
+            chain.append(record)
+
+    def chain(self, ns: str, key: str, upto: int) -> list[Record]:
+        """Return the values of a key, oldest first, as of `upto`."""
+        chain = self.records.get(ns, {}).get(key, [])
+        if not chain or chain[-1][SEQ] <= upto:
+            return chain
+        return [record for record in chain if record[SEQ] <= upto]
+
+    def newest(self, ns: str, key: str, upto: int) -> Record | None:
+        """Return the last value of a key as of `upto`."""
+        for record in reversed(self.records.get(ns, {}).get(key, ())):
+            if record[SEQ] <= upto:
+                return record
+        return None
+
+    def page(self, ns: str, start: str, prefix: str, upto: int) -> Iterator[Record]:
+        """Yield the last value of each key of the namespace from `start` on, in order."""
+        if ns not in self.records:
+            return
+        keys = self._sorted.get(ns)
+        if keys is None:
+            keys = self._sorted[ns] = sorted(self.records[ns])
+        for at in range(bisect.bisect_left(keys, start), len(keys)):
+            if not keys[at].startswith(prefix):
+                return
+            record = self.newest(ns, keys[at], upto)
+            if record is not None:
+                yield record
+
+    def since(self, seq: int) -> list[Record]:
+        """Return the records behind a seq, in (ns, key, seq) order."""
+        return [
+            record
+            for ns in sorted(self.records)
+            for key in sorted(self.records[ns])
+            for record in self.records[ns][key]
+            if record[SEQ] > seq
+        ]
+
+
+class MemoryChains:
+    """Folds the log into `Chains`."""
+
+    name = "memories"
+    version = 1
+
+    def initial(self) -> Chains:
+        """Return no chains."""
+        return Chains()
+
+    def apply(self, state: Chains, line: Line) -> None:
+        """Add the record or the acts of one line."""
+        event = line.event
+        if event.kind in KEYLESS_KINDS:
+            for act in acts_of(event):
+                state.acts.add(act)
+        elif event.key is not None:
+            state.add(_record(event, event.key, line))
+
+    def dump(self, state: Chains) -> bytes:
+        """Return all records and acts."""
+        return dumped(state.since(0), list(state.acts))
+
+    def load(self, data: bytes) -> Chains:
+        """Return the chains that were dumped."""
+        fields = json.loads(data)
+        state = Chains()
+        for record in sorted(map(tuple, fields["records"]), key=lambda record: int(record[SEQ])):
+            state.add(record)
+        for target, seq, undo in fields["acts"]:
+            state.acts.add(Act(Target(*target), seq, undo))
+        return state
+
+
+def dumped(records: Sequence[Record], acts: Sequence[Act]) -> bytes:
+    """Return the canonical bytes of records in (ns, key, seq) order and acts in target order."""
+    return canonical({"records": records, "acts": acts})
+
+
+def settle(chain: Sequence[Record], acts: Acts, upto: int) -> list[Row]:
+    """Say of each value of one key what became of it as of `upto`."""
+    rows = []
+    for at, record in enumerate(chain):
+        until = chain[at + 1][SEQ] if at + 1 < len(chain) else None
+        seq, place = record[SEQ], (record[0], record[1])
+        by = acts.forgotten_by(seq, record[ID], record[SESSION], place, until=until, upto=upto)
+        if by is not None:
+            reason: str | None = "forgotten"
+        else:
+            reason, by = (None if until is None else "superseded"), until
+        pinned = acts.pinned(seq, record[ID], upto=upto)
+        rows.append(Row._make((*record, reason, by, pinned)))
+    return rows
+
+
+def _record(event: Event, key: str, line: Line) -> Record:
+    return (
+        event.ns,
+        key,
+        event.seq,
+        event.id,
+        event.kind,
+        event.role,
+        event.session,
+        event.task,
+        event.sensitivity,
+        event.valid_from,
+        event.valid_until,
+        event.importance,
+        line.segment,
+        line.offset,
+        line.end,
+    )

@@ -1,0 +1,153 @@
+"""The checkpoint file of a bounded projection, `projections/<name>.json`.
+
+One JSON object in UTF-8, its fields always in this order, no spaces, and a newline
+behind it::
+
+    {"projector":"decisions","version":1,"plane":"01J…","variant":"","segment":2,
+     "offset":81920,"seq":412,"h":"9f86d081884c7d65","state":{…},"checksum":"<32 hex>"}
+
+    projector, version   the fold that made the state; another version is discarded
+    plane                the id of the plane, so that a copied file is not believed
+    variant              what else the state depends on (the name of a counter); "" for nothing
+    segment, offset      the byte behind the last folded line
+    seq, h               that line's number and chain hash: the log must still hold h there
+    state                what the projector dumped
+    checksum             first 32 hex of SHA-256 over the bytes before `,"checksum":`
+
+A string never holds `,"state":` (its quotes would be escaped), so the header can be
+read without parsing the state. The file is replaced by rename, mode 0600, and never
+synced: it is a cache, and a torn, zeroed, foreign, stale or too new one is told by the
+checksum and by the log, dropped without a word, and rebuilt. `projections/.lock` is held
+while anything below `projections/` is written; whoever finds it held skips the write.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from memplane.ports import Head
+from memplane.projections.projector import canonical
+
+__all__ = ["FILE_BYTES_MAX", "Checkpoint", "alone", "parse", "read", "render", "replace"]
+
+FILE_BYTES_MAX: Final = 4 * 1024 * 1024  # eight times what a projector may hold: more is not ours
+_STATE: Final = b',"state":'
+_CHECKSUM: Final = b',"checksum":"'
+_DIGITS: Final = 32
+_TAIL_BYTES: Final = len(_CHECKSUM) + _DIGITS + len(b'"}\n')
+
+
+class Checkpoint(NamedTuple):
+    """A dumped state and the place in the log that it stands for."""
+
+    projector: str
+    version: int
+    plane: str
+    variant: str
+    position: Head
+    state: bytes
+
+    def same_fold(self, other: Checkpoint) -> bool:
+        """Whether both come from the same fold of the same plane, whatever their places."""
+        return self[:4] == other[:4]
+
+
+def render(checkpoint: Checkpoint) -> bytes:
+    """Return the bytes of the file."""
+    position = checkpoint.position
+    header = {
+        "projector": checkpoint.projector,
+        "version": checkpoint.version,
+        "plane": checkpoint.plane,
+        "variant": checkpoint.variant,
+        "segment": position.segment,
+        "offset": position.offset,
+        "seq": position.seq,
+        "h": position.h,
+    }
+    body = canonical(header)[:-1] + _STATE + checkpoint.state
+    return body + _CHECKSUM + _sum(body) + b'"}\n'
+
+
+def parse(data: bytes) -> Checkpoint | None:
+    """Return what the bytes of a file say; None when they are not a whole, unharmed checkpoint."""
+    body, tail = data[:-_TAIL_BYTES], data[-_TAIL_BYTES:]
+    if tail != _CHECKSUM + _sum(body) + b'"}\n':
+        return None
+    header, found, state = body.partition(_STATE)
+    if not found:
+        return None
+    try:
+        fields = json.loads(header + b"}")
+        texts = [fields[name] for name in ("projector", "plane", "variant", "h")]
+        numbers = [fields[name] for name in ("version", "seq", "segment", "offset")]
+    except (ValueError, TypeError, LookupError):
+        return None
+    if not all(type(text) is str for text in texts) or not all(type(n) is int for n in numbers):
+        return None
+    projector, plane, variant, h = texts
+    version, seq, segment, offset = numbers
+    return Checkpoint(projector, version, plane, variant, Head(seq, h, segment, offset), state)
+
+
+def read(path: Path) -> Checkpoint | None:
+    """Return the checkpoint in the file; None for a missing, unreadable or harmed one."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+    except OSError:
+        return None
+    return parse(data) if len(data) <= FILE_BYTES_MAX else None
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Put the bytes in the file's place at once; OSError leaves the old file as it was.
+
+    Only for the holder of `alone`: the temporary file has one name.
+    """
+    draft = path.with_name(f"{path.name}.tmp")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - the mode was given to os.open
+            file.write(data)
+        draft.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[bool]:
+    """Hold the folder's lock while the block runs, without waiting for it.
+
+    Gives False when another thread or process holds it, or where the folder
+    cannot be written (a read-only home): then the block must not write.
+    """
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            held = False
+        else:
+            held = True
+        yield held
+    finally:
+        os.close(descriptor)
+
+
+def _sum(body: bytes) -> bytes:
+    return hashlib.sha256(body).hexdigest()[:_DIGITS].encode("ascii")

@@ -1,0 +1,25 @@
+"""The two ledgers of the fast path: decisions, and knowledge cards."""
+
+from __future__ import annotations
+
+from memplane.projections.ledger import LedgerProjector
+
+__all__ = ["Cards", "Decisions"]
+
+
+class Decisions(LedgerProjector):
+    """The latest decision of each namespace and key; constraints are protected. None decays."""
+
+    name = "decisions"
+    version = 1
+    kinds = frozenset({"decision"})
+    marker = "constraint"
+
+
+class Cards(LedgerProjector):
+    """Preferences, rules, insights and facts about the plane as a whole: those at `/global`."""
+
+    name = "cards"
+    version = 1
+    kinds = frozenset({"preference", "rule", "insight", "fact"})
+    ns = "/global"

@@ -1,0 +1,371 @@
+"""The hotset: what a usual pack needs, in one bounded file.
+
+Rings of sequence numbers (the plane's last 400 events, the last 100 of each of
+the 8 most recent sessions) over one table of items, so that each text is kept
+once. Beside them: active tasks, topics, files touched, and the last call and
+last error of each tool. What leaves every ring leaves the table; the log has it.
+
+Every bound is applied event by event, never at saving: a hotset that was saved
+and loaded goes on exactly as one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, NamedTuple
+
+from memplane.event import UPKEEP_KINDS, Event, encode
+from memplane.ports import Line, TokenCounter
+from memplane.projections.forgetting import Forget, forget_of
+from memplane.projections.item import Item
+from memplane.projections.window import limits
+
+__all__ = ["BYTES_MAX", "Hotset", "HotsetState", "SessionRing", "Turn"]
+
+PLANE_RING: Final = 400
+SESSION_RING: Final = 100
+SESSIONS: Final = 8
+PROMPTS: Final = 4
+TASKS: Final = 20
+TOOLS: Final = 16
+FILES: Final = 40
+TOPICS: Final = 64
+# The file stays below 512 KiB: items up to this, the rings and tables fit in the rest.
+BYTES_MAX: Final = 448 * 1024
+# Added to the tokens of a turn for its label and newline when windows are laid out.
+LABEL_TOKENS: Final = 6
+
+_CLOSED: Final = frozenset(("done", "closed", "cancelled", "canceled", "completed", "abandoned"))
+
+
+class Turn(NamedTuple):
+    """One event in a session's ring, with what came before it in that session.
+
+    `before` counts events, `spent` tokens clipped to each tier of the window form. Neither is
+    ever revised, so an anchor computed from them moves only when the session grows.
+    """
+
+    seq: int
+    before: int
+    spent: tuple[int, ...]
+
+
+class SessionRing:
+    """The end of one session: its last turns, prompts, epoch and totals."""
+
+    __slots__ = ("count", "epoch", "id", "prompts", "ring", "seen", "spent")
+
+    def __init__(self, id: str, first: int) -> None:  # noqa: A002 - the field's name
+        self.id = id
+        self.epoch = first  # seq of the latest start or checkpoint, the first event if there is none
+        self.seen = first  # seq of the latest event: which session is the oldest
+        self.count = 0
+        self.spent: tuple[int, ...] = (0, 0, 0)
+        self.ring: list[Turn] = []
+        self.prompts: list[int] = []
+
+
+class HotsetState:
+    """The fold's state. Read it, never write it, outside `Hotset`."""
+
+    __slots__ = (
+        "by_key", "bytes", "files", "head", "holds", "items", "plane", "sessions", "tasks", "tools",
+        "topics",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.items: dict[int, Item] = {}
+        self.holds: dict[int, int] = {}  # item -> number of rings and tables that hold it
+        self.bytes = 0
+        self.plane: list[int] = []
+        self.sessions: dict[str, SessionRing] = {}
+        self.tasks: dict[str, int] = {}
+        self.tools: dict[str, tuple[int, int]] = {}  # name -> seq of last call, seq of last error
+        self.files: dict[str, tuple[int, str]] = {}  # path -> seq of last touch, branch
+        self.topics: dict[str, int] = {}
+        self.by_key: dict[tuple[str, str], list[int]] = {}
+        self.head = 0
+
+    def joined(self, other: HotsetState) -> HotsetState:
+        """This hotset with another's sessions and their items beside its own; both stay as they are."""
+        both = HotsetState()
+        both.items = {**other.items, **self.items}
+        both.plane, both.head, both.topics = self.plane, self.head, self.topics
+        both.sessions = {**other.sessions, **self.sessions}
+        both.tasks, both.tools, both.files = self.tasks, self.tools, self.files
+        return both
+
+    def newest_sessions(self) -> list[SessionRing]:
+        """Sessions by their latest event, newest first."""
+        return sorted(self.sessions.values(), key=lambda ring: -ring.seen)
+
+
+class Hotset:
+    """The projector. `counter` names the variant: another counter means another fold."""
+
+    name = "hotset"
+    version = 1
+
+    def __init__(self, counter: TokenCounter) -> None:
+        self.counter = counter
+
+    def initial(self) -> HotsetState:
+        return HotsetState()
+
+    def apply(self, state: HotsetState, line: Line) -> None:
+        event = line.event
+        state.head = event.seq
+        kind = event.kind
+        if kind in UPKEEP_KINDS:
+            if kind == "forget":
+                _forget(state, event)
+            return
+        if kind == "session":
+            _session(state, event)
+            return
+        if event.sensitivity == "secret":  # stored, never loaded
+            _supersede(state, event)
+            return
+        _supersede(state, event)
+        if not event.text and kind != "task":
+            return
+        self._add(state, event)
+        while state.bytes > BYTES_MAX and _shrink(state):
+            pass
+
+    def _add(self, state: HotsetState, event: Event) -> None:
+        tokens = event.tokens
+        if tokens is None:  # a light process wrote it
+            tokens = self.counter.count(event.text)
+        seq = event.seq
+        item = Item.of(event, tokens)
+        state.items[seq] = item
+        state.holds[seq] = 0
+        state.bytes += item.size
+        if event.key is not None:
+            state.by_key.setdefault((event.ns, event.key), []).append(seq)
+        state.plane.append(seq)
+        _hold(state, seq)
+        if len(state.plane) > PLANE_RING:
+            _release(state, state.plane.pop(0))
+        if event.session is not None:
+            _turn(state, event, tokens)
+        _tables(state, event)
+        for tag in event.tags:
+            state.topics[tag] = state.topics.pop(tag, 0) + 1
+            if len(state.topics) > TOPICS:
+                del state.topics[next(iter(state.topics))]
+
+    def finish(self, state: HotsetState) -> None:
+        """Bring every item into its window form: what `dump` holds, and what a block shows."""
+        for item in state.items.values():
+            item.finish(self.counter)
+
+    def dump(self, state: HotsetState) -> bytes:
+        self.finish(state)
+        return encode(
+            {
+                "head": state.head,
+                "items": [item.fields() for item in state.items.values()],
+                "plane": state.plane,
+                "sessions": [
+                    [r.id, r.epoch, r.seen, r.count, list(r.spent), r.prompts,
+                     [[t.seq, t.before, *t.spent] for t in r.ring]]
+                    for r in state.sessions.values()
+                ],
+                "tasks": [[task, seq] for task, seq in state.tasks.items()],
+                "tools": [[tool, *seqs] for tool, seqs in state.tools.items()],
+                "files": [[path, *touch] for path, touch in state.files.items()],
+                "topics": [[tag, count] for tag, count in state.topics.items()],
+            }
+        ).encode()  # fmt: skip
+
+    def load(self, raw: bytes) -> HotsetState:
+        fields: dict[str, Any] = json.loads(raw)
+        state = HotsetState()
+        state.head = fields["head"]
+        for row in fields["items"]:
+            item = Item(row)
+            state.items[item.seq] = item
+            state.holds[item.seq] = 0
+            state.bytes += item.size
+            if item.key is not None:
+                state.by_key.setdefault((item.ns, item.key), []).append(item.seq)
+        state.plane = fields["plane"]
+        for id_, epoch, seen, count, spent, prompts, turns in fields["sessions"]:
+            ring = SessionRing(id_, epoch)
+            ring.seen, ring.count, ring.spent, ring.prompts = seen, count, tuple(spent), prompts
+            ring.ring = [Turn(seq, before, tuple(rest)) for seq, before, *rest in turns]
+            state.sessions[id_] = ring
+        state.tasks = dict(fields["tasks"])
+        state.tools = {tool: (call, error) for tool, call, error in fields["tools"]}
+        state.files = {path: (seq, branch) for path, seq, branch in fields["files"]}
+        state.topics = dict(fields["topics"])
+        _count_holds(state)
+        return state
+
+
+def _turn(state: HotsetState, event: Event, tokens: int) -> None:
+    """Put the event at the end of its session's ring; the oldest of nine sessions goes."""
+    id_ = event.session
+    assert id_ is not None
+    seq = event.seq
+    ring = _ring(state, id_, seq)
+    ring.ring.append(Turn(seq, ring.count, ring.spent))
+    _hold(state, seq)
+    ring.count += 1
+    ring.spent = tuple(
+        spent + min(tokens, most) + LABEL_TOKENS
+        for spent, most in zip(ring.spent, limits(event.kind), strict=True)
+    )
+    if len(ring.ring) > SESSION_RING:
+        _release(state, ring.ring.pop(0).seq)
+    if event.role == "user":
+        ring.prompts.append(seq)
+        _hold(state, seq)
+        if len(ring.prompts) > PROMPTS:
+            _release(state, ring.prompts.pop(0))
+
+
+def _ring(state: HotsetState, id_: str, seq: int) -> SessionRing:
+    ring = state.sessions.get(id_)
+    if ring is None:
+        if len(state.sessions) == SESSIONS:
+            _drop_session(state)
+        ring = state.sessions[id_] = SessionRing(id_, seq)
+    ring.seen = seq
+    return ring
+
+
+def _session(state: HotsetState, event: Event) -> None:
+    """A start or checkpoint is an epoch: decisions and cards of the head are chosen as of it."""
+    if event.session is None:
+        return
+    ring = _ring(state, event.session, event.seq)
+    if event.data.get("status", "start") in ("start", "checkpoint"):
+        ring.epoch = event.seq
+
+
+def _tables(state: HotsetState, event: Event) -> None:
+    seq, data = event.seq, event.data
+    if event.kind == "task" and event.task is not None:
+        old = state.tasks.pop(event.task, None)
+        if old is not None:
+            _release(state, old)
+        if data.get("status", "open") not in _CLOSED:
+            state.tasks[event.task] = seq
+            _hold(state, seq)
+            if len(state.tasks) > TASKS:
+                _release(state, state.tasks.pop(next(iter(state.tasks))))
+    tool = data.get("tool")
+    if isinstance(tool, str) and event.kind in ("tool_call", "tool_result"):
+        call, error = state.tools.pop(tool, (0, 0))
+        if event.kind == "tool_call":
+            call = _swap(state, call, seq)
+        elif data.get("status") == "error":
+            error = _swap(state, error, seq)
+        state.tools[tool] = (call, error)
+        if len(state.tools) > TOOLS:
+            for gone in state.tools.pop(next(iter(state.tools))):
+                if gone:
+                    _release(state, gone)
+    path = data.get("path")
+    if isinstance(path, str) and event.kind in ("tool_call", "artifact", "message"):
+        branch = data.get("branch")
+        old_touch = state.files.pop(path, None)
+        if old_touch is not None:
+            _release(state, old_touch[0])
+        state.files[path] = (seq, branch if isinstance(branch, str) else "")
+        _hold(state, seq)
+        if len(state.files) > FILES:
+            _release(state, state.files.pop(next(iter(state.files)))[0])
+
+
+def _supersede(state: HotsetState, event: Event) -> None:
+    """Mark what the event replaces; decided on all events, whatever a reader may see of them."""
+    if event.key is None:
+        return
+    for seq in state.by_key.get((event.ns, event.key), ()):
+        state.items[seq].superseded = True
+
+
+def _forget(state: HotsetState, event: Event) -> None:
+    forget = forget_of(event)
+    if forget is None:
+        return
+    for item in _forgotten(state, forget):
+        if item.seq < event.seq:
+            item.forgotten = not forget.undo
+
+
+def _forgotten(state: HotsetState, forget: Forget) -> list[Item]:
+    if forget.key is not None:
+        # The value in force at that time: older ones are superseded, and stay so.
+        seqs = state.by_key.get((forget.ns, forget.key), ())
+        return [state.items[seq] for seq in seqs]
+    return [item for item in state.items.values() if forget.names(item.id, item.session)]
+
+
+def _swap(state: HotsetState, old: int, new: int) -> int:
+    if old:
+        _release(state, old)
+    _hold(state, new)
+    return new
+
+
+def _hold(state: HotsetState, seq: int) -> None:
+    state.holds[seq] += 1
+
+
+def _release(state: HotsetState, seq: int) -> None:
+    left = state.holds[seq] - 1
+    if left:
+        state.holds[seq] = left
+        return
+    del state.holds[seq]
+    item = state.items.pop(seq)
+    state.bytes -= item.size
+    if item.key is not None:
+        named = state.by_key[(item.ns, item.key)]
+        named.remove(seq)
+        if not named:
+            del state.by_key[(item.ns, item.key)]
+
+
+def _count_holds(state: HotsetState) -> None:
+    for seq in state.plane:
+        _hold(state, seq)
+    for ring in state.sessions.values():
+        for seq in (*(turn.seq for turn in ring.ring), *ring.prompts):
+            _hold(state, seq)
+    for seq in state.tasks.values():
+        _hold(state, seq)
+    for seqs in state.tools.values():
+        for seq in seqs:
+            if seq:
+                _hold(state, seq)
+    for seq, _ in state.files.values():
+        _hold(state, seq)
+
+
+def _drop_session(state: HotsetState) -> None:
+    oldest = min(state.sessions.values(), key=lambda ring: ring.seen)
+    del state.sessions[oldest.id]
+    for turn in oldest.ring:
+        _release(state, turn.seq)
+    for seq in oldest.prompts:
+        _release(state, seq)
+
+
+def _shrink(state: HotsetState) -> bool:
+    """Make room: the oldest session's ring first, then the plane's oldest events, then its turns."""
+    if len(state.sessions) > 1:
+        _drop_session(state)
+    elif len(state.plane) > 1:
+        _release(state, state.plane.pop(0))
+    else:
+        ring = next(iter(state.sessions.values()), None)
+        if ring is None or len(ring.ring) <= 1:
+            return False
+        _release(state, ring.ring.pop(0).seq)
+    return True

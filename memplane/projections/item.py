@@ -1,0 +1,213 @@
+"""An event as the hotset keeps it: the fields that packing asks for, and the text in window form."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from json.encoder import encode_basestring
+from typing import Any, Final, NamedTuple
+
+from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, Event
+from memplane.ports import TokenCounter
+from memplane.projections.window import handle, label, limits, plain, shown
+from memplane.tokens import cut
+
+__all__ = ["Item", "Printer"]
+
+# Characters kept of a text that is too long, until its tokens are counted: about what the
+# limit of tokens holds in English, so that counting can wait until somebody reads it.
+_CHARACTERS_A_TOKEN: Final = 5
+_NAME_MAX: Final = 300
+# Longer prompts may be cut in the hotset: their digest says what they were.
+_PROMPT_CHARACTERS: Final = 200
+_ROW_BYTES: Final = 260
+
+
+class Printer(NamedTuple):
+    """How entries are printed: counted by `counter`, redacted by today's policy.
+
+    `stamp` names both; forms made under another stamp are not used.
+    """
+
+    counter: TokenCounter
+    redact: Callable[[str], str]
+    stamp: str
+
+
+class Item:
+    """One event in the hotset.
+
+    `text` is the plain text, cut to the kind's limit; `whole` says whether all of it stands there.
+    `cost` is what the rendered entry costs in the counter (tokens). Both are final after `finish`.
+    """
+
+    __slots__ = (
+        "actor", "call", "cost", "digest", "final", "forgotten", "forms", "id", "importance", "key", "kind",
+        "markers", "ns", "path", "role", "sensitivity", "seq", "session", "size", "status",
+        "superseded", "tags", "task", "terms", "text", "tool", "ts", "valid_from", "valid_until",
+        "whole", "words",
+    )  # fmt: skip
+
+    def __init__(self, row: dict[str, Any]) -> None:
+        get = row.get
+        self.seq: int = row["seq"]
+        self.id: str = row["id"]
+        self.ts: str = row["ts"]
+        self.kind: str = row["kind"]
+        self.ns: str = get("ns", GLOBAL)
+        self.session: str | None = get("session")
+        self.task: str | None = get("task")
+        self.actor: str | None = get("actor")
+        self.role: str | None = get("role")
+        self.text: str = row["text"]
+        self.key: str | None = get("key")
+        self.tags: tuple[str, ...] = tuple(get("tags", ()))
+        self.markers: tuple[str, ...] = tuple(get("markers", ()))
+        self.sensitivity: str = get("sensitivity", "normal")
+        self.importance: int = get("importance", IMPORTANCE_DEFAULT)
+        self.valid_from: str | None = get("valid_from")
+        self.valid_until: str | None = get("valid_until")
+        self.call: str = get("call", "")
+        self.tool: str = get("tool", "")
+        self.status: str = get("status", "")
+        self.path: str = get("path", "")
+        self.whole: bool = get("whole", True)
+        self.superseded: bool = get("superseded", False)
+        self.forgotten: bool = get("forgotten", False)
+        self.final: bool = get("final", False)
+        self.cost: int = get("cost", 0)
+        self.digest: str = get("digest", "")
+        self.size: int = get("size", 0)
+        self.forms: dict[tuple[int, str], tuple[str, int, bool]] = {}  # by tier and printer
+        self.terms: dict[str, int] | None = None  # set by recall, once
+        self.words: str | None = None  # likewise: the text for comparing with others
+
+    @classmethod
+    def of(cls, event: Event, tokens: int) -> Item:
+        """The item of a new event; counting and cutting wait until `finish`."""
+        data = event.data
+        text = event.text
+        whole = "body" not in data
+        most = limits(event.kind)[0]
+        if tokens > most:
+            kept = most * _CHARACTERS_A_TOKEN
+            if len(text) > kept:
+                text, whole = text[:kept], False
+        item = cls(
+            {
+                "seq": event.seq, "id": event.id, "ts": event.ts, "kind": event.kind,
+                "ns": event.ns, "session": event.session, "task": event.task,
+                "actor": event.actor, "role": event.role, "text": text, "key": event.key,
+                "tags": event.tags, "markers": event.markers, "sensitivity": event.sensitivity,
+                "importance": event.importance, "valid_from": event.valid_from,
+                "valid_until": event.valid_until, "whole": whole,
+            }
+        )  # fmt: skip
+        if data:
+            item.call, item.tool = _name(data.get("call")), _name(data.get("tool"))
+            item.status, item.path = _name(data.get("status")), _name(data.get("path"))
+        if item.role == "user" and not (item.whole and len(event.text) <= _PROMPT_CHARACTERS):
+            item.digest = digest_of(event.text)
+        item.size = item_bytes(item)
+        return item
+
+    def finish(self, counter: TokenCounter) -> None:
+        """Cut the text to its tokens and count the entry; the same for every later reader."""
+        if self.final:
+            return
+        text = plain(self.text)
+        kept = cut(counter, text, limits(self.kind)[0])
+        if kept != text:
+            text, self.whole = kept.rstrip(), False
+        self.text = text
+        self.final = True
+        self.cost = counter.count(self._lines(text, whole=self.whole))
+
+    def form(self, tier: int, printer: Printer) -> tuple[str, int, bool]:
+        """The lines of the entry in this tier, their tokens, and whether the whole text stands there.
+
+        An entry that is cut ends with the handle that shows the rest.
+        """
+        known = self.forms.get((tier, printer.stamp))
+        if known is not None:
+            return known
+        self.finish(printer.counter)
+        text, whole = self.text, self.whole
+        if tier:
+            short = cut(printer.counter, text, limits(self.kind)[tier])
+            if short != text:
+                text, whole = short.rstrip(), False
+        made = self.forms[(tier, printer.stamp)] = self.lines_of(text, whole=whole, printer=printer)
+        return made
+
+    def lines_of(self, text: str, *, whole: bool, printer: Printer) -> tuple[str, int, bool]:
+        """The entry with this text: redacted once more, escaped, counted."""
+        emitted = printer.redact(text)
+        if emitted != text:
+            whole = False
+        lines = self._lines(emitted, whole=whole)
+        known = emitted == self.text and whole == self.whole
+        return lines, self.cost if known else printer.counter.count(lines), whole
+
+    def _lines(self, text: str, *, whole: bool) -> str:
+        named = self.task if self.kind == "task" else self.key
+        head = label(self.kind, self.role, self.actor, named or self.tool, self.status)
+        return shown(head, text if whole else f"{text} … {handle(self.seq)}")
+
+    def says(self, text: str) -> bool:
+        """Whether this is what the event said, word for word; the whole text is compared."""
+        return self.digest == digest_of(text) if self.digest else self.text.strip() == text
+
+    def expanded(
+        self, text: str, room: int, printer: Printer, *, whole: bool
+    ) -> tuple[str, int, bool] | None:
+        """An entry with this longer text, cut to `room` tokens; None where not even a line fits."""
+        form = self.lines_of(plain(text), whole=whole, printer=printer)
+        if form[1] <= room:
+            return form
+        overhead = self.lines_of("", whole=False, printer=printer)[1]
+        while room > overhead:
+            kept = cut(printer.counter, plain(text), room - overhead)
+            form = self.lines_of(kept.rstrip(), whole=False, printer=printer)
+            if kept and form[1] <= room:
+                return form
+            overhead += max(4, form[1] - room)  # escaped lines cost more than they did bare
+        return None
+
+    def fields(self) -> dict[str, Any]:
+        """The row of the file; what is as usual is left out."""
+        row: dict[str, Any] = {"seq": self.seq, "id": self.id, "ts": self.ts, "kind": self.kind}
+        for name, usual in _USUAL:
+            value = getattr(self, name)
+            if value != usual:
+                row[name] = value
+        row["text"] = self.text
+        return row
+
+
+_USUAL: Final[tuple[tuple[str, object], ...]] = (
+    ("ns", GLOBAL), ("session", None), ("task", None), ("actor", None), ("role", None),
+    ("key", None), ("tags", ()), ("markers", ()), ("sensitivity", "normal"),
+    ("importance", IMPORTANCE_DEFAULT), ("valid_from", None), ("valid_until", None), ("call", ""),
+    ("tool", ""), ("status", ""), ("path", ""), ("whole", True), ("superseded", False),
+    ("forgotten", False), ("final", False), ("cost", 0),
+    ("digest", ""), ("size", 0),
+)  # fmt: skip
+
+
+def item_bytes(item: Item) -> int:
+    """An upper bound of the row's bytes in the file, quick to find and never revised."""
+    names = (
+        f"{item.id}{item.ns}{item.session}{item.task}{item.actor}{item.key}{item.tags}"
+        f"{item.markers}{item.call}{item.tool}{item.status}{item.path}"
+    )
+    return len(encode_basestring(names + item.text).encode()) + _ROW_BYTES
+
+
+def digest_of(text: str) -> str:
+    """What stands for a long prompt when a query is compared with it."""
+    return hashlib.sha256(text.strip().encode()).hexdigest()[:16]
+
+
+def _name(value: object) -> str:
+    return value[:_NAME_MAX] if isinstance(value, str) else ""

@@ -1,0 +1,284 @@
+"""A bounded ledger: the statements of some kinds that are in force, whole enough to be packed.
+
+One rule of supersession for all ledgers: a later event of the same namespace and key,
+whatever its kind, takes the place of the older one, which leaves the ledger. Without a
+key nothing can replace a statement, so it is filed under its own number.
+
+Bounds: the newest `kept_max` plain ones, as many protected ones (pinned, or carrying the
+ledger's marker), as many forgotten ones, and `bytes_max` of JSON over all. Over a bound
+the oldest forgotten goes first, then the oldest plain, marked, and last a pinned one.
+What left never comes back: history is the business of the memories.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from memplane.event import Event
+from memplane.ports import Line
+from memplane.projections.acts import KEYLESS_KINDS
+from memplane.projections.forgetting import forget_of
+from memplane.projections.projector import canonical
+
+__all__ = ["Ledger", "LedgerProjector", "Statement"]
+
+KEPT_MAX: Final = 100
+# The rest of the file's 512 KiB is for the checkpoint around the state.
+BYTES_MAX: Final = 512 * 1024 - 4096
+TEXT_CHARS_MAX: Final = 4000
+RATIONALE_CHARS_MAX: Final = 1000
+
+_FORGOTTEN, _PLAIN, _MARKED, _PINNED = range(4)  # in the order in which they are given up
+
+
+class Statement(NamedTuple):
+    """What a ledger keeps of an event.
+
+    `key` is `#<seq>` where the event has none. `whole` says whether `text` is all of
+    it; `tokens` are those of the whole text, None where a light process wrote it.
+    """
+
+    seq: int
+    id: str
+    ts: str
+    ns: str
+    session: str | None
+    task: str | None
+    key: str
+    kind: str
+    text: str
+    tokens: int | None
+    refs: tuple[str, ...]
+    tags: tuple[str, ...]
+    markers: tuple[str, ...]
+    sensitivity: str
+    importance: int
+    valid_from: str | None
+    valid_until: str | None
+    pinned: bool
+    actor: str | None
+    role: str | None
+    rationale: str | None
+    whole: bool
+
+    def valid_at(self, now: str) -> bool:
+        """Whether `now` lies within its validity; the fold knows no clock, so the reader asks."""
+        begun = self.valid_from is None or self.valid_from <= now
+        return begun and (self.valid_until is None or now < self.valid_until)
+
+
+@dataclass(slots=True)
+class _Item:
+    statement: Statement
+    keyed: bool
+    forgotten: bool = False
+    rank: int = _PLAIN
+    size: int = 0
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The state: statements in log order, forgotten ones among them, flagged."""
+
+    items: dict[int, _Item] = field(default_factory=dict)  # by seq, in log order
+    keyed: dict[tuple[str, str], int] = field(default_factory=dict)
+    _ranks: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
+    _bytes: int = 0
+
+    def active(self) -> list[Statement]:
+        """Return what is in force in log order: expired ones too, forgotten ones not."""
+        return [item.statement for item in self.items.values() if not item.forgotten]
+
+    def as_candidates(self) -> list[Statement]:
+        """Return the same as they compete for room: protected first, then newest first."""
+        items = [item for item in self.items.values() if not item.forgotten]
+        items.sort(key=lambda item: (item.rank == _PLAIN, -item.statement.seq))
+        return [item.statement for item in items]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def supersede(self, ns: str, key: str) -> None:
+        """Drop what is filed under the key, forgotten or not."""
+        seq = self.keyed.get((ns, key))
+        if seq is not None:
+            self._drop(seq)
+
+    def enter(self, item: _Item, rank: int) -> None:
+        """File a statement that is newer than all others."""
+        statement = item.statement
+        item.rank, item.size = rank, len(canonical(_row(item))) + 1
+        self.items[statement.seq] = item
+        if item.keyed:
+            self.keyed[statement.ns, statement.key] = statement.seq
+        self._ranks[rank] += 1
+        self._bytes += item.size
+
+    def _drop(self, seq: int) -> None:
+        item = self.items.pop(seq)
+        if item.keyed:
+            del self.keyed[item.statement.ns, item.statement.key]
+        self._ranks[item.rank] -= 1
+        self._bytes -= item.size
+
+    def rerank(self, item: _Item, rank: int) -> None:
+        """Move a statement between the bounds it counts against."""
+        self._ranks[item.rank] -= 1
+        self._ranks[rank] += 1
+        item.rank = rank
+
+    def shed(self, kept_max: int, bytes_max: int) -> None:
+        """Drop the oldest of the least worth until every bound holds."""
+        ranks = self._ranks
+        while ranks[_FORGOTTEN] > kept_max:
+            self._drop_oldest(_FORGOTTEN)
+        while ranks[_PLAIN] > kept_max:
+            self._drop_oldest(_PLAIN)
+        while ranks[_MARKED] + ranks[_PINNED] > kept_max:
+            self._drop_oldest(_MARKED if ranks[_MARKED] else _PINNED)
+        while self._bytes > bytes_max:
+            self._drop_oldest(next(rank for rank in range(4) if ranks[rank]))
+
+    def _drop_oldest(self, rank: int) -> None:
+        self._drop(next(seq for seq, item in self.items.items() if item.rank == rank))
+
+
+class LedgerProjector:
+    """Folds the log into a `Ledger` of the kinds given, in one namespace or in all.
+
+    Statements that carry `marker` are protected like pinned ones. An event of
+    sensitivity `secret` supersedes like any other, and is not kept.
+    """
+
+    name: str
+    version: int
+    kinds: frozenset[str]
+    ns: str | None = None
+    marker: str | None = None
+
+    def __init__(self, *, kept_max: int = KEPT_MAX, bytes_max: int = BYTES_MAX) -> None:
+        self.kept_max, self.bytes_max = kept_max, bytes_max
+
+    def initial(self) -> Ledger:
+        """Return an empty ledger."""
+        return Ledger()
+
+    def apply(self, state: Ledger, line: Line) -> None:
+        """Supersede, file, forget or pin what one line says."""
+        event = line.event
+        kind = event.kind
+        if kind in KEYLESS_KINDS:
+            if kind == "forget":
+                self._forget(state, event)
+            elif kind == "pin":
+                self._pin(state, event)
+            return
+        if event.key is not None:
+            state.supersede(event.ns, event.key)
+        if kind in self.kinds and self.ns in (None, event.ns) and event.sensitivity != "secret":
+            item = _Item(_statement(event), event.key is not None)
+            state.enter(item, self._rank(item))
+            self._shed(state)
+
+    def dump(self, state: Ledger) -> bytes:
+        """Return the statements in log order."""
+        return canonical({"items": [_row(item) for item in state.items.values()]})
+
+    def load(self, data: bytes) -> Ledger:
+        """Return the ledger that was dumped."""
+        state = Ledger()
+        for row in json.loads(data)["items"]:
+            item = _item(row)
+            state.enter(item, self._rank(item))
+        return state
+
+    def _forget(self, state: Ledger, event: Event) -> None:
+        named = forget_of(event)
+        if named is None:
+            return
+        if named.key is not None:
+            seq = state.keyed.get((named.ns, named.key))
+            found = [] if seq is None else [state.items[seq]]
+        else:
+            found = [
+                item
+                for item in state.items.values()
+                if named.names(item.statement.id, item.statement.session)
+            ]
+        for item in found:
+            item.forgotten = not named.undo
+        self._settle(state, found)
+
+    def _pin(self, state: Ledger, event: Event) -> None:
+        refs = frozenset(event.refs)
+        pinned = not event.data.get("undo", False)
+        found = [item for item in state.items.values() if item.statement.id in refs]
+        for item in found:
+            item.statement = item.statement._replace(pinned=pinned)
+        self._settle(state, found)
+
+    def _settle(self, state: Ledger, changed: list[_Item]) -> None:
+        for item in changed:
+            state.rerank(item, self._rank(item))
+        self._shed(state)
+
+    def _rank(self, item: _Item) -> int:
+        if item.forgotten:
+            return _FORGOTTEN
+        if item.statement.pinned:
+            return _PINNED
+        return _MARKED if self.marker in item.statement.markers else _PLAIN
+
+    def _shed(self, state: Ledger) -> None:
+        state.shed(self.kept_max, self.bytes_max)
+
+
+def _statement(event: Event) -> Statement:
+    text, rationale = event.text, event.data.get("rationale")
+    return Statement(
+        seq=event.seq,
+        id=event.id,
+        ts=event.ts,
+        ns=event.ns,
+        session=event.session,
+        task=event.task,
+        key=f"#{event.seq}" if event.key is None else event.key,
+        kind=event.kind,
+        text=text[:TEXT_CHARS_MAX],
+        tokens=event.tokens,
+        refs=event.refs,
+        tags=event.tags,
+        markers=event.markers,
+        sensitivity=event.sensitivity,
+        importance=event.importance,
+        valid_from=event.valid_from,
+        valid_until=event.valid_until,
+        pinned=False,
+        actor=event.actor,
+        role=event.role,
+        rationale=rationale[:RATIONALE_CHARS_MAX] if isinstance(rationale, str) else None,
+        # A spilled body leaves only its beginning in the event.
+        whole=len(text) <= TEXT_CHARS_MAX and "body" not in event.data,
+    )
+
+
+def _row(item: _Item) -> list[Any]:
+    # Flags are digits, so that a pin or a forget changes no size.
+    values = [int(value) if value is True or value is False else value for value in item.statement]
+    return [*values, int(item.keyed), int(item.forgotten)]
+
+
+def _item(row: list[Any]) -> _Item:
+    *values, keyed, forgotten = row
+    fields: Iterator[tuple[str, Any]] = zip(Statement._fields, values, strict=True)
+    statement = Statement(**{name: _value(name, value) for name, value in fields})
+    return _Item(statement, bool(keyed), bool(forgotten))
+
+
+def _value(name: str, value: Any) -> Any:
+    if name in ("refs", "tags", "markers"):
+        return tuple(value)
+    return bool(value) if name in ("pinned", "whole") else value

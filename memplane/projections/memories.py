@@ -1,0 +1,313 @@
+"""What each key means now and meant before: the cache file, and in memory what was folded since.
+
+Rows up to a base come from the file, later ones from memory; the file is only ever
+added to, so both together are the fold of one prefix of the log, whatever other
+processes write meanwhile. Where the file fails, is locked by a stranger or is lost, the
+rows are folded again from the log into memory and the caller notices nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from memplane.event import Event
+from memplane.ports import Head, Line
+from memplane.projections.acts import KEYLESS_KINDS
+from memplane.projections.cache import CACHE_NAME, Broken, Cache, create, extend
+from memplane.projections.catchup import catch_up
+from memplane.projections.chains import SEQ, Chains, MemoryChains, Record, Row, dumped, settle
+from memplane.projections.checkpoint import alone
+from memplane.projections.projector import Replayable
+
+__all__ = ["Memories"]
+
+Answer = TypeVar("Answer")
+_PAGE_ROWS = 256
+_FOLD = MemoryChains()
+
+
+class Memories:
+    """Every event with a key, by namespace and key: the current value and the chain behind it.
+
+    Upkeep kinds and sessions have no part in it. A forgotten current value does not
+    bring its predecessor back; a later event with the key is current again. Each
+    answer can be had as of an earlier seq (`upto`). Expiry is the reader's business.
+    One thread at a time; `folder` None keeps everything in memory.
+    """
+
+    def __init__(self, log: Replayable, folder: Path | None, *, plane: str) -> None:
+        self.unsaved = 0
+        self._log, self._plane = log, plane
+        self._path = folder / CACHE_NAME if folder is not None else None
+        self._chains = Chains()  # records behind the base, and all acts
+        self._cache: Cache | None = None
+        self._base: Head | None = None
+        self._last: Line | None = None
+        self._pid = os.getpid()
+        self._open()
+
+    @property
+    def position(self) -> Head | None:
+        """Behind the last folded line; None before the first."""
+        line = self._last
+        return (
+            self._base
+            if line is None
+            else Head(line.event.seq, line.event.h, line.segment, line.end)
+        )
+
+    def catch_up(self) -> int:
+        """Fold what is new; return the lines read."""
+        return catch_up(self._log, [self])
+
+    def fold(self, line: Line) -> None:
+        """Fold the next line."""
+        _FOLD.apply(self._chains, line)
+        self._last = line
+        self.unsaved += 1
+
+    def reset(self) -> None:
+        """Go back to before the first line."""
+        self._forget_file()
+        self._chains = Chains()
+        self._base = self._last = None
+        self.unsaved = 0
+
+    def current(self, ns: str, key: str, *, upto: int | None = None) -> Row | None:
+        """Return the value in force; None where there is none or it was forgotten."""
+        bound = self._bound(upto)
+
+        def newest() -> Record | None:
+            record = self._chains.newest(ns, key, bound)
+            if record is None and self._cache is not None:
+                record = self._cache.newest(ns, key, self._filed(bound))
+            return record
+
+        record = self._read(newest)
+        return None if record is None else self._in_force(record, bound)
+
+    def history(self, ns: str, key: str, *, upto: int | None = None) -> list[Row]:
+        """Return every value the key had, oldest first, each with what became of it."""
+        bound = self._bound(upto)
+
+        def chain() -> list[Record]:
+            filed = (
+                self._cache.chain(ns, key, self._filed(bound)) if self._cache is not None else []
+            )
+            return [*filed, *self._chains.chain(ns, key, bound)]
+
+        return settle(self._read(chain), self._chains.acts, bound)
+
+    def keys(
+        self,
+        prefix: str = "",
+        ns: str | None = None,
+        *,
+        limit: int = 100,
+        after: tuple[str, str] | None = None,
+        upto: int | None = None,
+    ) -> list[Row]:
+        """Return the values in force in (ns, key) order, by their UTF-8 bytes, at most `limit`.
+
+        Only keys that begin with `prefix`, of one namespace or of all, and behind
+        `after`: the (ns, key) of the last row of the page before.
+        """
+        bound = self._bound(upto)
+
+        def page() -> list[Row]:
+            rows = (self._in_force(one, bound) for one in self._newest_of(prefix, ns, after, bound))
+            kept = (row for row in rows if row is not None)
+            return list(itertools.islice(kept, max(limit, 0)))
+
+        return self._read(page)
+
+    def archived(self, event: Event, *, upto: int | None = None) -> tuple[str, int] | None:
+        """Return why an event of the log, keyed or not, is out of force, and by which seq."""
+        bound = self._bound(upto)
+        place, until = None, None
+        if event.key is not None and event.kind not in KEYLESS_KINDS:
+            place = event.ns, event.key
+            later = (row.seq for row in self.history(*place, upto=bound) if row.seq > event.seq)
+            until = next(later, None)
+        acts = self._chains.acts
+        by = acts.forgotten_by(event.seq, event.id, event.session, place, until=until, upto=bound)
+        if by is not None:
+            return "forgotten", by
+        return None if until is None else ("superseded", until)
+
+    def dump(self) -> bytes:
+        """Return all that was folded as canonical JSON, the same however it came together."""
+
+        def records() -> list[Record]:
+            filed = (
+                self._cache.records(self._filed(self._bound(None)))
+                if self._cache is not None
+                else []
+            )
+            return sorted([*filed, *self._chains.since(0)], key=lambda record: record[: SEQ + 1])
+
+        return dumped(self._read(records), list(self._chains.acts))
+
+    def save(self) -> bool:
+        """Bring the file up to the position; return whether it holds it.
+
+        False, and nothing else, when another process is saving, the home is
+        read-only or the disk is full.
+        """
+        position = self.position
+        if self._path is None or position is None:
+            return False
+        if not self.unsaved:
+            return True
+        with alone(self._path.parent) as held:
+            if not held:
+                return False
+            try:
+                return self._save(self._path, position)
+            except (Broken, OSError, ValueError):  # ValueError: text that SQLite cannot hold
+                return False
+
+    def close(self) -> None:
+        """Close the file; what was not saved is folded again next time."""
+        self._forget_file()
+
+    def _save(self, path: Path, position: Head) -> bool:
+        there = self._usable(path)
+        try:
+            if self._base is not None and (there is None or there.position.seq < self._base.seq):
+                self._refold()  # the file that held our rows is no longer the one that is read
+            if there is None:
+                self._create(path, position)
+            elif there.position.seq < position.seq:
+                self._extend(path, position, there)
+        finally:
+            if there is not None:
+                there.close()
+        self._adopt(Cache(path, version=_FOLD.version, plane=self._plane), position)
+        return True
+
+    def _create(self, path: Path, position: Head) -> None:
+        chains = self._chains
+        records, acts = chains.since(0), list(chains.acts)
+        create(path, position, records, acts, version=_FOLD.version, plane=self._plane)
+
+    def _extend(self, path: Path, position: Head, there: Cache) -> None:
+        seq = there.position.seq
+        acts = [act for act in self._chains.acts if act.seq > seq]
+        try:
+            extend(path, position, self._chains.since(seq), acts)
+        except Broken as found:
+            if not _harmed(found):
+                raise
+            there.close()
+            self._refold()
+            self._create(path, position)
+
+    def _open(self) -> None:
+        cache = self._usable(self._path) if self._path is not None else None
+        if cache is None:
+            return
+        try:
+            for act in cache.acts(cache.position.seq):
+                self._chains.acts.add(act)
+        except Broken:
+            cache.close()
+            self._chains = Chains()
+        else:
+            self._cache, self._base = cache, cache.position
+
+    def _usable(self, path: Path) -> Cache | None:
+        """Open the file if it is whole, of this fold and on this log."""
+        try:
+            cache = Cache(path, version=_FOLD.version, plane=self._plane)
+        except (Broken, OSError, ValueError):
+            return None
+        if self._log.matches(cache.position):
+            return cache
+        cache.close()
+        return None
+
+    def _adopt(self, cache: Cache, position: Head) -> None:
+        """Read the rows up to the position from this file from now on."""
+        acts = self._chains.acts
+        self._forget_file()
+        self._chains = Chains()
+        self._chains.acts = acts
+        self._cache, self._base, self._last, self.unsaved = cache, position, None, 0
+
+    def _refold(self) -> None:
+        """Fold the same prefix again, from the log into memory, and leave the file alone."""
+        seq = self._bound(None)
+        unsaved_last = self._last
+        self._forget_file()
+        self._chains = Chains()
+        last = unsaved_last
+        for line in self._log.read(0, seq):
+            _FOLD.apply(self._chains, line)
+            last = line
+        self._base, self._last = None, last
+        self.unsaved = max(self.unsaved, 1)
+
+    def _read(self, answer: Callable[[], Answer]) -> Answer:
+        if self._cache is not None and self._pid != os.getpid():
+            self._refold()  # a connection must not be used on the other side of a fork
+        try:
+            return answer()
+        except (Broken, ValueError):
+            self._refold()
+            return answer()
+
+    def _newest_of(
+        self, prefix: str, ns: str | None, after: tuple[str, str] | None, bound: int
+    ) -> Iterator[Record]:
+        cache = self._cache
+        spaces = (
+            {ns}
+            if ns is not None
+            else {*self._chains.records, *(cache.namespaces() if cache else ())}
+        )
+        for space in sorted(spaces):
+            if after is not None and space < after[0]:
+                continue
+            start = prefix
+            if after is not None and space == after[0]:
+                start = max(prefix, f"{after[1]}\0")
+            ours = self._chains.page(space, start, prefix, bound)
+            filed: Iterator[Record] = iter(())
+            if cache is not None:
+                filed = cache.page(space, start, prefix, self._filed(bound), _PAGE_ROWS)
+            both = heapq.merge(ours, filed, key=lambda record: str(record[1]))
+            # Ours comes first where both have the key, and it is the newer.
+            for _, same in itertools.groupby(both, key=lambda record: str(record[1])):
+                yield next(same)
+
+    def _in_force(self, record: Record, bound: int) -> Row | None:
+        row = settle([record], self._chains.acts, bound)[0]
+        return row if row.reason is None else None
+
+    def _bound(self, upto: int | None) -> int:
+        position = self.position
+        seq = 0 if position is None else position.seq
+        return seq if upto is None else min(seq, upto)
+
+    def _filed(self, bound: int) -> int:
+        return 0 if self._base is None else min(self._base.seq, bound)
+
+    def _forget_file(self) -> None:
+        cache, self._cache = self._cache, None
+        self._pid = os.getpid()
+        if cache is not None:
+            with contextlib.suppress(Broken):
+                cache.close()
+
+
+def _harmed(found: Broken) -> bool:
+    """Whether the file itself is bad, and not only locked, full or out of reach."""
+    name = getattr(found, "sqlite_errorname", "")
+    return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CONSTRAINT", "SQLITE_ERROR"))

@@ -1,0 +1,1 @@
+"""Which events a pack may use, and how well each answers the query. Pure: values in, values out."""

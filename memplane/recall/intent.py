@@ -1,0 +1,32 @@
+"""What the query is after, by the patterns in scoring.yaml: no model, no guess beyond them."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from memplane.errors import InputError
+
+__all__ = ["INTENTS", "intent_of"]
+
+INTENTS = ("auto", "fast", "deep", "orient")
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+def intent_of(asked: str, query: str, patterns: tuple[tuple[str, tuple[str, ...]], ...]) -> str:
+    """`fast`, `deep` or `orient`: as asked, else the first intent with a pattern in the query.
+
+    Raises InputError for an intent that does not exist.
+    """
+    if asked not in INTENTS:
+        raise InputError(f"expected one of {', '.join(INTENTS)}, found {asked!r}", where="intent")
+    if asked != "auto":
+        return asked
+    for intent, named in patterns:
+        if any(_compiled(pattern).search(query) for pattern in named):
+            return intent
+    return "fast"

@@ -1,0 +1,123 @@
+"""How well each candidate answers a query: keywords, tags and keys over what the hotset holds.
+
+All arithmetic is on integers: square roots stand in for the logarithm of the
+usual idf, so that scores are the same on every machine. A score is in
+thousandths of the best one, boosts of markers added.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from math import isqrt
+from typing import Final, NamedTuple
+
+from memplane.policy import Scoring
+from memplane.projections.item import Item
+
+__all__ = ["Scored", "score", "terms"]
+
+_WORD: Final = re.compile(r"[^\W_]+(?:_[^\W_]+)*", re.UNICODE)
+_CAMEL: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_STOP: Final = frozenset(
+    "a an and are as at be but by can did do does for from had has have how i if in into is it its"
+    " me my no not of on or our she he so that the their them then there they this to up us was we"
+    " were what when where which who why will with would you your".split()
+)
+_UNIT: Final = 1000
+_TERMS_MAX: Final = 400
+
+
+class Scored(NamedTuple):
+    """A candidate with its score and the parts of it, all in thousandths of the best match."""
+
+    item: Item
+    score: int
+    words: int
+    tags: int
+    key: int
+    neighbours: int
+    markers: int
+
+
+def terms(text: str) -> dict[str, int]:
+    """Words of a text with their counts: lower case, identifiers whole and in parts, no stop words."""
+    found: dict[str, int] = {}
+    for word in _WORD.findall(text):
+        lower = word.lower()
+        if lower in _STOP:
+            continue
+        found[lower] = found.get(lower, 0) + 1
+        parts = word.split("_") if "_" in word else _CAMEL.findall(word) if word.isascii() else ()
+        if len(parts) > 1:
+            for part in parts:
+                small = part.lower()
+                if len(small) > 1 and small not in _STOP:
+                    found[small] = found.get(small, 0) + 1
+        if len(found) >= _TERMS_MAX:
+            break
+    return found
+
+
+def _terms_of(item: Item) -> dict[str, int]:
+    if item.terms is None:
+        item.terms = terms(f"{item.text} {item.key or ''} {item.actor or ''} {' '.join(item.tags)}")
+    return item.terms
+
+
+def score(query: str, pool: Sequence[Item], scoring: Scoring, boosts: Mapping[str, int]) -> list[Scored]:
+    """Score every item of the pool; those that nothing matches and no neighbour lifts score 0.
+
+    The pool is in log order. Statistics are those of the pool, hidden items included, so that
+    hiding one never reorders the others. Neighbours are the items before and after in a session.
+    """
+    wanted = terms(query)
+    raw = _matches(wanted, pool)
+    lifted = _neighbours(raw, pool, scoring.neighbour)
+    best = max((own + near for own, near in zip(raw, lifted, strict=True)), default=0)
+    lower = query.lower()
+    scored = []
+    for item, own, near in zip(pool, raw, lifted, strict=True):
+        words = _UNIT * own // best if best else 0
+        beside = _UNIT * near // best if best else 0
+        tags = scoring.tag_weight if any(tag.lower() in wanted for tag in item.tags) else 0
+        key = scoring.key_weight if item.key is not None and item.key.lower() in lower else 0
+        relevance = words + beside + tags + key
+        marked = sum(boosts.get(marker.partition(":")[0], 0) for marker in item.markers)
+        # A marker lifts what is relevant; it makes nothing relevant by itself.
+        total = relevance + marked if relevance else 0
+        scored.append(Scored(item, total, words, tags, key, beside, marked if relevance else 0))
+    return scored
+
+
+def _matches(wanted: dict[str, int], pool: Sequence[Item]) -> list[int]:
+    if not wanted:
+        return [0] * len(pool)
+    documents = [_terms_of(item) for item in pool]
+    # Sets of matched terms: only counted and summed over, so their order never shows.
+    matched = [wanted.keys() & document.keys() for document in documents]
+    holding: dict[str, int] = {}
+    for found in matched:
+        for term in found:
+            holding[term] = holding.get(term, 0) + 1
+    square = _UNIT * _UNIT * (len(pool) + 1)
+    weight = {term: isqrt(square // documents_with) for term, documents_with in holding.items()}
+    # tf / (tf + 1) saturates as in BM25 with k1 = 1 and no length norm: packing divides by length.
+    return [
+        sum(weight[term] * document[term] // (document[term] + 1) for term in found)
+        for document, found in zip(documents, matched, strict=True)
+    ]
+
+
+def _neighbours(raw: Sequence[int], pool: Sequence[Item], share: int) -> list[int]:
+    near = [0] * len(pool)
+    last: dict[str, int] = {}
+    for here, item in enumerate(pool):
+        if item.session is None:
+            continue
+        before = last.get(item.session)
+        if before is not None:
+            near[here] += raw[before] * share // _UNIT
+            near[before] += raw[here] * share // _UNIT
+        last[item.session] = here
+    return near

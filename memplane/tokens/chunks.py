@@ -1,0 +1,107 @@
+"""Where a text can be cut so that every part becomes the same tokens alone as in its place.
+
+Both encodings first split a text into pretokens, which no token crosses. Both always split
+before a blank that follows a non-blank, and give all blanks of a run but the last a
+pretoken of their own. So a word with the blank before it is a chunk, and all differences
+between the two (contractions, capitals, marks, digits, punctuation) lie inside chunks.
+Only newlines join: a run of punctuation reads on over them, in o200k over slashes too.
+
+Python's `re` knows no Unicode classes, and its idea of a blank differs. Characters beyond
+ASCII are therefore replaced by a stand-in for their class before a pattern sees them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from memplane.tokens.table import LETTER, LOWER, MARK, NUMBER, OTHER, UNSURE, UPPER, WHITE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "BLANKS",
+    "CL100K",
+    "O200K",
+    "PLAIN",
+    "UNSURE_CHARACTER",
+    "chunks",
+    "lines",
+    "stand_ins",
+    "without_surrogates",
+]
+
+BLANKS = (
+    "\t\x0b\x0c \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+)
+BLANKS += "\u2028\u2029\u202f\u205f\u3000"  # what Unicode calls white space, without CR and LF
+_WORD = f"[^{BLANKS}\\r\\n]"
+
+# A word with the blank before it and the newline behind it; the blanks before that; blanks
+# that end a line; a newline. Blanks at the end of the text are left over.
+chunks = re.compile(
+    f"[{BLANKS}]?{_WORD}+[\\r\\n]?|[{BLANKS}]+(?=[{BLANKS}]{_WORD})|[{BLANKS}]+[\\r\\n]|[\\r\\n]"
+).findall
+
+# One pretoken in both encodings, and the bulk of new text.
+PLAIN = re.compile(r" ?[A-Za-z]?[a-z]+").fullmatch
+
+_STANDS_FOR = {
+    WHITE: "\x80", UPPER: "\x81", LOWER: "\x82", LETTER: "\x83",
+    MARK: "\x84", NUMBER: "\x85", OTHER: "\x86", UNSURE: "\x87",
+}  # fmt: skip
+UNSURE_CHARACTER = _STANDS_FOR[UNSURE]
+_STAND_IN = [_STANDS_FOR[entry & 7] for entry in range(256)]
+
+_L = r"A-Za-z\x81-\x83"
+_N = r"0-9\x85"
+_S = r"\t-\r \x80"
+_CAPITAL = r"[A-Z\x81\x83\x84]"
+_SMALL = r"[a-z\x82-\x84]"
+# Under the encodings' (?i) long s is an s too; the table calls it unsure.
+_CONTRACTION = r"'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])"
+
+CL100K = re.compile(
+    rf"{_CONTRACTION}"
+    rf"|[^\r\n{_L}{_N}]?[{_L}]+"
+    rf"|[{_N}]{{1,3}}"
+    rf"| ?[^{_S}{_L}{_N}]+[\r\n]*"
+    rf"|[{_S}]*[\r\n]+"
+    rf"|[{_S}]+(?![^{_S}])|[{_S}]+"
+)
+
+O200K = re.compile(
+    rf"[^\r\n{_L}{_N}]?{_CAPITAL}*{_SMALL}+(?:{_CONTRACTION})?"
+    rf"|[^\r\n{_L}{_N}]?{_CAPITAL}+{_SMALL}*(?:{_CONTRACTION})?"
+    rf"|[{_N}]{{1,3}}"
+    rf"| ?[^{_S}{_L}{_N}]+[\r\n/]*"
+    rf"|[{_S}]*[\r\n]+"
+    rf"|[{_S}]+(?![^{_S}])|[{_S}]+"
+)
+
+_surrogates = re.compile("[\ud800-\udfff]")
+
+
+def stand_ins(text: str, entries: bytes) -> str:
+    """Replace each character beyond ASCII by the stand-in of its class."""
+    return "".join(
+        [
+            char if char < "\x80" else _STAND_IN[entry]
+            for char, entry in zip(text, entries, strict=True)
+        ]
+    )
+
+
+def without_surrogates(text: str) -> str:
+    """Replace what UTF-8 cannot carry by U+FFFD."""
+    return text if text.isascii() else _surrogates.sub("\ufffd", text)
+
+
+def lines(text: str) -> Iterator[str]:
+    """Yield the lines with their newlines; nothing but LF ends one."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end

@@ -1,0 +1,73 @@
+"""What words, blanks and newlines cost in one of the two encodings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memplane.tokens.chunks import CL100K, O200K
+from memplane.tokens.memo import Memo
+from memplane.tokens.merges import closing, pieces, starting
+
+if TYPE_CHECKING:
+    from memplane.tokens.table import Table
+
+__all__ = ["ENCODINGS", "Vocabulary"]
+
+ENCODINGS = ("o200k", "cl100k")
+_PATTERNS = (O200K, CL100K)
+
+# A pretoken of more bytes that is no token is charged by what can begin in it: merging takes
+# time by the square of the length. Part of what `bound/1` means.
+_LONGEST = 40
+
+
+class Vocabulary:
+    """The costs of one encoding. `table` holds both; `which` is a place in `ENCODINGS`."""
+
+    def __init__(self, table: Table, which: int) -> None:
+        self._ranks = table.ranks[which]
+        self._entries = table.entries
+        self._shift = 3 + 2 * which
+        self._pattern = _PATTERNS[which]
+        self._slashes = which == 0
+        # Of a text that is one pretoken, or one up to its newline.
+        self.pretokens = Memo(self._pretoken)
+        self._blocks = Memo(lambda text: starting(text.encode(), self._ranks))
+
+    def word(self, text: str, shape: str) -> int:
+        """Bound a word with the blank before it and the newline behind it, by its shape."""
+        cost = self._apart(text, shape)
+        if self._slashes and text[0] == "/":
+            # After punctuation and a newline the slashes belong to the pretoken before.
+            rest = text.lstrip("/")
+            slashes = len(text) - len(rest)
+            cost = max(cost, slashes + self._apart(rest, shape[slashes:]))
+        return cost
+
+    def _apart(self, text: str, shape: str) -> int:
+        cost_of = self.pretokens.__getitem__
+        if shape is text:
+            return sum(map(cost_of, self._pattern.findall(text)))
+        spans = self._pattern.finditer(shape)
+        return sum([cost_of(text[span.start() : span.end()]) for span in spans])
+
+    def _pretoken(self, text: str) -> int:
+        whole = text.encode()
+        if len(whole) > _LONGEST and whole not in self._ranks:
+            return self.anywhere(text)
+        if len(whole) > 1 and text[-1] in "\r\n":
+            # Even one that is a token could become more with what follows.
+            return closing(whole[:-1], whole[-1:], self._ranks)
+        return pieces(whole, self._ranks)
+
+    def blanks(self, text: str) -> int:
+        """Bound the blanks before a word's own, which are a pretoken of their own."""
+        return self.pretokens[text] if text.isascii() else self.anywhere(text)
+
+    def anywhere(self, text: str) -> int:
+        """Bound a text, however it is split and whatever stands around it."""
+        if text.isascii():
+            cost_of = self._blocks.__getitem__
+            return sum(cost_of(text[at : at + _LONGEST]) for at in range(0, len(text), _LONGEST))
+        shift = self._shift
+        return sum([(entry >> shift & 3) + 1 for entry in self._entries(text)])

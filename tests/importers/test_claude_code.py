@@ -1,0 +1,275 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memplane.importers.claude_code import ClaudeCode
+from memplane.intake import check
+
+
+def one(rows, kind):
+    (row,) = [row for row in rows if row["kind"] == kind]
+    return row
+
+
+def test_a_turn_becomes_a_message_with_its_role_session_time_and_branch(transcript):
+    rows, skipped = transcript().user("use PostgreSQL").says("It is done.").rows()
+    assert rows[1:] == [
+        {
+            "id": "claude-code:s-one-0000:0",
+            "ts": "2026-03-01T10:00:00.000Z",
+            "session": "s-one",
+            "kind": "message",
+            "role": "user",
+            "text": "use PostgreSQL",
+            "data": {"branch": "main"},
+        },
+        {
+            "id": "claude-code:s-one-0001:0",
+            "ts": "2026-03-01T10:00:01.000Z",
+            "session": "s-one",
+            "kind": "message",
+            "role": "assistant",
+            "text": "It is done.",
+            "data": {"message": "msg_1"},
+        },
+    ]
+    assert skipped == []
+
+
+def test_the_first_record_that_gives_a_row_begins_its_session(transcript):
+    rows, skipped = transcript().add("progress").user("hello").user("again").rows()
+    assert rows[0] == {
+        "id": "claude-code:s-one:start",
+        "ts": "2026-03-01T10:00:01.000Z",
+        "kind": "session",
+        "session": "s-one",
+        "text": "Session started",
+        "data": {"status": "start", "branch": "main", "folder": "proj"},
+    }
+    assert [row["kind"] for row in rows[1:]] == ["message", "message"]
+    assert skipped == ["record type progress"]
+
+
+def test_a_tool_call_reads_as_text_and_names_its_file_relative_to_the_folder(transcript):
+    rows, _ = (
+        transcript()
+        .calls(
+            "Edit", "t1", file_path="/proj/src/a.py", old_string="x = 1\ny = 2", new_string="x = 3"
+        )
+        .rows()
+    )
+    call = one(rows, "tool_call")
+    assert call["text"] == ('Edit file_path=src/a.py new_string="x = 3"\nold_string:\nx = 1\ny = 2')
+    assert call["role"] == "assistant"
+    assert call["data"] == {
+        "tool": "Edit",
+        "call": "t1",
+        "path": "src/a.py",
+        "branch": "main",
+        "message": "msg_1",
+    }
+
+
+def test_a_file_keeps_one_path_while_the_agent_changes_its_folder(transcript):
+    made = transcript().calls("Read", "t1", file_path="/proj/src/a.py")
+    made.common["cwd"] = "/proj/src"
+    rows, _ = made.calls("Read", "t2", file_path="/proj/src/a.py").rows()
+    assert [row["data"]["path"] for row in rows if row["kind"] == "tool_call"] == ["src/a.py"] * 2
+
+
+def test_a_result_knows_the_tool_and_file_of_its_call_and_whether_it_failed(transcript):
+    rows, _ = (
+        transcript()
+        .calls("Read", "t1", file_path="/elsewhere/b.py")
+        .result("t1", [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}])
+        .calls("Bash", "t2", command="make")
+        .result("t2", "Exit code 2", is_error=True)
+        .rows()
+    )
+    good, bad = [row for row in rows if row["kind"] == "tool_result"]
+    assert (good["role"], good["text"]) == ("tool", "one\ntwo")
+    assert good["data"]["path"] == "/elsewhere/b.py"
+    assert [row["data"]["status"] for row in (good, bad)] == ["ok", "error"]
+    assert [row["data"]["tool"] for row in (good, bad)] == ["Read", "Bash"]
+
+
+def test_thinking_is_left_out_and_counted_unless_it_is_asked_for(transcript):
+    made = transcript().says({"type": "thinking", "thinking": "let me see"}, "Here.")
+    rows, skipped = made.rows()
+    assert [row["text"] for row in rows[1:]] == ["Here."]
+    assert skipped == ["reasoning"]
+    rows, skipped = made.rows(reasoning=True)
+    assert [(row["text"], row.get("tags")) for row in rows[1:]] == [
+        ("let me see", ["reasoning"]),
+        ("Here.", None),
+    ]
+    assert skipped == []
+
+
+def test_blocks_of_one_message_spread_over_records_are_one_event_each(transcript):
+    rows, _ = transcript().says("part one").says("part two", "part three").rows()
+    assert [row["id"] for row in rows[1:]] == [
+        "claude-code:s-one-0000:0",
+        "claude-code:s-one-0001:0",
+        "claude-code:s-one-0001:1",
+    ]
+    assert {row["data"]["message"] for row in rows[1:]} == {"msg_1"}
+
+
+def test_a_compaction_is_a_checkpoint_of_the_session_and_its_summary_a_summary(transcript):
+    rows, _ = (
+        transcript()
+        .user("hello")
+        .add("system", subtype="compact_boundary", content="Conversation compacted")
+        .user("So far: …", isCompactSummary=True, isVisibleInTranscriptOnly=True)
+        .rows()
+    )
+    assert [(row["kind"], row.get("role")) for row in rows] == [
+        ("session", None),
+        ("message", "user"),
+        ("session", None),
+        ("summary", "system"),
+    ]
+    assert rows[2]["data"] == {"status": "checkpoint", "branch": "main"}
+    assert rows[2]["id"] == "claude-code:s-one-0001:0"
+
+
+def test_an_api_error_is_a_message_of_the_system(transcript):
+    rows, _ = (
+        transcript()
+        .add("system", subtype="api_error", error={"message": "overloaded"})
+        .says("API Error: 500", isApiErrorMessage=True)
+        .rows()
+    )
+    assert [(row["role"], row["text"], row["tags"]) for row in rows[1:]] == [
+        ("system", "overloaded", ["api-error"]),
+        ("system", "API Error: 500", ["api-error"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "fields", "role", "tags"),
+    [
+        ("fix it", {}, "user", None),
+        ("a reminder", {"isMeta": True}, "system", ["meta"]),
+        ("shown", {"isVisibleInTranscriptOnly": True}, "system", ["transcript-only"]),
+        ("[Request interrupted by user]", {}, "system", ["interrupted"]),
+        ("<system-reminder>x</system-reminder>", {}, "system", ["meta"]),
+        ("<local-command-stdout>Bye</local-command-stdout>", {}, "tool", ["command"]),
+        ("look at a.py", {"isSidechain": True}, "system", ["sidechain"]),
+    ],
+)
+def test_only_what_a_person_typed_has_the_role_user(transcript, content, fields, role, tags):
+    rows, _ = transcript().user(content, **fields).rows()
+    assert (rows[1]["role"], rows[1].get("tags"), rows[1]["text"]) == (role, tags, content)
+
+
+def test_a_command_reads_as_it_was_typed(transcript):
+    written = "<command-name>/r</command-name>\n<command-args>the tests</command-args>"
+    rows, _ = transcript().user(written).rows()
+    assert (rows[1]["role"], rows[1]["tags"]) == ("user", ["command"])
+    assert rows[1]["text"] == "/r the tests"
+
+
+def test_a_sub_agent_is_named_as_the_actor(transcript):
+    rows, _ = transcript().says("found it", isSidechain=True, agentId="a1").rows()
+    assert (rows[1]["actor"], rows[1]["tags"]) == ("a1", ["sidechain"])
+
+
+def test_what_is_left_out_is_counted_by_its_reason(transcript):
+    _, skipped = (
+        transcript()
+        .add("summary")
+        .add("hologram")
+        .add("system", subtype="turn_duration")
+        .user([{"type": "image"}, {"type": "text", "text": "  "}, {"type": "smell"}, 7])
+        .says()
+        .result("t", [{"type": "text", "text": "seen"}, {"type": "image"}])
+        .rows()
+    )
+    assert skipped == [
+        "record type summary",
+        "unknown record type hologram",
+        "record type system turn_duration",
+        "block type image",
+        "empty text",
+        "unknown block type smell",
+        "unknown block",
+        "empty record",
+        "block type image",
+    ]
+
+
+def test_a_repeated_record_makes_no_rows_and_counts_as_many_as_before(transcript):
+    made = transcript().says("one", "two")
+    reader = ClaudeCode()
+    reader.begin({})
+    first = reader.read(made.records[0], b"")
+    reader.begin({})
+    again = reader.read(made.records[0], b"")
+    assert (len(first.rows), again.rows, again.repeated) == (3, (), 2)
+
+
+def test_reading_goes_on_with_what_the_earlier_lines_told(transcript):
+    made = transcript().calls("Read", "t1", file_path="/proj/a.py").result("t1", "text")
+    first, second = ClaudeCode(), ClaudeCode()
+    first.begin({})
+    first.read(made.records[0], b"")
+    second.begin(json.loads(json.dumps(first.state())))
+    (row,) = second.read(made.records[1], b"").rows
+    assert row["data"]["path"] == "a.py"
+
+
+def test_a_record_without_a_time_has_the_time_before_it(transcript):
+    rows, _ = transcript().user("one").user("two", timestamp=None).rows()
+    assert rows[1]["ts"] == rows[2]["ts"] == "2026-03-01T10:00:00.000Z"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+blocks = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text", "thinking", "tool_use", "tool_result", "image", "x"])},
+    optional=dict.fromkeys(
+        ("text", "thinking", "id", "name", "input", "tool_use_id", "content", "is_error"),
+        json_values,
+    ),
+)
+records = st.fixed_dictionaries(
+    {"type": st.sampled_from(["user", "assistant", "system", "summary", "y"]) | json_values},
+    optional={
+        "uuid": st.text(max_size=200) | json_values,
+        "sessionId": st.text(max_size=200) | json_values,
+        "timestamp": json_values,
+        "cwd": json_values,
+        "agentId": st.text(max_size=5),
+        "gitBranch": json_values,
+        "subtype": st.sampled_from(["compact_boundary", "api_error"]) | json_values,
+        "isSidechain": st.booleans(),
+        "isMeta": st.booleans(),
+        "isApiErrorMessage": st.booleans(),
+        "error": json_values,
+        "message": json_values
+        | st.fixed_dictionaries(
+            {"content": st.lists(blocks | json_values, max_size=4) | st.text()}
+        ),
+    },
+)
+
+
+@given(st.lists(records, max_size=4), st.booleans())
+def test_any_record_comes_to_something_and_every_row_passes_the_check_of_events(made, reasoning):
+    reader = ClaudeCode(reasoning=reasoning)
+    reader.begin({})
+    for record in made:
+        outcome = reader.read(record, repr(record).encode())
+        assert outcome.rows or outcome.skipped or outcome.repeated
+        for row in outcome.rows:
+            check({**row, "ts": None})  # a time is kept as it was given, and the plane judges it
+    json.dumps(reader.state())

@@ -1,0 +1,228 @@
+"""Secrets out, everything else untouched."""
+
+import hashlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memplane.errors import InputError
+from memplane.intake import Redactor
+from memplane.intake.pairs import secret_key
+from memplane.intake.redact import shown
+
+DEFAULT_PATTERNS = (r"(?i)api_key\s*[:=]\s*\S+", r"(?i)password\s*[:=]\s*\S+")
+BUILT_IN = Redactor()
+# Made up, and put together here, so that no scanner takes them for real.
+GITHUB = "ghp_" + hashlib.sha256(b"made up").hexdigest()[:36]
+TOKENS = (
+    GITHUB,
+    "AKIA" + "QWERTYUIOPASDFGH",
+    "hvs." + "Zx9_" * 12,
+    "eyJ" + "aB3." * 3 + "eyJ" + "x" * 20,
+)
+KEY_LINE = "MIIEpAIBAAKCAQEA1c7Kx3QmP0aB9dEfGhIjKlMnOpQrStUvWxYz0123456789+/\n"
+DEFAULT = Redactor(DEFAULT_PATTERNS)
+PEM = (
+    "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\n"
+    + KEY_LINE * 4
+    + "-----END RSA PRIVATE KEY-----"
+)
+
+
+def masked(text):
+    return BUILT_IN.redact(text)[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("DB_PASSWORD=hunter2!x9", "DB_PASSWORD=[redacted:secret-value]"),
+        ('{"client_secret": "s3cr3tvalue"}', '{"client_secret": "[redacted:secret-value]"}'),
+        (r"{\"password\": \"abc123!\"}", r"{\"password\": \"[redacted:secret-value]\"}"),
+        ("apiKey := 'k3yk3yk3y'", "apiKey := '[redacted:secret-value]'"),
+        ("aws_secret_access_key = wJalr/K7MDENG+bPx", "aws_secret_access_key = [redacted:secret-value]"),
+        ("deploy --token a1b2c3d4e5 --now", "deploy --token [redacted:secret-value] --now"),
+        ("authToken: 9f8e7d6c5b; next", "authToken: [redacted:secret-value]; next"),
+        ("user:master pw:dipPr1!Gg", "user:master pw:[redacted:secret-value]"),
+        ("postgres://app:s3cret@db:5432/x", "postgres://app:[redacted:url-password]@db:5432/x"),
+        ("redis://:p%40ss@cache/0", "redis://:[redacted:url-password]@cache/0"),
+        ("Authorization: Bearer abcDEF123456-_~789", "Authorization: Bearer [redacted:bearer]"),
+        ('-H "Authorization: Basic dXNlcjpwYXNz"', '-H "Authorization: Basic [redacted:bearer]"'),
+        ("secret=" + "x1" * 3000, "secret=[redacted:secret-value]"),
+        (f"a\n{PEM}\nb", "a\n[redacted:private-key]\nb"),
+        ('"' + PEM.replace("\n", "\\n") + '"', '"[redacted:private-key]"'),
+        (PEM[:200], "[redacted:private-key]"),
+    ],
+)  # fmt: skip
+def test_a_secret_that_only_its_surroundings_give_away_is_masked_and_they_stay(text, after):
+    assert masked(text) == after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The password must be at least eight characters, and the secret: nobody knows it.",
+        "/home/someone/project/src/components/authentication/token_manager/index.test.tsx",
+        "C:\\Users\\someone\\AppData\\Local\\Programs\\Python\\Python311\\python.exe",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "commit d670460b4b4aece5915caf5c68d12f560a9fe3e4",
+        "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "toolu_01A09q90qw90lq917835lq9 call_abc123DEF456ghi789JKL012 msg_01VescHdQxYDNo8wa1nSojFK",
+        "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+        "key: restore-key-d41d8cd98f00b204e9800998ecf8427e",
+        "token = getToken(request)",
+        "token: str | None = None",
+        "password: string; passwordConfirmation: string",
+        "secret: ${{ secrets.DEPLOY_TOKEN_2 }} or $SECRET_42 or <your-secret-1>",
+        'api_key=os.environ["OPENAI_API_KEY"]',
+        "max_tokens=4096, token_count: 123456, tokens: 1200345",
+        "author: jane2024x, monkey=banana123456",
+        "--- PASS: TestParse_v2Nested (0.01s)",
+        "http://localhost:8080/@scope/pkg and mailto:me@example.com, git@github.com:org/repo.git",
+        "https://user:${PASSWORD}@example.com",
+        "Bearer authentication-is-explained-below",
+        "if '-----BEGIN PRIVATE KEY-----' in text:",
+        "-----BEGIN CERTIFICATE-----\nMIIB" + "A" * 60 + "\n-----END CERTIFICATE-----",
+        "Grüße aus Zürich, 東京, и Москва; naïve café",
+        "",
+    ],
+)
+def test_paths_hashes_ids_code_and_prose_stay_as_they_are(text):
+    assert BUILT_IN.redact(text) == (text, {})
+
+
+def test_policy_patterns_come_first_and_mask_all_that_they_match():
+    assert DEFAULT.redact("API_KEY = abc and Password: x") == (
+        "[redacted:policy-1] and [redacted:policy-2]",
+        {"policy-1": 1, "policy-2": 1},
+    )
+    token = GITHUB
+    assert DEFAULT.redact(f"password={token}")[1] == {"policy-2": 1}
+
+
+def test_a_policy_pattern_finds_what_ignoring_case_makes_equal_beyond_ascii():
+    assert DEFAULT.redact("pa\u017f\u017fword=x")[0] == "[redacted:policy-2]"
+    assert DEFAULT.redact("AP\u0130_\u212aEY=x")[0] == "[redacted:policy-1]"
+
+
+def test_a_policy_pattern_that_meets_a_mark_takes_it_in_whole():
+    assert (
+        Redactor((r"secret \S+",)).redact("secret a[redacted:jwt]b c")[0] == "[redacted:policy-1] c"
+    )
+    assert Redactor(("dact",)).redact("[redacted:jwt]")[0] == "[redacted:policy-1]"
+
+
+def test_a_policy_pattern_that_matches_nothing_changes_nothing():
+    assert Redactor(("x*",)).redact("abc") == ("abc", {})
+    assert Redactor(("x*",)).redact("axxb") == ("a[redacted:policy-1]b", {"policy-1": 1})
+
+
+def test_a_pattern_that_is_no_regular_expression_is_named_by_its_place():
+    with pytest.raises(InputError) as error:
+        Redactor(("fine", "(broken"))
+    assert error.value.where == "redact_patterns[1]"
+
+
+SCRAPS = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from(TOKENS),
+    st.sampled_from(
+        ["password", "api_key", "secret", "token", "=", ": ", '"', "'", "\\n", " ", "\n", "://", "user:", "@h",
+         "Bearer ", "Authorization: Basic ", "[redacted:jwt]", "[redacted:", "]", "-----BEGIN PRIVATE KEY-----",
+         "-----END PRIVATE KEY-----", "hunter2!x9", "--token ", "%3D", "-", "_", ".", "/", PEM]
+    ),
+)  # fmt: skip
+TEXTS = st.lists(SCRAPS, max_size=8).map("".join)
+ODD = Redactor((r"\w+$", r"[a-f]{3}", "redacted", r"^.", r"\S+\]"))
+
+
+@settings(max_examples=400, deadline=None)
+@given(TEXTS)
+def test_redacting_twice_always_gives_what_redacting_once_gave(text):
+    for redactor in (BUILT_IN, DEFAULT, ODD):
+        once, counts = redactor.redact(text)
+        assert redactor.redact(once) == (once, {})
+        assert (once == text) == (not counts)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.dictionaries(
+        TEXTS,
+        st.recursive(
+            TEXTS | st.integers(),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+            max_leaves=6,
+        ),
+        max_size=4,
+    )
+)
+def test_redacting_data_twice_always_gives_what_once_gave_and_loses_no_value(data):
+    once, _ = DEFAULT.redact_data(data)
+    assert DEFAULT.redact_data(once) == (once, {})
+    assert len(once) == len(data)
+
+
+def test_in_data_the_values_of_secret_looking_keys_are_masked_by_whole_parts_of_the_key():
+    data = {
+        "password": "correcthorse",
+        "dbPassword": "correcthorse",
+        "x-auth-data": "abcdefgh",
+        "headers": {"Authorization": "abcdefgh", "Accept": "application/json"},
+        "credentials": ["abcdefgh", 12345678],
+        "author": "abcdefgh",
+        "token_type": "abcdefgh",
+        "max_tokens": "abcdefgh",
+        "token": "two words",
+        "secret": "short",
+        "auth": "/etc/app/auth.json",
+        "api_key": "$API_KEY",
+        "note": "see " + GITHUB,
+    }
+    mark = "[redacted:secret-value]"
+    once, counts = BUILT_IN.redact_data(data)
+    assert once == {
+        **data,
+        "password": mark,
+        "dbPassword": mark,
+        "x-auth-data": mark,
+        "headers": {"Authorization": mark, "Accept": "application/json"},
+        "credentials": [mark, 12345678],
+        "note": "see [redacted:github-token]",
+    }
+    assert counts == {"secret-value": 5, "github-token": 1}
+
+
+@pytest.mark.parametrize(
+    ("key", "is_one"),
+    [
+        ("password", True), ("apiKey", True), ("API-KEY", True), ("clientSecret", True), ("auth", True),
+        ("GITHUB_TOKEN", True), ("signing_key", True), ("author", False), ("key", False), ("tokens", False),
+        ("secret_name", False), ("tokenizer", False), ("primary_key", False), ("", False), ("авто", False),
+    ],
+)  # fmt: skip
+def test_a_key_is_judged_by_its_whole_parts(key, is_one):
+    assert secret_key(key) is is_one
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a", "ey", "-ey", "key=", "password", "password=", "token:", "://", "://a:", "://a:b", "sk-", "xox",
+        "-----BEGIN PRIVATE KEY-----", "eyJaaaaaaaaaa.", "Bearer ", "ghp_", "glpat-", '"', "key='", "\\n",
+        "A" * 15 + ".atlasv1.", "SG.", "0", "[redacted:", "pw:", "--token ", "%3D", "-us", ":AA",
+    ],
+)  # fmt: skip
+def test_a_hostile_megabyte_is_worked_off_and_stays_stable(piece):
+    # The pytest timeout is the bound: a pattern that backtracks would not come back.
+    text = piece * (1_000_000 // len(piece))
+    once, _ = DEFAULT.redact(text)
+    assert DEFAULT.redact(once)[0] == once
+
+
+def test_shown_values_are_short_and_hold_no_token():
+    token = GITHUB
+    assert shown(token) == "'[redacted:github-token]'"
+    assert len(shown("x" * 10_000)) == 60
+    assert shown("\ud800") == "'\\ud800'"

@@ -1,0 +1,303 @@
+"""Damage: what is cut, what is refused, what is still read, and that nothing happens silently."""
+
+import shutil
+from itertools import count
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from memplane.errors import CorruptError
+from memplane.event import Draft, encode
+from memplane.log import Disk, FileLog, repair, verify
+
+SEALED = "00000001.jsonl"
+
+
+class QuickDisk(Disk):
+    """Everything but the waiting: these tests cut no power."""
+
+    def fdatasync(self, fd):
+        return None
+
+    def sync_directory(self, path):
+        return None
+
+
+def clock():
+    return "2026-01-05T12:00:00.000000Z"
+
+
+def draft(id_, text="hello"):
+    rest = encode({"kind": "message", "text": text})[1:-1].encode()
+    return Draft(id_, True, None, "message", "/global", None, None, None, text, rest)
+
+
+def opened(home, **options):
+    return FileLog(home, "demo", clock=clock, disk=QuickDisk(), **options)
+
+
+def written(home, events, *, durability="sync", **options):
+    """A log with these many events, its bytes (of the first segment), and its lines."""
+    with opened(home, durability=durability, **options) as log:
+        for n in range(events):
+            log.append([draft(f"m{n}", f"text {n} " * (n % 3 + 1))])
+        lines = list(log.read())
+    return (home / "log" / SEALED).read_bytes(), lines
+
+
+def place(home, data):
+    """A log that consists of one segment with these bytes."""
+    shutil.rmtree(home, ignore_errors=True)
+    (home / "log").mkdir(parents=True)
+    (home / "log" / SEALED).write_bytes(data)
+    return home
+
+
+def own(lines):
+    """What users recorded, without the log's own events."""
+    return [line.event.id for line in lines if line.event.kind == "message"]
+
+
+def quarantined(home):
+    return [path.read_bytes() for path in sorted((home / "log" / "quarantine").glob("*"))]
+
+
+def check_cut(home, data, lines, cut):
+    whole = [line for line in lines if line.end <= cut]
+    torn = data[max((line.end for line in whole), default=0) : cut]
+    place(home, data[:cut])
+    with opened(home, read_only=True) as reading:
+        assert own(reading.read()) == own(whole)
+    with opened(home) as log:
+        log.append([draft("next")])
+        assert own(log.read()) == [*own(whole), "next"]
+        repairs = [line.event for line in log.read() if line.event.kind == "repair"]
+        assert log.gaps() == ()
+    report = verify(home, "demo")
+    assert report.ok, report.problems
+    assert quarantined(home) == ([torn] if torn else [])
+    assert [event.data["bytes"] for event in repairs] == ([len(torn)] if torn else [])
+
+
+def test_a_log_cut_at_any_byte_recovers_exactly_the_complete_lines(tmp_path):
+    data, lines = written(tmp_path / "made", 5)
+    for cut in range(len(data) + 1):
+        check_cut(tmp_path / "cut", data, lines, cut)
+
+
+@pytest.mark.long
+def test_a_longer_log_cut_at_any_byte_recovers_exactly_the_complete_lines(tmp_path):
+    data, lines = written(tmp_path / "made", 60)
+    for cut in range(len(data) + 1):
+        check_cut(tmp_path / "cut", data, lines, cut)
+
+
+def check_flip(home, data, lines, bit):
+    """Flip one bit; the watermark of a log at level sync is the seq before the last."""
+    at = bit // 8
+    bad = bytearray(data)
+    bad[at] ^= 1 << bit % 8
+    place(home, bytes(bad))
+    hit = next(line.event.seq for line in lines if line.offset <= at < line.end)
+    last = lines[-1].event.seq
+    report = verify(home, "demo")
+    assert not report.ok
+    with opened(home) as log:
+        believed = [line.event for line in log.read()]
+        assert believed == [line.event for line in lines if line.event in believed]
+        # The newline of a line takes the next line with it, a line's hash nobody else.
+        assert {line.event.seq for line in lines} - {event.seq for event in believed} <= {hit, hit + 1}
+        if hit < last:
+            with pytest.raises(CorruptError) as error:
+                log.append([draft("next")])
+            assert (error.value.segment, error.value.seq) == (SEALED, hit - 1)
+            assert (home / "log" / SEALED).read_bytes() == bytes(bad)
+            assert log.gaps()[0].first == hit
+        else:
+            log.append([draft("next")])
+            assert own(log.read()) == [*own(lines[:-1]), "next"]
+            assert quarantined(home) == [bytes(bad)[lines[-1].offset :]]
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_flipped_bit_is_always_noticed_and_never_cut_below_the_watermark(tmp_path, data):
+    if not (tmp_path / "made").exists():
+        written(tmp_path / "made", 12)
+    raw = (tmp_path / "made" / "log" / SEALED).read_bytes()
+    with opened(tmp_path / "made", read_only=True) as log:
+        lines = list(log.read())
+    check_flip(tmp_path / "flip", raw, lines, data.draw(st.integers(0, len(raw) * 8 - 1)))
+
+
+@pytest.mark.long
+def test_every_flipped_bit_is_noticed_and_never_cut_below_the_watermark(tmp_path):
+    raw, lines = written(tmp_path / "made", 12)
+    for bit in range(len(raw) * 8):
+        check_flip(tmp_path / "flip", raw, lines, bit)
+
+
+def test_lines_deleted_swapped_doubled_or_edited_are_noticed(tmp_path):
+    raw, _ = written(tmp_path / "made", 12)
+    lines = raw.splitlines(keepends=True)
+    for n in range(1, 11):
+        for changed in (
+            lines[:n] + lines[n + 1 :],
+            [*lines[:n], lines[n + 1], lines[n], *lines[n + 2 :]],
+            [*lines[:n], lines[n], *lines[n:]],
+            [*lines[:n], lines[n].replace(b"text", b"tent"), *lines[n + 1 :]],
+        ):
+            place(tmp_path / "bad", b"".join(changed))
+            assert not verify(tmp_path / "bad", "demo").ok
+            with opened(tmp_path / "bad") as log, pytest.raises(CorruptError):
+                log.append([draft("next")])
+
+
+def test_what_was_never_acknowledged_is_set_aside_and_what_verifies_behind_it_kept(tmp_path):
+    # At level `os` nothing was synced behind the first append: the watermark stays there.
+    raw, lines = written(tmp_path / "made", 10, durability="os")
+    assert max(line.event.dur for line in lines) <= 2
+    for hit in range(3, 10):
+        line = lines[hit]
+        bad = raw[: line.offset] + b"\0" * (line.end - line.offset - 1) + raw[line.end - 1 :]
+        place(tmp_path / "bad", bad)
+        with opened(tmp_path / "bad") as log:
+            log.append([draft("next")])
+            # The zeroed line's hash is gone too, and with it what the next line chains from.
+            kept = [each.event.id for each in lines[1:] if each.event.seq not in (hit + 1, hit + 2)]
+            assert own(log.read()) == [*kept, "next"]
+            assert log.gaps() == ()
+            (event,) = [each.event for each in log.read() if each.event.kind == "repair"]
+            assert event.data["offset"] == line.offset
+            assert event.data["case"] == ("scattered" if hit < 9 else "torn")
+            assert log.append([draft(kept[-1], f"text {kept[-1][1:]} " * (int(kept[-1][1:]) % 3 + 1))])[0].duplicate
+            seqs = [each.event.seq for each in log.read()]
+        assert seqs == list(range(1, len(seqs) + 1))
+        assert quarantined(tmp_path / "bad") == [bad[line.offset :]]
+        assert verify(tmp_path / "bad", "demo").ok
+
+
+def test_a_log_shorter_than_what_this_process_knows_to_be_durable_is_refused(tmp_path):
+    with opened(tmp_path) as log:
+        for n in range(5):
+            log.append([draft(f"m{n}")])
+        path = tmp_path / "log" / SEALED
+        lines = list(log.read())
+        path.write_bytes(path.read_bytes()[: lines[3].end])
+        with pytest.raises(CorruptError):
+            log.append([draft("next")])
+        path.write_bytes(b"")
+        with pytest.raises(CorruptError):
+            log.append([draft("next")])
+
+
+def damaged(home, seq):
+    """A log of several segments with one line's bytes overwritten; the lines as they were."""
+    with opened(home, segment_bytes_max=1200) as log:
+        for n in range(30):
+            log.append([draft(f"m{n}", f"text {n}")])
+        lines = list(log.read())
+    line = lines[seq - 1]
+    path = home / "log" / f"{line.segment:08d}.jsonl"
+    data = bytearray(path.read_bytes())
+    data[line.offset + 8 : line.offset + 20] = b"x" * 12
+    path.write_bytes(data)
+    return lines
+
+
+@pytest.mark.parametrize("seq", range(1, 36, 2))
+def test_damage_in_the_log_is_read_around_listed_refused_and_salvaged_on_request(tmp_path, seq):
+    lines = damaged(tmp_path, seq)
+    if lines[-1].event.seq == seq:
+        pytest.skip("the last line may be torn")
+    rest = [line for line in lines if line.event.seq != seq]
+    with opened(tmp_path) as log:
+        assert list(log.read()) == rest
+        (gap,) = log.gaps()
+        assert (gap.segment, gap.offset, gap.first, gap.last) == (
+            lines[seq - 1].segment,
+            lines[seq - 1].offset,
+            seq,
+            seq,
+        )
+        for line in rest:
+            assert log.line(line.event.seq) == line
+        assert log.line(seq) is None
+        with pytest.raises(CorruptError, match="repair --salvage"):
+            log.append([draft("next")])
+    report = verify(tmp_path, "demo")
+    assert [(each.segment, each.offset) for each in report.problems][0] == (
+        f"{gap.segment:08d}.jsonl",
+        gap.offset,
+    )
+    before = {path.name: path.read_bytes() for path in (tmp_path / "log").glob("*.jsonl")}
+    with pytest.raises(CorruptError):
+        repair(tmp_path, "demo", clock=clock)
+    done = repair(tmp_path, "demo", clock=clock, salvage=True)
+    assert [event.data["case"] for event in done.events] == ["salvaged"] * len(done.events)
+    assert {(e.data["segment"], e.data["offset"]) for e in done.events} >= {(gap.segment, gap.offset)}
+    for name, data in before.items():
+        assert (tmp_path / "log" / name).read_bytes() == data
+    with opened(tmp_path) as log:
+        log.append([draft("next")])
+        events = [line.event for line in log.read()]
+        assert [line.event for line in rest] == events[: len(rest)]
+        assert own(log.read()) == [*own(rest), "next"]
+        assert gap in log.gaps()
+    report = verify(tmp_path, "demo")
+    assert report.ok, report.problems
+    assert gap in report.salvaged
+    assert repair(tmp_path, "demo", clock=clock, salvage=True).events == ()
+
+
+def test_a_lost_segment_is_a_gap_and_can_be_salvaged(tmp_path):
+    damaged(tmp_path, 2)
+    (tmp_path / "log" / "00000003.jsonl").unlink()
+    with opened(tmp_path) as log:
+        events = [line.event.seq for line in log.read()]
+        assert events[-1] == max(events)
+        assert len(log.gaps()) == 2
+        with pytest.raises(CorruptError):
+            log.append([draft("next")])
+    repair(tmp_path, "demo", clock=clock, salvage=True)
+    with opened(tmp_path) as log:
+        log.append([draft("next")])
+        assert own(log.read())[-1] == "next"
+    assert verify(tmp_path, "demo").ok
+
+
+def test_repair_makes_a_torn_log_whole_and_reports_it_once(tmp_path):
+    raw, lines = written(tmp_path, 5)
+    (tmp_path / "log" / SEALED).write_bytes(raw + b'{"seq":7,"id":')
+    (problem,) = verify(tmp_path, "demo").problems
+    assert (problem.segment, problem.offset) == (SEALED, len(raw))
+    assert (tmp_path / "log" / SEALED).read_bytes() == raw + b'{"seq":7,"id":'
+    (event,) = repair(tmp_path, "demo", clock=clock).events
+    assert event.data["case"] == "torn"
+    assert event.data["bytes"] == 14
+    assert quarantined(tmp_path) == [b'{"seq":7,"id":']
+    assert repair(tmp_path, "demo", clock=clock).events == ()
+    assert verify(tmp_path, "demo").ok
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_zeroed_and_cut_tails_behind_the_watermark_never_cost_a_durable_event(tmp_path, data):
+    raw, lines = written(tmp_path / f"made{next(NUMBERS)}", 8, durability="os")
+    durable = max(line.event.dur for line in lines)
+    end = next(line.end for line in lines if line.event.seq == durable)
+    tail = bytearray(raw[end : data.draw(st.integers(end, len(raw)))])
+    for _ in range(data.draw(st.integers(0, 3))):
+        start = data.draw(st.integers(0, len(tail)))
+        stop = data.draw(st.integers(start, len(tail)))
+        tail[start:stop] = bytes(stop - start)
+    home = place(tmp_path / "bad", raw[:end] + bytes(tail))
+    with opened(home) as log:
+        log.append([draft("next")])
+        ids = own(log.read())
+    assert ids[-1] == "next"
+    assert ids[: durable - 1] == own(lines)[: durable - 1]
+    assert verify(home, "demo").ok
+
+
+NUMBERS = count()

@@ -1,0 +1,52 @@
+"""The five files as people meet them: bytes in, records or a list of mistakes out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from memplane.errors import PolicyError
+from memplane.policy import NAMES, load
+
+TOP = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def defaults():
+    return {name: (TOP / "policies" / name).read_bytes() for name in NAMES}
+
+
+@pytest.fixture(scope="session")
+def schemas():
+    names = [name.replace(".yaml", ".schema.json") for name in NAMES]
+    return {name: (TOP / "schemas" / name).read_bytes() for name in names}
+
+
+@pytest.fixture(scope="session")
+def policies(defaults, schemas):
+    """Load what is given by the stems of the names, the defaults for the rest."""
+
+    def read(**files):
+        data = {f"{stem}.yaml": _bytes(text) for stem, text in files.items()}
+        return load(data, defaults=defaults, schemas=schemas)
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def mistakes(policies):
+    """The mistakes of the given files, as people read them."""
+
+    def read(**files):
+        try:
+            policies(**files)
+        except PolicyError as error:
+            return [str(problem) for problem in error.problems]
+        return []
+
+    return read
+
+
+def _bytes(text):
+    return text.encode() if isinstance(text, str) else text

@@ -1,0 +1,186 @@
+"""The defaults are the figures of the design, in the files and in the records."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from memplane.policy import NAMES, ChannelRule, Limits, PlanePolicy, Section, load
+
+SHARED = ("views/identity.md", "views/rules.project.md")
+
+ORIGINAL_BUDGETS = """
+version: 1
+acb_total_max_tokens: 65000
+reserve_tokens: 5000
+sections:
+  identity:           {max_tokens: 1200,  priority: 10}
+  rules:              {max_tokens: 6000,  priority: 9}
+  task_state:         {max_tokens: 3000,  priority: 9}
+  relevant_decisions: {max_tokens: 8000,  priority: 8}
+  retrieved_evidence: {max_tokens: 28000, priority: 7}
+  recent_window:      {max_tokens: 12000, priority: 6}
+  tool_state:         {max_tokens: 2000,  priority: 6}
+"""
+
+ORIGINAL_PRIVACY = r"""
+version: 1
+store:
+  never_store_kinds: ["secret"]
+  redact_patterns:
+    - "(?i)api_key\\s*[:=]\\s*\\S+"
+    - "(?i)password\\s*[:=]\\s*\\S+"
+load:
+  channel_rules:
+    public:
+      suppress_sensitivity: ["high", "secret"]
+      suppress_views: ["views/preferences.md"]
+    private:
+      suppress_sensitivity: ["secret"]
+    agent:
+      suppress_sensitivity: ["high", "secret"]
+"""
+
+ORIGINAL_CHANNELS = """
+version: 1
+channels:
+  - name: private
+    default_load_views: ["views/identity.md", "views/rules.project.md", "views/preferences.md"]
+  - name: public
+    default_load_views: ["views/identity.md", "views/rules.project.md"]
+  - name: agent
+    default_load_views: ["views/identity.md", "views/rules.project.md"]
+"""
+
+
+def test_the_default_budgets_are_the_figures_of_the_design(policies):
+    budgets = policies().budgets
+    assert budgets[:5] == (65_000, 5_000, 4_000, "bound/1", 1_000_000)
+    assert budgets.sections == (
+        Section("identity", 1_200, 10, 40_000),
+        Section("rules", 6_000, 9, 100_000),
+        Section("task_state", 3_000, 9, 60_000),
+        Section("relevant_decisions", 8_000, 8, 90_000),
+        Section("knowledge_cards", 2_000, 8, 50_000),
+        Section("retrieved_evidence", 28_000, 7, 320_000),
+        Section("recent_window", 12_000, 6, 280_000),
+        Section("tool_state", 2_000, 6, 40_000),
+        Section("system_map", 800, 5, 20_000),
+        Section("expansions", 8_000, 4, 0),
+    )
+    assert sum(section.weight for section in budgets.sections) == 1_000_000
+    assert budgets.limits == Limits(200, 2_000, 200, 400, 100, 6, 20, 8_000_000)
+
+
+def test_the_default_privacy_hides_what_the_design_hides(policies):
+    privacy = policies().privacy
+    assert privacy.never_store_kinds == ("secret",)
+    assert privacy.redact_patterns == (
+        r"(?i)api_key\s*[:=]\s*\S+",
+        r"(?i)password\s*[:=]\s*\S+",
+    )
+    careful = ChannelRule(("high", "secret"))
+    assert privacy.rules == {
+        "public": ChannelRule(("high", "secret"), ("views/preferences.md",)),
+        "private": ChannelRule(("secret",)),
+        "team": careful,
+        "agent": careful,
+    }
+
+
+def test_the_default_channels_load_the_views_of_the_design(policies):
+    assert policies().channels.views == {
+        "private": (*SHARED, "views/preferences.md"),
+        "public": SHARED,
+        "team": SHARED,
+        "agent": SHARED,
+    }
+
+
+def test_the_default_scoring_and_housekeeping_are_the_figures_of_the_design(policies):
+    scoring = policies().scoring
+    assert scoring.marker_boosts == {
+        "constraint": 400,
+        "decision": 300,
+        "goal": 300,
+        "failure": 200,
+        "custom": 200,
+    }
+    assert scoring[1:5] == (150, 500, 1_000, 300)
+    assert [intent for intent, _ in scoring.intents] == ["deep", "orient"]
+    assert policies().plane == PlanePolicy(reports_keep=500, lock_wait_ms_max=5_000)
+
+
+def test_empty_files_a_bare_version_and_the_default_files_mean_the_same(policies):
+    by_default = policies()[:5]
+    stems = [name.removesuffix(".yaml") for name in NAMES]
+    for text in ("", "# nothing yet\n", "---\n", "~\n", "{}\n", "\ufeff", "version: 1\n"):
+        assert policies(**dict.fromkeys(stems, text))[:5] == by_default
+
+
+def test_a_missing_file_is_its_default_with_the_hash_of_the_default_bytes(defaults, schemas):
+    loaded = load(
+        {"budgets.yaml": None, "plane.yaml": b"version: 1\n"}, defaults=defaults, schemas=schemas
+    )
+    expected = {name: sha256(defaults[name]).hexdigest() for name in NAMES}
+    assert loaded.hashes == expected | {"plane.yaml": sha256(b"version: 1\n").hexdigest()}
+    assert list(loaded.hashes) == list(NAMES)
+
+
+def test_the_files_of_the_original_specification_load_as_they_are(policies):
+    loaded = policies(
+        budgets=ORIGINAL_BUDGETS, privacy=ORIGINAL_PRIVACY, channels=ORIGINAL_CHANNELS
+    )
+    assert [section.name for section in loaded.budgets.sections][:2] == ["identity", "rules"]
+    assert loaded.budgets.section("system_map") is None
+    assert loaded.budgets.limits == Limits()
+    assert loaded.privacy == policies().privacy._replace(
+        rules={name: loaded.privacy.rules[name] for name in ("public", "private", "agent")}
+    )
+    assert list(loaded.channels.views) == ["private", "public", "agent"]
+
+
+def test_the_example_files_of_the_design_load_as_they_are(policies):
+    budgets = """# budgets.yaml
+version: 1
+acb_total_max_tokens: 65000
+reserve_tokens: 5000            # for the user's message and tool inserts; taken from the total only
+default_pack_tokens: 4000       # 65,000 is a ceiling, not an aim
+counter: bound/1                # bound/1 | o200k | cl100k ([tokens]) | len4 | a plugged-in name
+scale: 1.0                      # e.g. 1.2 for a model whose tokenizer is not public
+sections:                       # max_tokens, priority as specified; share = its part of a small block
+  identity:           {max_tokens: 1200,  priority: 10, share: 0.04}
+  rules:              {max_tokens: 6000,  priority: 9,  share: 0.10}
+  task_state:         {max_tokens: 3000,  priority: 9,  share: 0.06}
+  relevant_decisions: {max_tokens: 8000,  priority: 8,  share: 0.09}
+  knowledge_cards:    {max_tokens: 2000,  priority: 8,  share: 0.05}
+  retrieved_evidence: {max_tokens: 28000, priority: 7,  share: 0.32}
+  recent_window:      {max_tokens: 12000, priority: 6,  share: 0.28}
+  tool_state:         {max_tokens: 2000,  priority: 6,  share: 0.04}
+  system_map:         {max_tokens: 800,   priority: 5,  share: 0.02}
+  expansions:         {max_tokens: 8000,  priority: 4,  share: 0.0}      # only when asked for
+limits: {hotset_max_events: 200, candidate_pool_max: 2000, retrieved_chunks_max: 200, chunk_max_tokens: 400, decisions_max: 100,
+         cards_max: 6, file_reads_max: 20, bytes_read_max: 8000000}
+"""
+    privacy = r"""# privacy.yaml
+version: 1
+store:
+  never_store_kinds: [secret]
+  redact_patterns: ["(?i)api_key\\s*[:=]\\s*\\S+", "(?i)password\\s*[:=]\\s*\\S+"]     # beside the built-in table
+load:
+  channel_rules:
+    public:  {suppress_sensitivity: [high, secret], suppress_views: [views/preferences.md]}
+    private: {suppress_sensitivity: [secret]}
+    team:    {suppress_sensitivity: [high, secret]}
+    agent:   {suppress_sensitivity: [high, secret]}       # a channel without a rule gets this one
+"""
+    channels = """# channels.yaml
+version: 1
+channels:
+  - {name: private, default_load_views: [views/identity.md, views/rules.project.md, views/preferences.md]}
+  - {name: public,  default_load_views: [views/identity.md, views/rules.project.md]}
+  - {name: team,    default_load_views: [views/identity.md, views/rules.project.md]}
+  - {name: agent,   default_load_views: [views/identity.md, views/rules.project.md]}
+"""
+    plane = "reports: {keep: 500}\nversion: 1\n"
+    loaded = policies(budgets=budgets, privacy=privacy, channels=channels, plane=plane)
+    assert loaded[:5] == policies()[:5]

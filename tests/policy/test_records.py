@@ -1,0 +1,146 @@
+"""What a policy says is what the records hold."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memplane.event import SENSITIVITIES
+from memplane.policy import ChannelRule, Privacy, Section
+
+
+def test_sections_keep_the_order_of_the_file_and_one_left_out_holds_nothing(policies):
+    text = """version: 1
+sections:
+  rules: {max_tokens: 600, priority: 1, share: 3}
+  runbooks: {max_tokens: 0, priority: 1, share: 0.5, views: [views/run/books.md]}
+  identity: {max_tokens: 1, priority: 1, share: 0}
+  lessons: {max_tokens: 9, priority: 0, share: 0.000001, kinds: [insight, observation]}
+"""
+    budgets = policies(budgets=text).budgets
+    assert budgets.sections == (
+        Section("rules", 600, 1, 3_000_000),
+        Section("runbooks", 0, 1, 500_000, ("views/run/books.md",)),
+        Section("identity", 1, 1, 0),
+        Section("lessons", 9, 0, 1, (), ("insight", "observation")),
+    )
+    assert budgets.section("rules") == budgets.sections[0]
+    assert budgets.section("tool_state") is None
+
+
+def test_a_missing_share_is_the_sections_part_of_all_max_tokens(policies):
+    text = """version: 1
+sections:
+  identity: {max_tokens: 1000, priority: 1}
+  rules: {max_tokens: 2000, priority: 1}
+  task_state: {max_tokens: 5000, priority: 1, share: 0.25}
+"""
+    sections = policies(budgets=text).budgets.sections
+    assert [section.weight for section in sections] == [125_000, 250_000, 250_000]
+
+
+def test_sections_of_no_tokens_at_all_have_no_weight(policies):
+    text = "version: 1\nsections: {rules: {max_tokens: 0, priority: 1}}\n"
+    assert [section.weight for section in policies(budgets=text).budgets.sections] == [0]
+    assert policies(budgets="version: 1\nsections: {}\n").budgets.sections == ()
+
+
+def test_limits_left_out_keep_their_defaults(policies):
+    text = "version: 1\nlimits: {cards_max: 0, bytes_read_max: 2e6}\n"
+    by_default = policies().budgets.limits
+    limits = policies(budgets=text).budgets.limits
+    assert limits == by_default._replace(cards_max=0, bytes_read_max=2_000_000)
+    assert type(limits.bytes_read_max) is int
+
+
+def test_scale_and_scores_become_integers(policies):
+    scaled = policies(budgets="version: 1\nscale: 1.2\n").budgets
+    assert scaled.scale_ppm == 1_200_000
+    text = "version: 1\nmarker_boosts: {goal: 0.55, custom: 2}\nneighbour: 0\nkey_weight: 0.0005\n"
+    scoring = policies(scoring=text).scoring
+    assert scoring.marker_boosts == {
+        "constraint": 400,
+        "decision": 300,
+        "goal": 550,
+        "failure": 200,
+        "custom": 2_000,
+    }
+    assert (scoring.neighbour, scoring.key_weight, scoring.tag_weight) == (0, 0, 500)
+
+
+def test_intents_keep_the_order_of_the_file_and_replace_the_default_ones(policies):
+    text = "version: 1\nintents:\n  orient: ['^so$']\n  fast: ['^quick']\n"
+    assert policies(scoring=text).scoring.intents == (("orient", ("^so$",)), ("fast", ("^quick",)))
+    assert policies(scoring="version: 1\nintents: {}\n").scoring.intents == ()
+
+
+def test_the_default_intents_know_the_usual_questions(policies):
+    def intent(query):
+        for name, patterns in policies().scoring.intents:
+            if any(re.search(pattern, query) for pattern in patterns):
+                return name
+        return "fast"
+
+    assert intent("When did we drop MySQL?") == "deep"
+    assert intent("why did the build fail") == "deep"
+    assert intent("the history of the parser") == "deep"
+    assert intent("what did I say earlier") == "deep"
+    assert intent("What are we working on?") == "orient"
+    assert intent("so, where were we") == "orient"
+    assert intent("Catch me up") == "orient"
+    assert intent("status?") == "orient"
+    assert intent("resume") == "orient"
+    assert intent("which database do we use?") == "fast"
+    assert intent("what is the HTTP status of that call") == "fast"
+
+
+def test_a_channel_without_a_rule_gets_the_rule_of_agent(policies):
+    text = """version: 1
+load:
+  channel_rules:
+    agent: {suppress_sensitivity: [low], suppress_kinds: [tool_result]}
+"""
+    privacy = policies(privacy=text).privacy
+    assert privacy.rule("team") == privacy.rule("agent") == privacy.rule("never heard of")
+    assert privacy.rule("agent") == ChannelRule(("low", "secret"), (), ("tool_result",))
+
+
+def test_where_agent_has_no_rule_high_and_secret_stay_out(policies):
+    privacy = policies(privacy="version: 1\nload: {channel_rules: {}}\n").privacy
+    assert privacy.rules == {}
+    assert privacy.rule("agent") == privacy.rule("private") == ChannelRule(("high", "secret"))
+
+
+@given(hidden=st.lists(st.sampled_from(SENSITIVITIES), unique=True), channel=st.text(max_size=8))
+def test_secret_is_always_suppressed_whatever_the_rule_says(hidden, channel):
+    rule = Privacy(rules={"agent": ChannelRule(tuple(hidden))}).rule(channel)
+    assert set(rule.suppress_sensitivity) == {*hidden, "secret"}
+
+
+def test_lists_may_be_emptied(policies):
+    text = "version: 1\nstore: {never_store_kinds: [], redact_patterns: []}\n"
+    assert policies(privacy=text).privacy[:2] == ((), ())
+
+
+def test_channels_know_their_names_and_views(policies):
+    text = "version: 1\nchannels:\n- {name: ops}\n- {name: on-call, default_load_views: [views/a.md]}\n"
+    channels = policies(channels=text).channels
+    assert (channels.known("ops"), channels.known("private")) == (True, False)
+    assert channels.default_views("ops") == channels.default_views("private") == ()
+    assert channels.default_views("on-call") == ("views/a.md",)
+    assert list(channels.views) == ["ops", "on-call"]
+
+
+def test_a_rule_for_a_standard_channel_that_the_plane_does_without_is_no_mistake(policies):
+    loaded = policies(channels="version: 1\nchannels: [{name: private}]\n")
+    assert loaded.privacy.rule("private") == ChannelRule(("secret",))
+
+
+def test_own_channels_may_have_rules(policies):
+    loaded = policies(
+        channels="version: 1\nchannels: [{name: ops}]\n",
+        privacy="version: 1\nload: {channel_rules: {ops: {suppress_views: [views/x.md]}}}\n",
+    )
+    assert loaded.privacy.rule("ops") == ChannelRule(("secret",), ("views/x.md",))

@@ -1,0 +1,97 @@
+"""A small log in memory, and histories for hypothesis."""
+
+import hashlib
+from collections.abc import Iterator
+
+from hypothesis import strategies as st
+
+from memplane.event import Event
+from memplane.ports import Head, Line
+
+LINE_BYTES = 100
+LINES_A_SEGMENT = 50
+
+
+class Journal:
+    """A log that keeps the promises of `Replayable`; `passes` counts readings, `lines_read` lines."""
+
+    def __init__(self, rows=(), *, plane="plane"):
+        self.lines: list[Line] = []
+        self.passes = self.lines_read = 0
+        self._genesis = hashlib.sha256(plane.encode()).hexdigest()[:16]
+        self.extend(rows)
+
+    def extend(self, rows) -> None:
+        for row in rows:
+            seq = len(self.lines) + 1
+            fields = {"id": f"e{seq}", "ts": f"2026-01-01T00:00:{seq % 60:02}.000000Z", "kind": "message", **row}
+            said = repr(sorted(fields.items())).encode("utf-8", "surrogatepass")
+            h = hashlib.sha256(self.head().h.encode() + said).hexdigest()[:16]
+            at = (seq - 1) % LINES_A_SEGMENT * LINE_BYTES
+            event = Event(**{"seq": seq, "rec": fields["ts"], "h": h, **fields})
+            self.lines.append(Line(event, 1 + (seq - 1) // LINES_A_SEGMENT, at, at + LINE_BYTES))
+
+    def cut(self, seq: int) -> None:
+        """Lose every line behind seq, as a repair does."""
+        del self.lines[seq:]
+
+    def head(self) -> Head:
+        if not self.lines:
+            return Head(0, self._genesis, 1, 0)
+        return place(self.lines[-1])
+
+    def matches(self, position: Head) -> bool:
+        at = position.seq - 1
+        return 0 <= at < len(self.lines) and place(self.lines[at]) == position
+
+    def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
+        self.passes += 1
+        for line in self.lines[after:upto]:
+            self.lines_read += 1
+            yield line
+
+    def read_from(self, position: Head) -> Iterator[Line]:
+        assert self.matches(position)
+        return self.read(position.seq)
+
+
+def place(line: Line) -> Head:
+    return Head(line.event.seq, line.event.h, line.segment, line.end)
+
+
+KEYS = st.sampled_from(["db.engine", "db", "style", "#3", "é", "\U0001f600", "￿"])
+SPACES = st.sampled_from(["/global", "/task/a", "/agent/b"])
+SESSIONS = st.sampled_from(["s1", "s2"])
+IDS = st.integers(1, 40).map(lambda n: f"e{n}")
+CONTENT = ["message", "decision", "decision", "fact", "rule", "preference", "task", "session"]
+STATEMENTS = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(CONTENT),
+        "ns": SPACES,
+        "text": st.text(max_size=30),
+    },
+    optional={
+        "key": KEYS,
+        "session": SESSIONS,
+        "id": st.builds("{}:{}:{}".format, st.sampled_from(["jsonl", "cc"]), st.integers(1, 9**9), st.integers(0, 3)),
+        "markers": st.sampled_from([("constraint",), ("goal",), ("constraint", "goal")]),
+        "sensitivity": st.sampled_from(["low", "high", "secret"]),
+        "valid_until": st.just("2026-02-01T00:00:00.000000Z"),
+        "data": st.sampled_from([{"rationale": "because"}, {"rationale": 3}, {"body": {"bytes": 9}}]),
+    },
+)
+FORGOTTEN = st.one_of(
+    st.fixed_dictionaries({"key": KEYS}, optional={"ns": SPACES}),
+    st.fixed_dictionaries({"ids": st.lists(IDS, max_size=4)}),
+    st.fixed_dictionaries({"session": SESSIONS}),
+    st.fixed_dictionaries({"source": st.sampled_from(["jsonl", "cc", "cc:1", "e"])}),
+    st.just({"unheard": "of"}),
+    st.just(7),
+)
+UNDO = st.sampled_from([{}, {}, {"undo": True}])
+FORGETS = st.builds(lambda named, undo: {"kind": "forget", "data": {"forget": named, **undo}}, FORGOTTEN, UNDO)
+PINS = st.builds(
+    lambda refs, undo: {"kind": "pin", "refs": tuple(refs), "data": undo}, st.lists(IDS, min_size=1, max_size=3), UNDO
+)
+ROWS = st.one_of(STATEMENTS, STATEMENTS, STATEMENTS, FORGETS, PINS)
+HISTORIES = st.lists(ROWS, max_size=40)

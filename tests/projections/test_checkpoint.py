@@ -1,0 +1,215 @@
+"""The checkpoint file: written whole, believed only when everything fits."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from journal import Journal
+
+from memplane.ports import Head
+from memplane.projections.catchup import Folded
+from memplane.projections.checkpoint import FILE_BYTES_MAX, Checkpoint, alone, parse, read, render
+from memplane.projections.decisions import Decisions
+
+
+class Later(Decisions):
+    version = 2
+
+
+ROWS = [{"kind": "decision", "text": f"decision {n}", "key": f"k{n % 7}"} for n in range(30)]
+WHOLE = Checkpoint("decisions", 1, "plane", 'a "variant", é', Head(7, "ab" * 8, 2, 400), b'{"items":[]}')
+
+
+def folded(journal, folder, projector=None, **options):
+    return Folded(projector or Decisions(), journal, folder, **{"plane": "plane", **options})
+
+
+def saved(journal, folder, **options):
+    one = folded(journal, folder, **options)
+    one.catch_up()
+    assert one.save()
+    return one
+
+
+def bytes_of(one):
+    return one.projector.dump(one.state)
+
+
+def test_a_saved_projection_opens_where_it_stood_and_reads_only_what_is_new(tmp_path):
+    journal = Journal(ROWS)
+    before = saved(journal, tmp_path)
+    journal.extend(ROWS[:3])
+    after = folded(journal, tmp_path)
+    assert (after.position, bytes_of(after)) == (before.position, bytes_of(before))
+    assert after.catch_up() == 3
+    assert bytes_of(after) == bytes_of(saved(journal, None or tmp_path / "other"))
+
+
+def test_the_file_holds_what_its_format_says_and_only_its_owner_reads_it(tmp_path):
+    journal = Journal(ROWS)
+    saved(journal, tmp_path, variant="bound/1")
+    path = tmp_path / "decisions.json"
+    fields = json.loads(path.read_bytes())
+    head = journal.head()
+    assert list(fields) == ["projector", "version", "plane", "variant", "segment", "offset", "seq", "h", "state", "checksum"]
+    assert [fields[k] for k in ("projector", "version", "plane", "variant")] == ["decisions", 1, "plane", "bound/1"]
+    assert Head(fields["seq"], fields["h"], fields["segment"], fields["offset"]) == head
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert sorted(os.listdir(tmp_path)) == [".lock", "decisions.json"]
+
+
+def harm(change):
+    return lambda path, journal: path.write_bytes(change(path.read_bytes()))
+
+
+def other(**options):
+    def write(path, journal):
+        path.unlink()
+        saved(options.pop("journal", journal), path.parent, **options)
+
+    return write
+
+
+FAULTS = {
+    "missing": lambda path, journal: path.unlink(),
+    "empty": harm(lambda data: b""),
+    "torn": harm(lambda data: data[: len(data) // 2]),
+    "last byte torn": harm(lambda data: data[:-1]),
+    "grown": harm(lambda data: data + b"\n"),
+    "zeroed": harm(lambda data: bytes(len(data))),
+    "half zeroed": harm(lambda data: data[:500] + bytes(len(data) - 500)),
+    "one bit": harm(lambda data: data[:600] + bytes([data[600] ^ 1]) + data[601:]),
+    "no JSON": harm(lambda data: b"\xff\xfe not ours"),
+    "too large": harm(lambda data: data + b" " * FILE_BYTES_MAX),
+    "a folder": lambda path, journal: (path.unlink(), path.mkdir()),
+    "another plane": other(plane="elsewhere"),
+    "another variant": other(variant="o200k"),
+    "another version": other(projector=Later()),
+    "another log": other(journal=Journal(ROWS[::-1])),
+    "ahead of the log": lambda path, journal: journal.cut(20),
+    "a state of another form": lambda path, journal: path.write_bytes(
+        render(Checkpoint("decisions", 1, "plane", "", journal.head(), b'{"items":[[1,2]]}'))
+    ),
+    "a state that is no JSON": lambda path, journal: path.write_bytes(
+        render(Checkpoint("decisions", 1, "plane", "", journal.head(), b"what"))
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_checkpoint_that_cannot_be_believed_is_dropped_and_rebuilt(tmp_path, fault):
+    journal = Journal(ROWS)
+    saved(journal, tmp_path)
+    FAULTS[fault](tmp_path / "decisions.json", journal)
+    one = folded(journal, tmp_path)
+    assert one.position is None
+    assert one.catch_up() == len(journal.lines)
+    assert bytes_of(one) == bytes_of(saved(journal, tmp_path / "afresh"))
+    if fault != "a folder":
+        assert one.save()
+        assert folded(journal, tmp_path).position == journal.head()
+    else:
+        assert not one.save()
+
+
+@given(st.binary(max_size=200), st.integers(0, 400))
+def test_any_bytes_are_parsed_to_what_was_written_or_to_nothing(junk, at):
+    data = render(WHOLE)
+    assert parse(data) == WHOLE
+    assert parse(junk) is None
+    broken = data[:at] + junk + data[at + len(junk) :]
+    assert parse(broken) in (None, WHOLE)
+    assert (parse(broken) == WHOLE) == (broken == data)
+
+
+@settings(max_examples=50)
+@given(st.text(), st.text(), st.text())
+def test_no_name_can_be_mistaken_for_the_state(projector, plane, variant):
+    for text in ('x,"state":{}', variant):
+        one = WHOLE._replace(projector=projector, plane=plane, variant=text)
+        assert parse(render(one)) == one
+
+
+def test_an_older_state_never_replaces_a_newer_one_but_the_log_that_was_cut_does(tmp_path):
+    journal = Journal(ROWS)
+    slow = folded(journal, tmp_path)
+    slow.catch_up()
+    journal.extend(ROWS)
+    saved(journal, tmp_path)
+    assert slow.save()
+    assert read(tmp_path / "decisions.json").position == journal.head()
+    journal.cut(10)
+    journal.extend([{"text": "another turn"}])
+    slow.catch_up()
+    assert slow.save()
+    assert read(tmp_path / "decisions.json").position == journal.head()
+
+
+def test_nothing_is_written_while_another_holds_the_lock_or_where_nothing_was_folded(tmp_path):
+    one = folded(Journal(), tmp_path)
+    assert not one.save()
+    one = folded(Journal(ROWS), tmp_path)
+    one.catch_up()
+    with alone(tmp_path) as held:
+        assert held
+        assert not one.save()
+        with alone(tmp_path) as twice:
+            assert not twice
+    assert not (tmp_path / "decisions.json").exists()
+    assert one.save()
+
+
+def test_a_home_that_cannot_be_written_is_no_error(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    for folder in (tmp_path / "file", tmp_path / "no" / "where", None):
+        one = folded(Journal(ROWS), folder)
+        assert one.catch_up() == len(ROWS)
+        assert not one.save()
+        assert one.unsaved == len(ROWS)
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root writes anywhere")
+def test_a_folder_without_write_permission_is_no_error(tmp_path):
+    folder = tmp_path / "projections"
+    folder.mkdir(mode=0o500)
+    one = folded(Journal(ROWS), folder)
+    one.catch_up()
+    assert not one.save()
+
+
+def in_process(*arguments):
+    here = Path(__file__).parent
+    env = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{here.parents[1]}"}
+    return subprocess.Popen([sys.executable, str(here / "saver.py"), *map(str, arguments)], env=env)
+
+
+def test_a_full_disk_keeps_the_old_checkpoints_and_is_no_error(tmp_path):
+    saved(Journal(ROWS[:3]), tmp_path)
+    before = read(tmp_path / "decisions.json")
+    assert in_process("full", tmp_path).wait() == 0
+    assert read(tmp_path / "decisions.json") == before
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_processes_that_save_at_once_leave_whole_files_of_one_of_them(tmp_path):
+    processes = [in_process("save", tmp_path) for _ in range(2)]
+    assert [process.wait() for process in processes] == [0, 0]
+    assert read(tmp_path / "decisions.json") is not None
+    assert in_process("check", tmp_path).wait() == 0
+
+
+def test_bytes_do_not_depend_on_the_hash_seed(tmp_path):
+    for seed in "01":
+        folder = tmp_path / seed
+        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": f"{Path(__file__).parent}{os.pathsep}{Path(__file__).parents[2]}"}
+        subprocess.run([sys.executable, str(Path(__file__).parent / "saver.py"), "once", str(folder)], env=env, check=True)
+    assert (tmp_path / "0/decisions.json").read_bytes() == (tmp_path / "1/decisions.json").read_bytes()
+    assert (tmp_path / "0/memories.dump").read_bytes() == (tmp_path / "1/memories.dump").read_bytes()
+
+

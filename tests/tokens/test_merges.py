@@ -1,0 +1,60 @@
+"""The bounds of `merges`, against every continuation of small made-up vocabularies."""
+
+from itertools import product
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memplane.tokens.merges import closing, pieces, starting
+
+LETTERS = "abc"
+VOCABULARY = st.lists(st.text(LETTERS, min_size=2, max_size=4), max_size=12, unique=True).map(
+    lambda tokens: {token.encode(): rank for rank, token in enumerate([*LETTERS, *tokens])}
+)
+TEXT = st.text(LETTERS, min_size=1, max_size=7).map(str.encode)
+
+
+def merged(text, ranks):
+    """Byte pair encoding as one would write it down: join the best pair until none is left."""
+    parts = [text[at : at + 1] for at in range(len(text))]
+    while True:
+        pairs = [
+            (ranks[a + b], at)
+            for at, (a, b) in enumerate(zip(parts, parts[1:], strict=False))
+            if a + b in ranks
+        ]
+        if not pairs:
+            return parts
+        at = min(pairs)[1]
+        parts[at : at + 2] = [parts[at] + parts[at + 1]]
+
+
+@settings(max_examples=300, deadline=None)
+@given(TEXT, VOCABULARY)
+def test_merging_joins_the_best_pair_until_none_is_left(text, ranks):
+    assert pieces(text, ranks) == (1 if text in ranks else len(merged(text, ranks)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(TEXT, VOCABULARY)
+def test_no_continuation_behind_the_newline_costs_more_than_closing_says(text, ranks):
+    bound = closing(text, b"a", ranks)
+    for size in range(5):
+        for more in product(LETTERS, repeat=size):
+            whole = text + b"a" + "".join(more).encode()
+            assert pieces(whole, ranks) - size <= bound
+
+
+@settings(max_examples=100, deadline=None)
+@given(TEXT, VOCABULARY)
+def test_no_context_lets_more_tokens_begin_than_starting_says(text, ranks):
+    bound = starting(text, ranks)
+    around = [
+        "".join(letters).encode() for size in range(3) for letters in product(LETTERS, repeat=size)
+    ]
+    for before, behind in product(around, around):
+        at, begun = 0, 0
+        for part in merged(before + text + behind, ranks):
+            begun += len(before) <= at < len(before) + len(text)
+            at += len(part)
+        assert begun <= bound

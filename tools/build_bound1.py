@@ -1,0 +1,144 @@
+"""Write memplane/tokens/bound1.xz: both vocabularies and a byte for each character.
+
+    python tools/build_bound1.py [FILE]
+
+Needs rs-bpe, whose tokens are read out one by one; takes less than a minute and gives the
+same bytes on every run. The format is described in memplane/tokens/table.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import sys
+import unicodedata
+from itertools import combinations, pairwise
+from pathlib import Path
+
+from rs_bpe.bpe import openai
+
+from memplane.tokens.chunks import BLANKS
+from memplane.tokens.table import (
+    CHARACTERS,
+    LETTER,
+    LOWER,
+    MARK,
+    NUMBER,
+    OTHER,
+    UNSURE,
+    UPPER,
+    WHITE,
+    join,
+)
+
+TARGET = Path(__file__).parent.parent / "memplane" / "tokens" / "bound1.xz"
+SIZES = {"o200k": 199_998, "cl100k": 100_256}
+
+# These two are s and k where case is ignored, as both encodings do in contractions.
+FOLDED = "\u017f\u212a"
+
+GROUPS = {"Lu": UPPER, "Lt": UPPER, "Ll": LOWER, "Lm": LETTER, "Lo": LETTER}
+GROUPS |= dict.fromkeys(("Mn", "Mc", "Me"), MARK) | dict.fromkeys(("Nd", "Nl", "No"), NUMBER)
+
+
+def main() -> None:
+    """Build the file and say how large it became."""
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else TARGET
+    o200k = tokens(openai.o200k_base(), SIZES["o200k"])
+    cl100k = tokens(openai.cl100k_base(), SIZES["cl100k"])
+    blob = join(characters(o200k, cl100k), o200k, cl100k)
+    packed = pack(blob)
+    target.write_bytes(packed)
+    print(f"o200k {len(o200k):,} tokens, cl100k {len(cl100k):,} tokens")
+    print(f"{len(blob):,} bytes, packed {len(packed):,}")
+    print(f"sha256 {hashlib.sha256(packed).hexdigest()}")
+
+
+def tokens(encoding: object, size: int) -> list[bytes]:
+    """Read the tokens of an rs-bpe encoding in rank order."""
+    decode = encoding.bpe().decode_tokens  # type: ignore[attr-defined]
+    return [bytes(decode([rank])) for rank in range(size)]
+
+
+def pack(blob: bytes) -> bytes:
+    """One xz stream, its settings spelled out so that they outlast a change of presets."""
+    lzma2 = {
+        "id": lzma.FILTER_LZMA2,
+        "preset": 9 | lzma.PRESET_EXTREME,
+        "dict_size": 1 << 22,
+        "lc": 4,
+        "lp": 0,
+        "pb": 0,
+    }
+    return lzma.compress(blob, lzma.FORMAT_XZ, lzma.CHECK_CRC32, filters=[lzma2])
+
+
+def characters(o200k: list[bytes], cl100k: list[bytes]) -> bytes:
+    """Class and worst cases of each character."""
+    first, second = Ends(o200k), Ends(cl100k)
+    table = bytearray()
+    for code in range(CHARACTERS):
+        char = "\ufffd" if 0xD800 <= code < 0xE000 else chr(code)
+        text = char.encode()
+        table.append(group(char) | first.worst(text) - 1 << 3 | second.worst(text) - 1 << 5)
+    return bytes(table)
+
+
+def group(char: str) -> int:
+    """Classify a character: UNSURE if Unicode 3.2 had another or a newer one may."""
+    if char in BLANKS or char in "\r\n":
+        return WHITE
+    now, then = unicodedata.category(char), unicodedata.ucd_3_2_0.category(char)
+    if char in FOLDED or now == "Cn" or "Z" in {now[0], then[0]}:
+        return UNSURE
+    known = GROUPS.get(now, OTHER)
+    return known if known == GROUPS.get(then, OTHER) else UNSURE
+
+
+class Ends:
+    """How tokens begin and end, as far as a character's bytes can tell."""
+
+    def __init__(self, vocabulary: list[bytes]) -> None:
+        self.tokens = frozenset(vocabulary)
+        inner = [(token, size) for token in vocabulary for size in (1, 2, 3) if size < len(token)]
+        self.heads = frozenset(token[:size] for token, size in inner)
+        self.tails = frozenset(token[-size:] for token, size in inner)
+
+    def worst(self, text: bytes) -> int:
+        """Find how many tokens can begin in these bytes of one character."""
+        size = len(text)
+        most = 1
+        for count in range(1, size):
+            for cuts in combinations(range(1, size), count):
+                edges = (0, *cuts, size)
+                parts = [text[a:b] for a, b in pairwise(edges)]
+                most = max(most, self._begin(parts))
+        return most
+
+    def _begin(self, parts: list[bytes]) -> int:
+        """How many tokens begin if these are the parts; 0 if they can be no final state.
+
+        The first part may be the end of a token from before, the last the beginning of one
+        that reads on. Neighbours that are tokens as they stand must not make a token together.
+        """
+        most = 0
+        for first_whole in (True, False):
+            for last_whole in (True, False):
+                whole = [first_whole, *[True] * (len(parts) - 2), last_whole]
+                if (
+                    (first_whole or parts[0] in self.tails)
+                    and (last_whole or parts[-1] in self.heads)
+                    and all(
+                        part in self.tokens for part, is_ in zip(parts, whole, strict=True) if is_
+                    )
+                    and not any(
+                        whole[at] and whole[at + 1] and parts[at] + parts[at + 1] in self.tokens
+                        for at in range(len(parts) - 1)
+                    )
+                ):
+                    most = max(most, len(parts) - (not first_whole))
+        return most
+
+
+if __name__ == "__main__":
+    main()
