@@ -8,7 +8,8 @@
         print(block.text)
 
 Everything that happens is an event in an append-only log; `pack` builds the agent's context from
-it: within a token budget, each entry with the events it came from, everything left out with a reason.
+it: within a token budget, each entry with the events it came from, and with a reason for
+everything that was left out.
 """
 
 from __future__ import annotations
@@ -19,28 +20,61 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from memplane.errors import (
         BudgetError as BudgetError,
+    )
+    from memplane.errors import (
         ConflictError as ConflictError,
+    )
+    from memplane.errors import (
         CorruptError as CorruptError,
+    )
+    from memplane.errors import (
         FormatError as FormatError,
+    )
+    from memplane.errors import (
         HomeError as HomeError,
+    )
+    from memplane.errors import (
         InputError as InputError,
+    )
+    from memplane.errors import (
         LockError as LockError,
+    )
+    from memplane.errors import (
         MemplaneError as MemplaneError,
+    )
+    from memplane.errors import (
         MissingExtraError as MissingExtraError,
+    )
+    from memplane.errors import (
         NotFoundError as NotFoundError,
+    )
+    from memplane.errors import (
         PlaneError as PlaneError,
+    )
+    from memplane.errors import (
         PolicyError as PolicyError,
+    )
+    from memplane.errors import (
         ScopeError as ScopeError,
+    )
+    from memplane.errors import (
         WriteError as WriteError,
     )
     from memplane.event import Event as Event
-    from memplane.pack.block import Block as Block, Entry as Entry, Omission as Omission
+    from memplane.pack.block import Block as Block
+    from memplane.pack.block import Entry as Entry
+    from memplane.pack.block import Omission as Omission
     from memplane.plane import (
         BulkReceipt as BulkReceipt,
+    )
+    from memplane.plane import (
         Plane as Plane,
+    )
+    from memplane.plane import (
         Receipt as Receipt,
     )
-    from memplane.wiring import init as init, open_plane as open  # noqa: A004
+    from memplane.wiring import init as init
+    from memplane.wiring import open_plane as open  # noqa: A004, F401 - memplane.open
 
 _HOMES = {
     "memplane.errors": (
@@ -59,7 +93,7 @@ __all__ = sorted(_NAMED)  # noqa: PLE0605 - a sorted list of the table above
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used: `import memplane` itself costs next to nothing."""
+    """Import a public name when it is first used: `import memplane` costs next to nothing."""
     module = _NAMED.get(name)
     if module is None:
         raise AttributeError(f"module 'memplane' has no attribute {name!r}")

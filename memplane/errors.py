@@ -135,7 +135,7 @@ class WriteError(PlaneError):
 class CorruptError(PlaneError):
     """The log fails its checks at a place that was durable: nothing is appended after it.
 
-    `segment` is the file, `offset` the first bad byte, `seq` the last good sequence number before it.
+    `segment` is the file, `offset` the first bad byte, `seq` the last good number before it.
     """
 
     def __init__(self, message: str, *, segment: str, offset: int, seq: int) -> None:

@@ -112,7 +112,9 @@ class Event(NamedTuple):
     refs: tuple[str, ...] = ()  # ids of other events
     sensitivity: str = "normal"
     importance: int = IMPORTANCE_DEFAULT  # 0..1000
-    tokens: int | None = None  # of the whole text, as counted at write time; None: a light process wrote it
+    tokens: int | None = (
+        None  # of the whole text, as counted at write time; None: a light process wrote it
+    )
     valid_from: str | None = None
     valid_until: str | None = None
     data: dict[str, Any] = {}  # noqa: RUF012 - read only, and most events have none
@@ -136,7 +138,9 @@ class Draft(NamedTuple):
     key: str | None
     text: str  # the whole text after redaction
     rest: bytes
-    body: bytes | None = None  # text too large for a line: goes to bodies/ before the line is written
+    body: bytes | None = (
+        None  # text too large for a line: goes to bodies/ before the line is written
+    )
 
 
 def encode(fields: dict[str, Any]) -> str:

@@ -122,7 +122,7 @@ def create(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes
             if not (path / ".gitignore").exists():
                 _write_new(path / ".gitignore", _GITIGNORE.encode())
             facts = {"format": FORMAT, "plane": plane_id, "created": created, "memplane": version()}
-            # Last, by rename: a folder with this file is a whole plane. Two at once: the first wins.
+            # Last: a folder with this file is a whole plane. Of two at once the first wins.
             _write_new(path / _PLANE, (json.dumps(facts) + "\n").encode(), keep=True)
         except OSError as error:
             raise HomeError(f"{path}: cannot make a plane here: {error.strerror}") from error
@@ -146,7 +146,9 @@ def open_home(path: Path) -> Home:
     except OSError as error:
         raise HomeError(f"{file}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError):
-        raise HomeError(f"{file}: expected a JSON object with format and plane; it is damaged") from None
+        raise HomeError(
+            f"{file}: expected a JSON object with format and plane; it is damaged"
+        ) from None
     if not isinstance(found, int) or not isinstance(plane_id, str):
         raise HomeError(f"{file}: expected a number in format and a text in plane")
     if found > FORMAT:
@@ -202,7 +204,7 @@ def _write_new(path: Path, data: bytes, *, keep: bool = False) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> bool:
-    """Put a file in place by rename; False where the home is read-only, WriteError on a full disk."""
+    """Put a file in place by rename; False on a read-only home, WriteError on a full disk."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write_new(path, data)

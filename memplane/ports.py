@@ -56,7 +56,7 @@ class EventLog(Protocol):
     """An append-only, ordered, durable sequence of events."""
 
     def append(self, drafts: Sequence[Draft], *, expected_seq: int | None = None) -> list[Appended]:
-        """Append all drafts in one write and acknowledge them; raises and stores none of them otherwise."""
+        """Append all drafts in one write and acknowledge them, or raise and store none of them."""
         ...
 
     def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
@@ -69,7 +69,7 @@ class EventLog(Protocol):
 
 
 class TokenCounter(Protocol):
-    """Counts tokens. `count` is additive over lines: a text costs the sum of its lines, newlines included."""
+    """Counts tokens, additively: a text costs the sum of its lines, newlines included."""
 
     name: str
 
@@ -92,7 +92,7 @@ class Hit(NamedTuple):
 
 
 class Index(Protocol):
-    """Documents by relevance. Documents are numbered in log order, so the index as of a seq is a prefix."""
+    """Documents by relevance, numbered in log order: the index as of a seq is a prefix."""
 
     def add(self, seq: int, text: str, fields: Mapping[str, str]) -> None:
         """Add one document; it can be found at once."""

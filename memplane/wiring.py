@@ -56,7 +56,7 @@ def init(
     path: str | os.PathLike[str] | None = None, *, durability: Literal["sync", "os"] = "sync",
     clock: Clock = clock,
 ) -> Plane:  # fmt: skip
-    """Make a plane in a folder (default: `.memplane` here) and open it; one that is there is opened."""
+    """Make a plane in a folder (default: `.memplane` here) and open it, or open the one there."""
     folder = Path(path).expanduser() if path is not None else Path.cwd() / HOME_NAME
     now = clock()
     made = home.create(folder, ulid(now), now, Assets("policies", NAMES))
@@ -87,4 +87,3 @@ def _loads() -> Callable[[bytes], Any]:
     import orjson  # noqa: PLC0415 - 20 ms that a process which only imports memplane does not pay
 
     return orjson.loads
-

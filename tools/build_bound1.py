@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import lzma
+import re
 import sys
 import unicodedata
-from itertools import combinations, pairwise
 from pathlib import Path
 
 from rs_bpe.bpe import openai
 
 from memplane.tokens.chunks import BLANKS
+from memplane.tokens.merges import merged, pieces
 from memplane.tokens.table import (
     CHARACTERS,
     LETTER,
@@ -33,6 +34,9 @@ from memplane.tokens.table import (
 
 TARGET = Path(__file__).parent.parent / "memplane" / "tokens" / "bound1.xz"
 SIZES = {"o200k": 199_998, "cl100k": 100_256}
+
+# What a token holds up to an LF that does not end it, and up to the byte behind that.
+READING_ON = re.compile(rb"(([^\r\n]*\n)[\r\n/])")
 
 # These two are s and k where case is ignored, as both encodings do in contractions.
 FOLDED = "\u017f\u212a"
@@ -99,44 +103,30 @@ class Ends:
     """How tokens begin and end, as far as a character's bytes can tell."""
 
     def __init__(self, vocabulary: list[bytes]) -> None:
-        self.tokens = frozenset(vocabulary)
+        self.ranks = {token: rank for rank, token in enumerate(vocabulary)}
+        # `closing` rests on both.
+        assert all(merged(token, self.ranks) == 1 for token in vocabulary)
+        reading_on = filter(None, map(READING_ON.match, vocabulary))
+        assert all(not self.ranks.keys().isdisjoint(match.groups()) for match in reading_on)
         inner = [(token, size) for token in vocabulary for size in (1, 2, 3) if size < len(token)]
         self.heads = frozenset(token[:size] for token, size in inner)
         self.tails = frozenset(token[-size:] for token, size in inner)
 
     def worst(self, text: bytes) -> int:
-        """Find how many tokens can begin in these bytes of one character."""
-        size = len(text)
-        most = 1
-        for count in range(1, size):
-            for cuts in combinations(range(1, size), count):
-                edges = (0, *cuts, size)
-                parts = [text[a:b] for a, b in pairwise(edges)]
-                most = max(most, self._begin(parts))
-        return most
+        """Find how many tokens can begin in these bytes of one character.
 
-    def _begin(self, parts: list[bytes]) -> int:
-        """How many tokens begin if these are the parts; 0 if they can be no final state.
-
-        The first part may be the end of a token from before, the last the beginning of one
-        that reads on. Neighbours that are tokens as they stand must not make a token together.
+        The first bytes may end a token from before, the last ones begin one that reads on;
+        what is between them stands alone.
         """
-        most = 0
-        for first_whole in (True, False):
-            for last_whole in (True, False):
-                whole = [first_whole, *[True] * (len(parts) - 2), last_whole]
-                if (
-                    (first_whole or parts[0] in self.tails)
-                    and (last_whole or parts[-1] in self.heads)
-                    and all(
-                        part in self.tokens for part, is_ in zip(parts, whole, strict=True) if is_
-                    )
-                    and not any(
-                        whole[at] and whole[at + 1] and parts[at] + parts[at + 1] in self.tokens
-                        for at in range(len(parts) - 1)
-                    )
-                ):
-                    most = max(most, len(parts) - (not first_whole))
+        most = 1
+        size = len(text)
+        for start in range(size):
+            if start and text[:start] not in self.tails:
+                continue
+            most = max(most, pieces(text[start:], self.ranks))
+            for end in range(start + 1, size):
+                if text[end:] in self.heads:
+                    most = max(most, pieces(text[start:end], self.ranks) + 1)
         return most
 
 

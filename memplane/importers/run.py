@@ -147,7 +147,7 @@ class _Run:
         self._tell(self._done)
 
     def _begin(self, file: FileReport, path: Path, size: int) -> int | None:
-        """Find the source of a file and where to go on in it; None where there is nothing to read."""
+        """Find the source of a file and where to go on in it; None: there is nothing to read."""
         seen = None if file.source else look(path)
         if seen is not None:
             file.source = seen.source
@@ -178,7 +178,7 @@ class _Run:
         self.consumed.keep(path, how, before=before, offset=end, state=state)
 
     def _how(self, file: FileReport) -> dict[str, object]:
-        """What decides which events a file gives: read otherwise, it is read again."""
+        """Name what decides which events a file gives: read otherwise, it is read again."""
         return {"version": _VERSION, "source": file.source, "reasoning": self._reasoning}
 
     def _take(self, file: FileReport, reader: Reader, line: Line) -> bool:

@@ -33,6 +33,7 @@ __all__ = [
     "OWN_KINDS",
     "TEXT_BYTES_MAX",
     "check",
+    "collect",
     "normalise",
 ]
 
@@ -66,6 +67,12 @@ def normalise(
     None counts as not given. `internal` lets through what only memplane writes: the
     kinds of OWN_KINDS and `data.body`. `where` goes before the field in errors (`rows[3]`).
     """
+    taken = collect(fields, internal=internal, where=where)
+    return {name: taken[name] for name in _CALLERS_FIELDS if name in taken}
+
+
+def collect(fields: Mapping[str, Any], *, internal: bool, where: str) -> dict[str, Any]:
+    """Do the work of `normalise`, in the order given: for a caller that orders later."""
     prefix = f"{where}." if where else ""
     cleaner = Cleaner()
     taken: dict[str, Any] = {}
@@ -76,7 +83,7 @@ def normalise(
         if value is not None:
             taken[name] = field(value, prefix + name, cleaner)
     _whole(taken, prefix, cleaner, internal=internal)
-    return {name: taken[name] for name in _CALLERS_FIELDS if name in taken}
+    return taken
 
 
 def _whole(taken: dict[str, Any], prefix: str, cleaner: Cleaner, *, internal: bool) -> None:
@@ -144,8 +151,8 @@ def _unknown(name: object, where: str) -> InputError:
             f"`{name}` is set by the log and cannot be given; leave it out", where=where
         )
     return InputError(
-        f"unknown field {shown(name)}{_suggestion(name, _CALLERS_FIELDS)}; "
-        f"expected one of: {', '.join(_CALLERS_FIELDS)}",
+        f"unknown field {shown(name)}; expected one of: {', '.join(_CALLERS_FIELDS)}"
+        f"{_suggestion(name, _CALLERS_FIELDS)}",
         where=where,
     )
 
@@ -153,7 +160,8 @@ def _unknown(name: object, where: str) -> InputError:
 def _suggestion(value: object, known: tuple[str, ...]) -> str:
     import difflib  # noqa: PLC0415 - only mistakes pay for it
 
-    close = difflib.get_close_matches(str(value)[:64].lower(), known, n=1)
+    word = value[:64].lower() if isinstance(value, str) else ""
+    close = difflib.get_close_matches(word, known, n=1)
     return f"; did you mean `{close[0]}`?" if close else ""
 
 
@@ -173,8 +181,8 @@ def _one_of(known: tuple[str, ...]) -> Callable[[Any, str, Cleaner], str]:
         if isinstance(value, str) and value in allowed:
             return str(value)
         raise InputError(
-            f"found {_found(value)}{_suggestion(value, known)}; "
-            f"expected one of: {', '.join(known)}",
+            f"found {_found(value)}; expected one of: {', '.join(known)}"
+            f"{_suggestion(value, known)}",
             where=where,
         )
 
@@ -263,8 +271,8 @@ def _marker(value: Any, where: str, cleaner: Cleaner) -> str:
         _TAG(value[len(CUSTOM_MARKER) :], where, cleaner)
         return str(value)
     raise InputError(
-        f"found {_found(value)}{_suggestion(value, MARKERS)}; "
-        f"expected one of: {', '.join(MARKERS)}, {CUSTOM_MARKER}<name>",
+        f"found {_found(value)}; expected one of: {', '.join(MARKERS)}, {CUSTOM_MARKER}<name>"
+        f"{_suggestion(value, MARKERS)}",
         where=where,
     )
 

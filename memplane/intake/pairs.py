@@ -67,7 +67,7 @@ _STEMS: Final = ("pass", "pw", "secret", "token", "cred", "auth", "key")
 _VALUE: Final = re.compile(
     r"""[A-Za-z0-9_-]{0,40}(?:(?P<close>\\?["'`])?[ \t]{0,4}(?::=|=>|={1,2}|:)|(?P<option>[ \t]))"""
     r"""[ \t]{0,4}(?:\\?(?P<quote>["'`])(?P<quoted>[^\s"'`\\]{6,})\\?(?P=quote)"""
-    r"""|(?P<plain>[^\s"'`\\,;()\[\]{}<>&|]{8,512})(?![(\[{<"'`]))"""
+    r"""|(?P<plain>[^\s"'`\\,;()\[\]{}<>&|]{8,128})(?![(\[{<"'`]))"""
 )
 _PLAIN_REST: Final = re.compile(r"""[^\s"'`\\,;()\[\]{}<>&|]*""")
 _KEY_HEAD: Final = re.compile(r"[A-Za-z0-9_-]*\Z")
@@ -117,7 +117,7 @@ def key_values(text: str, lowered: str) -> Iterator[Span]:
             continue
         if not quoted and not _chosen(value, key, tight=text[start - 1] in ":="):
             continue
-        if not quoted:  # the pattern looks at 512 characters; the secret may be longer
+        if not quoted:  # the pattern looks at 128 characters; the secret may be longer
             end = _PLAIN_REST.match(text, end).end()  # type: ignore[union-attr]  # it matches ""
         yield start, end
         last = end
@@ -134,12 +134,14 @@ def _stems(lowered: str) -> list[int]:
 
 
 # `PASS: test_3` reports a test and `pw` is a pulse width: behind these a value must look chosen.
+_DIGIT: Final = re.compile(r"\d")
+_LETTER: Final = re.compile(r"[^\W\d_]")
 _WEAK: Final = frozenset(("pass", "pw"))
 
 
 def _chosen(value: str, key: str, *, tight: bool) -> bool:
     """Whether somebody chose these bare characters: no number, no word of prose or code."""
-    if not any(map(str.isdigit, value)) or not any(map(str.isalpha, value)):
+    if _DIGIT.search(value) is None or _LETTER.search(value) is None:
         return False
     if _WEAK.isdisjoint(key.lower().replace("-", "_").split("_")):
         return True
@@ -202,5 +204,6 @@ def private_keys(text: str) -> Iterator[Span]:
 
 # A block without an end: every line that could still belong to it.
 _PEM_LINES: Final = re.compile(
-    r"(?:(?:\s|\\[nr])*(?:[A-Za-z0-9+/=]{16,}|(?:Proc-Type|DEK-Info):[^\n]{0,80}))*"
+    r"(?:(?:\s|\\[nr])*(?:[A-Za-z0-9+/=]{16,}+|(?:Proc-Type|DEK-Info):[^\n]{0,80}))*+"
+    r"(?:(?:\s|\\[nr])*[A-Za-z0-9+/=]{1,15}\Z)?"
 )

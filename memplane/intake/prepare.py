@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError
 from memplane.event import FIELDS, GLOBAL, Draft, Event, encode
-from memplane.intake.check import TAG_MAX, normalise
+from memplane.intake.check import TAG_MAX, collect
 from memplane.intake.redact import Redactor, holds_token
 from memplane.intake.shapes import RUN_MIN
 
@@ -70,7 +70,7 @@ def prepare(
     `id` serves where fields has none. `count` gives the tokens of the whole text;
     None leaves them out. The same arguments give the same bytes.
     """
-    line = normalise(fields, internal=internal, where=where)
+    line = collect(fields, internal=internal, where=where)
     kind = line["kind"]
     if kind in never_store_kinds and not internal:
         raise InputError(

@@ -80,12 +80,13 @@ class Redactor:
         lowered = _lowered(text)
         for rule, pattern, word in self._patterns:
             if word in lowered:
-                text = _substituted(text, pattern, rule, counts)
+                text = _spliced(text, _widened(text, pattern), rule, counts)
         for shape in suspects(text.encode()):
-            text, number = shape.pattern.subn(f"[redacted:{shape.name}]", text)
-            if number:
-                counts[shape.name] = number
+            text = _spliced(text, shape.spans(text), shape.name, counts)
         for rule, find in _FINDERS:
+            # Finders look up places of `lowered` in the text: the two must be of one length.
+            if len(lowered) != len(text) or counts:
+                lowered = _lowered(text)
             text = _spliced(text, find(text, lowered), rule, counts)
         return text
 
@@ -98,7 +99,9 @@ class Redactor:
                 name = self._string(key, counts, under_secret=False)
                 while name in out:
                     name += "'"  # two secret keys under one mark: neither value may be lost
-                out[name] = self._walk(item, counts, under_secret=secret_key(key))
+                # Judged as stored: a mark that names a token makes no secret of what it labels.
+                judged = secret_key(MARK.sub("", name))
+                out[name] = self._walk(item, counts, under_secret=judged)
             return out
         if isinstance(value, list | tuple):
             return [self._walk(item, counts, under_secret=under_secret) for item in value]
@@ -115,7 +118,7 @@ class Redactor:
 
 def holds_token(text: str) -> bool:
     """Whether a known provider's token stands in the text."""
-    return any(shape.pattern.search(text) for shape in suspects(text.encode()))
+    return any(any(shape.spans(text)) for shape in suspects(text.encode()))
 
 
 def shown(value: object) -> str:
@@ -145,10 +148,6 @@ def _lowered(text: str) -> str:
     if not text.isascii():
         text = text.replace("\u0130", "i").replace("\u0131", "i").replace("\u017f", "s")
     return text.lower()
-
-
-def _substituted(text: str, pattern: re.Pattern[str], rule: str, counts: Counts) -> str:
-    return _spliced(text, _widened(text, pattern), rule, counts)
 
 
 def _widened(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:

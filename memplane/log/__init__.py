@@ -2,9 +2,9 @@
 
 Files, below the plane's home (directories 0700, files 0600)::
 
-    log/00000001.jsonl ...      the segments; the highest number is the active one, all others are sealed
+    log/00000001.jsonl ...      the segments; the highest number is active, all others sealed
     log/.lock                   flock'd for the length of one append; holds the last holder's pid
-    log/quarantine/             bytes that a repair took out of the log; never read again by memplane
+    log/quarantine/             bytes that a repair took out of the log; never read again
     log/00000007.broken         a sync of that segment failed: nobody appends to it any more
     bodies/sha256/ab/cd...      texts too large for a line, named by their SHA-256
     index/ids/00000001.ids      per sealed segment: where each line and each id is. A cache
@@ -24,8 +24,8 @@ of SHA-256(plane id). All bytes of the suffix are compared, so no byte of a line
 the file and of its directory entry; 0 is left out. `rec` is left out where it equals `ts` because
 no `ts` was given. It never runs backwards.
 
-The header's data is `{"format":1,"plane":ID,"prev_seq":N,"prev_h":HEX16}`: the line that the segment
-follows. A sealed segment therefore ends where its successor says, and bytes behind that line are
+The header's data is `{"format":1,"plane":ID,"prev_seq":N,"prev_h":HEX16}`: the line that the
+segment follows. A sealed segment therefore ends where its successor says, and bytes behind that line are
 not part of the log. A segment is written under another name, synced, renamed and its directory
 synced before it counts, so it appears with its header or not at all.
 
@@ -40,8 +40,8 @@ Damage. A line that does not chain from the line before is bad; a later line is 
 it chains from what the line before it states. The watermark is the highest `dur` of the believed
 lines of the active segment, and everything in a sealed one. A bad region above the watermark was
 never acknowledged: it goes to quarantine, and the log goes on in a new segment that begins with a
-`repair` event and repeats, with their ids, the believed lines that stood behind the region. At or below the
-watermark the log is corrupt: writers refuse, readers go on with what they believe and list the gap.
+`repair` event and repeats, with their ids, the believed lines that stood behind the region. At or
+below the watermark the log is corrupt: writers refuse, readers go on with what they believe and list the gap.
 
 The price: a line carries 25 bytes of chain, the active segment is verified when it is first
 written to, and 64 bits of hash guard against accidents, not against a forger.

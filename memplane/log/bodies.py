@@ -1,6 +1,7 @@
-"""Texts too large for a line: files named by their SHA-256, durable before the line that names them."""
+"""Texts too large for a line: files named by their SHA-256, durable before their line is."""
 
-# ruff: noqa: PTH - paths are strings here: pathlib costs more than the append it would serve
+# Paths are strings here: pathlib costs more than the append it would serve.
+# ruff: noqa: PTH118, PTH120, PTH123
 from __future__ import annotations
 
 import os

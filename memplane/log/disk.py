@@ -1,6 +1,7 @@
-"""The few system calls that can lose data, in one place, so that tests can make each of them fail."""
+"""The few system calls that can lose data, in one place, so that tests can make each fail."""
 
-# ruff: noqa: PTH - paths are strings here: pathlib costs more than the append it would serve
+# Paths are strings here: pathlib costs more than the append it would serve.
+# ruff: noqa: PTH102, PTH105, PTH108, PTH112, PTH120
 from __future__ import annotations
 
 import fcntl
@@ -48,7 +49,7 @@ class Disk:
         """Make a file with these bytes, durable under its name, or none at all."""
         new = f"{path}.{os.getpid()}.{get_ident()}.new"
         try:
-            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             try:
                 view = memoryview(data)
                 while view:

@@ -25,6 +25,7 @@ __all__ = [
     "stamp",
     "stated",
     "ulid",
+    "until",
 ]
 
 FORMAT: Final = 1
@@ -175,9 +176,19 @@ def _believed_again(
     return None
 
 
+def until(run: Run, bound: int) -> Run:
+    """The part of a run up to a seq."""
+    if run.last <= bound:
+        return run
+    count = max(bound - run.first + 1, 0)
+    starts = run.starts[:count]
+    end = run.starts[count]
+    # Its last hash is what the successor states; nobody chains from it here.
+    return run._replace(starts=starts, end=end if starts else run.start, last=bound)
+
+
 def ulid(ts: str, *parts: bytes) -> str:
-    """A ULID of that time whose other 80 bits follow from the parts; the log's own events need no chance."""
-    # Years since 0 in milliseconds would do as well; the ULID's epoch is Unix time.
+    """A ULID of that time whose other 80 bits follow from the parts, without chance."""
     from datetime import datetime  # noqa: PLC0415 - a process that only appends never needs it
 
     moment = int(datetime.fromisoformat(ts).timestamp() * 1000)

@@ -6,7 +6,8 @@ sorted (8 each) and their lines (4 each), then SHA-256 over all of it, cut to 16
 are little endian. A file that does not match its segment or itself is made again.
 """
 
-# ruff: noqa: PTH - paths are strings here: pathlib costs more than the append it would serve
+# Paths are strings here: pathlib costs more than the append it would serve.
+# ruff: noqa: PTH105, PTH120
 from __future__ import annotations
 
 import os
@@ -15,13 +16,10 @@ from array import array
 from bisect import bisect_left, bisect_right
 from contextlib import suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memplane.log.disk import drop, make_private
 from memplane.log.format import Run, opening
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["Place", "SealedIds", "Table", "id_hash"]
 
@@ -93,10 +91,12 @@ class Table:
             return None
         return Place(seq, self.offsets[row], self.lengths[row])
 
-    def by_id(self, id_: str) -> Place | None:
-        """The line with that id."""
+    def by_id(self, id_: str) -> tuple[Place, ...]:
+        """The line with that id, if there is one."""
         row = self.ids.get(id_)
-        return None if row is None else Place(self.seqs[row], self.offsets[row], self.lengths[row])
+        if row is None:
+            return ()
+        return (Place(self.seqs[row], self.offsets[row], self.lengths[row]),)
 
 
 class SealedIds:
@@ -131,12 +131,21 @@ class SealedIds:
             return None
         return Place(seq, self._offsets[row], self._lengths[row])
 
-    def by_hash(self, hashed: int) -> Iterator[Place]:
+    def by_id(self, id_: str) -> tuple[Place, ...]:
+        """The lines whose id may be this one."""
+        return self.by_hash(id_hash(id_))
+
+    def by_hash(self, hashed: int) -> tuple[Place, ...]:
         """The lines whose id has that hash: nearly always one or none."""
-        at = bisect_left(self._hashes, hashed)
-        for each in range(at, bisect_right(self._hashes, hashed, at)):
-            row = self._rows[each]
-            yield Place(self._seqs[row] + self._first, self._offsets[row], self._lengths[row])
+        hashes = self._hashes
+        at = bisect_left(hashes, hashed)
+        if at == len(hashes) or hashes[at] != hashed:
+            return ()
+        rows = self._rows[at : bisect_right(hashes, hashed, at)]
+        return tuple(
+            Place(self._seqs[row] + self._first, self._offsets[row], self._lengths[row])
+            for row in rows
+        )
 
     def dump(self, size: int, h: bytes) -> bytes:
         """The cache file of a segment with that size and last hash."""

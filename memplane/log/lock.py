@@ -1,13 +1,12 @@
 """The log's lock: one flock'd file that also says who holds it, and who held it last."""
 
-# ruff: noqa: PTH - paths are strings here: pathlib costs more than the append it would serve
 from __future__ import annotations
 
 import fcntl
 import os
 import time
 
-from memplane.errors import LockError, WriteError
+from memplane.errors import HomeError, LockError, WriteError
 
 __all__ = ["LogLock"]
 
@@ -35,7 +34,7 @@ class LogLock:
         """
         while True:
             if self._fd < 0:
-                self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                self._fd = self._open()
             fd = self._fd
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -64,6 +63,14 @@ class LogLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def _open(self) -> int:
+        try:
+            return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise HomeError(
+                f"{self._path}: {error.strerror}; a log needs to write there"
+            ) from error
 
     def _wait(self, fd: int) -> None:
         deadline = time.monotonic() + self._wait_ms_max / 1000

@@ -1,6 +1,7 @@
 """The event log on files: the port `EventLog`, and the few things a plane needs besides."""
 
-# ruff: noqa: PTH - paths are strings here: pathlib costs more than the append it would serve
+# Paths are strings here: pathlib costs more than the append it would serve.
+# ruff: noqa: PTH116, PTH119
 from __future__ import annotations
 
 import json
@@ -8,7 +9,7 @@ import os
 import time
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from memplane.errors import ConflictError, CorruptError, HomeError, LockError, WriteError
 from memplane.event import decode
@@ -45,7 +46,7 @@ class FileLog:
     decides whether a repeated id brings the same event.
     """
 
-    def __init__(  # noqa: PLR0917 - two are positional, the rest is keyword only
+    def __init__(
         self,
         home: Path,
         plane_id: str,
@@ -72,7 +73,7 @@ class FileLog:
         self._begin_process()
 
     def append(self, drafts: Sequence[Draft], *, expected_seq: int | None = None) -> list[Appended]:
-        """See `memplane.ports.EventLog.append`; ConflictError also where the log is not at `expected_seq`."""
+        """See `memplane.ports.EventLog.append`; ConflictError too if not at `expected_seq`."""
         quoted = [prepared(draft) for draft in drafts]
         if self._read_only:
             raise HomeError(f"{self._home}: opened for reading; open it for writing to append")
@@ -84,7 +85,7 @@ class FileLog:
                 self._refuse_damage()
             if expected_seq is not None and expected_seq != active.seq:
                 raise ConflictError(
-                    f"the log is at seq {active.seq}, expected {expected_seq}; read on and try again",
+                    f"the log is at seq {active.seq}, expected {expected_seq}; read on, try again",
                     id="",
                     seq=active.seq,
                 )
@@ -98,7 +99,7 @@ class FileLog:
         return receipts
 
     def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
-        """See `memplane.ports.EventLog.read`: no lock, stops at the last newline, skips damage (`gaps`)."""
+        """See `memplane.ports.EventLog.read`; takes no lock, skips damage (see `gaps`)."""
         return self._reader.read(after, upto)
 
     def read_from(self, position: Head) -> Iterator[Line]:
@@ -153,7 +154,7 @@ class FileLog:
             self._lock.close()
             self._writer.active = None
 
-    def __enter__(self) -> FileLog:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

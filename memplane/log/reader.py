@@ -3,7 +3,8 @@
 Only the id caches are written, and only where the log may be.
 """
 
-# ruff: noqa: PTH - paths are strings here: pathlib costs more than the append it would serve
+# Paths are strings here: pathlib costs more than the append it would serve.
+# ruff: noqa: PTH116
 from __future__ import annotations
 
 import os
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memplane.errors import NotFoundError
 from memplane.event import decode
-from memplane.log.format import SUFFIX_BYTES, Run, link, runs, stated
+from memplane.log.format import SUFFIX_BYTES, Run, link, runs, stated, until
 from memplane.log.ids import Place, SealedIds, Table, id_hash, write_cache
 from memplane.log.segments import Segments, read_file
 from memplane.ports import Head, Line
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from memplane.event import Draft
 
-__all__ = ["Gap", "Reader", "until"]
+__all__ = ["Gap", "Reader"]
 
 
 class Gap(NamedTuple):
@@ -113,7 +114,7 @@ class Reader:
         return said == position.h.encode() + b'"}\n'
 
     def head(self) -> Head:
-        """See `memplane.ports.EventLog.head`; where nothing changed, one stat and a look for a next segment."""
+        """See `memplane.ports.EventLog.head`; where nothing changed, this costs one stat."""
         seen = self._seen
         if seen is not None:
             head, key = seen
@@ -137,8 +138,12 @@ class Reader:
             header = self._segments.header(number)
             if header is not None and header.prev_seq >= seq:
                 continue
-            with self._mutex:
-                place = self._places(number).by_seq(seq)
+            sealed = self._sealed.get(number)
+            if sealed is None:
+                with self._mutex:
+                    place = self._places(number).by_seq(seq)
+            else:
+                place = sealed.by_seq(seq)
             if place is not None:
                 return self._fetch(number, place)
             if header is not None:
@@ -150,13 +155,12 @@ class Reader:
         numbers = self._segments.numbers()
         hashed = id_hash(id_)
         for number in reversed(numbers):
-            with self._mutex:
-                places = self._places(number)
-                if isinstance(places, Table):
-                    place = places.by_id(id_)
-                    found = [] if place is None else [place]
-                else:
-                    found = list(places.by_hash(hashed))
+            sealed = self._sealed.get(number)
+            if sealed is None:
+                with self._mutex:
+                    found = self._places(number).by_id(id_)
+            else:
+                found = sealed.by_hash(hashed)
             for each in found:
                 line = self._fetch(number, each)
                 if line is not None and line.event.id == id_:
@@ -200,7 +204,7 @@ class Reader:
         return Head(0, self._segments.genesis.decode(), 1, 0)
 
     def _beginning(self, number: int) -> Head | None:
-        """The position before a segment's first line."""
+        """The position before a segment's first line; None where its header is damaged."""
         numbers = self._segments.numbers()
         if not numbers or number == numbers[0]:
             empty = self._empty()
@@ -382,24 +386,10 @@ class Reader:
         finally:
             os.close(fd)
         raw = data[before:-1]
-        if before:
-            h = data[:16]
-        else:
-            h = self._entry(number)[1]
+        h = data[:16] if before else self._entry(number)[1]
         prefix = b'{"seq":%d,' % place.seq
         if raw.startswith(prefix) and link(h, raw[:-SUFFIX_BYTES]) == stated(raw):
             end = place.offset + place.length
             return Line(decode(self._loads(raw)), number, place.offset, end)
         # It may follow a damaged line, or the file was replaced: then only reading on decides.
         return next(self.read(place.seq - 1, place.seq), None)
-
-
-def until(run: Run, bound: int) -> Run:
-    """The part of a run up to a seq."""
-    if run.last <= bound:
-        return run
-    count = max(bound - run.first + 1, 0)
-    starts = run.starts[:count]
-    end = run.starts[count]
-    # Its last hash is what the successor states; nobody chains from it here.
-    return run._replace(starts=starts, end=end if starts else run.start, last=bound)

@@ -1,6 +1,7 @@
 """What to make of the active segment's bytes, and how what is torn leaves the log."""
 
-# ruff: noqa: PTH - paths are strings here: pathlib costs more than the append it would serve
+# Paths are strings here: pathlib costs more than the append it would serve.
+# ruff: noqa: PTH112, PTH119
 from __future__ import annotations
 
 import os
@@ -96,7 +97,7 @@ def repair_draft(case: str, number: int, offset: int, size: int, kept: str, last
 
 
 def repeats(data: bytes, later: tuple[Run, ...]) -> list[Draft]:
-    """The events of those runs as drafts: same ids, same content; the times of recording are new."""
+    """The events of those runs as drafts: same ids, same content, recorded anew."""
     drafts = []
     for run in later:
         ends = [*run.starts[1:], run.end]
@@ -114,7 +115,7 @@ def repeats(data: bytes, later: tuple[Run, ...]) -> list[Draft]:
 
 
 def last_rec(data: bytes, run: Run) -> str:
-    """When the run's last line was recorded; "" for an empty run."""
+    """Return when the run's last line was recorded; "" for an empty run."""
     if not run.starts:
         return ""
     said = opening(data[run.starts[-1] : run.end - 1])

@@ -1,6 +1,7 @@
 """`repair`: make the log writable again, and say what that cost."""
 
-# ruff: noqa: PTH - paths are strings here: pathlib costs more than the append it would serve
+# Paths are strings here: pathlib costs more than the append it would serve.
+# ruff: noqa: PTH119
 from __future__ import annotations
 
 import json
@@ -62,7 +63,7 @@ def repair(
 
 
 def _salvage(writer: Writer, found: Survey) -> None:
-    """Copy all damage to quarantine and begin a segment that says so, behind the last believed line."""
+    """Copy all damage to quarantine; begin a segment that says so behind the last line."""
     segments, disk = writer.segments, writer.disk
     last = found.last._replace(rec=max(found.last.rec, writer.clock()))
     drafts = []

@@ -1,6 +1,7 @@
 """Segment files: their names, their headers, and how a new one comes to be."""
 
-# ruff: noqa: PTH - paths are strings here: pathlib costs more than the append it would serve
+# Paths are strings here: pathlib costs more than the append it would serve.
+# ruff: noqa: PTH108, PTH110, PTH208
 from __future__ import annotations
 
 import json
@@ -85,7 +86,7 @@ class Segments:
         return next((each for each in self.numbers() if each > number), None)
 
     def header(self, number: int) -> Header | None:
-        """The segment's header; None where it is damaged or missing. Refuses a foreign or newer one."""
+        """The segment's header; None where damaged or missing; a foreign or newer one raises."""
         header = self._headers.get(number)
         if header is None:
             try:

@@ -1,6 +1,7 @@
-"""A walk over every byte of the log, shared by `verify` (which reports) and `repair` (which acts)."""
+"""A walk over every byte of the log: `verify` reports what it finds, `repair` acts on it."""
 
-# ruff: noqa: PTH - paths are strings here: pathlib costs more than the append it would serve
+# Paths are strings here: pathlib costs more than the append it would serve.
+# ruff: noqa: PTH110, PTH116
 from __future__ import annotations
 
 import os
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memplane.errors import NotFoundError
 from memplane.event import Event, decode
 from memplane.log.bodies import body_hash, load_body
-from memplane.log.format import Run, opening, runs
-from memplane.log.reader import Gap, until
+from memplane.log.format import Run, opening, runs, until
+from memplane.log.reader import Gap
 from memplane.log.recovery import Case, judge
 from memplane.log.segments import Header, Point, Segments, read_file
 

@@ -1,6 +1,7 @@
 """`verify`: is every byte of the log what was written? Reads everything, writes nothing."""
 
-# ruff: noqa: PTH - paths are strings here: pathlib costs more than the append it would serve
+# Paths are strings here: pathlib costs more than the append it would serve.
+# ruff: noqa: PTH119
 from __future__ import annotations
 
 import json

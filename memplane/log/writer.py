@@ -1,6 +1,7 @@
 """Appending: what happens under the lock, and the sync behind it."""
 
-# ruff: noqa: PTH - paths are strings here: pathlib costs more than the append it would serve
+# Paths are strings here: pathlib costs more than the append it would serve.
+# ruff: noqa: PTH116, PTH119, PTH120, PTH123
 from __future__ import annotations
 
 import os
@@ -143,7 +144,7 @@ class Writer:
                 if not active.synced:
                     self.disk.sync_directory(self.segments.folder)
             except OSError as error:
-                # After a failed sync the kernel may call the lost pages clean: a second one proves nothing.
+                # The kernel may call the lost pages clean now: a second sync proves nothing.
                 active.failed = True
                 self.mark_broken(active)
                 raise self._not_durable(active, str(error.strerror)) from error
@@ -166,14 +167,12 @@ class Writer:
         self.active = None
 
     def make_folder(self) -> None:
-        """The log's directory, durable under its name."""
+        """Make the log's directory; durable under its name before the first segment is."""
         folder = self.segments.folder
         try:
-            if not os.path.isdir(folder):
-                make_private(folder)
-                self.disk.sync_directory(os.path.dirname(folder))
+            make_private(folder)
         except OSError as error:
-            raise HomeError(f"{folder}: {error.strerror}") from error
+            raise HomeError(f"{folder}: {error.strerror}; a log needs to write there") from error
 
     def _not_durable(self, active: Active, why: str) -> WriteError:
         return WriteError(
@@ -194,7 +193,7 @@ class Writer:
         newest = numbers[-1] if numbers else 0
         if newest < self._newest:
             raise HomeError(
-                f"{self.segments.folder}: segment {self._newest} is gone, found {newest or 'none'}; "
+                f"{self.segments.folder}: segment {self._newest} is gone; "
                 "if a copy was restored on purpose, open the plane again"
             )
         if not numbers:
@@ -271,7 +270,7 @@ class Writer:
                 return  # the new segment says where this one ends; what stays behind is not read
 
     def _leave_broken(self, number: int, known: int) -> Active:
-        """A sync of the segment failed: keep what verifies in a fresh file, go on in a new segment."""
+        """After a failed sync: keep what verifies in a fresh file, go on in a new segment."""
         path, marker = self.segments.path(number), self.segments.broken_path(number)
         data = read_file(path)
         header = self.segments.parse_header(number, data)
@@ -298,7 +297,11 @@ class Writer:
         return self._made(number + 1 if judged.good else number)
 
     def _begin(self, number: int, prev: Point, drafts: list[Draft]) -> None:
+        folder = self.segments.folder
         try:
+            if number == 1:
+                # Not when it is made: whoever made it may not have come to this.
+                self.disk.sync_directory(os.path.dirname(folder))
             make_segment(self.segments, self.disk, number, prev, self.clock(), drafts)
         except OSError as error:
             self.active = None
@@ -313,8 +316,8 @@ class Writer:
             if prev.seq:
                 path = self.segments.path(number - 1)
                 raise CorruptError(
-                    f"{path}: missing; seq 1 to {prev.seq} were in it and before; restore it from a "
-                    "copy, or let `memplane repair --salvage` record the gap",
+                    f"{path}: missing; seq 1 to {prev.seq} were in it and before; restore it "
+                    "from a copy, or let `memplane repair --salvage` record the gap",
                     segment=os.path.basename(path),
                     offset=0,
                     seq=0,

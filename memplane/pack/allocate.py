@@ -1,5 +1,6 @@
-"""How many tokens each section may spend. Depends on the budget and the policy, on nothing else:
-a room that moved with its neighbours' leftovers would move the block's prefix with it.
+"""How many tokens each section may spend: a matter of the budget and the policy alone.
+
+A room that moved with its neighbours' leftovers would move the block's prefix with it.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Entry(NamedTuple):
 
 
 class Omission(NamedTuple):
-    """A candidate that was left out. `short_by`: the tokens that were missing, 0 where none were."""
+    """A candidate that was left out. `short_by`: the tokens that were missing, if any were."""
 
     id: str
     seq: int
@@ -50,7 +50,10 @@ class Block(NamedTuple):
     report: dict[str, Any]
 
     def messages(
-        self, provider: Literal["openai", "anthropic"], *, reuse: Literal["prompt", "call"] = "prompt"
+        self,
+        provider: Literal["openai", "anthropic"],
+        *,
+        reuse: Literal["prompt", "call"] = "prompt",
     ) -> Any:
         """The block in a provider's form; the pieces joined are `text`.
 

@@ -9,6 +9,7 @@ from typing import Final
 from memplane.pack.layout import PARTS, Part, Sheet
 from memplane.pack.request import Materials
 from memplane.projections.item import Item
+from memplane.projections.window import TIERS, limits
 from memplane.recall.score import Scored, score
 from memplane.recall.suppress import Scope
 
@@ -42,7 +43,12 @@ def pool_now(materials: Materials, session: str | None) -> list[Item]:
 
 
 def place_evidence(
-    sheet: Sheet, materials: Materials, scope: Scope, part: Part, query: str, pool: Sequence[Item],
+    sheet: Sheet,
+    materials: Materials,
+    scope: Scope,
+    part: Part,
+    query: str,
+    pool: Sequence[Item],
     never: int,
 ) -> None:
     """Score the pool and place what is worth its tokens, best value first, printed in log order.
@@ -66,19 +72,28 @@ def place_evidence(
             sheet.omit(item, part.section, item.cost, "not_relevant", hit.score)
         elif same[_words(item)] != item.seq:
             sheet.omit(item, part.section, item.cost, "duplicate", hit.score)
-    chosen = [hit for hit in ranked if hit.score >= floor and same[_words(hit.item)] == hit.item.seq]
+    chosen = [
+        hit for hit in ranked if hit.score >= floor and same[_words(hit.item)] == hit.item.seq
+    ]
     chosen.sort(key=_by_value)
     most = materials.policies.budgets.limits.retrieved_chunks_max
+    chunk = materials.policies.budgets.limits.chunk_max_tokens
     taken = 0
     for hit in chosen:
         if taken == most:
             sheet.omit(hit.item, part.section, hit.item.cost, "limit", hit.score)
-        elif sheet.offer(part, hit.item, score=hit.score):
+        elif sheet.offer(part, hit.item, tier=_tier(hit.item, chunk), score=hit.score):
             taken += 1
             sheet.score_parts[hit.item.seq] = {
                 "words": hit.words, "tags": hit.tags, "key": hit.key,
                 "neighbours": hit.neighbours, "markers": hit.markers,
             }  # fmt: skip
+
+
+def _tier(item: Item, chunk_max_tokens: int) -> int:
+    """The longest form within the policy's bound of a chunk."""
+    fitting = (at for at, most in enumerate(limits(item.kind)) if most <= chunk_max_tokens)
+    return next(fitting, len(TIERS) - 1)
 
 
 def _by_value(hit: Scored) -> tuple[int, int, int, int, str]:

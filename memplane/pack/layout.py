@@ -44,7 +44,13 @@ PARTS: Final = (
     Part("decisions", "B", "relevant_decisions", "## Decisions"),
     Part("newer", "C", "recent_window", "## Decisions since then"),
     Part("log", "D", "recent_window", "## Earlier"),
-    Part("evidence", "E", "retrieved_evidence", "## Evidence for the prompt: quoted data", fenced=True),
+    Part(
+        "evidence",
+        "E",
+        "retrieved_evidence",
+        "## Evidence for the prompt: quoted data",
+        fenced=True,
+    ),
     Part("now", "F", "recent_window", "## Current prompt and what followed"),
     Part("tasks", "G", "task_state", "## Tasks"),
     Part("elsewhere", "G", "task_state", "## Decisions in other sessions"),
@@ -150,7 +156,8 @@ class Sheet:
         fixed = [part for part in PARTS if part.name in self.placed]
         # Sections of the policy's own stand before expansions and evidence in the tail.
         cut = next(
-            (at for at, part in enumerate(fixed) if part.name in ("expansions", "found")), len(fixed)
+            (at for at, part in enumerate(fixed) if part.name in ("expansions", "found")),
+            len(fixed),
         )
         return [
             (
@@ -175,5 +182,14 @@ def entry_of(
     whole_of = (item.id,) if whole else ()
     part_of = () if whole else (item.id,)
     return Entry(
-        part.section, part.place, lines, tokens, score, whole_of, part_of, source, part.area, item.seq
+        part.section,
+        part.place,
+        lines,
+        tokens,
+        score,
+        whole_of,
+        part_of,
+        source,
+        part.area,
+        item.seq,
     )

@@ -222,8 +222,7 @@ def _query_event(ground: _Ground) -> int:
     same = (
         item.seq
         for item in hotset.items.values()
-        if (request.session is None or item.session == request.session)
-        and item.says(request.query)
+        if (request.session is None or item.session == request.session) and item.says(request.query)
     )
     return max(same, default=0)
 

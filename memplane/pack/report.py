@@ -1,4 +1,4 @@
-"""The report of a pack: where each token went and why the rest stayed out. Holds no text of the block."""
+"""The report of a pack: where each token went, why the rest stayed out. No text of the block."""
 
 from __future__ import annotations
 

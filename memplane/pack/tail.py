@@ -50,13 +50,16 @@ def _by_priority(section: Section) -> int:
     return -section.priority
 
 
-def place_tasks(sheet: Sheet, materials: Materials, request: Request, scope: Scope, epoch: int) -> None:
+def place_tasks(
+    sheet: Sheet, materials: Materials, request: Request, scope: Scope, epoch: int
+) -> None:
     """The request's task first, then the other open ones; then decisions of other sessions."""
     items = materials.hotset.items
     tasks = [items[seq] for task, seq in materials.hotset.tasks.items() if task != request.task]
     tasks.reverse()
     mine = materials.hotset.tasks.get(request.task or "")
-    for item in ([items[mine]] if mine is not None else []) + tasks:
+    first = [items[mine]] if mine is not None else []
+    for item in first + tasks:
         if not scope.hides(item) and item.seq not in sheet.seqs:
             sheet.offer(_BY_NAME["tasks"], item, tier=0 if item.task == request.task else 1)
     for item in reversed(materials.decisions):
@@ -76,8 +79,10 @@ def place_tools(sheet: Sheet, materials: Materials, scope: Scope) -> None:
             _place_file(sheet, item, path, branch)
     for call, error in reversed(hotset.tools.values()):
         for seq in (error, call):
-            item = hotset.items[seq] if seq else None
-            if item is not None and item.seq not in sheet.seqs and not scope.hides(item):
+            if not seq:
+                continue
+            item = hotset.items[seq]
+            if item.seq not in sheet.seqs and not scope.hides(item):
                 sheet.offer(_BY_NAME["tools"], item, tier=1)
 
 
@@ -92,7 +97,8 @@ def _place_file(sheet: Sheet, item: Item, path: str, branch: str) -> None:
     sheet.put(
         part,
         Entry(
-            part.section, part.place, line, tokens, 0, (), (item.id,), "projection:hotset", part.area
+            part.section, part.place, line, tokens, 0, (), (item.id,), "projection:hotset",
+            part.area,
         ),
     )  # fmt: skip
 
@@ -119,7 +125,7 @@ def place_expansions(sheet: Sheet, materials: Materials, scope: Scope) -> None:
     part = _BY_NAME["expansions"]
     for expansion in materials.expansions:
         item = expansion.item
-        if scope.hides(item) or item.seq in sheet.seqs:
+        if scope.hides(item) or item.seq in sheet.seqs or not expansion.text.strip():
             continue
         form = item.expanded(expansion.text, sheet.room(part), sheet.printer, whole=expansion.whole)
         if form is None:

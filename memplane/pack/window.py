@@ -55,8 +55,13 @@ def _tier(tokens: int) -> int:
 
 
 def lay_window(
-    sheet: Sheet, materials: Materials, ring: SessionRing | None, prompt: Item | None,
-    scope: Scope, *, steady: bool,
+    sheet: Sheet,
+    materials: Materials,
+    ring: SessionRing | None,
+    prompt: Item | None,
+    scope: Scope,
+    *,
+    steady: bool,
 ) -> Window:
     """Choose the turns of the window within the room of recent_window, less C and the pin.
 
@@ -112,9 +117,7 @@ def _of_session(
     return shown, anchor, max(0, step * behind + tokens - ring.spent[tier])
 
 
-def _of_plane(
-    sheet: Sheet, materials: Materials, scope: Scope, tokens: int, tier: int
-) -> Window:
+def _of_plane(sheet: Sheet, materials: Materials, scope: Scope, tokens: int, tier: int) -> Window:
     """Without a session: the newest events of the plane that fit, in log order."""
     most = materials.policies.budgets.limits.hotset_max_events
     recent = materials.hotset.plane[-most:]

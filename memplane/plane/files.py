@@ -135,4 +135,3 @@ class Watched:
         if self._keep():
             with contextlib.suppress(WriteError):  # a cache that cannot be written is no error
                 replace_file(self._home / "projections" / f"policy-{key}.json", form)
-

@@ -9,7 +9,6 @@ from memplane.event import Event
 from memplane.ports import Head, Line, TokenCounter
 from memplane.projections.catchup import Folded, Follower, catch_up
 from memplane.projections.decisions import Cards, Decisions
-from memplane.projections.forgetting import forget_of
 from memplane.projections.hotset import Hotset, HotsetState
 from memplane.projections.item import Item
 from memplane.projections.ledger import Ledger, Statement
@@ -28,9 +27,7 @@ class Prefix:
 
     def head(self) -> Head:
         if self._head is None:
-            last = None
-            for last in self._log.read(self._upto - 1, self._upto):
-                pass
+            last = next(iter(self._log.read(self._upto - 1, self._upto)), None)
             self._head = (
                 Head(0, "", 0, 0)
                 if last is None
@@ -131,10 +128,10 @@ def session_fold(log: Replayable, session: str, counter: TokenCounter) -> Hotset
     state = projector.initial()
     for line in log.read():
         event = line.event
-        if event.session == session or event.key is not None or forget_of(event) is not None:
-            if event.session != session and event.kind not in ("forget", "session"):
-                # It may supersede a turn of the session, but is none.
-                line = line._replace(event=event._replace(sensitivity="secret"))
+        if event.session == session or event.kind == "forget":
             projector.apply(state, line)
+        elif event.key is not None and event.kind != "session":
+            # It may supersede a turn of the session, but is none: as a secret it is not kept.
+            projector.apply(state, line._replace(event=event._replace(sensitivity="secret")))
     state.head = log.head().seq
     return state

@@ -1,4 +1,4 @@
-"""One pack, from request to saved report: gathers the materials, times the stages, counts the reads."""
+"""One pack, from request to saved report: materials, timings, counted reads."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def view_paths(policies: Policies, channel: str) -> list[str]:
 
 
 def materials_of(
-    request: Request, policies: Policies, folds: Folds, hotset: HotsetState, *, views: list[View],
+    policies: Policies, folds: Folds, hotset: HotsetState, *, views: list[View],
     expansions: list[Expansion], memo: dict[tuple[str, int, str], tuple[str, int, bool]],
     gap: bool,
 ) -> Materials:  # fmt: skip
@@ -58,7 +58,9 @@ def materials_of(
     )  # fmt: skip
 
 
-def load_views(watched: Watched, policies: Policies, channel: str, reads: Reads, most: int) -> list[View]:
+def load_views(
+    watched: Watched, policies: Policies, channel: str, reads: Reads, most: int
+) -> list[View]:
     """Read the channel's views, as many as the policy's file_reads_max still allows."""
     views = []
     for path in view_paths(policies, channel):
@@ -110,7 +112,7 @@ def save(
             return None
     except WriteError:  # a full disk must not cost the caller the block
         return None
-    for old in sorted((home / "reports").glob("*.report.json"))[:-keep or None]:
+    for old in sorted((home / "reports").glob("*.report.json"))[: -keep or None]:
         old.unlink(missing_ok=True)
     return path
 

@@ -67,7 +67,8 @@ def parse_handle(given: str) -> tuple[int | None, str, int]:
     if view is not None:
         return None, view[1], int(view[2] or 0)
     raise InputError(
-        f"expected expand://event/<seq> or expand://views/<name>, found {given!r:.80}", where="handle"
+        f"expected expand://event/<seq> or expand://views/<name>, found {given!r:.80}",
+        where="handle",
     )
 
 

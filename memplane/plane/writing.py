@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.event import Draft, Event
@@ -25,7 +26,7 @@ class Receipt:
     `duplicate`: the same event was there already, and `seq` is its number.
     """
 
-    __slots__ = ("_line", "durability", "duplicate", "id", "seq")
+    __slots__ = ("_line", "duplicate", "durability", "id", "seq")
 
     def __init__(
         self, appended: Appended, durability: str, line: Callable[[int], Line | None]
@@ -53,7 +54,8 @@ class Receipt:
         return f"Receipt(seq={self.seq}, id={self.id!r}, {self.durability}{again})"
 
 
-class Refusal(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class Refusal:
     """A row that was not taken, where rows may be refused. `reason`: invalid or conflict."""
 
     index: int
@@ -62,7 +64,8 @@ class Refusal(NamedTuple):
     message: str
 
 
-class BulkReceipt(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BulkReceipt:
     """The acknowledgement of many events. The seqs are None where nothing new was stored."""
 
     count: int
@@ -73,7 +76,7 @@ class BulkReceipt(NamedTuple):
     refused: tuple[Refusal, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        return {**self._asdict(), "refused": [refusal._asdict() for refusal in self.refused]}
+        return asdict(self)
 
 
 class Recorder:
@@ -96,7 +99,9 @@ class Recorder:
             row = {
                 **row,
                 "refs": [
-                    self._resolve(ref) if isinstance(ref, int) and not isinstance(ref, bool) else ref
+                    self._resolve(ref)
+                    if isinstance(ref, int) and not isinstance(ref, bool)
+                    else ref
                     for ref in refs
                 ],
             }
@@ -124,7 +129,11 @@ class Recorder:
                     given = row.get("id") if isinstance(row, Mapping) else None
                     name = given if isinstance(given, str) else None
                     refused.append(Refusal(index, name, "invalid", str(error)))
-            done += self._tolerant(good, refused)
+            once, again = _first_of_each(good)
+            done += self._tolerant(once, refused)
+            # What repeats an id of its own batch is judged against what is stored by then.
+            for row in again:
+                done += self._tolerant([row], refused)
         return done, refused
 
     def _tolerant(self, good: list[tuple[int, Draft]], refused: list[Refusal]) -> list[Appended]:
@@ -147,8 +156,21 @@ def _chunks(rows: Iterable[tuple[int, Any]], size: int) -> Iterator[list[tuple[i
         yield chunk
 
 
+def _first_of_each(
+    rows: list[tuple[int, Draft]],
+) -> tuple[list[tuple[int, Draft]], list[tuple[int, Draft]]]:
+    """The first row of each id, and those that come later in the batch with an id of these."""
+    seen: set[str] = set()
+    first: list[tuple[int, Draft]] = []
+    later: list[tuple[int, Draft]] = []
+    for row in rows:
+        (later if row[1].id in seen else first).append(row)
+        seen.add(row[1].id)
+    return first, later
+
+
 def ulid(now: str) -> str:
-    """A ULID: 48 bits of the time in milliseconds, 80 of chance; sorts by time (github.com/ulid/spec)."""
+    """A ULID (github.com/ulid/spec): 48 bits of the time in milliseconds, 80 of chance."""
     value = (_milliseconds(now) << 80) | int.from_bytes(os.urandom(10), "big")
     return "".join(_ALPHABET[value >> shift & 31] for shift in range(125, -1, -5))
 

@@ -25,7 +25,7 @@ class Forget(NamedTuple):
     source: str | None = None
 
     def names(self, id: str, session: str | None) -> bool:  # noqa: A002 - the field's name
-        """Whether it names this event by id, session or source; keys are for the caller to resolve."""
+        """Whether it names the event by id, session or source; a key is the caller's to resolve."""
         if self.session is not None:
             return session == self.session
         if self.source is not None:

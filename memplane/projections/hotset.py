@@ -30,6 +30,7 @@ TASKS: Final = 20
 TOOLS: Final = 16
 FILES: Final = 40
 TOPICS: Final = 64
+NAME_MAX: Final = 300  # characters of a path or a tool's name
 # The file stays below 512 KiB: items up to this, the rings and tables fit in the rest.
 BYTES_MAX: Final = 448 * 1024
 # Added to the tokens of a turn for its label and newline when windows are laid out.
@@ -57,7 +58,9 @@ class SessionRing:
 
     def __init__(self, id: str, first: int) -> None:  # noqa: A002 - the field's name
         self.id = id
-        self.epoch = first  # seq of the latest start or checkpoint, the first event if there is none
+        self.epoch = (
+            first  # seq of the latest start or checkpoint, the first event if there is none
+        )
         self.seen = first  # seq of the latest event: which session is the oldest
         self.count = 0
         self.spent: tuple[int, ...] = (0, 0, 0)
@@ -87,7 +90,7 @@ class HotsetState:
         self.head = 0
 
     def joined(self, other: HotsetState) -> HotsetState:
-        """This hotset with another's sessions and their items beside its own; both stay as they are."""
+        """This hotset with another's sessions beside its own; both stay as they are."""
         both = HotsetState()
         both.items = {**other.items, **self.items}
         both.plane, both.head, both.topics = self.plane, self.head, self.topics
@@ -247,38 +250,55 @@ def _session(state: HotsetState, event: Event) -> None:
 
 
 def _tables(state: HotsetState, event: Event) -> None:
-    seq, data = event.seq, event.data
-    if event.kind == "task" and event.task is not None:
-        old = state.tasks.pop(event.task, None)
-        if old is not None:
-            _release(state, old)
-        if data.get("status", "open") not in _CLOSED:
-            state.tasks[event.task] = seq
-            _hold(state, seq)
-            if len(state.tasks) > TASKS:
-                _release(state, state.tasks.pop(next(iter(state.tasks))))
-    tool = data.get("tool")
-    if isinstance(tool, str) and event.kind in ("tool_call", "tool_result"):
-        call, error = state.tools.pop(tool, (0, 0))
-        if event.kind == "tool_call":
-            call = _swap(state, call, seq)
-        elif data.get("status") == "error":
-            error = _swap(state, error, seq)
-        state.tools[tool] = (call, error)
-        if len(state.tools) > TOOLS:
-            for gone in state.tools.pop(next(iter(state.tools))):
-                if gone:
-                    _release(state, gone)
-    path = data.get("path")
-    if isinstance(path, str) and event.kind in ("tool_call", "artifact", "message"):
-        branch = data.get("branch")
-        old_touch = state.files.pop(path, None)
-        if old_touch is not None:
-            _release(state, old_touch[0])
-        state.files[path] = (seq, branch if isinstance(branch, str) else "")
-        _hold(state, seq)
-        if len(state.files) > FILES:
-            _release(state, state.files.pop(next(iter(state.files)))[0])
+    if event.kind == "task":
+        _task(state, event)
+    elif event.kind in ("tool_call", "tool_result"):
+        _tool(state, event)
+    if event.kind in ("tool_call", "artifact", "message"):
+        _file(state, event)
+
+
+def _task(state: HotsetState, event: Event) -> None:
+    if event.task is None:
+        return
+    old = state.tasks.pop(event.task, None)
+    if old is not None:
+        _release(state, old)
+    if event.data.get("status", "open") not in _CLOSED:
+        state.tasks[event.task] = event.seq
+        _hold(state, event.seq)
+        if len(state.tasks) > TASKS:
+            _release(state, state.tasks.pop(next(iter(state.tasks))))
+
+
+def _tool(state: HotsetState, event: Event) -> None:
+    tool = event.data.get("tool")
+    if not isinstance(tool, str):
+        return
+    tool = tool[:NAME_MAX]
+    call, error = state.tools.pop(tool, (0, 0))
+    if event.kind == "tool_call":
+        call = _swap(state, call, event.seq)
+    elif event.data.get("status") == "error":
+        error = _swap(state, error, event.seq)
+    state.tools[tool] = (call, error)
+    if len(state.tools) > TOOLS:
+        for gone in state.tools.pop(next(iter(state.tools))):
+            if gone:
+                _release(state, gone)
+
+
+def _file(state: HotsetState, event: Event) -> None:
+    path, branch = event.data.get("path"), event.data.get("branch")
+    if not isinstance(path, str) or not path or len(path) > NAME_MAX:
+        return
+    old = state.files.pop(path, None)
+    if old is not None:
+        _release(state, old[0])
+    state.files[path] = (event.seq, branch[:NAME_MAX] if isinstance(branch, str) else "")
+    _hold(state, event.seq)
+    if len(state.files) > FILES:
+        _release(state, state.files.pop(next(iter(state.files)))[0])
 
 
 def _supersede(state: HotsetState, event: Event) -> None:
@@ -358,7 +378,7 @@ def _drop_session(state: HotsetState) -> None:
 
 
 def _shrink(state: HotsetState) -> bool:
-    """Make room: the oldest session's ring first, then the plane's oldest events, then its turns."""
+    """Make room: the oldest session's ring first, then the plane's oldest events, then turns."""
     if len(state.sessions) > 1:
         _drop_session(state)
     elif len(state.plane) > 1:

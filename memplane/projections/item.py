@@ -1,4 +1,4 @@
-"""An event as the hotset keeps it: the fields that packing asks for, and the text in window form."""
+"""An event as the hotset keeps it: what packing asks for, and the text in window form."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Item:
     """
 
     __slots__ = (
-        "actor", "call", "cost", "digest", "final", "forgotten", "forms", "id", "importance", "key", "kind",
-        "markers", "ns", "path", "role", "sensitivity", "seq", "session", "size", "status",
-        "superseded", "tags", "task", "terms", "text", "tool", "ts", "valid_from", "valid_until",
-        "whole", "words",
+        "actor", "call", "cost", "digest", "final", "forgotten", "forms", "id", "importance",
+        "key", "kind", "markers", "ns", "path", "role", "sensitivity", "seq", "session", "size",
+        "status", "superseded", "tags", "task", "terms", "text", "tool", "ts", "valid_from",
+        "valid_until", "whole", "words",
     )  # fmt: skip
 
     def __init__(self, row: dict[str, Any]) -> None:
@@ -124,7 +124,7 @@ class Item:
         self.cost = counter.count(self._lines(text, whole=self.whole))
 
     def form(self, tier: int, printer: Printer) -> tuple[str, int, bool]:
-        """The lines of the entry in this tier, their tokens, and whether the whole text stands there.
+        """The lines of the entry in this tier, their tokens, and whether all of the text is there.
 
         An entry that is cut ends with the handle that shows the rest.
         """
@@ -146,7 +146,7 @@ class Item:
         if emitted != text:
             whole = False
         lines = self._lines(emitted, whole=whole)
-        known = emitted == self.text and whole == self.whole
+        known = self.final and emitted == self.text and whole == self.whole
         return lines, self.cost if known else printer.counter.count(lines), whole
 
     def _lines(self, text: str, *, whole: bool) -> str:

@@ -97,6 +97,28 @@ def _is_ours(head: str) -> bool:
 
 
 _LABELS: Final = frozenset(
-    "user assistant system tool note call result task file fact decision observation plan summary"
-    " preference rule insight approval artifact episode session secret".split()
+    [
+        "user",
+        "assistant",
+        "system",
+        "tool",
+        "note",
+        "call",
+        "result",
+        "task",
+        "file",
+        "fact",
+        "decision",
+        "observation",
+        "plan",
+        "summary",
+        "preference",
+        "rule",
+        "insight",
+        "approval",
+        "artifact",
+        "episode",
+        "session",
+        "secret",
+    ]
 )

@@ -20,9 +20,70 @@ __all__ = ["Scored", "score", "terms"]
 _WORD: Final = re.compile(r"[^\W_]+(?:_[^\W_]+)*", re.UNICODE)
 _CAMEL: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _STOP: Final = frozenset(
-    "a an and are as at be but by can did do does for from had has have how i if in into is it its"
-    " me my no not of on or our she he so that the their them then there they this to up us was we"
-    " were what when where which who why will with would you your".split()
+    [
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "but",
+        "by",
+        "can",
+        "did",
+        "do",
+        "does",
+        "for",
+        "from",
+        "had",
+        "has",
+        "have",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "me",
+        "my",
+        "no",
+        "not",
+        "of",
+        "on",
+        "or",
+        "our",
+        "she",
+        "he",
+        "so",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "they",
+        "this",
+        "to",
+        "up",
+        "us",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "who",
+        "why",
+        "will",
+        "with",
+        "would",
+        "you",
+        "your",
+    ]
 )
 _UNIT: Final = 1000
 _TERMS_MAX: Final = 400
@@ -41,7 +102,7 @@ class Scored(NamedTuple):
 
 
 def terms(text: str) -> dict[str, int]:
-    """Words of a text with their counts: lower case, identifiers whole and in parts, no stop words."""
+    """Words of a text with their counts: lower case, identifiers also in parts, no stop words."""
     found: dict[str, int] = {}
     for word in _WORD.findall(text):
         lower = word.lower()
@@ -65,7 +126,9 @@ def _terms_of(item: Item) -> dict[str, int]:
     return item.terms
 
 
-def score(query: str, pool: Sequence[Item], scoring: Scoring, boosts: Mapping[str, int]) -> list[Scored]:
+def score(
+    query: str, pool: Sequence[Item], scoring: Scoring, boosts: Mapping[str, int]
+) -> list[Scored]:
     """Score every item of the pool; those that nothing matches and no neighbour lifts score 0.
 
     The pool is in log order. Statistics are those of the pool, hidden items included, so that

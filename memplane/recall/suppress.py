@@ -15,18 +15,28 @@ __all__ = ["Scope", "Shown", "kinds_of_views"]
 
 
 class Shown(Protocol):
-    """The fields of an event that decide whether it may be shown (items and statements have them)."""
+    """The fields of an event that decide whether it may be shown."""
 
-    seq: int
-    id: str
-    ts: str
-    kind: str
-    ns: str
-    sensitivity: str
-    valid_from: str | None
-    valid_until: str | None
-    superseded: bool
-    forgotten: bool
+    @property
+    def seq(self) -> int: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def ts(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def ns(self) -> str: ...
+    @property
+    def sensitivity(self) -> str: ...
+    @property
+    def valid_from(self) -> str | None: ...
+    @property
+    def valid_until(self) -> str | None: ...
+    @property
+    def superseded(self) -> bool: ...
+    @property
+    def forgotten(self) -> bool: ...
 
 
 def kinds_of_views(paths: Collection[str]) -> tuple[str, ...]:
@@ -64,7 +74,7 @@ class Scope:
             reason = self._judged[event.seq] = self._judge(event)
         return reason
 
-    def _judge(self, event: Shown) -> str | None:
+    def _judge(self, event: Shown) -> str | None:  # noqa: PLR0911 - a reason, a return
         if event.sensitivity in self.levels:
             return "sensitivity"
         if event.kind in self.kinds:

@@ -9,8 +9,8 @@ What is not exact, and is never too little either:
   before them, so it costs the larger of both readings.
 - Every newline that ends no such pretoken costs 1; blanks that end a line or the text cost
   what can begin in them.
-- A chunk with a character whose class is unsure, and a pretoken over 40 bytes that is no
-  token, cost what can begin in each part of them.
+- A chunk with a character whose class is unsure, and a pretoken over 40 bytes (over 128 in
+  ASCII) that is no token, cost what can begin in each part of them.
 """
 
 from __future__ import annotations
@@ -61,10 +61,11 @@ class Bound:
         costs = self._costs
         if costs is None:
             costs = self._costs = _Costs(unpack(self._read()), self._encodings)
-        total = sum(map(costs.chunks.__getitem__, chunks(text)))
-        if text[-1] in BLANKS:
-            total += costs.anywhere(text[len(text.rstrip(BLANKS)) :])
-        return total
+        if text[-1] not in BLANKS:
+            return sum(map(costs.chunks.__getitem__, chunks(text)))
+        # The pattern would look for the end of these blanks from each of them anew.
+        body = text.rstrip(BLANKS)
+        return sum(map(costs.chunks.__getitem__, chunks(body))) + costs.anywhere(text[len(body) :])
 
 
 class _Costs:

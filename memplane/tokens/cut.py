@@ -19,6 +19,7 @@ _ends = re.compile(f"(?<=\\n)|(?<=[^{BLANKS}\\r\\n])(?=[{BLANKS}\\r\\n]|\\Z)").f
 
 # A finished word may cost less than its beginning, though never by more than one token has bytes.
 _SWING = 128
+_FURTHER = 16
 
 
 def cut(counter: TokenCounter, text: str, limit: int) -> str:
@@ -65,7 +66,7 @@ def _characters(counter: TokenCounter, text: str, limit: int) -> str:
             found = middle
         else:
             over = middle
-    further = range(min(len(text), found + _SWING), found, -1)
+    further = range(min(len(text), found + _FURTHER), found, -1)
     for size in chain(further, (found,)):
         if counter.count(text[:size]) <= limit:
             return text[:size]

@@ -1,22 +1,26 @@
 """Byte pair encoding, and how bad it can get when the context is not known.
 
-Two facts carry every bound here. In the final state of byte pair encoding no two
-neighbours together are a token, else they would have been merged. And each token begins
-in exactly one place, so charging every place with the largest number of tokens that can
-begin there is never too little, whatever stands around it.
+Three facts carry every bound here. Each token begins in exactly one place, so charging every
+place with the largest number of tokens that can begin there is never too little. In the final
+state no two neighbours together are a token, else they would have been merged. And tokens
+that stand side by side in a final state are what their bytes alone become: no merge ever
+crossed their ends, so the others came in the same order as they would alone.
 """
 
 from __future__ import annotations
 
-__all__ = ["closing", "pieces", "starting"]
+__all__ = ["closing", "merged", "pieces", "starting"]
 
 _NEVER = 1 << 30
 
 
 def pieces(text: bytes, ranks: dict[bytes, int]) -> int:
     """Count the tokens that a whole pretoken becomes."""
-    if text in ranks:
-        return 1
+    return 1 if text in ranks else merged(text, ranks)
+
+
+def merged(text: bytes, ranks: dict[bytes, int]) -> int:
+    """Count the tokens that merging leaves: 1 for every token, as the build of the table checks."""
     get = ranks.get
     parts = [text[at : at + 1] for at in range(len(text))]
     joins = [get(text[at : at + 2], _NEVER) for at in range(len(text) - 1)]
@@ -34,15 +38,6 @@ def pieces(text: bytes, ranks: dict[bytes, int]) -> int:
     return len(parts)
 
 
-def starting(text: bytes, ranks: dict[bytes, int]) -> int:
-    """Bound the tokens that can begin in these bytes, whatever stands before and behind them.
-
-    The sum over any partition of a text is never below its count.
-    """
-    # From where the last whole token ends, one more may reach beyond the text.
-    return 1 + max(_most(text, ranks, anywhere=True)[:-1])
-
-
 def closing(text: bytes, newline: bytes, ranks: dict[bytes, int]) -> int:
     """Bound a pretoken that reads on over the newline into lines not yet known.
 
@@ -51,33 +46,36 @@ def closing(text: bytes, newline: bytes, ranks: dict[bytes, int]) -> int:
     """
     # Either a token ends behind the newline, and all tokens up to there count; or the one that
     # takes the newline in takes a further byte of F too, which pays for it, and only the
-    # tokens before it count, wherever they end.
-    return max(_most(text + newline, ranks, anywhere=False))
+    # tokens before it count, wherever they end. Such a token up to LF, or up to the byte behind
+    # it, is a token too (the build checks it), which rules out most places.
+    whole = text + newline
+    places = [end for end in range(1, len(whole)) if newline != b"\n" or _on(whole[end:], ranks)]
+    return max(pieces(whole[:end], ranks) for end in (*places, len(whole)))
 
 
-def _most(text: bytes, ranks: dict[bytes, int], *, anywhere: bool) -> list[int]:
-    """For each place in the text: the most whole tokens of a final state that end there.
+def _on(tail: bytes, ranks: dict[bytes, int]) -> bool:
+    return tail in ranks or any(tail + further in ranks for further in (b"\n", b"\r", b"/"))
 
-    The first of them begins with the text or, with `anywhere`, wherever a token that came in
-    from before may have ended. Impossible places have 0.
+
+def starting(text: bytes, ranks: dict[bytes, int]) -> int:
+    """Bound the tokens that can begin in these bytes, whatever stands before and behind them.
+
+    The sum over any partition of a text is never below its count.
     """
     size = len(text)
-    most = [0] * (size + 1)
     # Bit sets of ends: `tokens[start]` of the tokens that begin there; `merging[at][count]`, for
-    # the states of that count that end at `at`, of the ends with which each of them would merge.
+    # the final states of that count that end at `at`, of the ends with which all would merge.
     tokens = [
         sum(1 << end for end in range(start + 1, size + 1) if text[start:end] in ranks)
         for start in range(size)
     ]
     merging: list[dict[int, int]] = [{} for _ in range(size + 1)]
     for start in range(size):
-        opening = 1 if anywhere or start == 0 else 0
         before = sorted(merging[start].items(), reverse=True)
-        for end in range(start + 1, size + 1):
-            if not tokens[start] >> end & 1:
-                continue
-            count = next((so_far + 1 for so_far, ends in before if not ends >> end & 1), opening)
-            if count:
-                most[end] = max(most[end], count)
+        for end in range(start + 1, size):
+            if tokens[start] >> end & 1:
+                # Any token may be the first: one from before the text may end where it begins.
+                count = next((so_far + 1 for so_far, ends in before if not ends >> end & 1), 1)
                 merging[end][count] = merging[end].get(count, -1) & tokens[start]
-    return most
+    # From where the last whole token ends, one more may reach beyond the text.
+    return 1 + max((max(counts) for counts in merging if counts), default=0)

@@ -17,8 +17,10 @@ ENCODINGS = ("o200k", "cl100k")
 _PATTERNS = (O200K, CL100K)
 
 # A pretoken of more bytes that is no token is charged by what can begin in it: merging takes
-# time by the square of the length. Part of what `bound/1` means.
+# time by the square of the length. Part of what `bound/1` means. Scripts without blanks make
+# long ones all the time, ASCII hardly ever (rules of dashes).
 _LONGEST = 40
+_LONGEST_ASCII = 128
 
 
 class Vocabulary:
@@ -53,7 +55,8 @@ class Vocabulary:
 
     def _pretoken(self, text: str) -> int:
         whole = text.encode()
-        if len(whole) > _LONGEST and whole not in self._ranks:
+        longest = _LONGEST_ASCII if len(whole) == len(text) else _LONGEST
+        if len(whole) > longest and whole not in self._ranks:
             return self.anywhere(text)
         if len(whole) > 1 and text[-1] in "\r\n":
             # Even one that is a token could become more with what follows.
@@ -68,6 +71,7 @@ class Vocabulary:
         """Bound a text, however it is split and whatever stands around it."""
         if text.isascii():
             cost_of = self._blocks.__getitem__
-            return sum(cost_of(text[at : at + _LONGEST]) for at in range(0, len(text), _LONGEST))
+            starts = range(0, len(text), _LONGEST_ASCII)
+            return sum([cost_of(text[at : at + _LONGEST_ASCII]) for at in starts])
         shift = self._shift
         return sum([(entry >> shift & 3) + 1 for entry in self._entries(text)])

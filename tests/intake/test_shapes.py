@@ -121,7 +121,7 @@ TOKENS = {
     "discord-token": ["MT" + dot(a(24), a(6), a(38))],
     "discord-webhook": ["discord" + ".com/api/webhooks/" + d(18) + "/" + a(68)],
     "teams-webhook": [
-        "acme.webhook.office.com/webhookb2/" + uuid() + "@" + uuid() + "/IncomingWebhook/" + h(32)
+        "webhook.office.com/webhookb2/" + uuid() + "@" + uuid() + "/IncomingWebhook/" + h(32)
     ],
     "databricks-token": ["dapi" + h(32)],
     "linear-key": ["lin_" + "api_" + a(40)],

@@ -8,7 +8,15 @@ import time
 from hashlib import sha256
 
 import pytest
-from memplane.errors import ConflictError, FormatError, HomeError, InputError, LockError, NotFoundError
+
+from memplane.errors import (
+    ConflictError,
+    FormatError,
+    HomeError,
+    InputError,
+    LockError,
+    NotFoundError,
+)
 from memplane.event import FIELDS, Draft, encode
 from memplane.log import FileLog, verify
 from memplane.log.format import genesis
@@ -251,9 +259,10 @@ def test_reading_goes_on_behind_any_position_and_refuses_one_that_is_not_in_the_
         position = Head(line.event.seq, line.event.h, line.segment, line.end)
         assert log.matches(position)
         assert list(log.read_from(position)) == lines[line.event.seq :]
-        assert list(log.read(line.event.seq, line.event.seq + 3)) == lines[
-            line.event.seq : line.event.seq + 3
-        ]
+        assert (
+            list(log.read(line.event.seq, line.event.seq + 3))
+            == lines[line.event.seq : line.event.seq + 3]
+        )
         for wrong in (
             position._replace(h="0" * 16),
             position._replace(offset=position.offset + 1),
@@ -383,7 +392,9 @@ def test_reading_while_writing_yields_a_growing_verified_log(opened):
     finally:
         thread.join()
     seqs += [line.event.seq for line in reading.read_from(position)]
-    assert seqs == list(range(3, log.head().seq + 1)) or seqs == list(range(seqs[0], log.head().seq + 1))
+    assert seqs == list(range(3, log.head().seq + 1)) or seqs == list(
+        range(seqs[0], log.head().seq + 1)
+    )
     assert reading.gaps() == ()
 
 

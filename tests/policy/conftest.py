@@ -24,6 +24,14 @@ def schemas():
 
 
 @pytest.fixture(scope="session")
+def kept(defaults, schemas):
+    """The parsed forms of the defaults, by their keys."""
+    forms = {}
+    load({}, defaults=defaults, schemas=schemas, version="1.2", keep=forms.__setitem__)
+    return forms
+
+
+@pytest.fixture(scope="session")
 def policies(defaults, schemas):
     """Load what is given by the stems of the names, the defaults for the rest."""
 

@@ -31,9 +31,9 @@ JSONISH = st.recursive(
 )  # fmt: skip
 
 
-def outcome(files, defaults, schemas):
+def outcome(files, defaults, schemas, kept):
     try:
-        return load(files, defaults=defaults, schemas=schemas)
+        return load(files, defaults=defaults, schemas=schemas, version="1.2", cached=kept.get)
     except PolicyError as error:
         return "\n".join(str(problem) for problem in error.problems) or error
 
@@ -46,17 +46,17 @@ def file_bytes():
 @settings(max_examples=250, deadline=None)
 @given(name=st.sampled_from(NAMES), data=file_bytes())
 def test_any_bytes_give_records_or_a_policy_error_and_the_same_each_time(
-    defaults, schemas, name, data
+    defaults, schemas, kept, name, data
 ):
-    first = outcome({name: data}, defaults, schemas)
+    first = outcome({name: data}, defaults, schemas, kept)
     assert isinstance(first, Policies | str)
-    assert outcome({name: data}, defaults, schemas) == first
+    assert outcome({name: data}, defaults, schemas, kept) == first
 
 
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), name=st.sampled_from(NAMES))
 def test_a_default_file_with_any_value_in_any_place_gives_records_or_a_policy_error(
-    defaults, schemas, name, data
+    defaults, schemas, kept, name, data
 ):
     lines = defaults[name].decode().split("\n")
     keyed = [n for n, line in enumerate(lines) if ":" in line and not line.lstrip().startswith("#")]
@@ -64,7 +64,7 @@ def test_a_default_file_with_any_value_in_any_place_gives_records_or_a_policy_er
     value = data.draw(JSONISH | YAMLISH)
     lines[at] = lines[at].split(":", 1)[0] + ": " + str(value)
     changed = "\n".join(lines).encode("utf-8", "surrogatepass")
-    assert isinstance(outcome({name: changed}, defaults, schemas), Policies | str)
+    assert isinstance(outcome({name: changed}, defaults, schemas, kept), Policies | str)
 
 
 @given(data=file_bytes())

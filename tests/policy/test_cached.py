@@ -26,13 +26,6 @@ print(repr(policies))
 """
 
 
-@pytest.fixture
-def kept(defaults, schemas):
-    kept = {}
-    load({}, defaults=defaults, schemas=schemas, version="1.2", keep=kept.__setitem__)
-    return kept
-
-
 def test_a_warm_process_gets_the_same_records_and_imports_neither_yaml_nor_jsonschema(
     defaults, policies, kept
 ):
@@ -93,10 +86,9 @@ def test_a_rule_without_its_channel_is_named_with_its_line_though_both_files_are
     )
 
 
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_a_damaged_form_is_ignored_always(defaults, schemas, policies, data):
-    kept = {}
-    load({}, defaults=defaults, schemas=schemas, keep=kept.__setitem__)
+def test_a_damaged_form_is_ignored_always(defaults, schemas, policies, kept, data):
     key = data.draw(st.sampled_from(sorted(kept)))
     form = bytearray(kept[key])
     at = data.draw(st.integers(0, len(form) - 1))
@@ -107,10 +99,17 @@ def test_a_damaged_form_is_ignored_always(defaults, schemas, policies, data):
         form[at] ^= data.draw(st.integers(1, 255))
     else:
         form[at:at] = data.draw(st.binary(min_size=1, max_size=4))
-    loaded = load({}, defaults=defaults, schemas=schemas, cached=(kept | {key: bytes(form)}).get)
+    loaded = load(
+        {},
+        defaults=defaults,
+        schemas=schemas,
+        version="1.2",
+        cached=(kept | {key: bytes(form)}).get,
+    )
     assert loaded == policies()
 
 
+@settings(max_examples=30, deadline=None)
 @given(
     form=st.binary() | st.sampled_from([b"[" * 100_000, b"null", b"[]", b"{}", b'{"document":1}'])
 )
@@ -158,7 +157,7 @@ def test_a_sound_form_under_another_key_is_none():
     assert forms.unpack("b", form) is None
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(
     document=st.dictionaries(
         st.text(),

@@ -30,8 +30,8 @@ def test_every_mistake_of_every_file_is_named_at_once_and_in_order(mistakes):
         "budgets.yaml:3: limits.cards_max: expected a number of cards from 0 to 200, found `-1`",
         f"privacy.yaml:3: store.redact_patterns[0]: {NO_PATTERN}",
         "privacy.yaml:4: store.never_store: unknown; did you mean `never_store_kinds`?",
-        f"channels.yaml:4: channels[1].default_load_views[0]: {A_VIEW}, found `a.md`",
         f"channels.yaml:4: channels[1].name: missing; expected {A_CHANNEL}",
+        f"channels.yaml:4: channels[1].default_load_views[0]: {A_VIEW}, found `a.md`",
         "scoring.yaml:2: evidence_floor: expected a part of the best score from 0 to 1, found `1.5`",
         "scoring.yaml:3: marker_boosts.gaol: unknown; did you mean `goal`?",
         "plane.yaml:3: reports.kep: unknown; did you mean `keep`?",
@@ -96,8 +96,10 @@ def test_numbers_in_other_decimal_spellings_are_taken(policies):
         ("version: 0", ":1: version: expected 1, found `0`"),
         (
             "reports: {bad: 1}\nversion: 2",
-            ":2: version: expected 1, the version that this memplane reads, found `2`: "
-            "written for a newer memplane",
+            (
+                ":2: version: expected 1, the version that this memplane reads, found `2`: "
+                "written for a newer memplane"
+            ),
         ),
     ],
 )

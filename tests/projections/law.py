@@ -1,11 +1,11 @@
 """The law of every projector, to be asked of any history.
 
-    from law import holds_the_law
-    holds_the_law(Decisions(), lines)
+from law import holds_the_law
+holds_the_law(Decisions(), lines)
 """
 
-from memplane.projections.projector import Projector
 from memplane.ports import Line
+from memplane.projections.projector import Projector
 
 SPLITS_MAX = 24
 

@@ -10,7 +10,7 @@ from memplane.projections.catchup import Folded, catch_up
 from memplane.projections.decisions import Cards, Decisions
 from memplane.projections.memories import Memories
 
-ROUNDS = 40
+ROUNDS = 24
 ROWS_A_ROUND = 25
 
 
@@ -18,16 +18,29 @@ def rows(round_):
     for n in range(ROWS_A_ROUND):
         at = round_ * ROWS_A_ROUND + n
         if n == 7:
-            yield {"kind": "forget", "data": {"forget": {"key": f"k{at % 31}"}, **({"undo": True} if round_ % 3 == 0 else {})}}
+            yield {
+                "kind": "forget",
+                "data": {
+                    "forget": {"key": f"k{at % 31}"},
+                    **({"undo": True} if round_ % 3 == 0 else {}),
+                },
+            }
         elif n == 9:
             yield {"kind": "pin", "refs": (f"e{at - 2}", f"e{at // 2}")}
         else:
             kind = ("decision", "fact", "message")[at % 3]
-            yield {"kind": kind, "key": f"k{at % 31}", "session": f"s{at % 5}", "text": f"text {at}"}
+            yield {
+                "kind": kind,
+                "key": f"k{at % 31}",
+                "session": f"s{at % 5}",
+                "text": f"text {at}",
+            }
 
 
 def opened(journal, folder):
-    parts = [Folded(projector, journal, folder, plane="plane") for projector in (Decisions(), Cards())]
+    parts = [
+        Folded(projector, journal, folder, plane="plane") for projector in (Decisions(), Cards())
+    ]
     return [*parts, Memories(journal, folder, plane="plane")]
 
 
@@ -68,6 +81,10 @@ def main(work, folder):
     journal = whole()
     followers = opened(journal, folder)
     catch_up(journal, followers)
+    if work == "look":
+        same(followers, journal)
+        followers[-1].close()
+        return
     saved = [one.save() for one in followers]
     assert saved == ([False] * 3 if work == "full" else [True] * 3), saved
     same(followers, journal)

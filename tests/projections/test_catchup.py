@@ -8,16 +8,23 @@ from memplane.projections.catchup import Folded, behind, catch_up
 from memplane.projections.decisions import Cards, Decisions
 from memplane.projections.memories import Memories
 
-ROWS = [{"kind": ("decision", "fact")[n % 2], "text": str(n), "key": f"k{n % 5}"} for n in range(60)]
+ROWS = [
+    {"kind": ("decision", "fact")[n % 2], "text": str(n), "key": f"k{n % 5}"} for n in range(60)
+]
 
 
 def three(journal, folder=None):
-    parts = [Folded(projector, journal, folder, plane="plane") for projector in (Decisions(), Cards())]
+    parts = [
+        Folded(projector, journal, folder, plane="plane") for projector in (Decisions(), Cards())
+    ]
     return [*parts, Memories(journal, folder, plane="plane")]
 
 
 def dumps(followers):
-    return [one.dump() if isinstance(one, Memories) else one.projector.dump(one.state) for one in followers]
+    return [
+        one.dump() if isinstance(one, Memories) else one.projector.dump(one.state)
+        for one in followers
+    ]
 
 
 def test_projections_at_one_place_share_one_pass_that_reads_each_line_once():

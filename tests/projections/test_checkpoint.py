@@ -23,7 +23,9 @@ class Later(Decisions):
 
 
 ROWS = [{"kind": "decision", "text": f"decision {n}", "key": f"k{n % 7}"} for n in range(30)]
-WHOLE = Checkpoint("decisions", 1, "plane", 'a "variant", é', Head(7, "ab" * 8, 2, 400), b'{"items":[]}')
+WHOLE = Checkpoint(
+    "decisions", 1, "plane", 'a "variant", é', Head(7, "ab" * 8, 2, 400), b'{"items":[]}'
+)
 
 
 def folded(journal, folder, projector=None, **options):
@@ -57,15 +59,31 @@ def test_the_file_holds_what_its_format_says_and_only_its_owner_reads_it(tmp_pat
     path = tmp_path / "decisions.json"
     fields = json.loads(path.read_bytes())
     head = journal.head()
-    assert list(fields) == ["projector", "version", "plane", "variant", "segment", "offset", "seq", "h", "state", "checksum"]
-    assert [fields[k] for k in ("projector", "version", "plane", "variant")] == ["decisions", 1, "plane", "bound/1"]
+    assert list(fields) == [
+        "projector",
+        "version",
+        "plane",
+        "variant",
+        "segment",
+        "offset",
+        "seq",
+        "h",
+        "state",
+        "checksum",
+    ]
+    assert [fields[k] for k in ("projector", "version", "plane", "variant")] == [
+        "decisions",
+        1,
+        "plane",
+        "bound/1",
+    ]
     assert Head(fields["seq"], fields["h"], fields["segment"], fields["offset"]) == head
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert sorted(os.listdir(tmp_path)) == [".lock", "decisions.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "decisions.json"]
 
 
 def harm(change):
-    return lambda path, journal: path.write_bytes(change(path.read_bytes()))
+    return lambda path, _: path.write_bytes(change(path.read_bytes()))
 
 
 def other(**options):
@@ -77,22 +95,22 @@ def other(**options):
 
 
 FAULTS = {
-    "missing": lambda path, journal: path.unlink(),
-    "empty": harm(lambda data: b""),
+    "missing": lambda path, _: path.unlink(),
+    "empty": harm(lambda _: b""),
     "torn": harm(lambda data: data[: len(data) // 2]),
     "last byte torn": harm(lambda data: data[:-1]),
     "grown": harm(lambda data: data + b"\n"),
     "zeroed": harm(lambda data: bytes(len(data))),
     "half zeroed": harm(lambda data: data[:500] + bytes(len(data) - 500)),
     "one bit": harm(lambda data: data[:600] + bytes([data[600] ^ 1]) + data[601:]),
-    "no JSON": harm(lambda data: b"\xff\xfe not ours"),
+    "no JSON": harm(lambda _: b"\xff\xfe not ours"),
     "too large": harm(lambda data: data + b" " * FILE_BYTES_MAX),
-    "a folder": lambda path, journal: (path.unlink(), path.mkdir()),
+    "a folder": lambda path, _: (path.unlink(), path.mkdir()),
     "another plane": other(plane="elsewhere"),
     "another variant": other(variant="o200k"),
     "another version": other(projector=Later()),
     "another log": other(journal=Journal(ROWS[::-1])),
-    "ahead of the log": lambda path, journal: journal.cut(20),
+    "ahead of the log": lambda _, journal: journal.cut(20),
     "a state of another form": lambda path, journal: path.write_bytes(
         render(Checkpoint("decisions", 1, "plane", "", journal.head(), b'{"items":[[1,2]]}'))
     ),
@@ -207,9 +225,19 @@ def test_processes_that_save_at_once_leave_whole_files_of_one_of_them(tmp_path):
 def test_bytes_do_not_depend_on_the_hash_seed(tmp_path):
     for seed in "01":
         folder = tmp_path / seed
-        env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": f"{Path(__file__).parent}{os.pathsep}{Path(__file__).parents[2]}"}
-        subprocess.run([sys.executable, str(Path(__file__).parent / "saver.py"), "once", str(folder)], env=env, check=True)
-    assert (tmp_path / "0/decisions.json").read_bytes() == (tmp_path / "1/decisions.json").read_bytes()
-    assert (tmp_path / "0/memories.dump").read_bytes() == (tmp_path / "1/memories.dump").read_bytes()
-
-
+        env = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "PYTHONPATH": f"{Path(__file__).parent}{os.pathsep}{Path(__file__).parents[2]}",
+        }
+        subprocess.run(
+            [sys.executable, str(Path(__file__).parent / "saver.py"), "once", str(folder)],
+            env=env,
+            check=True,
+        )
+    assert (tmp_path / "0/decisions.json").read_bytes() == (
+        tmp_path / "1/decisions.json"
+    ).read_bytes()
+    assert (tmp_path / "0/memories.dump").read_bytes() == (
+        tmp_path / "1/memories.dump"
+    ).read_bytes()

@@ -45,7 +45,9 @@ def test_the_bounds_hold_after_every_event(rows, kept, size):
         projector.apply(state, line)
         dumped = projector.dump(state)
         assert len(dumped) <= size + len(b'{"items":[]}')
-        flags = [(row[-1], row[17] or "constraint" in row[12]) for row in json.loads(dumped)["items"]]
+        flags = [
+            (row[-1], row[17] or "constraint" in row[12]) for row in json.loads(dumped)["items"]
+        ]
         for rank in ((1, True), (1, False)):
             assert flags.count(rank) <= kept
         assert flags.count((0, True)) <= kept
@@ -72,21 +74,38 @@ def test_ledger_and_memories_always_agree_on_what_is_in_force(rows):
 def test_a_later_event_of_any_kind_with_the_key_supersedes_and_enters_only_if_it_is_a_decision():
     assert active([decision("old", key="k"), decision("new", key="k")]) == ["new"]
     assert active([decision("old", key="k"), {"kind": "message", "key": "k"}]) == []
-    assert active([decision("here", key="k"), decision("there", key="k", ns="/task/a")]) == ["here", "there"]
+    assert active([decision("here", key="k"), decision("there", key="k", ns="/task/a")]) == [
+        "here",
+        "there",
+    ]
 
 
-@pytest.mark.parametrize("kind", ["forget", "pin", "touch", "purge", "repair", "segment", "session"])
+@pytest.mark.parametrize(
+    "kind", ["forget", "pin", "touch", "purge", "repair", "segment", "session"]
+)
 def test_upkeep_and_sessions_supersede_nothing(kind):
     assert active([decision("kept", key="k"), {"kind": kind, "key": "k"}]) == ["kept"]
 
 
 def test_a_decision_without_a_key_is_filed_under_its_number_and_nothing_supersedes_it():
     rows = [decision("one"), decision("two"), decision("three", key="#1")]
-    assert [(one.key, one.text) for one in folded(rows).active()] == [("#1", "one"), ("#2", "two"), ("#1", "three")]
+    assert [(one.key, one.text) for one in folded(rows).active()] == [
+        ("#1", "one"),
+        ("#2", "two"),
+        ("#1", "three"),
+    ]
 
 
 @pytest.mark.parametrize(
-    "named", [{"key": "k"}, {"key": "k", "ns": "/global"}, {"ids": ["cc:7:0"]}, {"session": "s"}, {"source": "cc"}, {"source": "cc:7"}]
+    "named",
+    [
+        {"key": "k"},
+        {"key": "k", "ns": "/global"},
+        {"ids": ["cc:7:0"]},
+        {"session": "s"},
+        {"source": "cc"},
+        {"source": "cc:7"},
+    ],
 )
 def test_each_form_of_forget_hides_and_its_undo_brings_back_in_log_order(named):
     rows = [decision("a"), decision("b", key="k", id="cc:7:0", session="s"), decision("c")]
@@ -94,7 +113,16 @@ def test_each_form_of_forget_hides_and_its_undo_brings_back_in_log_order(named):
     assert active([*rows, forget(**named), forget(undo=True, **named)]) == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("named", [{"key": "k", "ns": "/task/a"}, {"ids": ["cc"]}, {"session": "S"}, {"source": "c"}, {"source": "cc:7:0"}])
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"key": "k", "ns": "/task/a"},
+        {"ids": ["cc"]},
+        {"session": "S"},
+        {"source": "c"},
+        {"source": "cc:7:0"},
+    ],
+)
 def test_a_forget_that_names_something_else_hides_nothing(named):
     assert active([decision("b", key="k", id="cc:7:0", session="s"), forget(**named)]) == ["b"]
 
@@ -111,13 +139,21 @@ def test_a_decision_superseded_while_forgotten_never_comes_back():
 
 
 def test_the_last_forget_or_undo_that_names_a_decision_holds():
-    rows = [decision("a", session="s", id="x:1"), forget(session="s"), forget(undo=True, ids=["x:1"])]
+    rows = [
+        decision("a", session="s", id="x:1"),
+        forget(session="s"),
+        forget(undo=True, ids=["x:1"]),
+    ]
     assert active(rows) == ["a"]
     assert active([*rows, forget(source="x")]) == []
 
 
 def test_pins_and_constraints_outlive_newer_plain_decisions_and_an_unpinned_one_does_not():
-    rows = [decision("pinned", id="p"), {"kind": "pin", "refs": ("p",)}, decision("rule", markers=("constraint",))]
+    rows = [
+        decision("pinned", id="p"),
+        {"kind": "pin", "refs": ("p",)},
+        decision("rule", markers=("constraint",)),
+    ]
     rows += [decision(str(n)) for n in range(150)]
     assert active(rows) == ["pinned", "rule", *map(str, range(50, 150))]
     state = folded(rows)
@@ -131,9 +167,23 @@ def test_beyond_a_hundred_protected_the_oldest_unpinned_go_before_the_pinned():
     assert active(rows) == ["p", *[f"c{n}" for n in range(21, 120)]]
 
 
+def test_of_more_than_a_hundred_pinned_the_oldest_go():
+    rows = [
+        row
+        for n in range(120)
+        for row in (decision(str(n), id=f"p{n}"), {"kind": "pin", "refs": (f"p{n}",)})
+    ]
+    assert active(rows) == [str(n) for n in range(20, 120)]
+
+
 def test_five_thousand_long_decisions_stay_within_half_a_mebibyte():
     rows = [
-        decision("\x01" * 5000, data={"rationale": "é" * 3000}, tags=("t" * 64,) * 32, markers=("constraint",) if n % 3 else ())
+        decision(
+            "\x01" * 5000,
+            data={"rationale": "é" * 3000},
+            tags=("t" * 64,) * 32,
+            markers=("constraint",) if n % 3 else (),
+        )
         for n in range(5000)
     ]
     state = folded(rows)
@@ -149,7 +199,9 @@ def test_five_thousand_short_decisions_keep_the_newest_hundred():
 
 
 def test_a_text_that_spilled_into_a_body_is_not_whole():
-    short, spilled = folded([decision("short"), decision("begin", data={"body": {"sha256": "", "bytes": 9}})]).active()
+    short, spilled = folded(
+        [decision("short"), decision("begin", data={"body": {"sha256": "", "bytes": 9}})]
+    ).active()
     assert (short.whole, spilled.whole) == (True, False)
 
 
@@ -159,11 +211,18 @@ def test_a_secret_decision_supersedes_and_is_not_kept():
 
 def test_cards_are_of_the_four_kinds_and_of_the_plane_as_a_whole():
     kinds = ["preference", "rule", "insight", "fact", "decision", "observation"]
-    rows = [{"kind": kind, "text": kind} for kind in kinds] + [{"kind": "fact", "ns": "/task/a", "text": "local"}]
+    rows = [{"kind": kind, "text": kind} for kind in kinds] + [
+        {"kind": "fact", "ns": "/task/a", "text": "local"}
+    ]
     assert active(rows, Cards()) == ["preference", "rule", "insight", "fact"]
 
 
 def test_expiry_is_for_the_reader_and_the_bounds_of_validity_are_half_open():
     start, end = "2026-01-01T00:00:00.000000Z", "2026-02-01T00:00:00.000000Z"
     (one,) = folded([decision("x", valid_from=start, valid_until=end)]).active()
-    assert [one.valid_at(now) for now in ("2025", start, "2026-01-15", end)] == [False, True, True, False]
+    assert [one.valid_at(now) for now in ("2025", start, "2026-01-15", end)] == [
+        False,
+        True,
+        True,
+        False,
+    ]

@@ -1,29 +1,32 @@
 """The memories: what each key means now and meant before, however it was folded and wherever it lies."""
 
-import os
-import sqlite3
 import stat
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal import HISTORIES, Journal
 from law import holds_the_law
-from test_checkpoint import in_process
 from test_ledger import decision, forget
 
 from memplane.projections.chains import MemoryChains
-from memplane.projections.checkpoint import alone
 from memplane.projections.memories import Memories
 
 SKIPPED = {"forget", "pin", "touch", "purge", "repair", "segment", "session"}
-KEYED = [{"kind": "fact", "key": f"k{n % 40:02}", "session": f"s{n % 7}", "id": f"src:{n}"} for n in range(300)]
+KEYED = [
+    {"kind": "fact", "key": f"k{n % 40:02}", "session": f"s{n % 7}", "id": f"src:{n}"}
+    for n in range(300)
+]
 
 
 def opened(journal, folder=None):
     memories = Memories(journal, folder, plane="plane")
     memories.catch_up()
     return memories
+
+
+def key_names(memories, *given, **options):
+    found = memories.keys(*given, **options)
+    return [row.key for row in found]
 
 
 def of(rows):
@@ -50,7 +53,13 @@ class Naive:
                     if row["id"] in event.refs:
                         row["pinned"] = not undo
             elif event.kind not in SKIPPED and event.key is not None:
-                row = {"seq": event.seq, "id": event.id, "session": event.session, "forgotten": None, "pinned": False}
+                row = {
+                    "seq": event.seq,
+                    "id": event.id,
+                    "session": event.session,
+                    "forgotten": None,
+                    "pinned": False,
+                }
                 self.chains.setdefault((event.ns, event.key), []).append(row)
 
     def rows(self):
@@ -80,18 +89,28 @@ class Naive:
 
     def current(self):
         order = sorted(self.chains, key=lambda place: (place[0].encode(), place[1].encode()))
-        return [(*place, *self.history(place)[-1]) for place in order if self.history(place)[-1][1] is None]
+        return [
+            (*place, *self.history(place)[-1])
+            for place in order
+            if self.history(place)[-1][1] is None
+        ]
 
 
 def says_what_is_promised(memories, lines, **as_of):
     naive = Naive(lines)
     found = memories.keys(limit=1000, **as_of)
-    assert [(row.ns, row.key, row.seq, row.reason, row.by_seq, row.pinned) for row in found] == naive.current()
+    assert [
+        (row.ns, row.key, row.seq, row.reason, row.by_seq, row.pinned) for row in found
+    ] == naive.current()
     for ns in ("/global", "/task/a", "/agent/b"):
-        for key in ("db.engine", "db", "style", "#3", "é", "\U0001f600", "\uffff"):
+        for key in ("db", "db.engine", "#3"):
             rows = memories.history(ns, key, **as_of)
-            assert [(row.seq, row.reason, row.by_seq, row.pinned) for row in rows] == naive.history((ns, key))
-            assert memories.current(ns, key, **as_of) == (rows[-1] if rows and rows[-1].reason is None else None)
+            assert [(row.seq, row.reason, row.by_seq, row.pinned) for row in rows] == naive.history(
+                (ns, key)
+            )
+            assert memories.current(ns, key, **as_of) == (
+                rows[-1] if rows and rows[-1].reason is None else None
+            )
 
 
 @settings(max_examples=80, deadline=None)
@@ -109,13 +128,20 @@ def test_every_answer_is_what_applying_each_event_at_once_would_give_also_as_of_
     says_what_is_promised(memories, journal.lines[:upto], upto=upto)
 
 
-@settings(max_examples=40, deadline=None)
-@given(HISTORIES, st.lists(st.sampled_from(["fold", "save", "reopen", "other saves"]), max_size=12), st.integers(0, 40))
-def test_file_and_memory_together_say_the_same_wherever_the_line_between_them_lies(tmp_path_factory, rows, steps, upto):
+@settings(max_examples=60, deadline=None)
+@given(
+    HISTORIES,
+    st.lists(st.sampled_from(["fold", "save", "reopen", "other saves"]), max_size=10),
+    st.integers(0, 40),
+)
+def test_file_and_memory_together_say_the_same_wherever_the_line_between_them_lies(
+    tmp_path_factory, rows, steps, upto
+):
     folder = tmp_path_factory.mktemp("projections")
-    journal = Journal()
+    size = len(rows) // (steps.count("fold") + 2) + 1
+    journal = Journal(rows[:size])
     memories, other = opened(journal, folder), opened(journal, folder)
-    size = len(rows) // (steps.count("fold") + 1) + 1
+    memories.save()
     for step in [*steps, "fold"]:
         if step == "fold":
             journal.extend(rows[len(journal.lines) : len(journal.lines) + size])
@@ -153,7 +179,10 @@ def test_a_forgotten_current_value_does_not_bring_its_predecessor_back_and_a_lat
 def test_unforgetting_what_was_superseded_meanwhile_makes_it_superseded_not_current():
     rows = [decision(key="k", id="x:1"), forget(ids=["x:1"]), decision(key="k")]
     assert fates(of(rows), "k")[0] == (1, "forgotten", 2)
-    assert fates(of([*rows, forget(undo=True, ids=["x:1"])]), "k") == [(1, "superseded", 3), (3, None, None)]
+    assert fates(of([*rows, forget(undo=True, ids=["x:1"])]), "k") == [
+        (1, "superseded", 3),
+        (3, None, None),
+    ]
 
 
 def test_an_answer_as_of_an_earlier_seq_knows_nothing_of_what_followed():
@@ -165,7 +194,15 @@ def test_an_answer_as_of_an_earlier_seq_knows_nothing_of_what_followed():
 
 
 def test_events_without_a_key_are_in_no_chain_and_still_answer_whether_they_are_forgotten():
-    journal = Journal([{"session": "s"}, {"session": "t"}, forget(session="s"), decision(key="k"), decision(key="k")])
+    journal = Journal(
+        [
+            {"session": "s"},
+            {"session": "t"},
+            forget(session="s"),
+            decision(key="k"),
+            decision(key="k"),
+        ]
+    )
     memories = opened(journal)
     told = [memories.archived(line.event) for line in journal.lines]
     assert told == [("forgotten", 3), None, None, ("superseded", 5), None]
@@ -182,10 +219,15 @@ def test_keys_come_in_byte_order_by_page_by_namespace_and_by_prefix(tmp_path):
         if at == 4:
             assert memories.save()
     order = sorted(names, key=str.encode)
-    assert [row.key for row in memories.keys(ns="/global")] == order
-    assert [(row.ns, row.key) for row in memories.keys()] == [(ns, key) for ns in ("/global", "/task/t") for key in order]
+    assert key_names(memories, ns="/global") == order
+    found = memories.keys()
+    assert [(row.ns, row.key) for row in found] == [
+        (ns, key) for ns in ("/global", "/task/t") for key in order
+    ]
     assert [row.key for row in memories.keys("a", ns="/global")] == ["a", "a.b", "a.c"]
-    assert [(row.ns, row.key) for row in memories.keys("a.")] == [(ns, k) for ns in ("/global", "/task/t") for k in ("a.b", "a.c")]
+    assert [(row.ns, row.key) for row in memories.keys("a.")] == [
+        (ns, k) for ns in ("/global", "/task/t") for k in ("a.b", "a.c")
+    ]
     paged, after = [], None
     while page := memories.keys(limit=3, after=after):
         assert len(page) <= 3
@@ -194,6 +236,15 @@ def test_keys_come_in_byte_order_by_page_by_namespace_and_by_prefix(tmp_path):
     assert paged == memories.keys(limit=1000)
     assert memories.keys("none") == memories.keys(limit=0) == memories.keys(ns="/task/none") == []
     memories.close()
+
+
+def test_a_key_that_is_new_since_the_last_look_is_in_the_next():
+    journal = Journal([{"key": "b"}, {"key": "d"}])
+    memories = opened(journal)
+    assert key_names(memories) == ["b", "d"]
+    journal.extend([{"key": "c"}, {"key": "a"}])
+    memories.catch_up()
+    assert key_names(memories) == ["a", "b", "c", "d"]
 
 
 def test_many_keys_are_paged_out_of_the_file_in_order(tmp_path):
@@ -213,7 +264,15 @@ def test_the_file_is_its_owners_alone_and_nothing_is_left_beside_it(tmp_path):
     memories = opened(Journal(KEYED), tmp_path)
     assert memories.save()
     assert stat.S_IMODE((tmp_path / "cache.sqlite").stat().st_mode) == 0o600
-    assert sorted(os.listdir(tmp_path)) == [".lock", "cache.sqlite"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "cache.sqlite"]
+    memories.close()
+
+
+def test_the_journal_of_a_killed_writer_is_not_left_for_the_new_file(tmp_path):
+    (tmp_path / "cache.sqlite-journal").write_bytes(b"what a killed writer left" * 400)
+    memories = opened(Journal(KEYED), tmp_path)
+    assert memories.save()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "cache.sqlite"]
     memories.close()
 
 
@@ -228,150 +287,3 @@ def test_what_was_saved_is_not_folded_again(tmp_path):
     assert again.catch_up() == 2
     assert again.dump() == opened(Journal([*KEYED, *KEYED[:2]])).dump()
     again.close()
-
-
-def rewritten(query):
-    def harm(path):
-        connection = sqlite3.connect(path)
-        connection.execute(query)
-        connection.commit()
-        connection.close()
-
-    return harm
-
-
-def overwrite(start, data):
-    def harm(path):
-        with path.open("r+b") as file:
-            file.seek(start)
-            file.write(data)
-
-    return harm
-
-
-FAULTS = {
-    "deleted": lambda path: path.unlink(),
-    "empty": lambda path: path.write_bytes(b""),
-    "torn": lambda path: os.truncate(path, 10_000),
-    "zeroed": lambda path: path.write_bytes(bytes(path.stat().st_size)),
-    "zeroed behind its header": overwrite(4096, bytes(24_000)),
-    "junk behind its header": overwrite(8192, b"\xa5" * 16_000),
-    "no database": lambda path: path.write_bytes(b"not ours" * 1000),
-    "a folder": lambda path: (path.unlink(), path.mkdir()),
-    "another version": rewritten("UPDATE checkpoint SET version=99"),
-    "another plane": rewritten("UPDATE checkpoint SET plane='elsewhere'"),
-    "ahead of the log": rewritten("UPDATE checkpoint SET seq=9999"),
-    "another history": rewritten("UPDATE checkpoint SET h='0123456789abcdef'"),
-    "no checkpoint": rewritten("DELETE FROM checkpoint"),
-    "a checkpoint of another form": rewritten("UPDATE checkpoint SET seq='x'"),
-    "no table": rewritten("DROP TABLE memories"),
-    "no acts": rewritten("DROP TABLE acts"),
-}
-
-
-@pytest.mark.parametrize("while_open", [True, False])
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_file_that_is_harmed_or_lost_at_any_time_is_folded_again_and_replaced(tmp_path, fault, while_open):
-    journal = Journal([*KEYED, forget(session="s1")])
-    truth = opened(journal)
-    memories = opened(journal, tmp_path)
-    assert memories.save()
-    if not while_open:
-        memories.close()
-    FAULTS[fault](tmp_path / "cache.sqlite")
-    if not while_open:
-        memories = opened(journal, tmp_path)
-    assert memories.keys(limit=99) == truth.keys(limit=99)
-    assert [memories.current("/global", f"k{n:02}") for n in range(40)] == [truth.current("/global", f"k{n:02}") for n in range(40)]
-    journal.extend([*KEYED[:50], forget(key="k01")])
-    memories.catch_up()
-    assert memories.save() == (fault != "a folder")
-    memories.close()
-    again = opened(journal, tmp_path)
-    assert again.dump() == opened(journal).dump()
-    again.close()
-
-
-def test_a_file_that_a_stranger_locks_is_answered_from_the_log(tmp_path):
-    journal = Journal(KEYED)
-    memories = opened(journal, tmp_path)
-    assert memories.save()
-    stranger = sqlite3.connect(tmp_path / "cache.sqlite", isolation_level=None)
-    stranger.execute("BEGIN EXCLUSIVE")
-    assert memories.keys(limit=99) == opened(journal).keys(limit=99)
-    late = opened(journal, tmp_path)
-    assert late.dump() == opened(journal).dump()
-    stranger.close()
-    assert late.save()
-    assert memories.save()
-    memories.close()
-    late.close()
-
-
-def test_nothing_is_written_while_another_holds_the_lock_and_a_home_that_cannot_be_written_is_no_error(tmp_path):
-    journal = Journal(KEYED)
-    memories = opened(journal, tmp_path)
-    with alone(tmp_path):
-        assert not memories.save()
-    assert memories.save()
-    memories.close()
-    (tmp_path / "file").write_bytes(b"")
-    for folder in (None, tmp_path / "file", tmp_path / "no" / "where"):
-        elsewhere = opened(journal, folder)
-        assert not elsewhere.save()
-        assert elsewhere.dump() == opened(journal).dump()
-
-
-def test_a_slower_process_neither_sees_nor_undoes_what_a_faster_one_saved(tmp_path):
-    journal = Journal(KEYED[:100])
-    slow = opened(journal, tmp_path)
-    assert slow.save()
-    before = slow.dump()
-    journal.extend([*KEYED[100:], forget(source="src")])
-    fast = opened(journal, tmp_path)
-    assert fast.save()
-    assert slow.dump() == before
-    assert len(slow.keys(limit=99)) == 40
-    assert slow.catch_up() == 201
-    assert slow.keys() == []
-    assert slow.save()
-    assert slow.dump() == fast.dump() == opened(journal).dump()
-    slow.close()
-    fast.close()
-
-
-def test_a_log_that_was_cut_and_went_on_replaces_the_file(tmp_path):
-    journal = Journal(KEYED)
-    memories = opened(journal, tmp_path)
-    assert memories.save()
-    journal.cut(120)
-    journal.extend([{"key": "k01"}, forget(key="k02")])
-    memories.catch_up()
-    assert memories.dump() == opened(journal).dump()
-    assert memories.save()
-    memories.close()
-    again = Memories(journal, tmp_path, plane="plane")
-    assert again.catch_up() == 0
-    assert again.dump() == opened(journal).dump()
-    again.close()
-
-
-def test_a_forked_child_answers_without_the_connection_of_its_parent(tmp_path):
-    journal = Journal(KEYED)
-    memories = opened(journal, tmp_path)
-    assert memories.save()
-    child = os.fork()
-    if child == 0:
-        try:
-            os._exit(0 if len(memories.keys(limit=99)) == 40 and journal.passes == 2 else 1)
-        finally:
-            os._exit(2)
-    assert os.waitpid(child, 0)[1] == 0
-    assert len(memories.keys(limit=99)) == 40
-    memories.close()
-
-
-def test_processes_that_save_at_once_lose_nothing(tmp_path):
-    processes = [in_process("save", tmp_path) for _ in range(3)]
-    assert [process.wait() for process in processes] == [0, 0, 0]
-    assert in_process("check", tmp_path).wait() == 0

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - letters of many scripts are what this is about
 """Texts that tempt a counter to count too little: many scripts, cut and mixed at random."""
 
 SENTENCES = (

@@ -50,17 +50,17 @@ def test_a_text_always_costs_the_sum_of_its_lines(bound, text, other):
     assert bound.count(text + "\n" + other) == bound.count(text + "\n") + bound.count(other)
 
 
-@settings(max_examples=300, deadline=None)
-@given(
+JOINS = st.tuples(
     st.text('a1.;:/)"}*-= 。', max_size=8),
     st.text("\n\r", min_size=1, max_size=12),
     st.text("/\n\r", max_size=6),
     st.text("a1./ *", max_size=6),
-)
-def test_no_run_of_newlines_and_slashes_is_too_long(
-    bound, encodings, before, newlines, more, after
-):
-    text = before + newlines + more + after
+).map("".join)
+
+
+@settings(max_examples=500, deadline=None)
+@given(JOINS)
+def test_no_run_of_newlines_and_slashes_is_too_long(bound, encodings, text):
     assert bound.count(text) >= max(exact(encodings, text).values())
 
 
@@ -82,7 +82,7 @@ def test_a_long_run_of_newlines_is_covered_too(bound, encodings, mark, size):
         ("        return x\n", 4),  # seven blanks are one token
         ("// note\n", 4),  # exact: 3; after `;\n` the slashes would be tokens of the line before
         ("    // note\n", 4),
-        ("=" * 79 + "\n", 5),
+        ("=" * 79 + "\n", 2),
     ],
 )
 def test_plain_lines_cost_what_one_expects(bound, text, count):

@@ -1,0 +1,45 @@
+"""The options that several commands share, so that they read the same everywhere."""
+
+from typing import Annotated, TypeAlias
+
+import typer
+
+__all__ = ["Budget", "Channel", "Home", "Json", "Ns", "OneNs", "Reason", "Session"]
+
+Home: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--home",
+        metavar="DIR",
+        help="The plane's folder; else MEMPLANE_HOME, else .memplane here or above.",
+    ),
+]
+Json: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="Print one JSON value on stdout, for errors too.")
+]
+Channel: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--channel",
+        metavar="NAME",
+        help="Who asks: private, public, team, agent, or one of channels.yaml.",
+    ),
+]
+Ns: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--ns", metavar="NS", help="Namespace: /global, /task/ID, /spec/NAME or /agent/ID."
+    ),
+]
+OneNs: TypeAlias = Annotated[
+    str | None, typer.Option("--ns", metavar="NS", help="Only this namespace.")
+]
+Session: TypeAlias = Annotated[
+    str | None, typer.Option("--session", metavar="ID", help="Only this session.")
+]
+Budget: TypeAlias = Annotated[
+    int | None, typer.Option("--budget", metavar="TOKENS", help="Tokens at most.")
+]
+Reason: TypeAlias = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the log.")
+]

@@ -1,0 +1,74 @@
+"""Data on stdout, words on stderr. Everything that a command prints goes through here."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime
+from typing import Any
+
+from memplane.errors import PolicyError
+from memplane.event import FIELDS, Event
+
+__all__ = ["data", "error_json", "fields_of", "one_line", "put", "rows", "say"]
+
+_WIDTH = 100
+
+
+def put(value: Any, words: str, *, as_json: bool) -> None:
+    """Print an answer: the JSON value, or the words for people (nothing where they are empty)."""
+    if as_json:
+        data(value)
+    elif words:
+        print(words)
+
+
+def data(value: Any) -> None:
+    """Print one JSON value as one line."""
+    print(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain))
+
+
+def say(words: str) -> None:
+    """Tell a person something that is not the answer."""
+    print(f"memplane: {words}", file=sys.stderr)
+
+
+def error_json(error: BaseException, message: str, code: int) -> dict[str, Any]:
+    """An error as the JSON that stands where the answer would."""
+    facts = dict(vars(error)) if type(error).__module__ == PolicyError.__module__ else {}
+    if isinstance(error, PolicyError):
+        facts["problems"] = [problem._asdict() for problem in error.problems]
+    return {"error": {"type": type(error).__name__, "message": message, "exit": code, **facts}}
+
+
+def fields_of(event: Event) -> dict[str, Any]:
+    """An event in the form and order of its line in the log: what says nothing is left out."""
+    values = event._asdict()
+    return {
+        name: values[name]
+        for name in FIELDS
+        if name in ("seq", "text") or values[name] not in (None, "", (), {}, 0)
+    }
+
+
+def rows(events: list[Event]) -> str:
+    """Events a line each: seq, time, kind, session or key, and the beginning of the text."""
+    return "\n".join(_row(event) for event in events)
+
+
+def one_line(text: str, width: int = _WIDTH) -> str:
+    """The text on one line of at most `width` characters, without what could drive a terminal."""
+    # Twice the width is enough to fill it, and a text may have megabytes.
+    joined = " ".join(text[: width * 4].split())
+    clean = "".join(c if c.isprintable() else "�" for c in joined)
+    return clean if len(clean) <= width and len(text) <= width * 4 else clean[: width - 1] + "…"
+
+
+def _row(event: Event) -> str:
+    place = event.key or event.session or ""
+    about = f"{event.kind} {one_line(place, 40)}".strip()
+    return f"{event.seq:>6}  {event.ts[:19]}Z  {about:<24}  {one_line(event.text)}".rstrip()
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,0 +1,103 @@
+"""One run of the command line: from arguments to an exit code, with nothing in between escaping.
+
+The rim: errors become words here and nowhere else.
+"""
+
+import contextlib
+import os
+import sys
+import traceback
+from typing import Any, Final
+
+import typer
+
+# Each of these puts its commands into the tree; their order is that of the help.
+from memplane.cli import (  # noqa: F401
+    status,
+    record,  # isort: skip
+    importing,
+    packing,  # isort: skip
+    reading,
+    log,  # isort: skip
+    forgetting,  # isort: skip
+    upkeep,
+    policy,  # isort: skip
+)
+from memplane.cli.app import app
+from memplane.cli.exits import BROKEN, FINE, STOPPED, WRONG, exit_of
+from memplane.cli.output import data, error_json, say
+from memplane.errors import MemplaneError
+
+__all__ = ["run"]
+
+# Typer brings its own copy of click since 0.26 and used the package before: this is either.
+_UsageError: Final[Any] = typer.BadParameter.__base__
+
+
+def run(argv: list[str]) -> int:
+    """Run the command that the arguments name and give back its exit code. Raises nothing."""
+    _speak_utf8()
+    try:
+        code = _answer(argv)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read has enough
+        _drop_stdout()
+        return FINE
+    except KeyboardInterrupt:
+        return STOPPED
+    except OSError as error:  # stdout itself: a full disk
+        say(f"stdout: {error.strerror or error}")
+        _drop_stdout()
+        return BROKEN
+    return code
+
+
+def _answer(argv: list[str]) -> int:
+    try:
+        found = typer.main.get_command(app).main(argv, prog_name="memplane", standalone_mode=False)
+    except BrokenPipeError:
+        raise
+    except _UsageError as error:
+        context = error.ctx
+        where = context.command_path if context is not None else "memplane"
+        return _refuse(argv, error, f"{error.format_message()} (see `{where} --help`)", WRONG)
+    except typer.Abort:
+        return STOPPED
+    except MemplaneError as error:
+        return _refuse(argv, error, str(error), exit_of(error))
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        return _refuse(argv, error, f"{place}{error.strerror or error}", BROKEN)
+    except Exception as error:  # noqa: BLE001 - a bug must not look like an answer
+        traceback.print_exc()
+        return _refuse(argv, error, f"this is a bug in memplane: {error!r}", BROKEN)
+    return found if isinstance(found, int) else FINE
+
+
+def _refuse(argv: list[str], error: BaseException, message: str, code: int) -> int:
+    if _wants_json(argv):
+        data(error_json(error, message, code))
+    say(message)
+    return code
+
+
+def _wants_json(argv: list[str]) -> bool:
+    """Whether JSON was asked for; the arguments may be too wrong to be parsed."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    return "--json" in argv[:end]
+
+
+def _speak_utf8() -> None:
+    """Print UTF-8 whatever the locale: a log holds every language, and a pipe expects one encoding."""
+    for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "backslashreplace")):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(encoding="utf-8", errors=errors)
+
+
+def _drop_stdout() -> None:
+    """Let the interpreter's last flush go nowhere; it would complain about the same pipe again."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,0 +1,257 @@
+"""What an open plane holds: files, log, projections, counter, intake."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from memplane.errors import HomeError, InputError, NotFoundError
+from memplane.event import Draft, Event
+from memplane.home import Home
+from memplane.intake import Intake, Redactor, same, timestamp
+from memplane.log import FileLog
+from memplane.pack.request import Expansion, Request
+from memplane.plane.files import Reads, Watched
+from memplane.plane.folds import Folds, Prefix, items_of_event, session_fold
+from memplane.plane.reading import Reader, parse_handle
+from memplane.plane.writing import Receipt, Recorder
+from memplane.policy import Policies
+from memplane.ports import Appended, Clock, TokenCounter
+from memplane.projections.hotset import HotsetState
+from memplane.projections.item import Printer
+
+__all__ = ["Engine", "MakeCounter"]
+
+# Folding waits for the first reader; a process that records on and on folds as it goes.
+_FOLD_AFTER = 32
+_CHECKPOINT_EVENTS = 500
+# A short process leaves a short tail to the next one rather than writing half a megabyte.
+_CHECKPOINT_AT_CLOSE = 64
+_PREFIXES_KEPT = 4
+
+MakeCounter = Callable[[str, int], TokenCounter]
+
+
+class Engine:
+    """The parts of one open plane. `as_of`: the plane of a prefix of the log, read only."""
+
+    def __init__(
+        self, home: Home, *, clock: Clock, make_counter: MakeCounter, durability: str,
+        loads: Callable[[bytes], Any], log: FileLog | None, as_of: int | None,
+    ) -> None:  # fmt: skip
+        self.home, self.clock, self.durability, self.as_of = home, clock, durability, as_of
+        self.make_counter = make_counter
+        self.keeps = not home.read_only and as_of is None  # whether caches may be written
+        self.reads = Reads()
+        self.watched = Watched(home.path, self.reads, lambda: self.keeps)
+        self.lock = threading.RLock()
+        self.log = log or FileLog(
+            home.path, home.plane_id, clock=clock,
+            durability="os" if durability == "os" else "sync",
+            lock_wait_ms_max=self.watched.policies_or_last().plane.lock_wait_ms_max,
+            loads=loads, same=self._same, read_only=home.read_only,
+        )  # fmt: skip
+        self.recorder = Recorder(self.append, self._id_of)
+        self._folds: Folds | None = None
+        self._prefixes: dict[int, Folds] = {}
+        self._counter: tuple[tuple[str, int], TokenCounter] | None = None
+        self._intake: tuple[str, Intake] | None = None
+        self._recorded = 0
+
+    # --- writing ---
+
+    def append(self, drafts: list[Draft]) -> list[Appended]:
+        """Append and acknowledge; then fold, where somebody reads."""
+        if self.as_of is not None:
+            raise HomeError(f"this is the plane as of seq {self.as_of}; it cannot be written")
+        if self.home.read_only:
+            raise HomeError(f"{self.home.path}: is read-only; nothing was recorded")
+        done = self.log.append(drafts)
+        self._recorded += len(drafts)
+        if self._folds is not None or self._recorded >= _FOLD_AFTER:
+            with self.lock:
+                self.caught_up(self.watched.policies_or_last())
+        return done
+
+    def draft(self, row: Mapping[str, Any], where: str = "", *, internal: bool = False) -> Draft:
+        """Check a row under the policies of now, or the last good ones where they are broken."""
+        policies = self.watched.policies_or_last()
+        count = self.counter(policies).count
+        intake = self.intake(policies)
+        return self.recorder.draft(row, intake, self.clock(), count, where, internal=internal)
+
+    def write(self, row: dict[str, Any]) -> Receipt:
+        """Record an event of memplane's own: forget, pin."""
+        appended = self.append([self.draft(row, internal=True)])[0]
+        return Receipt(appended, self.durability, self.log.line)
+
+    def forget(self, named: dict[str, str | None], ns: str, reason: str, *, undo: bool) -> Receipt:
+        """Record that what is named is forgotten, or no longer; it must name something."""
+        given = [(field, value) for field, value in named.items() if value is not None]
+        if len(given) != 1:
+            raise InputError("expected exactly one of key, id, session and source")
+        (field, value) = given[0]
+        what: dict[str, Any] = {field: value}
+        if field == "key":
+            with self.lock:
+                history = self.caught_up().memories.history(ns, value)
+            if not history or (not undo and history[-1].reason is not None):
+                raise NotFoundError(f"no value under {value!r} in {ns}")
+            what["ns"] = ns
+        elif field == "id":
+            if self.log.find(value) is None:
+                raise NotFoundError(f"no event {value!r}")
+            what = {"ids": [value]}
+        elif not any(_is_of(line.event, field, value) for line in self.log.read()):
+            raise NotFoundError(f"no event of {field} {value!r}")
+        data = {"forget": what, **({"undo": True} if undo else {})}
+        return self.write({"kind": "forget", "text": reason, "data": data})
+
+    def _same(self, event: Event, draft: Draft) -> bool:
+        redactor = self.intake(self.watched.policies_or_last()).redactor
+        return same(event, draft, redactor, self.log.text(event))
+
+    def _id_of(self, seq: int) -> str:
+        line = self.log.line(seq)
+        if line is None:
+            raise InputError(f"no event with seq {seq}", where="refs")
+        return line.event.id
+
+    # --- policies to objects ---
+
+    def intake(self, policies: Policies) -> Intake:
+        """What checks and redacts under these policies."""
+        stamp = policies.hashes["privacy.yaml"]
+        if self._intake is None or self._intake[0] != stamp:
+            privacy = policies.privacy
+            made = Intake(Redactor(privacy.redact_patterns), privacy.never_store_kinds)
+            self._intake = (stamp, made)
+        return self._intake[1]
+
+    def redact(self, policies: Policies) -> Callable[[str], str]:
+        """Text as it may leave the plane."""
+        redactor = self.intake(policies).redactor
+        return lambda text: redactor.redact(text)[0]
+
+    def counter(self, policies: Policies) -> TokenCounter:
+        """The counter that the policies name."""
+        named = (policies.budgets.counter, policies.budgets.scale_ppm)
+        if self._counter is None or self._counter[0] != named:
+            self._counter = (named, self.make_counter(*named))
+        return self._counter[1]
+
+    def printer(self, policies: Policies) -> Printer:
+        """How entries are printed under these policies."""
+        counter = self.counter(policies)
+        stamp = f"{counter.name}/{policies.hashes['privacy.yaml']}"
+        return Printer(counter, self.redact(policies), stamp)
+
+    def reader(self, channel: str, now: str | None = None) -> Reader:
+        """Answers for one channel, at the clock's time or another."""
+        policies = self.watched.policies()
+        as_of = self.log.head().seq if self.as_of is None else self.as_of
+        moment = self.clock() if now is None else timestamp(now)
+        return Reader(policies, channel, now=moment, as_of=as_of, redact=self.redact(policies))
+
+    # --- projections ---
+
+    def caught_up(self, policies: Policies | None = None) -> Folds:
+        """The projections at the head of the log. Hold `lock`."""
+        policies = policies or self.watched.policies_or_last()
+        counter = self.counter(policies)
+        if self.as_of is not None:
+            return self.prefix(self.as_of, policies)
+        if self._folds is not None and self._folds.counter_name != counter.name:
+            self._drop_folds()
+        if self._folds is None:
+            folder = self.home.path / "projections"
+            self._folds = Folds(self.log, folder, self.home.plane_id, counter)
+        self._folds.catch_up()
+        if self.keeps and self._folds.unsaved > _CHECKPOINT_EVENTS:
+            self._folds.save()
+        return self._folds
+
+    def prefix(self, seq: int, policies: Policies) -> Folds:
+        """The projections as of a seq, folded from the log's beginning; the last few are kept."""
+        folds = self._prefixes.get(seq)
+        if folds is None:
+            counter = self.counter(policies)
+            folds = Folds(Prefix(self.log, seq), None, self.home.plane_id, counter)
+            folds.catch_up()
+            kept = list(self._prefixes.items())[1 - _PREFIXES_KEPT :]
+            self._prefixes = {**dict(kept), seq: folds}
+        return folds
+
+    def hotset(
+        self, folds: Folds, request: Request, policies: Policies
+    ) -> tuple[HotsetState, bool]:
+        """The hotset with the request's session in it; True where the log is too long for that."""
+        state = folds.hotset.state
+        session = request.session
+        if session is None or session in state.sessions:
+            return state, False
+        size = sum(file.stat().st_size for file in (self.home.path / "log").glob("*.jsonl"))
+        if size > policies.budgets.limits.bytes_read_max:
+            return state, True
+        return state.joined(session_fold(folds.log, session, self.counter(policies))), False
+
+    def expansion(self, handle: str, policies: Policies) -> Expansion:
+        """What a request's handle opens; whether it may be shown is decided with the others."""
+        seq, _, start = parse_handle(handle)
+        if seq is None:
+            raise InputError("a pack expands events; views are read with expand()", where="expand")
+        line = self.log.line(seq)
+        if line is None:
+            raise NotFoundError(f"no event {seq}")
+        item = items_of_event(line.event, self.counter(policies))
+        archived = self.caught_up(policies).memories.archived(line.event)
+        if archived is not None:
+            item.superseded = archived[0] == "superseded"
+            item.forgotten = archived[0] == "forgotten"
+        text = self.log.text(line.event)[start:]
+        return Expansion(handle, item, text, whole=start == 0)
+
+    def rebuild(self) -> int:
+        """Throw the projections away and fold the log again; return the events folded."""
+        folder = self.home.path / "projections"
+        self._drop_folds()
+        if self.keeps:
+            for name in ("hotset.json", "decisions.json", "cards.json", "cache.sqlite"):
+                (folder / name).unlink(missing_ok=True)
+        folds = self.caught_up()
+        if self.keeps:
+            folds.save()
+        return folds.log.head().seq
+
+    def seq_by(self, moment: str) -> int:
+        """The last seq recorded by a moment; `rec` never runs backwards, so halving finds it."""
+        low, high = 0, self.log.head().seq
+        while low < high:
+            middle = (low + high + 1) // 2
+            line = self.log.line(middle)
+            if line is not None and line.event.rec > moment:
+                high = middle - 1
+            else:
+                low = middle
+        return low
+
+    def close(self) -> None:
+        """Write checkpoints where that is worth it and let go of the files."""
+        if self._folds is not None:
+            if self.keeps and self._folds.unsaved >= _CHECKPOINT_AT_CLOSE:
+                self._folds.save()
+            self._drop_folds()
+        if self.as_of is None:
+            self.log.close()
+
+    def _drop_folds(self) -> None:
+        if self._folds is not None:
+            self._folds.close()
+            self._folds = None
+
+
+def _is_of(event: Event, field: str, value: str | None) -> bool:
+    if field == "session":
+        return event.session == value and event.kind != "forget"
+    return event.id.startswith(f"{value}:")

@@ -1,0 +1,177 @@
+"""The cache file of the memories: harmed, lost, locked, shared or killed, the answers stay the same."""
+
+import os
+import sqlite3
+import time
+
+import pytest
+from journal import Journal
+from test_checkpoint import in_process
+from test_ledger import forget
+from test_memories import KEYED, opened
+
+from memplane.projections.checkpoint import alone
+from memplane.projections.memories import Memories
+
+
+def rewritten(query):
+    def harm(path):
+        connection = sqlite3.connect(path)
+        connection.execute(query)
+        connection.commit()
+        connection.close()
+
+    return harm
+
+
+def overwrite(start, data):
+    def harm(path):
+        with path.open("r+b") as file:
+            file.seek(start)
+            file.write(data)
+
+    return harm
+
+
+FAULTS = {
+    "deleted": lambda path: path.unlink(),
+    "empty": lambda path: path.write_bytes(b""),
+    "torn": lambda path: os.truncate(path, 10_000),
+    "zeroed": lambda path: path.write_bytes(bytes(path.stat().st_size)),
+    "zeroed behind its header": overwrite(4096, bytes(24_000)),
+    "junk behind its header": overwrite(8192, b"\xa5" * 16_000),
+    "no database": lambda path: path.write_bytes(b"not ours" * 1000),
+    "a folder": lambda path: (path.unlink(), path.mkdir()),
+    "another version": rewritten("UPDATE checkpoint SET version=99"),
+    "another plane": rewritten("UPDATE checkpoint SET plane='elsewhere'"),
+    "ahead of the log": rewritten("UPDATE checkpoint SET seq=9999"),
+    "another history": rewritten("UPDATE checkpoint SET h='0123456789abcdef'"),
+    "no checkpoint": rewritten("DELETE FROM checkpoint"),
+    "a checkpoint of another form": rewritten("UPDATE checkpoint SET seq='x'"),
+    "no table": rewritten("DROP TABLE memories"),
+    "no acts": rewritten("DROP TABLE acts"),
+}
+
+
+@pytest.mark.parametrize("while_open", [True, False])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_file_that_is_harmed_or_lost_at_any_time_is_folded_again_and_replaced(
+    tmp_path, fault, while_open
+):
+    journal = Journal([*KEYED, forget(session="s1")])
+    truth = opened(journal)
+    memories = opened(journal, tmp_path)
+    assert memories.save()
+    if not while_open:
+        memories.close()
+    FAULTS[fault](tmp_path / "cache.sqlite")
+    if not while_open:
+        memories = opened(journal, tmp_path)
+    assert memories.keys(limit=99) == truth.keys(limit=99)
+    assert [memories.current("/global", f"k{n:02}") for n in range(40)] == [
+        truth.current("/global", f"k{n:02}") for n in range(40)
+    ]
+    journal.extend([*KEYED[:50], forget(key="k01")])
+    memories.catch_up()
+    assert memories.save() == (fault != "a folder")
+    memories.close()
+    again = opened(journal, tmp_path)
+    assert again.dump() == opened(journal).dump()
+    again.close()
+
+
+def test_a_file_that_a_stranger_locks_is_answered_from_the_log(tmp_path):
+    journal = Journal(KEYED)
+    memories = opened(journal, tmp_path)
+    assert memories.save()
+    stranger = sqlite3.connect(tmp_path / "cache.sqlite", isolation_level=None)
+    stranger.execute("BEGIN EXCLUSIVE")
+    assert memories.keys(limit=99) == opened(journal).keys(limit=99)
+    late = opened(journal, tmp_path)
+    assert late.dump() == opened(journal).dump()
+    stranger.close()
+    assert late.save()
+    assert memories.save()
+    memories.close()
+    late.close()
+
+
+def test_nothing_is_written_while_another_holds_the_lock_and_a_home_that_cannot_be_written_is_no_error(
+    tmp_path,
+):
+    journal = Journal(KEYED)
+    memories = opened(journal, tmp_path)
+    with alone(tmp_path):
+        assert not memories.save()
+    assert memories.save()
+    memories.close()
+    (tmp_path / "file").write_bytes(b"")
+    for folder in (None, tmp_path / "file", tmp_path / "no" / "where"):
+        elsewhere = opened(journal, folder)
+        assert not elsewhere.save()
+        assert elsewhere.dump() == opened(journal).dump()
+
+
+def test_a_slower_process_neither_sees_nor_undoes_what_a_faster_one_saved(tmp_path):
+    journal = Journal(KEYED[:100])
+    slow = opened(journal, tmp_path)
+    assert slow.save()
+    before = slow.dump()
+    journal.extend([*KEYED[100:], forget(source="src")])
+    fast = opened(journal, tmp_path)
+    assert fast.save()
+    assert slow.dump() == before
+    assert len(slow.keys(limit=99)) == 40
+    assert slow.catch_up() == 201
+    assert slow.keys() == []
+    assert slow.save()
+    assert slow.dump() == fast.dump() == opened(journal).dump()
+    slow.close()
+    fast.close()
+
+
+def test_a_log_that_was_cut_and_went_on_replaces_the_file(tmp_path):
+    journal = Journal(KEYED)
+    memories = opened(journal, tmp_path)
+    assert memories.save()
+    journal.cut(120)
+    journal.extend([{"key": "k01"}, forget(key="k02")])
+    memories.catch_up()
+    assert memories.dump() == opened(journal).dump()
+    assert memories.save()
+    memories.close()
+    again = Memories(journal, tmp_path, plane="plane")
+    assert again.catch_up() == 0
+    assert again.dump() == opened(journal).dump()
+    again.close()
+
+
+def test_a_forked_child_answers_without_the_connection_of_its_parent(tmp_path):
+    journal = Journal(KEYED)
+    memories = opened(journal, tmp_path)
+    assert memories.save()
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if len(memories.keys(limit=99)) == 40 and journal.passes == 2 else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert len(memories.keys(limit=99)) == 40
+    memories.close()
+
+
+def test_processes_that_save_at_once_lose_nothing(tmp_path):
+    processes = [in_process("save", tmp_path) for _ in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    assert in_process("check", tmp_path).wait() == 0
+
+
+def test_a_process_killed_at_any_moment_leaves_nothing_that_is_believed_wrongly(tmp_path):
+    for wait_ms in (350, 400, 450, 500, 600):
+        process = in_process("save", tmp_path)
+        time.sleep(wait_ms / 1000)
+        process.kill()
+        process.wait()
+        assert in_process("look", tmp_path).wait() == 0
+    assert in_process("check", tmp_path).wait() == 0
