@@ -125,8 +125,8 @@ def measure(works: list[Work], rounds: int, tell: Callable[[str], None]) -> floa
 def table(works: list[Work], quiet: float) -> str:
     """The rows as text, at most 120 columns wide."""
     head = f"{'work':<{_WIDTH}} {'p50':>8} {'p95':>8} {'unit':<9} {'aim':>13} {'':<6}"
-    lines = [f"{head} {'noise':>5} {'runs':>5}", f"{'    against':<{_WIDTH}} {'p50':>8} {'ratio':>26}"]
-    lines.append("-" * len(lines[0]))
+    lines = [f"{head} {'noise':>5} {'runs':>5}"]
+    lines += [f"{'    against':<{_WIDTH}} {'p50':>8} {'ratio':>26}", "-" * len(lines[0])]
     for work in works:
         sign = ">=" if work.more_is_better else "<="
         aim = "-" if work.aim is None else f"{sign} {_short(work.aim)}"

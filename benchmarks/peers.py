@@ -15,7 +15,7 @@ __all__ = ["Raw", "Sqlite", "hash_and_parse", "parse"]
 class Sqlite:
     """One table of JSON lines in WAL mode, each insert a transaction of its own."""
 
-    def __init__(self, path: Path, synchronous: str = "NORMAL") -> None:
+    def __init__(self, path: Path, synchronous: str = "NORMAL", *, keyed: bool = False) -> None:
         self.path = path
         self.connection = sqlite3.connect(path, isolation_level=None)
         self.connection.execute("PRAGMA journal_mode=WAL")
@@ -23,7 +23,8 @@ class Sqlite:
         self.connection.execute(
             "CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, key TEXT, line TEXT)"
         )
-        self.connection.execute("CREATE INDEX IF NOT EXISTS keys ON events (key)")
+        if keyed:
+            self.connection.execute("CREATE INDEX IF NOT EXISTS keys ON events (key)")
 
     def insert(self, line: str) -> None:
         self.connection.execute("INSERT INTO events (line) VALUES (?)", (line,))

@@ -1,24 +1,52 @@
 """The command tree. Command files put themselves into it with `command`."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import typer
+from typer.core import TyperGroup
 
-__all__ = ["app", "command", "policy_app"]
+__all__ = ["ORDER", "app", "command", "policy_app"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+# As help lists them: the way of the data first, upkeep last.
+ORDER: Final = (
+    "init",
+    "record",
+    "import",
+    "pack",
+    "show",
+    "get",
+    "keys",
+    "history",
+    "log",
+    "expand",
+    "decisions",
+    "forget",
+    "unforget",
+    "pin",
+    "unpin",
+    "stats",
+    "verify",
+    "repair",
+    "rebuild",
+    "policy",
+)
 # No rich: help and errors are plain text, so they look the same in a terminal, a pipe and a page.
-_PLAIN: dict[str, Any] = {"add_completion": False, "rich_markup_mode": None}
+_PLAIN: Final[dict[str, Any]] = {"add_completion": False, "rich_markup_mode": None}
 
-app = typer.Typer(name="memplane", **_PLAIN)
+
+class _InOrder(TyperGroup):
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=ORDER.index)
+
+
+app = typer.Typer(name="memplane", cls=_InOrder, **_PLAIN)
 policy_app = typer.Typer(help="Policies: check them.", **_PLAIN)
 app.add_typer(policy_app, name="policy")
 
 
-def command(
-    name: str, *, example: str, group: typer.Typer = app
-) -> Callable[[Function], Function]:
+def command(name: str, *, example: str, group: typer.Typer = app) -> Callable[[Function], Function]:
     """Make a function a command. The example ends its help, and the tests run it."""
     return group.command(name, epilog=f"\b\nExample:\n  memplane {example}")

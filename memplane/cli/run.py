@@ -11,17 +11,17 @@ from typing import Any, Final
 
 import typer
 
-# Each of these puts its commands into the tree; their order is that of the help.
+# Imported for what they put into the tree.
 from memplane.cli import (  # noqa: F401
-    status,
-    record,  # isort: skip
+    forgetting,
     importing,
-    packing,  # isort: skip
+    log,
+    packing,
+    policy,
     reading,
-    log,  # isort: skip
-    forgetting,  # isort: skip
+    record,
+    status,
     upkeep,
-    policy,  # isort: skip
 )
 from memplane.cli.app import app
 from memplane.cli.exits import BROKEN, FINE, STOPPED, WRONG, exit_of
@@ -88,7 +88,7 @@ def _wants_json(argv: list[str]) -> bool:
 
 
 def _speak_utf8() -> None:
-    """Print UTF-8 whatever the locale: a log holds every language, and a pipe expects one encoding."""
+    """Print UTF-8 whatever the locale: a log holds every language."""
     for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "backslashreplace")):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

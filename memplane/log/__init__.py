@@ -25,9 +25,9 @@ the file and of its directory entry; 0 is left out. `rec` is left out where it e
 no `ts` was given. It never runs backwards.
 
 The header's data is `{"format":1,"plane":ID,"prev_seq":N,"prev_h":HEX16}`: the line that the
-segment follows. A sealed segment therefore ends where its successor says, and bytes behind that line are
-not part of the log. A segment is written under another name, synced, renamed and its directory
-synced before it counts, so it appears with its header or not at all.
+segment follows. A sealed segment therefore ends where its successor says, and bytes behind that
+line are not part of the log. A segment is written under another name, synced, renamed and its
+directory synced before it counts, so it appears with its header or not at all.
 
 A plane named `demo` (genesis `2a97516c354b6884`) with one event; each line is folded here::
 
@@ -41,7 +41,9 @@ it chains from what the line before it states. The watermark is the highest `dur
 lines of the active segment, and everything in a sealed one. A bad region above the watermark was
 never acknowledged: it goes to quarantine, and the log goes on in a new segment that begins with a
 `repair` event and repeats, with their ids, the believed lines that stood behind the region. At or
-below the watermark the log is corrupt: writers refuse, readers go on with what they believe and list the gap.
+below the watermark the log is corrupt: writers refuse, readers go on with what they believe and
+list the gap; a salvage copies the region to quarantine, leaves the sealed bytes as they are and
+records the gap in a `repair` event of case `salvaged`, from where on writers go on.
 
 The price: a line carries 25 bytes of chain, the active segment is verified when it is first
 written to, and 64 bits of hash guard against accidents, not against a forger.

@@ -144,7 +144,7 @@ class Engine:
     def printer(self, policies: Policies) -> Printer:
         """How entries are printed under these policies."""
         counter = self.counter(policies)
-        stamp = f"{counter.name}/{policies.hashes['privacy.yaml']}"
+        stamp = f"{_variant(policies)}/{policies.hashes['privacy.yaml']}"
         return Printer(counter, self.redact(policies), stamp)
 
     def reader(self, channel: str, now: str | None = None) -> Reader:
@@ -162,11 +162,11 @@ class Engine:
         counter = self.counter(policies)
         if self.as_of is not None:
             return self.prefix(self.as_of, policies)
-        if self._folds is not None and self._folds.counter_name != counter.name:
+        if self._folds is not None and self._folds.variant != _variant(policies):
             self._drop_folds()
         if self._folds is None:
             folder = self.home.path / "projections"
-            self._folds = Folds(self.log, folder, self.home.plane_id, counter)
+            self._folds = Folds(self.log, folder, self.home.plane_id, counter, _variant(policies))
         self._folds.catch_up()
         if self.keeps and self._folds.unsaved > _CHECKPOINT_EVENTS:
             self._folds.save()
@@ -177,7 +177,9 @@ class Engine:
         folds = self._prefixes.get(seq)
         if folds is None:
             counter = self.counter(policies)
-            folds = Folds(Prefix(self.log, seq), None, self.home.plane_id, counter)
+            folds = Folds(
+                Prefix(self.log, seq), None, self.home.plane_id, counter, _variant(policies)
+            )
             folds.catch_up()
             kept = list(self._prefixes.items())[1 - _PREFIXES_KEPT :]
             self._prefixes = {**dict(kept), seq: folds}
@@ -249,6 +251,11 @@ class Engine:
         if self._folds is not None:
             self._folds.close()
             self._folds = None
+
+
+def _variant(policies: Policies) -> str:
+    """The counter and its scale: what the counts in projections and forms depend on."""
+    return f"{policies.budgets.counter} x {policies.budgets.scale_ppm}"
 
 
 def _is_of(event: Event, field: str, value: str | None) -> bool:

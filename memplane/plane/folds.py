@@ -52,11 +52,11 @@ class Folds:
     """Hotset, decisions, cards and memories over one log. `folder` None: in memory only."""
 
     def __init__(
-        self, log: Replayable, folder: Path | None, plane_id: str, counter: TokenCounter
-    ) -> None:
+        self, log: Replayable, folder: Path | None, plane_id: str, counter: TokenCounter,
+        variant: str,
+    ) -> None:  # fmt: skip
         self.log = log
-        self.counter_name = counter.name
-        variant = counter.name
+        self.variant = variant  # names the counter and its scale: another one is another fold
         self.hotset: Folded[HotsetState] = Folded(
             Hotset(counter), log, folder, plane=plane_id, variant=variant
         )
@@ -98,7 +98,7 @@ class Folds:
             items.append(item)
         # Items carry their rendered forms: those in force stay, the others go.
         self._items = {k: v for k, v in self._items.items() if k[0] != name} | kept
-        return items, {s.seq: getattr(s, "pinned_at", 1) for s in active if s.pinned}
+        return items, {s.seq: s.pinned_at for s in active if s.pinned_at}
 
 
 def items_of(statement: Statement) -> Item:

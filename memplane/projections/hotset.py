@@ -378,11 +378,16 @@ def _drop_session(state: HotsetState) -> None:
 
 
 def _shrink(state: HotsetState) -> bool:
-    """Make room: the oldest session's ring first, then the plane's oldest events, then turns."""
+    """Make room: the oldest session's ring, the plane's oldest events, tables, then turns."""
     if len(state.sessions) > 1:
         _drop_session(state)
     elif len(state.plane) > 1:
         _release(state, state.plane.pop(0))
+    elif state.files:
+        _release(state, state.files.pop(next(iter(state.files)))[0])
+    elif state.tools:
+        for seq in filter(None, state.tools.pop(next(iter(state.tools)))):
+            _release(state, seq)
     else:
         ring = next(iter(state.sessions.values()), None)
         if ring is None or len(ring.ring) <= 1:

@@ -17,6 +17,8 @@ __all__ = ["Item", "Printer"]
 # Characters kept of a text that is too long, until its tokens are counted: about what the
 # limit of tokens holds in English, so that counting can wait until somebody reads it.
 _CHARACTERS_A_TOKEN: Final = 5
+# Blanks and rules of dashes have many characters a token: this bounds the file all the same.
+_CHARACTERS_MOST: Final = 8
 _NAME_MAX: Final = 300
 # Longer prompts may be cut in the hotset: their digest says what they were.
 _PROMPT_CHARACTERS: Final = 200
@@ -89,10 +91,9 @@ class Item:
         text = event.text
         whole = "body" not in data
         most = limits(event.kind)[0]
-        if tokens > most:
-            kept = most * _CHARACTERS_A_TOKEN
-            if len(text) > kept:
-                text, whole = text[:kept], False
+        kept = most * (_CHARACTERS_A_TOKEN if tokens > most else _CHARACTERS_MOST)
+        if len(text) > kept:
+            text, whole = text[:kept], False
         item = cls(
             {
                 "seq": event.seq, "id": event.id, "ts": event.ts, "kind": event.kind,

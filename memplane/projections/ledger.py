@@ -31,6 +31,7 @@ BYTES_MAX: Final = 512 * 1024 - 4096
 TEXT_CHARS_MAX: Final = 4000
 RATIONALE_CHARS_MAX: Final = 1000
 
+_SEQ_DIGITS: Final = 20
 _FORGOTTEN, _PLAIN, _MARKED, _PINNED = range(4)  # in the order in which they are given up
 
 
@@ -58,7 +59,7 @@ class Statement(NamedTuple):
     importance: int
     valid_from: str | None
     valid_until: str | None
-    pinned: bool
+    pinned_at: int  # seq of the pin in force, 0 for none
     actor: str | None
     role: str | None
     rationale: str | None
@@ -68,6 +69,9 @@ class Statement(NamedTuple):
         """Whether `now` lies within its validity; the fold knows no clock, so the reader asks."""
         begun = self.valid_from is None or self.valid_from <= now
         return begun and (self.valid_until is None or now < self.valid_until)
+
+
+_PINNED_AT: Final = Statement._fields.index("pinned_at")
 
 
 @dataclass(slots=True)
@@ -110,7 +114,7 @@ class Ledger:
     def enter(self, item: _Item, rank: int) -> None:
         """File a statement that is newer than all others."""
         statement = item.statement
-        item.rank, item.size = rank, len(canonical(_row(item))) + 1
+        item.rank, item.size = rank, _size(item)
         self.items[statement.seq] = item
         if item.keyed:
             self.keyed[statement.ns, statement.key] = statement.seq
@@ -214,10 +218,10 @@ class LedgerProjector:
 
     def _pin(self, state: Ledger, event: Event) -> None:
         refs = frozenset(event.refs)
-        pinned = not event.data.get("undo", False)
+        pinned_at = 0 if event.data.get("undo", False) else event.seq
         found = [item for item in state.items.values() if item.statement.id in refs]
         for item in found:
-            item.statement = item.statement._replace(pinned=pinned)
+            item.statement = item.statement._replace(pinned_at=pinned_at)
         self._settle(state, found)
 
     def _settle(self, state: Ledger, changed: list[_Item]) -> None:
@@ -228,7 +232,7 @@ class LedgerProjector:
     def _rank(self, item: _Item) -> int:
         if item.forgotten:
             return _FORGOTTEN
-        if item.statement.pinned:
+        if item.statement.pinned_at:
             return _PINNED
         return _MARKED if self.marker in item.statement.markers else _PLAIN
 
@@ -256,7 +260,7 @@ def _statement(event: Event) -> Statement:
         importance=event.importance,
         valid_from=event.valid_from,
         valid_until=event.valid_until,
-        pinned=False,
+        pinned_at=0,
         actor=event.actor,
         role=event.role,
         rationale=rationale[:RATIONALE_CHARS_MAX] if isinstance(rationale, str) else None,
@@ -266,9 +270,16 @@ def _statement(event: Event) -> Statement:
 
 
 def _row(item: _Item) -> list[Any]:
-    # Flags are digits, so that a pin or a forget changes no size.
+    # Flags are digits, so that a forget changes no size.
     values = [int(value) if value is True or value is False else value for value in item.statement]
     return [*values, int(item.keyed), int(item.forgotten)]
+
+
+def _size(item: _Item) -> int:
+    """Bytes of the item's row at most: a later pin must not change what it was counted as."""
+    row = _row(item)
+    row[_PINNED_AT] = 0
+    return len(canonical(row)) + _SEQ_DIGITS
 
 
 def _item(row: list[Any]) -> _Item:
@@ -281,4 +292,4 @@ def _item(row: list[Any]) -> _Item:
 def _value(name: str, value: Any) -> Any:
     if name in ("refs", "tags", "markers"):
         return tuple(value)
-    return bool(value) if name in ("pinned", "whole") else value
+    return bool(value) if name == "whole" else value

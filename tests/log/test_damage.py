@@ -22,7 +22,7 @@ class QuickDisk(Disk):
         os.fstat(fd)
 
     def sync_directory(self, path):
-        os.stat(path)
+        os.access(path, os.F_OK)
 
 
 def clock():
@@ -235,10 +235,8 @@ def test_damage_in_the_log_is_read_around_listed_refused_and_salvaged_on_request
         with pytest.raises(CorruptError, match="repair --salvage"):
             log.append([draft("next")])
     report = verify(tmp_path, "demo")
-    assert [(each.segment, each.offset) for each in report.problems][0] == (
-        f"{gap.segment:08d}.jsonl",
-        gap.offset,
-    )
+    first = report.problems[0]
+    assert (first.segment, first.offset) == (f"{gap.segment:08d}.jsonl", gap.offset)
     before = {path.name: path.read_bytes() for path in (tmp_path / "log").glob("*.jsonl")}
     with pytest.raises(CorruptError):
         repair(tmp_path, "demo", clock=clock)

@@ -19,7 +19,9 @@ def exact(block_text: str) -> int:
 def request(chance: random.Random, head: int) -> dict:
     asked = {
         "query": chance.choice(["", sentence(chance, 6), text(chance), chance.choice(HOSTILE)]),
-        "budget": chance.choice([50, 99, 150, 199, 200, 400, 999, 1000, 1500, 4000, 9000, 30000, 65000])
+        "budget": chance.choice(
+            [50, 99, 150, 199, 200, 400, 999, 1000, 1500, 4000, 9000, 30000, 65000]
+        )
         + chance.randrange(40),
         "channel": chance.choice(["private", "public", "team", "agent"]),
         "intent": chance.choice(["auto", "fast", "deep", "orient"]),

@@ -51,17 +51,26 @@ def rows(seed: int, count: int, *, sessions: int = 3, keys: int = 12) -> list[di
     made = []
     for number in range(count):
         roll = chance.random()
-        row = {"id": f"e{seed}-{number}", "text": text(chance), "session": f"s{chance.randrange(sessions)}"}
+        row = {
+            "id": f"e{seed}-{number}",
+            "text": text(chance),
+            "session": f"s{chance.randrange(sessions)}",
+        }
         if roll < 0.35:
             row["role"] = "user" if chance.random() < 0.3 else "assistant"
         elif roll < 0.5:
             row |= {"kind": "tool_call", "role": "assistant"}
-            row["data"] = {"tool": chance.choice(["Bash", "Read"]), "path": f"src/{chance.choice(WORDS)}.py"}
+            row["data"] = {
+                "tool": chance.choice(["Bash", "Read"]),
+                "path": f"src/{chance.choice(WORDS)}.py",
+            }
         elif roll < 0.65:
             row |= {"kind": "tool_result", "role": "tool"}
             row["data"] = {"tool": "Bash", "status": chance.choice(["ok", "error"])}
         elif roll < 0.9:
-            row["kind"] = chance.choice(["decision", "fact", "preference", "rule", "insight", "plan"])
+            row["kind"] = chance.choice(
+                ["decision", "fact", "preference", "rule", "insight", "plan"]
+            )
             if chance.random() < 0.6:
                 row["key"] = f"k{chance.randrange(keys)}"
         elif roll < 0.95:

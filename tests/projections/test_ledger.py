@@ -61,14 +61,14 @@ def test_ledger_and_memories_always_agree_on_what_is_in_force(rows):
     memories = Memories(journal, None, plane="plane")
     memories.catch_up()
     state = folded(rows)
-    mine = {one.seq: one.pinned for one in state.active()}
+    mine = {one.seq: one.pinned_at for one in state.active()}
     for line in journal.lines:
         event = line.event
         if event.kind == "decision" and event.sensitivity != "secret":
             assert (event.seq in mine) == (memories.archived(event) is None)
             if event.key is not None and event.seq in mine:
                 row = memories.current(event.ns, event.key)
-                assert (row.seq, row.pinned) == (event.seq, mine[event.seq])
+                assert (row.seq, row.pinned) == (event.seq, mine[event.seq] > 0)
 
 
 def test_a_later_event_of_any_kind_with_the_key_supersedes_and_enters_only_if_it_is_a_decision():

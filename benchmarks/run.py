@@ -1,0 +1,119 @@
+"""The table of speeds: `make bench`, in about three minutes; `--quick` in seconds, for its form.
+
+Prints it and leaves it in `reports/bench-<date>.txt` and `.json`. Figures compare within one run
+and one machine only: that is why each has a peer or a floor in the same rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import sqlite3
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from measure import Work, measure, table
+from place import Place
+from works import WORKS
+
+ROOT = Path(__file__).resolve().parent.parent
+_EVENTS, _EVENTS_QUICK = 65_000, 600
+_ROUNDS, _ROUNDS_QUICK = 5, 1
+_RUNS, _RUNS_QUICK = 200, 20
+
+
+def main() -> int:
+    asked = _arguments()
+    begun = time.perf_counter()
+    rounds = asked.rounds or (_ROUNDS_QUICK if asked.quick else _ROUNDS)
+    # Below the repository, not in the system's folder for temporary files: that one may lie in
+    # memory, where a sync costs nothing.
+    asked.reports.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=".bench-", dir=asked.reports))
+    place = Place(folder, asked.events or (_EVENTS_QUICK if asked.quick else _EVENTS), _tell)
+    try:
+        works = []
+        for name in asked.only or WORKS:
+            _tell(f"preparing {name}")
+            works.append(WORKS[name](place, _RUNS_QUICK if asked.quick else _RUNS))
+        quiet = measure(works, rounds, _tell)
+    finally:
+        place.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    _tell("")
+    _settle_sync(works)
+    facts = _facts(place, rounds, quick=asked.quick, took=time.perf_counter() - begun)
+    text = f"{_words(facts)}\n\n{table(works, quiet)}\n"
+    print(text, end="")
+    stem = asked.reports / f"bench-{datetime.now(UTC):%Y-%m-%d-%H%M%S}"
+    rows = [work.as_json(quiet) for work in works]
+    stem.with_suffix(".txt").write_text(text)
+    stem.with_suffix(".json").write_text(json.dumps({**facts, "rows": rows}, indent=1) + "\n")
+    print(f"\n{stem.with_suffix('.txt').name} and .json are in {asked.reports.name}/")
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="small planes, one round")
+    parser.add_argument("--only", action="append", choices=WORKS, metavar="NAME",
+                        help=f"only this row; may be repeated: {', '.join(WORKS)}")  # fmt: skip
+    parser.add_argument("--events", type=int, help=f"size of the big plane (default {_EVENTS})")
+    parser.add_argument("--rounds", type=int, help=f"rounds (default {_ROUNDS})")
+    parser.add_argument("--reports", type=Path, default=ROOT / "reports", help="where they go")
+    return parser.parse_args()
+
+
+def _settle_sync(works: list[Work]) -> None:
+    """A synced record's aim follows from this run: 1.15 of the bare sync, and the work above."""
+    by_name = {work.name: work for work in works}
+    synced = by_name.get("record, 600 new characters, sync")
+    above = by_name.get("record, 600 new characters, os, folded")
+    if synced is not None and above is not None:
+        synced.aim = 1.15 * synced.peers[0].p50 + above.p50
+
+
+def _facts(place: Place, rounds: int, *, quick: bool, took: float) -> dict[str, object]:
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 2),
+        "quick": quick,
+        "rounds": rounds,
+        "events": place.events,
+        "built_per_second": round(place.built_per_second),
+        "seconds": round(took, 1),
+    }
+
+
+def _words(facts: dict[str, object]) -> str:
+    built = facts["built_per_second"]
+    return (
+        f"memplane bench, {facts['date']}: Python {facts['python']}, SQLite {facts['sqlite']}, "
+        f"{facts['system']} {facts['machine']},\n{facts['cores']} cores, load {facts['load']}; "
+        f"{facts['rounds']} rounds in {facts['seconds']} s; the big plane has "
+        f"{facts['events']:,} events" + (f", built at {built:,}/s" if built else "") + ".\n"
+        "ratio: times the peer's time, above 1 is slower. noise: a fixed loop, 1.00 is the run's "
+        "quietest."
+        + ("\nQUICK: too few and too small for any figure to mean much." if facts["quick"] else "")
+    )
+
+
+def _tell(what: str) -> None:
+    """Say on a terminal what goes on, on one line."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{what}", end="", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

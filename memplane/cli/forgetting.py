@@ -1,0 +1,106 @@
+"""`memplane forget`, `unforget`, `pin`, `unpin`: what stands in blocks, and what stands first."""
+
+from typing import Annotated, Any
+
+import typer
+
+from memplane.cli.app import command
+from memplane.cli.options import Home, Json, Ns, Reason
+from memplane.cli.output import put
+from memplane.cli.reading import named
+from memplane.errors import InputError
+from memplane.plane import Plane, Receipt
+from memplane.wiring import open_plane
+
+__all__ = ["forget", "pin", "unforget", "unpin"]
+
+_Key = Annotated[str | None, typer.Argument(metavar="[KEY]", help="The value under this key.")]
+_Id = Annotated[str | None, typer.Option("--id", metavar="ID|SEQ", help="This one event.")]
+_Session = Annotated[str | None, typer.Option(metavar="ID", help="A whole session.")]
+_Source = Annotated[
+    str | None, typer.Option(metavar="PREFIX", help="All ids of an importer: claude-code.")
+]
+_Event = Annotated[str, typer.Argument(metavar="ID|SEQ", help="A statement's id or number.")]
+
+
+@command("forget", example="forget db.engine --reason outdated")
+def forget(
+    key: _Key = None,
+    *,
+    ns: Ns = "/global",
+    event_id: _Id = None,
+    session: _Session = None,
+    source: _Source = None,
+    reason: Reason = "",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Take something out of all blocks and lists. The log keeps it; `unforget` takes it back."""
+    with open_plane(home) as plane:
+        given = _named(plane, key, ns, event_id, session, source)
+        receipt = plane.forget(**given, reason=reason)
+    _tell(receipt, f"forgotten: {_words(given)}", as_json=as_json)
+
+
+@command("unforget", example="unforget db.engine")
+def unforget(
+    key: _Key = None,
+    *,
+    ns: Ns = "/global",
+    event_id: _Id = None,
+    session: _Session = None,
+    source: _Source = None,
+    reason: Reason = "",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Take back the forgetting of what is named, as `forget` names it."""
+    with open_plane(home) as plane:
+        given = _named(plane, key, ns, event_id, session, source)
+        receipt = plane.unforget(**given, reason=reason)
+    _tell(receipt, f"no longer forgotten: {_words(given)}", as_json=as_json)
+
+
+@command("pin", example="pin 2")
+def pin(event_id: _Event, *, home: Home = None, as_json: Json = False) -> None:
+    """Put a decision or card before others in blocks, from the next session on."""
+    with open_plane(home) as plane:
+        event = named(plane, event_id)
+        receipt = plane.pin(event.id)
+    _tell(receipt, f"pinned: {event.seq} {event.id}", as_json=as_json)
+
+
+@command("unpin", example="unpin 2")
+def unpin(event_id: _Event, *, home: Home = None, as_json: Json = False) -> None:
+    """Take a pin back."""
+    with open_plane(home) as plane:
+        event = named(plane, event_id)
+        receipt = plane.unpin(event.id)
+    _tell(receipt, f"no longer pinned: {event.seq} {event.id}", as_json=as_json)
+
+
+def _named(
+    plane: Plane, key: str | None, ns: str, event_id: str | None, session: str | None,
+    source: str | None,
+) -> dict[str, Any]:  # fmt: skip
+    """What was named, as the library takes it."""
+    one = {"key": key, "id": event_id, "session": session, "source": source}
+    given: dict[str, Any] = {name: value for name, value in one.items() if value is not None}
+    if len(given) != 1:
+        found = ", ".join(given) or "none"
+        raise InputError(
+            f"expected exactly one of KEY, --id, --session and --source, found {found}"
+        )
+    if event_id is not None:
+        given["id"] = named(plane, event_id).id
+    if key is not None:
+        given["ns"] = ns
+    return given
+
+
+def _words(given: dict[str, Any]) -> str:
+    return " ".join(f"{name} {value}" for name, value in given.items())
+
+
+def _tell(receipt: Receipt, words: str, *, as_json: bool) -> None:
+    put(receipt.as_json(), f"{words} (event {receipt.seq})", as_json=as_json)

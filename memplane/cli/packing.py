@@ -1,0 +1,118 @@
+"""`memplane pack` and `memplane expand`: what goes into a prompt."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, cast
+
+import typer
+
+from memplane.cli.app import command
+from memplane.cli.fields import Time
+from memplane.cli.options import Budget, Channel, Home, Json
+from memplane.cli.output import data, put, say
+from memplane.errors import InputError
+from memplane.pack.block import Block
+from memplane.wiring import open_plane
+
+__all__ = ["expand_handle", "pack"]
+
+_Texts: TypeAlias = list[str] | None
+_Intent = Annotated[str, typer.Option(metavar="NAME", help="auto, fast, deep or orient.")]
+_Session = Annotated[str | None, typer.Option(metavar="ID", help="The session that asks.")]
+_Task = Annotated[str | None, typer.Option(metavar="ID", help="Only what this task sees.")]
+_Agent = Annotated[str | None, typer.Option(metavar="ID", help="The agent that asks.")]
+_Spaces = Annotated[_Texts, typer.Option(metavar="NS", help="Only these namespaces; repeatable.")]
+_Sections = Annotated[_Texts, typer.Option(metavar="NAME", help="Only these; repeatable.")]
+_Handles = Annotated[_Texts, typer.Option(metavar="HANDLE", help="Show it whole; repeatable.")]
+_Ids = Annotated[_Texts, typer.Option(metavar="ID", help="Leave it out; repeatable.")]
+_AsOf = Annotated[int | None, typer.Option(metavar="SEQ", help="As if the log ended there.")]
+_Now = Annotated[str | None, typer.Option(metavar="TIME", help="The clock of decay and validity.")]
+_Messages = Annotated[
+    str | None,
+    typer.Option(metavar="PROVIDER", help="Print it as openai or anthropic take it (JSON)."),
+]
+_Report = Annotated[
+    bool, typer.Option("--report/--no-report", help="Keep the report in the plane.")
+]
+
+
+@command("pack", example='pack "which database do we use?" --budget 2000')
+def pack(
+    query: Annotated[str, typer.Argument(help="What the agent is asked.")] = "",
+    *,
+    budget: Budget = None,
+    channel: Channel = "private",
+    intent: _Intent = "auto",
+    session: _Session = None,
+    task: _Task = None,
+    ns: _Spaces = None,
+    agent: _Agent = None,
+    section: _Sections = None,
+    expand: _Handles = None,
+    exclude: _Ids = None,
+    since: Time = None,
+    until: Time = None,
+    as_of: _AsOf = None,
+    now: _Now = None,
+    messages: _Messages = None,
+    report: _Report = True,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Print the block on stdout, where it can be piped, and its cost on stderr."""
+    if messages not in (None, "openai", "anthropic"):
+        raise InputError(
+            f"expected openai or anthropic, found {messages!r:.60}", where="--messages"
+        )
+    if messages is not None and as_json:
+        raise InputError("expected --json or --messages (which is JSON), found both")
+    asked: dict[str, Any] = {
+        "budget": budget, "channel": channel, "intent": intent, "session": session, "task": task,
+        "ns": ns, "agent": agent, "sections": section, "expand": expand, "exclude": exclude,
+        "since": since, "until": until, "as_of": as_of, "now": now,
+    }  # fmt: skip
+    with open_plane(home) as plane:
+        block = plane.pack(query, save_report=report, **asked)
+        saved = _saved(plane.home, block) if report else None
+    if messages is not None:
+        data(block.messages(cast("Literal['openai', 'anthropic']", messages)))
+    elif as_json:
+        data(block.as_json())
+    elif block.text:
+        print(block.text, end="" if block.text.endswith("\n") else "\n")
+    where = "" if not report else f"; report {saved}" if saved else "; report not saved"
+    say(_cost(block) + where)
+    if block.report["gaps"]:
+        say("parts of the log do not verify and were left out; run `memplane verify`")
+
+
+@command("expand", example="expand expand://event/2 --budget 1000")
+def expand_handle(
+    handle: Annotated[str, typer.Argument(help="As a block shows it: expand://event/SEQ.")],
+    *,
+    budget: Budget = 2000,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Print what a handle stands for, as far as the budget goes."""
+    with open_plane(home) as plane:
+        found = plane.expand(handle, 2000 if budget is None else budget, channel=channel)
+    put(found.as_json(), found.text, as_json=as_json)
+    say(f"{found.tokens} tokens" + (f"; goes on at {found.next}" if found.next else ""))
+
+
+def _cost(block: Block) -> str:
+    report = block.report
+    left_out = sum(report["omissions"]["counts"].values())
+    spent_ms = sum(report["timings_ns"].values()) / 1e6
+    empty = f" ({report['reason']})" if not block.entries and report["reason"] else ""
+    return (
+        f"{block.tokens} of {report['budget']} tokens{empty}, {len(block.entries)} entries, "
+        f"{left_out} left out, {spent_ms:.1f} ms"
+    )
+
+
+def _saved(home: Path, block: Block) -> Path | None:
+    """The block's report in the plane. Files are named by time, then by the block's hash."""
+    name = f"*-{block.report['acb_sha256'][:8]}.report.json"
+    return max((home / "reports").glob(name), default=None)

@@ -1,0 +1,120 @@
+"""`memplane record`: one event from arguments, one from stdin, or many from JSON lines."""
+
+from typing import Annotated, Any
+
+import typer
+
+from memplane.cli import fields
+from memplane.cli.app import command
+from memplane.cli.options import Home, Json
+from memplane.cli.output import put, say
+from memplane.cli.sources import at_line, objects, read
+from memplane.errors import ConflictError, InputError
+from memplane.plane import Plane
+from memplane.wiring import open_plane
+
+__all__ = ["record"]
+
+_Stdin = Annotated[
+    bool,
+    typer.Option(
+        "--stdin",
+        help="Read the text from stdin: UTF-8, at most 64 MiB. Each byte that is not UTF-8 is "
+        "stored as U+FFFD, counted in data.replaced, and reported.",
+    ),
+]
+_Jsonl = Annotated[
+    str | None,
+    typer.Option(
+        "--jsonl",
+        metavar="FILE|-",
+        help="Read one JSON object of event fields a line, at most 64 MiB. All lines are checked "
+        "before any is stored.",
+    ),
+]
+
+
+@command("record", example='record "We keep PostgreSQL" --kind decision --key db.engine')
+def record(
+    text: Annotated[str | None, typer.Argument(help="What happened.")] = None,
+    *,
+    stdin: _Stdin = False,
+    jsonl: _Jsonl = None,
+    kind: fields.Kind = None,
+    key: fields.Key = None,
+    ns: fields.Ns = None,
+    session: fields.Session = None,
+    task: fields.Task = None,
+    actor: fields.Actor = None,
+    role: fields.Role = None,
+    tag: fields.Tags = None,
+    marker: fields.Markers = None,
+    ref: fields.Refs = None,
+    sensitivity: fields.Sensitivity = None,
+    importance: fields.Importance = None,
+    ts: fields.Time = None,
+    valid_from: fields.Time = None,
+    valid_until: fields.Time = None,
+    data: fields.Data = None,
+    event_id: fields.Id = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Store what happened, durably, and print its seq and id."""
+    given: dict[str, Any] = {
+        "id": event_id, "ts": ts, "kind": kind, "ns": ns, "session": session, "task": task,
+        "actor": actor, "role": role, "key": key, "tags": tag or None, "markers": marker or None,
+        "refs": [fields.ref(one) for one in ref or ()] or None, "sensitivity": sensitivity,
+        "importance": fields.number(importance), "valid_from": valid_from,
+        "valid_until": valid_until, "data": fields.object_of(data),
+    }  # fmt: skip
+    given = {name: value for name, value in given.items() if value is not None}
+    if (text is not None) + stdin + (jsonl is not None) > 1:
+        raise InputError("expected one of TEXT, --stdin and --jsonl, found several")
+    if jsonl is not None:
+        if given:
+            raise InputError(f"the lines of --jsonl have their own fields: leave out {list(given)}")
+        _record_lines(jsonl, home, as_json=as_json)
+    elif stdin:
+        # What is no UTF-8 becomes lone surrogates, which intake replaces one by one and counts.
+        whole = read("-").decode("utf-8", "surrogateescape")
+        _record_one(whole, given, home, as_json=as_json)
+    elif text is None and not given:
+        raise InputError("expected TEXT, --stdin or --jsonl, found none")
+    else:
+        _record_one(text or "", given, home, as_json=as_json)
+
+
+def _record_one(text: str, given: dict[str, Any], home: str | None, *, as_json: bool) -> None:
+    with open_plane(home) as plane:
+        receipt = plane.record(text, **given)
+        replaced = None if receipt.duplicate else receipt.event.data.get("replaced")
+    put(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
+    if receipt.duplicate:
+        say("it was there already; nothing was added")
+    if replaced:
+        say(f"{replaced} bytes or characters that no text can hold were stored as U+FFFD")
+
+
+def _record_lines(source: str, home: str | None, *, as_json: bool) -> None:
+    numbered = list(objects(read(source)))
+    with open_plane(home) as plane:
+        receipt = _all_or_none(plane, numbered)
+    words = f"{receipt.count} recorded"
+    if receipt.count:
+        words += f", seq {receipt.first_seq} to {receipt.last_seq}"
+    if receipt.duplicates:
+        words += f"; {receipt.duplicates} were there already"
+    put(receipt.as_json(), words, as_json=as_json)
+
+
+def _all_or_none(plane: Plane, numbered: list[tuple[int, dict[str, Any]]]) -> Any:
+    rows = [row for _, row in numbered]
+    try:
+        # One batch: a line whose id is another event's stops them all, as one with a mistake does.
+        return plane.record_many(rows, batch=max(1, len(rows)))
+    except InputError as error:
+        raise at_line(error, [number for number, _ in numbered]) from error
+    except ConflictError as error:
+        lines = ", ".join(str(number) for number, row in numbered if row.get("id") == error.id)
+        raise ConflictError(f"line {lines}: {error}", id=error.id, seq=error.seq) from error

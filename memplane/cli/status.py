@@ -1,0 +1,132 @@
+"""`memplane` alone: where the plane is, what is in it, what a block costs; and `memplane init`."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from memplane.cli.app import app, command
+from memplane.cli.exits import BROKEN, FINE
+from memplane.cli.options import Home, Json
+from memplane.cli.output import data, put
+from memplane.errors import InputError, PolicyError
+from memplane.home import HOME_NAME, version
+from memplane.plane import Plane
+from memplane.wiring import init, open_plane
+
+__all__ = ["initialise", "status"]
+
+_NOTHING_YET = 'memplane record "what happened", or memplane import PATH'
+
+
+@app.callback(
+    invoke_without_command=True,
+    epilog="\b\nExample:\n  memplane\n\nOptions of a command stand behind it: memplane log --json",
+)
+def status(
+    context: typer.Context,
+    *,
+    home: Home = None,
+    as_json: Json = False,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version of memplane.")
+    ] = False,
+) -> int | None:
+    """A memory plane for LLM agents. Without a command: what is in it, and the next step."""
+    if context.invoked_subcommand is not None:
+        if home is not None or as_json or show_version:
+            name = context.invoked_subcommand
+            raise InputError(f"put options behind the command: memplane {name} --home DIR --json")
+        return None
+    if show_version:
+        put({"version": version()}, f"memplane {version()}", as_json=as_json)
+        return FINE
+    with open_plane(home) as plane:
+        found = _found(plane)
+    put(found, _words(found), as_json=as_json)
+    return BROKEN if found["mistakes"] or found["gaps"] else FINE
+
+
+@command("init", example="init")
+def initialise(
+    folder: Annotated[
+        str | None,
+        typer.Argument(metavar="[DIR]", help="The folder; else --home, MEMPLANE_HOME, .memplane."),
+    ] = None,
+    *,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Make a plane, with policies to edit. One that is there stays as it is."""
+    if folder is not None and home is not None:
+        raise InputError("expected DIR or --home, found both")
+    path = folder or home or os.environ.get("MEMPLANE_HOME") or None
+    there = (Path(path or HOME_NAME).expanduser() / "plane.json").exists()
+    with init(path) as plane:
+        where = str(plane.home)
+        facts = {"home": where, "plane": plane.id, "made": not there}
+    if as_json:
+        data(facts)
+    else:
+        print(f"{where}: a plane was here already" if there else f"{where}: a new plane")
+        print(f"next: {_NOTHING_YET}")
+
+
+def _found(plane: Plane) -> dict[str, Any]:
+    head = plane.head()
+    newest = plane.hotset().newest_sessions()
+    session = newest[0].id if newest else None
+    found: dict[str, Any] = {
+        "home": str(plane.home),
+        "plane": plane.id,
+        # Each segment begins with a line about itself.
+        "events": max(0, head.seq - head.segment),
+        "seq": head.seq,
+        "session": session,
+        "pack": None,
+        "mistakes": [],
+        "gaps": 0,
+        "read_only": plane.read_only,
+    }
+    try:
+        block = plane.pack("", session=session)
+    except PolicyError as error:
+        found["mistakes"] = [str(problem) for problem in error.problems]
+    else:
+        spent_ns = sum(block.report["timings_ns"].values())
+        found["pack"] = {
+            "tokens": block.tokens,
+            "budget": block.report["budget"],
+            "us": spent_ns // 1000,
+        }
+        found["gaps"] = len(block.report["gaps"])
+    found["next"] = _next(found)
+    return found
+
+
+def _next(found: dict[str, Any]) -> str:
+    if found["mistakes"]:
+        return "memplane policy check"
+    if found["gaps"]:
+        return "memplane verify"
+    return 'memplane pack "your question"' if found["events"] else _NOTHING_YET
+
+
+def _words(found: dict[str, Any]) -> str:
+    cost = found["pack"]
+    pack = (
+        f"{cost['tokens']} of {cost['budget']} tokens, {cost['us'] / 1000:.1f} ms"
+        if cost is not None
+        else f"refused: {len(found['mistakes'])} mistakes in the policies"
+    )
+    lines = {
+        "home": found["home"] + (" (read-only)" if found["read_only"] else ""),
+        "events": str(found["events"]),
+        "session": found["session"] or "none yet",
+        "pack": pack,
+        "next": found["next"],
+    }
+    if found["gaps"]:
+        lines["gaps"] = f"{found['gaps']} places in the log do not verify"
+    return "\n".join(f"{name:<8}  {value}" for name, value in lines.items())
