@@ -162,7 +162,7 @@ def survey(
     found = Survey(segments, home, loads)
     numbers = segments.numbers()
     total = sum(os.stat(segments.path(each)).st_size for each in numbers)
-    for number, following in zip(numbers, [*numbers[1:], None], strict=True):
+    for number, following in zip(numbers, [*numbers[1:], None], strict=False):
         found.walk(number, following)
         if progress is not None:
             progress(found.bytes, total)

@@ -57,6 +57,8 @@ def place_evidence(
     the same words only the newest is a candidate.
     """  # fmt: skip
     scoring = materials.policies.scoring
+    for item in pool:
+        item.finish(sheet.counter)
     sheet.scored += len(pool)
     ranked = [
         hit

@@ -33,6 +33,7 @@ from memplane.pack.tail import (
 )
 from memplane.pack.window import Window, lay_window, place_newer, place_window, prompt_of
 from memplane.policy import Budgets, Section
+from memplane.ports import TokenCounter
 from memplane.projections.hotset import SessionRing
 from memplane.projections.item import Item, Printer
 from memplane.recall.intent import intent_of
@@ -60,6 +61,7 @@ class _Ground(NamedTuple):
     epoch: int
     own_query: bool  # the query is the session's prompt: evidence stands before it
     query: str
+    pool: list[Item]  # what this pack could show as of now, in log order, counted
 
 
 def pack(
@@ -75,7 +77,10 @@ def pack(
     budget = budget_of(request.budget, budgets)
     intent = intent_of(request.intent, request.query, materials.policies.scoring.intents)
     holding = _holding(request, budgets)
-    ground = _ground(request, materials)
+    pool = pool_now(materials, request.session)
+    for item in pool:
+        item.finish(printer.counter)
+    ground = _ground(request, materials, pool, printer.counter)
     mark("suppress")
 
     framed = budget >= FRAMED_FROM
@@ -109,7 +114,6 @@ def pack(
     rendered = render(sheet.entries(), printer.counter, sheet.frame, framed=framed)
     assert rendered.tokens <= budget, "a block never passes its budget"
     mark("render")
-    pool = pool_now(materials, request.session)
     facts = Facts(
         request, budget, intent, given, sheet, window, ground.epoch,
         ground.prompt.seq if ground.prompt is not None else 0,
@@ -140,7 +144,9 @@ def _holding(request: Request, budgets: Budgets) -> frozenset[str]:
     )
 
 
-def _ground(request: Request, materials: Materials) -> _Ground:
+def _ground(
+    request: Request, materials: Materials, pool: list[Item], counter: TokenCounter
+) -> _Ground:
     scope = Scope(
         materials.policies.privacy.rule(request.channel), now=request.now, as_of=request.as_of,
         ns=request.ns, task=request.task, agent=request.agent, since=request.since,
@@ -149,10 +155,12 @@ def _ground(request: Request, materials: Materials) -> _Ground:
     hotset = materials.hotset
     ring = hotset.sessions.get(request.session) if request.session is not None else None
     prompt = prompt_of(ring, hotset, scope)
+    if prompt is not None:
+        prompt.finish(counter)
     own = prompt is not None and (not request.query or prompt.says(request.query))
     epoch = ring.epoch if ring is not None else request.as_of
     query = prompt.text if own and prompt is not None else request.query
-    return _Ground(request, materials, scope, ring, prompt, epoch, own, query)
+    return _Ground(request, materials, scope, ring, prompt, epoch, own, query, pool)
 
 
 def _window(sheet: Sheet, ground: _Ground, *, steady: bool) -> Window:
@@ -204,24 +212,23 @@ def _fill(sheet: Sheet, ground: _Ground, section: Section) -> None:
             place_expansions(sheet, materials, scope)
         case "retrieved_evidence":
             if ground.query:
-                pool = pool_now(materials, ground.request.session)
                 never = _query_event(ground)
-                place_evidence(sheet, materials, scope, FOUND, ground.query, pool, never)
+                place_evidence(sheet, materials, scope, FOUND, ground.query, ground.pool, never)
         case _:
             place_own(sheet, materials, scope, section)
 
 
 def _query_event(ground: _Ground) -> int:
     """Seq of the event that is the query itself, which would only find itself; 0 if none."""
-    request, hotset = ground.request, ground.materials.hotset
+    request = ground.request
     if request.query_event is not None:
-        named = (i.seq for i in hotset.items.values() if i.id == request.query_event)
+        named = (item.seq for item in ground.pool if item.id == request.query_event)
         return next(named, 0)
     if not request.query:
         return 0
     same = (
         item.seq
-        for item in hotset.items.values()
+        for item in ground.pool
         if (request.session is None or item.session == request.session) and item.says(request.query)
     )
     return max(same, default=0)

@@ -20,8 +20,6 @@ _CHARACTERS_A_TOKEN: Final = 5
 # Blanks and rules of dashes have many characters a token: this bounds the file all the same.
 _CHARACTERS_MOST: Final = 8
 _NAME_MAX: Final = 300
-# Longer prompts may be cut in the hotset: their digest says what they were.
-_PROMPT_CHARACTERS: Final = 200
 _ROW_BYTES: Final = 260
 
 
@@ -107,7 +105,7 @@ class Item:
         if data:
             item.call, item.tool = _name(data.get("call")), _name(data.get("tool"))
             item.status, item.path = _name(data.get("status")), _name(data.get("path"))
-        if item.role == "user" and not (item.whole and len(event.text) <= _PROMPT_CHARACTERS):
+        if item.role == "user":
             item.digest = digest_of(event.text)
         item.size = item_bytes(item)
         return item
@@ -156,8 +154,8 @@ class Item:
         return shown(head, text if whole else f"{text} … {handle(self.seq)}")
 
     def says(self, text: str) -> bool:
-        """Whether this is what the event said, word for word; the whole text is compared."""
-        return self.digest == digest_of(text) if self.digest else self.text.strip() == text
+        """Whether this is what the event said: a prompt's whole text, what is kept of others."""
+        return self.digest == digest_of(text) if self.digest else self.text == plain(text)
 
     def expanded(
         self, text: str, room: int, printer: Printer, *, whole: bool
@@ -206,7 +204,7 @@ def item_bytes(item: Item) -> int:
 
 
 def digest_of(text: str) -> str:
-    """What stands for a long prompt when a query is compared with it."""
+    """What stands for a prompt when a query is compared with it: the item may hold less of it."""
     return hashlib.sha256(text.strip().encode()).hexdigest()[:16]
 
 

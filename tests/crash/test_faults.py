@@ -208,6 +208,24 @@ def test_after_a_failed_sync_nothing_is_acknowledged_that_a_power_cut_could_take
     disk.unpin()
 
 
+def test_a_sealed_segment_is_durable_even_where_no_append_waits_for_a_sync(tmp_path):
+    disk = LosingDisk()
+    home, after = tmp_path / "home", tmp_path / "after the cut"
+    home.mkdir()
+    log = FileLog(home, "demo", clock=clock, disk=disk, segment_bytes_max=900, durability="os")
+    seqs = [log.append([draft(f"m{n}")])[0].seq for n in range(EVENTS)]
+    disk.power_cut(home, after)
+    with FileLog(after, "demo", clock=clock) as found:
+        sealed = found.head().segment - 1
+        kept = [line.event.seq for line in found.read()]
+    assert sealed > 1
+    assert kept == list(range(1, len(kept) + 1))
+    assert verify(after, "demo").ok
+    assert kept[-1] < seqs[-1]
+    log.close()
+    disk.unpin()
+
+
 def test_nobody_appends_to_a_segment_whose_sync_failed(tmp_path):
     disk = LosingDisk()
     failing = FileLog(tmp_path, "demo", clock=clock, disk=disk)

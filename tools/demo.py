@@ -1,0 +1,225 @@
+"""`make demo`: fills a plane with a sample session and this repository's commits, asks three questions.
+
+Everything is local and nothing is left behind but three reports; `--home` keeps the plane too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import memplane
+from memplane.importers import import_paths
+
+ROOT = Path(__file__).resolve().parent.parent
+SAMPLES = ROOT / "scenarios" / "data"
+WIDTH = 100
+COMMITS_MAX = 200
+FIELD, END = "\x1f", "\x1e"
+
+VIEWS = {
+    "identity.md": """\
+You work with Mira on hop, a URL shortener: Python, Starlette, SQLite, one server behind Caddy.
+""",
+    "rules.project.md": """\
+- Plan before code. Tests pass before a commit.
+- Nobody edits hop.db by hand, not even for a moment.
+- Nothing about visitors is stored.
+""",
+}
+
+
+class Question(NamedTuple):
+    """What is asked, for whom, and why that is worth seeing."""
+
+    query: str
+    channel: str
+    session: str | None
+    shows: str
+
+
+def questions(session: str | None) -> list[Question]:
+    """The three questions. `session`: the newest one of the sample."""
+    return [
+        Question("what are we working on?", "agent", session,
+                 "the session goes on: rules and decisions first, then where the work stands"),
+        Question("why do redirects use 302 and not 301?", "agent", session,
+                 "the decision in force, without the one it replaced, and the turns behind it"),
+        Question("what was lost in the outage?", "public", None,
+                 "the same plane for anybody: preferences and sensitive events are not there"),
+    ]  # fmt: skip
+
+
+def main() -> int:
+    """Run the demo; 0 when every step did what it should."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--home", type=Path, help="keep the plane in this folder")
+    parser.add_argument("--reports", type=Path, default=ROOT / "reports", help="where reports go")
+    parser.add_argument("--budget", type=int, default=1800, help="tokens of each block")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="memplane-demo-") as scratch:
+        home = asked.home or Path(scratch) / ".memplane"
+        fill(home)
+        ask(home, asked.reports, asked.budget)
+    say_next(asked.home)
+    return 0
+
+
+def fill(home: Path) -> None:
+    """Make the plane and put everything into it; a second run adds nothing."""
+    heading("A plane, and what happened")
+    start = time.perf_counter()
+    with memplane.init(home) as plane:
+        step("init", "policies, log and views lie in one folder of plain files", start)
+        for name, text in VIEWS.items():
+            view = home / "views" / name
+            if not view.exists():
+                view.write_text(text)
+        step("views", f"{', '.join(VIEWS)}: written by people, read at every pack", start)
+    rows, why = commits()
+    start = time.perf_counter()
+    if rows:
+        receipt = record(home, rows)
+        step("record", f"this repository's commits: {told(receipt)}", start)
+    else:
+        step("record", f"no commits of this repository: {why}", start)
+    with memplane.open(home) as plane:
+        start = time.perf_counter()
+        report = import_paths(plane, "claude-code", [SAMPLES / "sample-session.jsonl"])
+        left = ", ".join(f"{count} {reason}" for reason, count in report.skipped.items())
+        counts = f"{report.lines} lines, {report.events} events, {report.repeated} known before"
+        step("import", f"sample-session.jsonl: {counts}; left out: {left}", start)
+    start = time.perf_counter()
+    receipt = record(home, (SAMPLES / "sample-decisions.jsonl").read_text())
+    step("record", f"sample-decisions.jsonl: {told(receipt)}", start)
+
+
+def record(home: Path, rows: str) -> dict[str, Any]:
+    """Record lines of JSON as anybody would: through the command line, from standard input."""
+    command = [sys.executable, "-m", "memplane", "record", "--home", str(home), "--json"]
+    done = subprocess.run(
+        [*command, "--jsonl", "-"], input=rows, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"memplane record ended with {done.returncode}:\n{done.stderr}")
+    receipt: dict[str, Any] = json.loads(done.stdout)
+    return receipt
+
+
+def commits() -> tuple[str, str]:
+    """This repository's commits as rows, newest last; or no rows, and why."""
+    shape = f"%H{FIELD}%cI{FIELD}%B{END}"
+    try:
+        top = git("rev-parse", "--show-toplevel").strip()
+        # An unpacked archive may lie inside somebody else's repository.
+        if not top or Path(top).resolve() != ROOT:
+            return "", "this folder is no git clone"
+        found = git("log", "--no-merges", "--reverse", f"-n{COMMITS_MAX}", f"--format={shape}")
+    except OSError:
+        return "", "git is not installed"
+    rows = []
+    for one in filter(str.strip, found.split(END)):
+        sha, moment, message = one.strip().split(FIELD)
+        rows.append({
+            "id": f"git:{sha}", "ts": moment, "kind": "observation", "session": "git",
+            "text": message.strip() or sha, "tags": ["commit"], "data": {"sha": sha},
+        })  # fmt: skip
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    return lines, "" if rows else "it has no history here"
+
+
+def git(*arguments: str) -> str:
+    """What git says about this folder; nothing where it has nothing to say."""
+    command = ["git", "-C", str(ROOT), *arguments]
+    done = subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False
+    )
+    return done.stdout if done.returncode == 0 else ""
+
+
+def ask(home: Path, reports: Path, budget: int) -> None:
+    """Pack for each question; show the block and leave its report."""
+    reports.mkdir(parents=True, exist_ok=True)
+    with memplane.open(home) as plane:
+        session = None
+        for event in plane.events(kind="session"):
+            session = event.session
+        asked = questions(session)
+        for number, question in enumerate(asked, 1):
+            heading(f"Question {number} of {len(asked)}, channel {question.channel}")
+            print(f"  {question.query}\n  Shows: {question.shows}.\n")
+            start = time.perf_counter()
+            block = plane.pack(
+                question.query, budget=budget, channel=question.channel, session=question.session
+            )
+            took = time.perf_counter() - start
+            show(block, budget, took)
+            path = reports / f"demo-{number}.report.json"
+            path.write_text(json.dumps(block.report, indent=1, ensure_ascii=False) + "\n")
+            print(f"  report: {path.parent.name}/{path.name}")
+
+
+def show(block: memplane.Block, budget: int, took: float) -> None:
+    """The block as a model gets it, then where its tokens went."""
+    for line in block.text.splitlines():
+        pieces = textwrap.wrap(
+            line, WIDTH - 4, replace_whitespace=False, drop_whitespace=False, tabsize=4
+        )
+        for piece in pieces or [""]:
+            print(f"  | {piece}".rstrip())
+    print(f"\n  {'section':<22} {'share':>7} {'used':>7} {'cap':>7}   tokens")
+    for name, section in block.report["sections"].items():
+        share = f"{section['share_ppm'] / 10_000:.1f}%"
+        print(f"  {name:<22} {share:>7} {section['used']:>7,} {section['cap']:>7,}")
+    print(f"  {'frame':<22} {'':>7} {block.report['frame_tokens']:>7,}")
+    print(f"  {'whole block':<22} {'':>7} {block.tokens:>7,} {budget:>7,}\n")
+    sources = {event for entry in block.entries for event in (*entry.events, *entry.parts)}
+    counts = block.report["omissions"]["counts"]
+    left = ", ".join(f"{count} {reason.replace('_', ' ')}" for reason, count in counts.items())
+    tell(f"{len(block.entries)} entries from {len(sources)} events; left out: {left or 'nothing'}")
+    stages = sorted(block.report["timings_ns"].items(), key=lambda stage: -stage[1])[:4]
+    slowest = ", ".join(f"{name} {spent / 1e6:.1f}" for name, spent in stages)
+    tell(f"packed in {took * 1000:.1f} ms (of these {slowest})")
+
+
+def heading(text: str) -> None:
+    """Begin a part."""
+    print(f"\n{text}\n{'-' * len(text)}")
+
+
+def step(name: str, what: str, start: float) -> None:
+    """One thing that was done, and how long it took."""
+    tell(f"{name:<7} {what} ({(time.perf_counter() - start) * 1000:.0f} ms)", indent=10)
+
+
+def tell(text: str, indent: int = 4) -> None:
+    """Print a sentence within the width."""
+    print(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent=" " * indent))
+
+
+def told(receipt: dict[str, Any]) -> str:
+    """A bulk receipt in words."""
+    return f"{receipt['count']} events, {receipt['duplicates']} known before"
+
+
+def say_next(home: Path | None) -> None:
+    """What to try on one's own sessions."""
+    heading("Next: your own sessions")
+    print("  memplane init                                    # makes .memplane here")
+    print("  memplane import claude-code ~/.claude/projects/   # or one project's folder below it")
+    print('  memplane pack "what are we working on"           # the block on stdout')
+    if home is not None:
+        print(f'  memplane pack "why 302" --home {home}')
+    else:
+        print("  python tools/demo.py --home demo                 # keep the demo's plane to look at")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
