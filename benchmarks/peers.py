@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
@@ -29,7 +30,7 @@ class Sqlite:
     def insert(self, line: str) -> None:
         self.connection.execute("INSERT INTO events (line) VALUES (?)", (line,))
 
-    def insert_many(self, lines: list[tuple[str | None, str]], batch: int = 256) -> None:
+    def insert_many(self, lines: Sequence[tuple[str | None, str]], batch: int = 256) -> None:
         """Rows of (key, line), a transaction a batch."""
         for start in range(0, len(lines), batch):
             self.connection.execute("BEGIN")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import orjson
 import workload
@@ -30,7 +30,7 @@ __all__ = ["WORKS"]
 _MICRO: Final = 1e6
 _MILLI: Final = 1e3
 _FOLD_AFTER: Final = 32  # a plane folds what it recorded at most this much later
-_PACK: Final = {"budget": 4000}
+_BUDGET: Final = 4000
 _AS_LOCAL: Final = 16_000  # characters of the newest texts that 4,000 tokens hold
 
 Make = Callable[[Place, int], Work]
@@ -69,13 +69,13 @@ def record_os(place: Place, runs: int) -> Work:
     sqlite = place.closing(Sqlite(place.new("sqlite")))
     line = orjson.dumps(place.row()).decode()
 
+    def record(block: list[dict[str, Any]]) -> None:
+        for row in block:
+            plane.record(**row)
+
     def sample() -> list[float]:
         rows = [[place.row() for _ in range(_FOLD_AFTER)] for _ in range(max(1, runs // 20))]
-        return [
-            seconds(lambda block=block: [plane.record(**row) for row in block])
-            * _MICRO / _FOLD_AFTER
-            for block in rows
-        ]  # fmt: skip
+        return [seconds(partial(record, block)) * _MICRO / _FOLD_AFTER for block in rows]
 
     return Work(
         "record, 600 new characters, os, folded", "us", sample, aim=400,
@@ -95,7 +95,7 @@ def record_sync(place: Place, runs: int) -> Work:
 
     def sample() -> list[float]:
         rows = [place.row() for _ in range(runs)]
-        return [seconds(lambda row=row: plane.record(**row)) * _MICRO for row in rows]
+        return [seconds(partial(plane.record, **row)) * _MICRO for row in rows]
 
     return Work(
         "record, 600 new characters, sync", "us", sample,
@@ -128,7 +128,7 @@ def pack_warm(place: Place, runs: int) -> Work:
     session = place.session
     return Work(
         f"fast pack, warm, {place.events:,} events", "ms",
-        _times(lambda: plane.pack(next(queries), session=session, intent="fast", **_PACK),
+        _times(lambda: plane.pack(next(queries), session=session, intent="fast", budget=_BUDGET),
                max(8, runs // 4), _MILLI),
         aim=2, judged="p95",
         peers=[Peer("SQLite: newest 200 texts joined",
@@ -144,7 +144,9 @@ def pack_after_event(place: Place, runs: int) -> Work:
     def one() -> float:
         query = next(queries) + " " + place.text()[:60]
         plane.record(query, role="user", session=place.session)
-        return seconds(lambda: plane.pack(query, session=place.session, intent="fast", **_PACK))
+        return seconds(
+            lambda: plane.pack(query, session=place.session, intent="fast", budget=_BUDGET)
+        )
 
     one()
     return Work(
@@ -203,7 +205,7 @@ def pack_cold(place: Place, _runs: int) -> Work:
         shutil.rmtree(home / "projections")
         (home / "projections").mkdir(mode=0o700)
         plane = open_plane(home, durability="os")
-        took = seconds(lambda: plane.pack(workload.QUERIES[0], intent="fast", **_PACK))
+        took = seconds(lambda: plane.pack(workload.QUERIES[0], intent="fast", budget=_BUDGET))
         plane.close()
         return took * _MILLI
 
@@ -269,7 +271,7 @@ def fold(place: Place, runs: int) -> Work:
     raw = list(itertools.islice(lines_of(place.big), len(lines)))
 
     def one() -> float:
-        folds = Folds(_Lines(lines), None, plane.id, place.counter)
+        folds = Folds(_Lines(lines), None, plane.id, place.counter, "bench")
         took = seconds(folds.catch_up)
         folds.close()
         return took * _MICRO / len(lines)
@@ -332,7 +334,7 @@ def _exact(place: Place, runs: int, *, new: bool) -> list[Peer]:
     encoding = openai.o200k_base()
     same = place.text()
     return [Peer("rs-bpe, o200k alone", lambda: [
-        seconds(lambda text=text: encoding.count(text)) * _MICRO
+        seconds(partial(encoding.count, text)) * _MICRO
         for text in [place.text() if new else same for _ in range(runs)]])]  # fmt: skip
 
 
@@ -342,7 +344,7 @@ def counting_new(place: Place, runs: int) -> Work:
 
     def sample() -> list[float]:
         texts = [place.text() for _ in range(runs)]
-        return [seconds(lambda text=text: counter.count(text)) * _MICRO for text in texts]
+        return [seconds(partial(counter.count, text)) * _MICRO for text in texts]
 
     return Work("bound/1, 600 new characters", "us", sample, peers=_exact(place, runs, new=True))
 

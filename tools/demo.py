@@ -1,4 +1,4 @@
-"""`make demo`: fills a plane with a sample session and this repository's commits, asks three questions.
+"""`make demo`: a plane with a sample session and this repository's commits, and three questions.
 
 Everything is local and nothing is left behind but three reports; `--home` keeps the plane too.
 """
@@ -50,10 +50,12 @@ def questions(session: str | None) -> list[Question]:
     return [
         Question("what are we working on?", "agent", session,
                  "the session goes on: rules and decisions first, then where the work stands"),
-        Question("why do redirects use 302 and not 301?", "agent", session,
-                 "the decision in force, without the one it replaced, and the turns behind it"),
+        Question("why do redirects use 302 and not 301?", "agent", None,
+                 "a new session: cards, the decision in force and the turns behind it; the 301 of "
+                 "the first day is superseded and stays out"),
         Question("what was lost in the outage?", "public", None,
-                 "the same plane for anybody: preferences and sensitive events are not there"),
+                 "the same plane for anybody: Mira's preferences and what is sensitive are not in "
+                 "it"),
     ]  # fmt: skip
 
 
@@ -62,7 +64,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--home", type=Path, help="keep the plane in this folder")
     parser.add_argument("--reports", type=Path, default=ROOT / "reports", help="where reports go")
-    parser.add_argument("--budget", type=int, default=1800, help="tokens of each block")
+    parser.add_argument("--budget", type=int, default=2400, help="tokens of each block")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="memplane-demo-") as scratch:
         home = asked.home or Path(scratch) / ".memplane"
@@ -78,6 +80,7 @@ def fill(home: Path) -> None:
     start = time.perf_counter()
     with memplane.init(home) as plane:
         step("init", "policies, log and views lie in one folder of plain files", start)
+        start = time.perf_counter()
         for name, text in VIEWS.items():
             view = home / "views" / name
             if not view.exists():
@@ -94,8 +97,10 @@ def fill(home: Path) -> None:
         start = time.perf_counter()
         report = import_paths(plane, "claude-code", [SAMPLES / "sample-session.jsonl"])
         left = ", ".join(f"{count} {reason}" for reason, count in report.skipped.items())
-        counts = f"{report.lines} lines, {report.events} events, {report.repeated} known before"
-        step("import", f"sample-session.jsonl: {counts}; left out: {left}", start)
+        counts = f"{report.lines} lines, {report.events} events; left out: {left or 'nothing'}"
+        if report.unchanged:
+            counts = "nothing new since an earlier import"
+        step("import", f"sample-session.jsonl: {counts}", start)
     start = time.perf_counter()
     receipt = record(home, (SAMPLES / "sample-decisions.jsonl").read_text())
     step("record", f"sample-decisions.jsonl: {told(receipt)}", start)
@@ -154,7 +159,9 @@ def ask(home: Path, reports: Path, budget: int) -> None:
         asked = questions(session)
         for number, question in enumerate(asked, 1):
             heading(f"Question {number} of {len(asked)}, channel {question.channel}")
-            print(f"  {question.query}\n  Shows: {question.shows}.\n")
+            print(f"  {question.query}")
+            tell(f"Shows: {question.shows}.")
+            print()
             start = time.perf_counter()
             block = plane.pack(
                 question.query, budget=budget, channel=question.channel, session=question.session
@@ -169,16 +176,15 @@ def ask(home: Path, reports: Path, budget: int) -> None:
 def show(block: memplane.Block, budget: int, took: float) -> None:
     """The block as a model gets it, then where its tokens went."""
     for line in block.text.splitlines():
-        pieces = textwrap.wrap(
-            line, WIDTH - 4, replace_whitespace=False, drop_whitespace=False, tabsize=4
-        )
-        for piece in pieces or [""]:
+        for piece in textwrap.wrap(line, WIDTH - 4, tabsize=4, break_on_hyphens=False) or [""]:
             print(f"  | {piece}".rstrip())
     print(f"\n  {'section':<22} {'share':>7} {'used':>7} {'cap':>7}   tokens")
     for name, section in block.report["sections"].items():
         share = f"{section['share_ppm'] / 10_000:.1f}%"
         print(f"  {name:<22} {share:>7} {section['used']:>7,} {section['cap']:>7,}")
-    print(f"  {'frame':<22} {'':>7} {block.report['frame_tokens']:>7,}")
+    # Headings count in their sections; what remains is the lines that begin and end the block.
+    frame = block.tokens - sum(each["used"] for each in block.report["sections"].values())
+    print(f"  {'begin and end':<22} {'':>7} {frame:>7,}")
     print(f"  {'whole block':<22} {'':>7} {block.tokens:>7,} {budget:>7,}\n")
     sources = {event for entry in block.entries for event in (*entry.events, *entry.parts)}
     counts = block.report["omissions"]["counts"]
@@ -212,13 +218,17 @@ def told(receipt: dict[str, Any]) -> str:
 def say_next(home: Path | None) -> None:
     """What to try on one's own sessions."""
     heading("Next: your own sessions")
-    print("  memplane init                                    # makes .memplane here")
-    print("  memplane import claude-code ~/.claude/projects/   # or one project's folder below it")
-    print('  memplane pack "what are we working on"           # the block on stdout')
+    commands = {
+        "memplane init": "makes .memplane here",
+        "memplane import claude-code ~/.claude/projects/": "or one project's folder below it",
+        'memplane pack "what are we working on"': "the block on stdout",
+    }
+    if home is None:
+        commands[".venv/bin/python tools/demo.py --home demo"] = "keeps this plane to look at"
+    for command, why in commands.items():
+        print(f"  {command:<50} # {why}")
     if home is not None:
         print(f'  memplane pack "why 302" --home {home}')
-    else:
-        print("  python tools/demo.py --home demo                 # keep the demo's plane to look at")
 
 
 if __name__ == "__main__":

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import orjson
 
-from memplane.log import FileLog
-from memplane.plane.folds import Folds, Prefix
+from memplane.home import Home
+from memplane.plane.engine import Engine
 from memplane.policy import Policies
 from memplane.projections.cache import CACHE_NAME
 from memplane.wiring import clock, make_counter
@@ -15,33 +13,40 @@ from memplane.wiring import clock, make_counter
 __all__ = ["differing"]
 
 
-def differing(home: Path, plane_id: str, policies: Policies) -> list[str]:
+def differing(home: Home, policies: Policies) -> list[str]:
     """The files below `projections/` whose state, caught up, is not that of a fold from the start.
 
     Writes nothing. A file that memplane would not believe anyway (torn, stale, of another
     version) is no difference: it is folded again when it is needed.
     """
-    counter = make_counter(policies.budgets.counter, policies.budgets.scale_ppm)
-    with FileLog(home, plane_id, clock=clock, loads=orjson.loads, read_only=True) as log:
-        # Both stop at the same line, whatever is recorded meanwhile.
-        prefix = Prefix(log, log.head().seq)
-        kept = Folds(prefix, home / "projections", plane_id, counter)
-        made = Folds(prefix, None, plane_id, counter)
-        try:
-            kept.catch_up()
-            made.catch_up()
-            found = [
-                f"{one.projector.name}.json"
-                for one, other in (
-                    (kept.hotset, made.hotset),
-                    (kept.decisions, made.decisions),
-                    (kept.cards, made.cards),
-                )
-                if one.projector.dump(one.state) != other.projector.dump(other.state)  # type: ignore[arg-type]
-            ]
-            if kept.memories.dump() != made.memories.dump():
-                found.append(CACHE_NAME)
-        finally:
-            kept.close()
-            made.close()
-    return found
+    engine = Engine(
+        home._replace(read_only=True),
+        clock=clock,
+        make_counter=make_counter,
+        durability="sync",
+        loads=orjson.loads,
+        log=None,
+        as_of=None,
+    )
+    try:
+        kept = engine.caught_up(policies)
+        position = kept.hotset.position
+        made = engine.prefix(0 if position is None else position.seq, policies)
+        pairs = {
+            "hotset.json": (
+                kept.hotset.projector.dump(kept.hotset.state),
+                made.hotset.projector.dump(made.hotset.state),
+            ),
+            "decisions.json": (
+                kept.decisions.projector.dump(kept.decisions.state),
+                made.decisions.projector.dump(made.decisions.state),
+            ),
+            "cards.json": (
+                kept.cards.projector.dump(kept.cards.state),
+                made.cards.projector.dump(made.cards.state),
+            ),
+            CACHE_NAME: (kept.memories.dump(), made.memories.dump()),
+        }
+    finally:
+        engine.close()
+    return [name for name, (ours, fresh) in pairs.items() if ours != fresh]

@@ -7,7 +7,7 @@ import typer
 
 from memplane.cli.app import command
 from memplane.cli.options import Home, Json
-from memplane.cli.output import one_line, put
+from memplane.cli.output import counted, one_line, put
 from memplane.cli.progress import Bar
 from memplane.errors import InputError
 from memplane.importers import SOURCES, ImportReport, import_paths
@@ -54,10 +54,10 @@ def _split(what: list[str]) -> tuple[Source | None, list[str]]:
 
 
 def _words(report: ImportReport) -> str:
-    files = f"{report.files} files"
+    files = counted(report.files, "file")
     if report.unchanged:
         files += f" ({report.unchanged} without news)"
-    lines = [f"recorded  {report.events} events from {files}"]
+    lines = [f"recorded  {counted(report.events, 'event')} from {files}"]
     if report.repeated:
         lines.append(f"repeated  {report.repeated} that were there already")
     if report.skipped:

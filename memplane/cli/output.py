@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import datetime
 from typing import Any
 
 from memplane.errors import PolicyError
 from memplane.event import FIELDS, Event
 
-__all__ = ["data", "error_json", "fields_of", "one_line", "put", "rows", "say"]
+__all__ = ["counted", "data", "error_json", "fields_of", "one_line", "put", "rows", "say"]
 
 _WIDTH = 100
 
@@ -42,7 +41,7 @@ def error_json(error: BaseException, message: str, code: int) -> dict[str, Any]:
 
 
 def fields_of(event: Event) -> dict[str, Any]:
-    """An event in the form and order of its line in the log: what says nothing is left out."""
+    """An event as JSON values, in the order of its line in the log; empty fields are left out."""
     values = event._asdict()
     return {
         name: values[name]
@@ -56,6 +55,11 @@ def rows(events: list[Event]) -> str:
     return "\n".join(_row(event) for event in events)
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, which takes an s where there is not one of it."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def one_line(text: str, width: int = _WIDTH) -> str:
     """The text on one line of at most `width` characters, without what could drive a terminal."""
     # Twice the width is enough to fill it, and a text may have megabytes.
@@ -65,10 +69,10 @@ def one_line(text: str, width: int = _WIDTH) -> str:
 
 
 def _row(event: Event) -> str:
-    place = event.key or event.session or ""
-    about = f"{event.kind} {one_line(place, 40)}".strip()
-    return f"{event.seq:>6}  {event.ts[:19]}Z  {about:<24}  {one_line(event.text)}".rstrip()
+    about = one_line(f"{event.kind} {event.key or event.session or ''}", 28)
+    return f"{event.seq:>6}  {event.ts[:19]}Z  {about:<28}  {one_line(event.text)}".rstrip()
 
 
 def _plain(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
+    """Facts of an error that JSON has no form for."""
+    return str(value)

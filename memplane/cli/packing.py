@@ -37,7 +37,7 @@ _Report = Annotated[
 
 @command("pack", example='pack "which database do we use?" --budget 2000')
 def pack(
-    query: Annotated[str, typer.Argument(help="What the agent is asked.")] = "",
+    query: Annotated[str, typer.Argument(metavar="[QUERY]", help="What the agent is asked.")] = "",
     *,
     budget: Budget = None,
     channel: Channel = "private",
@@ -87,7 +87,9 @@ def pack(
 
 @command("expand", example="expand expand://event/2 --budget 1000")
 def expand_handle(
-    handle: Annotated[str, typer.Argument(help="As a block shows it: expand://event/SEQ.")],
+    handle: Annotated[
+        str, typer.Argument(metavar="HANDLE", help="As a block shows it: expand://event/SEQ.")
+    ],
     *,
     budget: Budget = 2000,
     channel: Channel = "private",
@@ -107,9 +109,13 @@ def _cost(block: Block) -> str:
     spent_ms = sum(report["timings_ns"].values()) / 1e6
     empty = f" ({report['reason']})" if not block.entries and report["reason"] else ""
     return (
-        f"{block.tokens} of {report['budget']} tokens{empty}, {len(block.entries)} entries, "
+        f"{block.tokens} of {report['budget']} tokens{empty}, {_entries(len(block.entries))}, "
         f"{left_out} left out, {spent_ms:.1f} ms"
     )
+
+
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count} entries"
 
 
 def _saved(home: Path, block: Block) -> Path | None:

@@ -8,7 +8,7 @@ from memplane.cli import fields
 from memplane.cli.app import command
 from memplane.cli.options import Home, Json
 from memplane.cli.output import put, say
-from memplane.cli.sources import at_line, objects, read
+from memplane.cli.sources import at_line, objects, read, text_of
 from memplane.errors import ConflictError, InputError
 from memplane.plane import Plane
 from memplane.wiring import open_plane
@@ -36,7 +36,7 @@ _Jsonl = Annotated[
 
 @command("record", example='record "We keep PostgreSQL" --kind decision --key db.engine')
 def record(
-    text: Annotated[str | None, typer.Argument(help="What happened.")] = None,
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What happened.")] = None,
     *,
     stdin: _Stdin = False,
     jsonl: _Jsonl = None,
@@ -76,9 +76,7 @@ def record(
             raise InputError(f"the lines of --jsonl have their own fields: leave out {list(given)}")
         _record_lines(jsonl, home, as_json=as_json)
     elif stdin:
-        # What is no UTF-8 becomes lone surrogates, which intake replaces one by one and counts.
-        whole = read("-").decode("utf-8", "surrogateescape")
-        _record_one(whole, given, home, as_json=as_json)
+        _record_one(text_of(read("-")), given, home, as_json=as_json)
     elif text is None and not given:
         raise InputError("expected TEXT, --stdin or --jsonl, found none")
     else:

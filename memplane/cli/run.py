@@ -53,9 +53,16 @@ def run(argv: list[str]) -> int:
 
 
 def _answer(argv: list[str]) -> int:
+    streams = sys.stdout, sys.stderr
     try:
         found = typer.main.get_command(app).main(argv, prog_name="memplane", standalone_mode=False)
     except BrokenPipeError:
+        raise
+    except SystemExit as end:
+        # Typer ends the process itself where a pipe is gone, and wraps the streams.
+        sys.stdout, sys.stderr = streams
+        if isinstance(end.__context__, BrokenPipeError):
+            raise end.__context__ from None
         raise
     except _UsageError as error:
         context = error.ctx

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from memplane.errors import InputError
 
-__all__ = ["BYTES_MAX", "at_line", "objects", "read"]
+__all__ = ["BYTES_MAX", "at_line", "objects", "read", "text_of"]
 
 BYTES_MAX: Final = 64 * 1024 * 1024
 _ROW: Final = re.compile(r"rows\[(\d+)\]")
@@ -34,6 +34,21 @@ def read(source: str) -> bytes:
             where=name,
         )
     return data
+
+
+def text_of(data: bytes) -> str:
+    """The bytes as text. What is no UTF-8 becomes lone surrogates: intake replaces and counts them.
+
+    InputError for what would be too large then: three bytes stand for each one replaced.
+    """
+    text = data.decode("utf-8", "surrogateescape")
+    if len(data) > BYTES_MAX // 3 and len(text.encode("utf-8", "surrogatepass")) > BYTES_MAX:
+        raise InputError(
+            "is no text: with U+FFFD for each byte that is not UTF-8 it has more than 64 MiB; "
+            "nothing was stored",
+            where="stdin",
+        )
+    return text
 
 
 def objects(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -9,7 +9,7 @@ import typer
 from memplane.cli.app import app, command
 from memplane.cli.exits import BROKEN, FINE
 from memplane.cli.options import Home, Json
-from memplane.cli.output import data, put
+from memplane.cli.output import counted, data, put
 from memplane.errors import InputError, PolicyError
 from memplane.home import HOME_NAME, version
 from memplane.plane import Plane
@@ -64,7 +64,7 @@ def initialise(
     path = folder or home or os.environ.get("MEMPLANE_HOME") or None
     there = (Path(path or HOME_NAME).expanduser() / "plane.json").exists()
     with init(path) as plane:
-        where = str(plane.home)
+        where = str(plane.home.absolute())
         facts = {"home": where, "plane": plane.id, "made": not there}
     if as_json:
         data(facts)
@@ -78,7 +78,7 @@ def _found(plane: Plane) -> dict[str, Any]:
     newest = plane.hotset().newest_sessions()
     session = newest[0].id if newest else None
     found: dict[str, Any] = {
-        "home": str(plane.home),
+        "home": str(plane.home.absolute()),
         "plane": plane.id,
         # Each segment begins with a line about itself.
         "events": max(0, head.seq - head.segment),
@@ -118,7 +118,7 @@ def _words(found: dict[str, Any]) -> str:
     pack = (
         f"{cost['tokens']} of {cost['budget']} tokens, {cost['us'] / 1000:.1f} ms"
         if cost is not None
-        else f"refused: {len(found['mistakes'])} mistakes in the policies"
+        else f"refused: {counted(len(found['mistakes']), 'mistake')} in the policies"
     )
     lines = {
         "home": found["home"] + (" (read-only)" if found["read_only"] else ""),
@@ -128,5 +128,5 @@ def _words(found: dict[str, Any]) -> str:
         "next": found["next"],
     }
     if found["gaps"]:
-        lines["gaps"] = f"{found['gaps']} places in the log do not verify"
+        lines["gaps"] = f"{counted(found['gaps'], 'place')} of the log that cannot be read"
     return "\n".join(f"{name:<8}  {value}" for name, value in lines.items())

@@ -1,4 +1,4 @@
-"""`memplane stats`, `verify`, `repair`, `rebuild`: how large the plane is, and whether it is whole."""
+"""`memplane stats`, `verify`, `repair`, `rebuild`: how large the plane is, whether it is whole."""
 
 import os
 from collections import Counter
@@ -14,7 +14,7 @@ from memplane.cli.app import command
 from memplane.cli.compare import differing
 from memplane.cli.exits import FINE, NO
 from memplane.cli.options import Channel, Home, Json
-from memplane.cli.output import put, say
+from memplane.cli.output import counted, put, say
 from memplane.cli.progress import Bar
 from memplane.errors import HomeError, PolicyError
 from memplane.log import VerifyReport
@@ -56,7 +56,7 @@ def verify(*, home: Home = None, as_json: Json = False) -> int:
         except PolicyError:
             differ = None
         else:
-            differ = differing(found.path, found.plane_id, policies)
+            differ = differing(found, policies)
     findings = [problem._asdict() for problem in report.problems]
     findings += [
         {"segment": f"projections/{name}", "offset": 0, "what": "is not what the log folds to",
@@ -173,8 +173,9 @@ def _report_words(report: VerifyReport, findings: list[dict[str, Any]]) -> str:
         f"segment {gap.segment}: seq {gap.first} to {gap.last} were lost; a repair recorded that"
         for gap in report.salvaged
     ]
-    count = f"{len(findings)} problems" if findings else "nothing is wrong"
+    count = counted(len(findings), "problem") if findings else "nothing is wrong"
     lines.append(
-        f"{report.segments} segments, {report.events} lines, {report.bodies} bodies: {count}"
+        f"{counted(report.segments, 'segment')}, {counted(report.events, 'line')}, "
+        f"{report.bodies} bodies: {count}"
     )
     return "\n".join(lines)

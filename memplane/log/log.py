@@ -19,6 +19,7 @@ from memplane.log.format import prepared, stamp
 from memplane.log.lock import LogLock
 from memplane.log.reader import Gap, Reader
 from memplane.log.segments import Segments
+from memplane.log.tail import Tail
 from memplane.log.writer import Active, Writer
 from memplane.ports import Appended, Head, Line
 
@@ -104,11 +105,12 @@ class FileLog:
 
     def read_from(self, position: Head) -> Iterator[Line]:
         """The lines behind a position that `matches`; raises NotFoundError where it does not."""
-        return self._reader.read_from(position)
+        own = self._own_lines(position)
+        return self._reader.read_from(position) if own is None else own
 
     def matches(self, position: Head) -> bool:
         """Whether the log holds this h right before this byte of that segment."""
-        return self._reader.matches(position)
+        return self._own_lines(position) is not None or self._reader.matches(position)
 
     def head(self) -> Head:
         """See `memplane.ports.EventLog.head`; one stat where nothing changed."""
@@ -180,6 +182,7 @@ class FileLog:
         self._mutex = Lock()
         self._lock = LogLock(f"{self._home}/log/.lock", self._lock_wait_ms_max)
         self._writer = Writer(*self._settings)
+        self._tail = Tail()
         self._reader.forget_locks()
 
     def _enter(self) -> bool:
@@ -284,6 +287,12 @@ class FileLog:
             receipts.append(Appended(seq, draft.id, draft.ts or rec, False))
         batch = b"".join(lines)
         writer.write(active, batch)
+        at = Head(active.seq, active.h.decode(), active.number, start)
+        for line in lines:
+            # The hash stands at a fixed place before the closing of each line.
+            after = Head(at.seq + 1, line[-19:-3].decode(), at.segment, at.offset + len(line))
+            self._tail.add(at, after, line)
+            at = after
         active.h, active.rec, active.seq = h, rec, seq
         active.end = start + len(batch)  # last: `head` reads it first
         if self._reader.has_table:
@@ -338,6 +347,19 @@ class FileLog:
             with suppress(LockError, WriteError), self.exclusive():
                 pass
             raise
+
+    def _own_lines(self, position: Head) -> Iterator[Line] | None:
+        """The lines behind a position where this process wrote them all; None where it did not."""
+        kept = self._tail.behind(position)
+        if kept is None:
+            return None
+        active, end = self._writer.active, self._tail.ends_at()
+        if active is None or end is None or not self._is_end(active, end):
+            return None
+        return (
+            Line(decode(self._loads(raw)), after.segment, before.offset, after.offset)
+            for before, after, raw in kept
+        )
 
     def _is_end(self, active: Active, head: Head) -> bool:
         if os.access(active.next_path, os.F_OK):

@@ -67,26 +67,26 @@ def place_evidence(
     ]
     best = max((hit.score for hit in ranked), default=0)
     floor = max(1, best * scoring.evidence_floor // 1000)
-    same = _newest_of_same(ranked)
+    good = []
     for hit in ranked:
-        item = hit.item
-        if hit.score < floor:
-            sheet.omit(item, part.section, item.cost, "not_relevant", hit.score)
-        elif same[_words(item)] != item.seq:
-            sheet.omit(item, part.section, item.cost, "duplicate", hit.score)
-    chosen = [
-        hit for hit in ranked if hit.score >= floor and same[_words(hit.item)] == hit.item.seq
-    ]
-    chosen.sort(key=_by_value)
+        if hit.score >= floor:
+            good.append(hit)
+        else:
+            sheet.omit(hit.item, part.section, hit.item.cost, "not_relevant", hit.score)
+    newest = _newest_of_same(good)
+    good.sort(key=_by_value)
     most = materials.policies.budgets.limits.retrieved_chunks_max
     chunk = materials.policies.budgets.limits.chunk_max_tokens
     taken = 0
-    for hit in chosen:
-        if taken == most:
-            sheet.omit(hit.item, part.section, hit.item.cost, "limit", hit.score)
-        elif sheet.offer(part, hit.item, tier=_tier(hit.item, chunk), score=hit.score):
+    for hit in good:
+        item = hit.item
+        if newest[_words(item)] != item.seq:
+            sheet.omit(item, part.section, item.cost, "duplicate", hit.score)
+        elif taken == most:
+            sheet.omit(item, part.section, item.cost, "limit", hit.score)
+        elif sheet.offer(part, item, tier=_tier(item, chunk), score=hit.score):
             taken += 1
-            sheet.score_parts[hit.item.seq] = {
+            sheet.score_parts[item.seq] = {
                 "words": hit.words, "tags": hit.tags, "key": hit.key,
                 "neighbours": hit.neighbours, "markers": hit.markers,
             }  # fmt: skip
@@ -94,8 +94,10 @@ def place_evidence(
 
 def _tier(item: Item, chunk_max_tokens: int) -> int:
     """The longest form within the policy's bound of a chunk."""
-    fitting = (at for at, most in enumerate(limits(item.kind)) if most <= chunk_max_tokens)
-    return next(fitting, len(TIERS) - 1)
+    for tier, most in enumerate(limits(item.kind)):
+        if most <= chunk_max_tokens:
+            return tier
+    return len(TIERS) - 1
 
 
 def _by_value(hit: Scored) -> tuple[int, int, int, int, str]:

@@ -17,6 +17,8 @@ from memplane.projections.item import Item, Printer
 __all__ = ["FENCE", "PARTS", "Part", "Sheet", "own_part"]
 
 FENCE: Final = "~~~~\n"
+# A label, a word and a newline cost no less; what has less room is full.
+_LEAST_ENTRY: Final = 4
 
 
 class Part(NamedTuple):
@@ -80,7 +82,8 @@ class Sheet:
         self.seqs: set[int] = set()  # rendered events; asked, never iterated
         self.used: dict[str, int] = {}
         self.frame = 0  # tokens of headings and fences
-        self.omitted: dict[int, Omission] = {}
+        # By seq, in the order of Omission's fields but for the item in place of id and seq.
+        self.omitted: dict[int, tuple[Item, str, int, str, int, int]] = {}
         self.views_omitted: list[Omission] = []
         self.score_parts: dict[int, dict[str, int]] = {}
         self.scored = 0  # candidates that were scored
@@ -128,6 +131,9 @@ class Sheet:
         comes too late is passed over, so that a shorter one behind it may still fit.
         """
         room = self.room(part) if most is None else min(self.room(part), most)
+        if room < _LEAST_ENTRY:
+            self.omit(item, part.section, item.cost, "budget", score, item.cost - room)
+            return False
         lines, tokens, whole = item.form(tier, self.printer)
         if tokens > room and tokens > self._whole_room(part) and tier < 2:
             lines, tokens, whole = item.form(2, self.printer)
@@ -145,9 +151,7 @@ class Sheet:
     ) -> None:
         """Note why a candidate is not in the block; the last word on an event holds."""
         if item.seq not in self.seqs:
-            self.omitted[item.seq] = Omission(
-                item.id, item.seq, section, tokens, reason, score, short_by
-            )
+            self.omitted[item.seq] = (item, section, tokens, reason, score, short_by)
 
     def entries(self) -> list[tuple[Part, list[Entry]]]:
         """The parts in the order of the block, each with its entries as they print."""

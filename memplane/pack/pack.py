@@ -35,7 +35,8 @@ from memplane.pack.window import Window, lay_window, place_newer, place_window, 
 from memplane.policy import Budgets, Section
 from memplane.ports import TokenCounter
 from memplane.projections.hotset import SessionRing
-from memplane.projections.item import Item, Printer
+from memplane.projections.item import Item, Printer, digest_of
+from memplane.projections.window import plain
 from memplane.recall.intent import intent_of
 from memplane.recall.suppress import Scope
 
@@ -226,10 +227,12 @@ def _query_event(ground: _Ground) -> int:
         return next(named, 0)
     if not request.query:
         return 0
+    digest, text = digest_of(request.query), plain(request.query)
     same = (
         item.seq
         for item in ground.pool
-        if (request.session is None or item.session == request.session) and item.says(request.query)
+        if (request.session is None or item.session == request.session)
+        and item.is_same(digest, text)
     )
     return max(same, default=0)
 

@@ -41,11 +41,7 @@ def report_of(
     facts: Facts, materials: Materials, rendered: Rendered
 ) -> tuple[tuple[Omission, ...], dict[str, Any]]:
     """The listed omissions (at most 100, best score first) and the report around them."""
-    omissions = _omissions(facts)
-    counts = dict(facts.hidden)
-    for omission in omissions:
-        counts[omission.reason] = counts.get(omission.reason, 0) + 1
-    listed = tuple(omissions[:_LISTED])
+    listed, counts = _omissions(facts)
     report: dict[str, Any] = {
         "version": REPORT_VERSION,
         "request": facts.request.as_json(),
@@ -70,7 +66,7 @@ def report_of(
             for entry in rendered.entries
         ],
         "omissions": {
-            "counts": dict(sorted(counts.items())),
+            "counts": counts,
             "listed": [omission._asdict() for omission in listed],
         },
         "candidates": {
@@ -85,14 +81,22 @@ def report_of(
     return listed, report
 
 
-def _omissions(facts: Facts) -> list[Omission]:
+def _omissions(facts: Facts) -> tuple[tuple[Omission, ...], dict[str, int]]:
+    """The best of what was left out, at most 100, and the counts of all by reason."""
     sheet = facts.sheet
-    found = [
-        *sheet.views_omitted,
-        *sheet.omitted.values(),
-        *(Omission(i.id, i.seq, "", i.cost, "older", 0, 0) for i in facts.left_over),
-    ]
-    return sorted(found, key=lambda o: (-o.score, o.reason == "older", -o.seq, o.id))
+    counts = dict(facts.hidden)
+    reasons = [o.reason for o in sheet.views_omitted]
+    reasons += [row[3] for row in sheet.omitted.values()]
+    for reason in reasons:
+        counts[reason] = counts.get(reason, 0) + 1
+    if facts.left_over:
+        counts["older"] = len(facts.left_over)
+    rows = sorted(sheet.omitted.values(), key=lambda row: (-row[4], -row[0].seq))[:_LISTED]
+    listed = [*sheet.views_omitted]
+    listed += [Omission(row[0].id, row[0].seq, *row[1:]) for row in rows]
+    for item in reversed(facts.left_over[-_LISTED:]):
+        listed.append(Omission(item.id, item.seq, "", item.cost, "older", 0, 0))
+    return tuple(listed[:_LISTED]), dict(sorted(counts.items()))
 
 
 def _reason(facts: Facts, rendered: Rendered) -> str | None:

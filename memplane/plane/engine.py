@@ -57,6 +57,7 @@ class Engine:
         self._prefixes: dict[int, Folds] = {}
         self._counter: tuple[tuple[str, int], TokenCounter] | None = None
         self._intake: tuple[str, Intake] | None = None
+        self._sessions: dict[tuple[str, str, str], HotsetState] = {}
         self._recorded = 0
 
     # --- writing ---
@@ -71,7 +72,7 @@ class Engine:
         self._recorded += len(drafts)
         if self._folds is not None or self._recorded >= _FOLD_AFTER:
             with self.lock:
-                self.caught_up(self.watched.policies_or_last())
+                self.caught_up(self.watched.policies_last_read())
         return done
 
     def draft(self, row: Mapping[str, Any], where: str = "", *, internal: bool = False) -> Draft:
@@ -196,7 +197,14 @@ class Engine:
         size = sum(file.stat().st_size for file in (self.home.path / "log").glob("*.jsonl"))
         if size > policies.budgets.limits.bytes_read_max:
             return state, True
-        return state.joined(session_fold(folds.log, session, self.counter(policies))), False
+        key = (session, folds.log.head().h, _variant(policies))
+        alone = self._sessions.get(key)
+        if alone is None:
+            alone = session_fold(folds.log, session, self.counter(policies))
+            self.reads.bytes += size
+            kept = list(self._sessions.items())[1 - _PREFIXES_KEPT :]
+            self._sessions = {**dict(kept), key: alone}
+        return state.joined(alone), False
 
     def expansion(self, handle: str, policies: Policies) -> Expansion:
         """What a request's handle opens; whether it may be shown is decided with the others."""

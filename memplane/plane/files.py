@@ -1,5 +1,6 @@
 """The files that people edit, read again only when they changed, and counted when they are read."""
 
+# ruff: noqa: PTH116, PTH123 - asked on every record and pack, and os.stat takes a text as it is
 from __future__ import annotations
 
 import contextlib
@@ -48,15 +49,16 @@ class Watched:
     def __init__(self, home: Path, reads: Reads, keep: Callable[[], bool]) -> None:
         self._home, self._reads = home, reads
         self._keep = keep  # whether parsed forms may be written
-        self._seen: dict[Path, _Seen] = {}
+        self._seen: dict[str, _Seen] = {}
+        self._paths = {name: f"{home}/policies/{name}" for name in NAMES}
         self._policies: Policies | None = None
         self._hashes: tuple[bytes | None, ...] = ()
         self._views: dict[str, View] = {}
 
-    def bytes_of(self, path: Path, most: int = _POLICY_BYTES_MAX) -> bytes | None:
+    def bytes_of(self, path: str, most: int = _POLICY_BYTES_MAX) -> bytes | None:
         """What the file holds now, None where there is none; opened only if it may have changed."""
         try:
-            state = path.stat()
+            state = os.stat(path)
         except OSError:
             self._seen.pop(path, None)
             return None
@@ -65,7 +67,7 @@ class Watched:
         if seen is not None and seen.settled and seen.signature == signature:
             return seen.data
         data: bytes | None = None
-        with contextlib.suppress(OSError), path.open("rb") as file:
+        with contextlib.suppress(OSError), open(path, "rb") as file:
             data = file.read(most)
             self._reads.files += 1
             self._reads.bytes += len(data)
@@ -75,8 +77,7 @@ class Watched:
 
     def policies(self) -> Policies:
         """The policies as they are now; raises PolicyError with every mistake in them."""
-        folder = self._home / "policies"
-        files = {name: self.bytes_of(folder / name) for name in NAMES}
+        files = {name: self.bytes_of(path) for name, path in self._paths.items()}
         given = tuple(files.values())
         if self._policies is not None and given == self._hashes:
             return self._policies
@@ -104,9 +105,13 @@ class Watched:
                 keep=self._kept,
             )  # fmt: skip
 
+    def policies_last_read(self) -> Policies:
+        """The policies of a moment ago, for what follows in the same call."""
+        return self.policies_or_last() if self._policies is None else self._policies
+
     def view(self, path: str) -> View:
         """A view by its path under the home; one that leads outside it is not read."""
-        file = self._home / path
+        file = f"{self._home}/{path}"
         if not os.path.realpath(file).startswith(os.path.realpath(self._home) + os.sep):
             return View(path, "", "", "outside")
         data = self.bytes_of(file, _VIEW_BYTES_MAX)
@@ -121,7 +126,7 @@ class Watched:
 
     def source(self, path: str) -> bytes | None:
         """The bytes behind a view or policy as last read, for snapshots."""
-        return self.bytes_of(self._home / path, _VIEW_BYTES_MAX)
+        return self.bytes_of(f"{self._home}/{path}", _VIEW_BYTES_MAX)
 
     def _cached(self, key: str) -> bytes | None:
         with contextlib.suppress(OSError):

@@ -12,7 +12,7 @@ from memplane.ports import TokenCounter
 from memplane.projections.window import handle, label, limits, plain, shown
 from memplane.tokens import cut
 
-__all__ = ["Item", "Printer"]
+__all__ = ["Item", "Printer", "digest_of"]
 
 # Characters kept of a text that is too long, until its tokens are counted: about what the
 # limit of tokens holds in English, so that counting can wait until somebody reads it.
@@ -155,7 +155,11 @@ class Item:
 
     def says(self, text: str) -> bool:
         """Whether this is what the event said: a prompt's whole text, what is kept of others."""
-        return self.digest == digest_of(text) if self.digest else self.text == plain(text)
+        return self.is_same(digest_of(text), plain(text))
+
+    def is_same(self, digest: str, text: str) -> bool:
+        """`says` for many items: the digest and the plain text are made once."""
+        return self.digest == digest if self.digest else self.text == text
 
     def expanded(
         self, text: str, room: int, printer: Printer, *, whole: bool

@@ -30,10 +30,17 @@ _BLANK_RUN: Final = re.compile(r"\n[ \t\n]*\n")
 _LINE_ENDS: Final = re.compile(r"\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
+def _tiers(most: int) -> tuple[int, ...]:
+    return tuple(max(_LEAST, most // tier) for tier in TIERS)
+
+
+_TIERS_BY_KIND: Final = {kind: _tiers(most) for kind, most in _LIMITS.items()}
+_TIERS_OF_OTHERS: Final = _tiers(_OTHER)
+
+
 def limits(kind: str) -> tuple[int, ...]:
     """Tokens of text that an event of this kind may show, one figure a tier."""
-    most = _LIMITS.get(kind, _OTHER)
-    return tuple(max(_LEAST, most // tier) for tier in TIERS)
+    return _TIERS_BY_KIND.get(kind, _TIERS_OF_OTHERS)
 
 
 def handle(seq: int) -> str:

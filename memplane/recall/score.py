@@ -141,15 +141,21 @@ def score(
     lower = query.lower()
     scored = []
     for item, own, near in zip(pool, raw, lifted, strict=True):
+        tags = key = marked = 0
+        if item.tags and any(tag.lower() in wanted for tag in item.tags):
+            tags = scoring.tag_weight
+        if item.key is not None and item.key.lower() in lower:
+            key = scoring.key_weight
+        if not (own or near or tags or key):
+            scored.append(Scored(item, 0, 0, 0, 0, 0, 0))
+            continue
         words = _UNIT * own // best if best else 0
         beside = _UNIT * near // best if best else 0
-        tags = scoring.tag_weight if any(tag.lower() in wanted for tag in item.tags) else 0
-        key = scoring.key_weight if item.key is not None and item.key.lower() in lower else 0
-        relevance = words + beside + tags + key
-        marked = sum(boosts.get(marker.partition(":")[0], 0) for marker in item.markers)
         # A marker lifts what is relevant; it makes nothing relevant by itself.
-        total = relevance + marked if relevance else 0
-        scored.append(Scored(item, total, words, tags, key, beside, marked if relevance else 0))
+        for marker in item.markers:
+            marked += boosts.get(marker.partition(":")[0], 0)
+        total = words + beside + tags + key + marked
+        scored.append(Scored(item, total, words, tags, key, beside, marked))
     return scored
 
 
@@ -166,10 +172,14 @@ def _matches(wanted: dict[str, int], pool: Sequence[Item]) -> list[int]:
     square = _UNIT * _UNIT * (len(pool) + 1)
     weight = {term: isqrt(square // documents_with) for term, documents_with in holding.items()}
     # tf / (tf + 1) saturates as in BM25 with k1 = 1 and no length norm: packing divides by length.
-    return [
-        sum(weight[term] * document[term] // (document[term] + 1) for term in found)
-        for document, found in zip(documents, matched, strict=True)
-    ]
+    scores = []
+    for document, found in zip(documents, matched, strict=True):
+        total = 0
+        for term in found:
+            tf = document[term]
+            total += weight[term] * tf // (tf + 1)
+        scores.append(total)
+    return scores
 
 
 def _neighbours(raw: Sequence[int], pool: Sequence[Item], share: int) -> list[int]:

@@ -43,7 +43,9 @@ def everything_shown(plane, channel: str) -> str:
     out = []
     for session in (None, "s0", "s1"):
         for budget in (180, 1200, 6000):
-            block = plane.pack("parser quokka zanzibar", session=session, budget=budget, channel=channel)
+            block = plane.pack(
+                "parser quokka zanzibar", session=session, budget=budget, channel=channel
+            )
             report = {k: v for k, v in block.report.items() if k != "request"}
             out.append(block.text + json.dumps(report, default=str) + repr(block.omissions))
     ids = [f"expand://event/{seq}" for seq in range(2, plane.head().seq + 1, 7)]
@@ -77,7 +79,9 @@ def check_nothing_shows(home, seed: int, count: int) -> None:
             if channel == "agent":  # agent may see preferences
                 continue
             for word in SECRET_WORDS:
-                assert word not in shown, shown[max(0, shown.index(word) - 300) : shown.index(word) + 100]
+                assert word not in shown, shown[
+                    max(0, shown.index(word) - 300) : shown.index(word) + 100
+                ]
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))

@@ -11,7 +11,8 @@ from worlds import rows
 import memplane
 
 NOW = "2026-02-01T00:00:00Z"
-ASK = """
+ASK = (
+    """
 import hashlib, sys, memplane
 with memplane.open(sys.argv[1]) as plane:
     for query in ("parser retry timeout", "", "decision db.engine", "что мы решили"):
@@ -20,7 +21,9 @@ with memplane.open(sys.argv[1]) as plane:
                 block = plane.pack(query, session=session, budget=budget, channel="agent", now=%r)
                 print(hashlib.sha256(block.text.encode()).hexdigest(), block.tokens)
                 print(hashlib.sha256(repr((block.entries, block.omissions)).encode()).hexdigest())
-""" % NOW
+"""
+    % NOW
+)
 
 
 def asked(home, seed: str) -> str:

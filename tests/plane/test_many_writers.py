@@ -32,7 +32,16 @@ with memplane.open(home, durability=sys.argv[5]) as plane:
 
 
 def start(home, name: str, threads: int, events: int, durability: str, out) -> subprocess.Popen:
-    arguments = [sys.executable, "-c", WRITER, str(home), name, str(threads), str(events), durability]
+    arguments = [
+        sys.executable,
+        "-c",
+        WRITER,
+        str(home),
+        name,
+        str(threads),
+        str(events),
+        durability,
+    ]
     return subprocess.Popen(arguments, stdout=out, stderr=subprocess.PIPE)
 
 

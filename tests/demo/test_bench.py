@@ -1,0 +1,72 @@
+"""The quick form of `make bench`: its rows are there. What they say is nobody's business here."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def run(*arguments):
+    command = [sys.executable, str(BENCHMARKS / "run.py"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
+
+
+@pytest.fixture(scope="module")
+def workload():
+    spec = importlib.util.spec_from_file_location("workload", BENCHMARKS / "workload.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_quick_bench_has_every_row_with_its_aim_and_its_peers(tmp_path):
+    done = run("--quick", "--reports", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    (file,) = tmp_path.glob("bench-*.json")
+    found = json.loads(file.read_text())
+    rows = {row["work"]: row for row in found["rows"]}
+    assert len(rows) == 16
+    assert all(row["runs"] > 0 and row["noise"] >= 1 for row in rows.values())
+    aims = {name: row["aim"] for name, row in rows.items() if row["aim"] is not None}
+    assert aims["log.append, a prepared line, os"] == 10
+    assert aims["record, 600 new characters, os, folded"] == 400
+    assert aims["verify: chain + decode"] == 300_000
+    assert all(row["missed"] in (True, False) for row in rows.values() if row["aim"] is not None)
+    assert (
+        sum(bool(row["peers"]) for row in rows.values()) >= 10
+    )  # two more where rs-bpe is installed
+    text = file.with_suffix(".txt").read_text()
+    assert text in done.stdout
+    assert all(name in text for name in rows)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".json", ".txt"}
+
+
+def test_one_row_can_be_asked_for_alone(tmp_path):
+    assert run("--quick", "--only", "modules", "--reports", tmp_path).returncode == 0
+    (file,) = tmp_path.glob("bench-*.json")
+    assert len(json.loads(file.read_text())["rows"]) == 1
+
+
+def test_a_row_that_does_not_exist_is_refused_with_those_that_do(tmp_path):
+    done = run("--only", "nothing", "--reports", tmp_path)
+    assert done.returncode == 2
+    assert "record-os" in done.stderr
+
+
+def test_the_workload_is_the_same_for_the_same_seed_and_another_for_another(workload):
+    assert list(workload.rows(300, 5)) == list(workload.rows(300, 5))
+    assert list(workload.rows(300, 5)) != list(workload.rows(300, 6))
+    assert workload.transcript(50) == workload.transcript(50)
+    assert len(list(workload.rows(300))) == 300
+
+
+def test_every_row_of_the_workload_has_an_id_of_its_own_and_goes_forward_in_time(workload):
+    rows = list(workload.rows(1000))
+    assert len({row["id"] for row in rows}) == 1000
+    assert [row["ts"] for row in rows] == sorted(row["ts"] for row in rows)
