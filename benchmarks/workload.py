@@ -173,7 +173,7 @@ def _session(words: _Words, size: int) -> Iterator[Row]:
 
 def transcript(count: int, seed: int = 11) -> bytes:
     """A Claude Code transcript that gives about that many events."""
-    made = []
+    made: list[Row] = []
     for row in rows(count, seed):
         kind, session = row.get("kind", "message"), row["session"]
         block: Row = {"type": "text", "text": row["text"]}

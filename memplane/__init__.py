@@ -74,7 +74,9 @@ if TYPE_CHECKING:
         Receipt as Receipt,
     )
     from memplane.wiring import init as init
-    from memplane.wiring import open_plane as open  # noqa: A004, F401 - memplane.open
+    from memplane.wiring import open_plane
+
+    open = open_plane  # noqa: A001 - memplane.open
 
 _HOMES = {
     "memplane.errors": (

@@ -17,7 +17,6 @@ import errno
 import json
 import os
 from collections.abc import Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,6 +25,7 @@ from memplane.errors import FormatError, HomeError, WriteError
 __all__ = [
     "FORMAT",
     "HOME_NAME",
+    "VERSION",
     "Assets",
     "Home",
     "asset",
@@ -33,10 +33,10 @@ __all__ = [
     "find",
     "open_home",
     "replace_file",
-    "version",
 ]
 
-FORMAT: Final = 1
+VERSION: Final = "0.1.0"  # of memplane; the build reads it here
+FORMAT: Final = 1  # of a plane on disk
 HOME_NAME: Final = ".memplane"
 _PLANE: Final = "plane.json"
 _FOLDERS: Final = ("policies", "views", "scenarios", "log", "bodies", "projections", "reports")
@@ -56,14 +56,6 @@ class Home(NamedTuple):
     path: Path
     plane_id: str
     read_only: bool
-
-
-def version() -> str:
-    """The version of memplane that runs."""
-    try:
-        return metadata.version("memplane")
-    except metadata.PackageNotFoundError:  # run from a checkout that was never installed
-        return "0"
 
 
 def asset(name: str) -> bytes:
@@ -121,7 +113,7 @@ def create(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes
                     _write_new(path / "policies" / name, data)
             if not (path / ".gitignore").exists():
                 _write_new(path / ".gitignore", _GITIGNORE.encode())
-            facts = {"format": FORMAT, "plane": plane_id, "created": created, "memplane": version()}
+            facts = {"format": FORMAT, "plane": plane_id, "created": created, "memplane": VERSION}
             # Last: a folder with this file is a whole plane. Of two at once the first wins.
             _write_new(path / _PLANE, (json.dumps(facts) + "\n").encode(), keep=True)
         except OSError as error:
@@ -154,7 +146,7 @@ def open_home(path: Path) -> Home:
     if found > FORMAT:
         writer = facts.get("memplane", "a newer version")
         raise FormatError(
-            f"{file}: format {found}, written by memplane {writer}; this is memplane {version()}, "
+            f"{file}: format {found}, written by memplane {writer}; this is memplane {VERSION}, "
             f"which reads up to format {FORMAT}: upgrade memplane"
         )
     return Home(path, plane_id, read_only=not os.access(path, os.W_OK) or _on_read_only_disk(path))

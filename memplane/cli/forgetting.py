@@ -14,7 +14,7 @@ from memplane.wiring import open_plane
 
 __all__ = ["forget", "pin", "unforget", "unpin"]
 
-_Key = Annotated[str | None, typer.Argument(metavar="[KEY]", help="The value under this key.")]
+_Key = Annotated[str | None, typer.Argument(metavar="KEY", help="The value under this key.")]
 _Id = Annotated[str | None, typer.Option("--id", metavar="ID|SEQ", help="This one event.")]
 _Session = Annotated[str | None, typer.Option(metavar="ID", help="A whole session.")]
 _Source = Annotated[

@@ -22,8 +22,8 @@ def import_files(
     what: Annotated[
         list[str],
         typer.Argument(
-            metavar="[claude-code|jsonl] PATH...",
-            help="Files or folders; the source is found out where it is left out.",
+            metavar="[SOURCE] PATH",
+            help="Files or folders, behind claude-code or jsonl where that is not to be found out.",
         ),
     ],
     *,

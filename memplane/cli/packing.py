@@ -37,7 +37,7 @@ _Report = Annotated[
 
 @command("pack", example='pack "which database do we use?" --budget 2000')
 def pack(
-    query: Annotated[str, typer.Argument(metavar="[QUERY]", help="What the agent is asked.")] = "",
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What the agent is asked.")] = "",
     *,
     budget: Budget = None,
     channel: Channel = "private",

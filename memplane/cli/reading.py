@@ -73,9 +73,7 @@ def get(
 
 @command("keys", example="keys db.")
 def keys(
-    prefix: Annotated[
-        str, typer.Argument(metavar="[PREFIX]", help="Only keys that begin so.")
-    ] = "",
+    prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="Only keys that begin so.")] = "",
     *,
     ns: Ns = "/global",
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")] = 1000,

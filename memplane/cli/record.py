@@ -36,7 +36,7 @@ _Jsonl = Annotated[
 
 @command("record", example='record "We keep PostgreSQL" --kind decision --key db.engine')
 def record(
-    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What happened.")] = None,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="What happened.")] = None,
     *,
     stdin: _Stdin = False,
     jsonl: _Jsonl = None,

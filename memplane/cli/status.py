@@ -11,7 +11,7 @@ from memplane.cli.exits import BROKEN, FINE
 from memplane.cli.options import Home, Json
 from memplane.cli.output import counted, data, put
 from memplane.errors import InputError, PolicyError
-from memplane.home import HOME_NAME, version
+from memplane.home import HOME_NAME, VERSION
 from memplane.plane import Plane
 from memplane.wiring import init, open_plane
 
@@ -40,7 +40,7 @@ def status(
             raise InputError(f"put options behind the command: memplane {name} --home DIR --json")
         return None
     if show_version:
-        put({"version": version()}, f"memplane {version()}", as_json=as_json)
+        put({"version": VERSION}, f"memplane {VERSION}", as_json=as_json)
         return FINE
     with open_plane(home) as plane:
         found = _found(plane)
@@ -52,7 +52,7 @@ def status(
 def initialise(
     folder: Annotated[
         str | None,
-        typer.Argument(metavar="[DIR]", help="The folder; else --home, MEMPLANE_HOME, .memplane."),
+        typer.Argument(metavar="DIR", help="The folder; else --home, MEMPLANE_HOME, .memplane."),
     ] = None,
     *,
     home: Home = None,

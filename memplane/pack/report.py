@@ -41,7 +41,7 @@ def report_of(
     facts: Facts, materials: Materials, rendered: Rendered
 ) -> tuple[tuple[Omission, ...], dict[str, Any]]:
     """The listed omissions (at most 100, best score first) and the report around them."""
-    listed, counts = _omissions(facts)
+    listed, counts = _omissions(facts, materials.hotset.gaps)
     report: dict[str, Any] = {
         "version": REPORT_VERSION,
         "request": facts.request.as_json(),
@@ -69,6 +69,10 @@ def report_of(
             "counts": counts,
             "listed": [omission._asdict() for omission in listed],
         },
+        "gaps": [
+            {"first": first, "last": last, "missing": last - first + 1}
+            for first, last in materials.hotset.gaps
+        ],
         "candidates": {
             "hotset": len(materials.hotset.items),
             "decisions": len(materials.decisions),
@@ -81,7 +85,9 @@ def report_of(
     return listed, report
 
 
-def _omissions(facts: Facts) -> tuple[tuple[Omission, ...], dict[str, int]]:
+def _omissions(
+    facts: Facts, gaps: list[tuple[int, int]]
+) -> tuple[tuple[Omission, ...], dict[str, int]]:
     """The best of what was left out, at most 100, and the counts of all by reason."""
     sheet = facts.sheet
     counts = dict(facts.hidden)
@@ -91,6 +97,8 @@ def _omissions(facts: Facts) -> tuple[tuple[Omission, ...], dict[str, int]]:
         counts[reason] = counts.get(reason, 0) + 1
     if facts.left_over:
         counts["older"] = len(facts.left_over)
+    if gaps:
+        counts["gap"] = sum(last - first + 1 for first, last in gaps)
     rows = sorted(sheet.omitted.values(), key=lambda row: (-row[4], -row[0].seq))[:_LISTED]
     listed = [*sheet.views_omitted]
     listed += [Omission(row[0].id, row[0].seq, *row[1:]) for row in rows]

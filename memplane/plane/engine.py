@@ -75,16 +75,19 @@ class Engine:
                 self.caught_up(self.watched.policies_last_read())
         return done
 
-    def draft(self, row: Mapping[str, Any], where: str = "", *, internal: bool = False) -> Draft:
-        """Check a row under the policies of now, or the last good ones where they are broken."""
+    def drafting(self, *, internal: bool = False) -> Callable[[Mapping[str, Any], str], Draft]:
+        """What checks rows: under the policies of now, or the last good ones if they are broken."""
         policies = self.watched.policies_or_last()
-        count = self.counter(policies).count
-        intake = self.intake(policies)
-        return self.recorder.draft(row, intake, self.clock(), count, where, internal=internal)
+        count, intake = self.counter(policies).count, self.intake(policies)
+
+        def draft(row: Mapping[str, Any], where: str) -> Draft:
+            return self.recorder.draft(row, intake, self.clock(), count, where, internal=internal)
+
+        return draft
 
     def write(self, row: dict[str, Any]) -> Receipt:
         """Record an event of memplane's own: forget, pin."""
-        appended = self.append([self.draft(row, internal=True)])[0]
+        appended = self.append([self.drafting(internal=True)(row, "")])[0]
         return Receipt(appended, self.durability, self.log.line)
 
     def forget(self, named: dict[str, str | None], ns: str, reason: str, *, undo: bool) -> Receipt:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from memplane import policy
 from memplane.errors import PolicyError, WriteError
-from memplane.home import Assets, replace_file, version
+from memplane.home import VERSION, Assets, replace_file
 from memplane.pack.request import View
 from memplane.policy import NAMES, Policies
 
@@ -83,7 +83,7 @@ class Watched:
             return self._policies
         loaded = policy.load(
             files, defaults=Assets("policies", NAMES), schemas=Assets("schemas", _SCHEMAS),
-            version=version(), cached=self._cached, keep=self._kept,
+            version=VERSION, cached=self._cached, keep=self._kept,
         )  # fmt: skip
         self._policies, self._hashes = loaded, given
         return loaded
@@ -101,7 +101,7 @@ class Watched:
                 return self._policies
             return policy.load(
                 dict.fromkeys(NAMES), defaults=Assets("policies", NAMES),
-                schemas=Assets("schemas", _SCHEMAS), version=version(), cached=self._cached,
+                schemas=Assets("schemas", _SCHEMAS), version=VERSION, cached=self._cached,
                 keep=self._kept,
             )  # fmt: skip
 

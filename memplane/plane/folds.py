@@ -64,6 +64,7 @@ class Folds:
         self.cards: Folded[Ledger] = Folded(Cards(), log, folder, plane=plane_id)
         self.memories = Memories(log, folder, plane=plane_id)
         self._items: dict[tuple[str, int], Item] = {}
+        self._made: dict[str, tuple[int, list[Item], dict[int, int]]] = {}  # by ledger, as of a seq
 
     @property
     def followers(self) -> list[Follower]:
@@ -88,17 +89,23 @@ class Folds:
 
     def statements(self, name: str) -> tuple[list[Item], dict[int, int]]:
         """The statements of a ledger as items in log order, and the pins that hold them."""
-        ledger = self.decisions.state if name == "decisions" else self.cards.state
-        active = ledger.active()
+        folded = self.decisions if name == "decisions" else self.cards
+        at = folded.position.seq if folded.position is not None else 0
+        known = self._made.get(name)
+        if known is not None and known[0] == at:
+            return known[1], known[2]
+        active = folded.state.active()
         kept: dict[tuple[str, int], Item] = {}
         items = []
         for statement in active:
             key = (name, statement.seq)
             item = kept[key] = self._items.get(key) or items_of(statement)
             items.append(item)
+        pins = {s.seq: s.pinned_at for s in active if s.pinned_at}
+        self._made[name] = (at, items, pins)
         # Items carry their rendered forms: those in force stay, the others go.
         self._items = {k: v for k, v in self._items.items() if k[0] != name} | kept
-        return items, {s.seq: s.pinned_at for s in active if s.pinned_at}
+        return items, pins
 
 
 def items_of(statement: Statement) -> Item:

@@ -79,15 +79,11 @@ class Saved(NamedTuple):
 
 def run(
     request: Request, materials: Materials, printer: Printer, watch: Stopwatch,
-    head: tuple[int, str], gaps: list[dict[str, Any]],
+    head: tuple[int, str],
 ) -> Block:  # fmt: skip
-    """Pack and add to the report what only the plane knows: the log's head, gaps and timings."""
+    """Pack and add to the report what only the plane knows: the log's head and the timings."""
     block = pack(request, materials, printer, mark=watch.mark)
     block.report["log"] = {"seq": head[0], "h": head[1]}
-    block.report["gaps"] = gaps
-    if gaps:
-        counts = block.report["omissions"]["counts"]
-        counts["gap"] = sum(gap["missing"] for gap in gaps)
     block.report["timings_ns"] = watch.spans
     return block
 

@@ -57,7 +57,7 @@ class Plane:
         LockError and CorruptError.
         """
         engine = self._engine
-        appended = engine.append([engine.draft({"text": text, **fields})])[0]
+        appended = engine.append([engine.drafting()({"text": text, **fields}, "")])[0]
         return Receipt(appended, self.durability, self._log.line)
 
     def record_many(
@@ -70,7 +70,9 @@ class Plane:
         """
         if batch < 1:
             raise InputError(f"expected 1 or more, found {batch}", where="batch")
-        done, refused = self._engine.recorder.many(rows, batch, self._engine.draft, strict=strict)
+        done, refused = self._engine.recorder.many(
+            rows, batch, self._engine.drafting(), strict=strict
+        )
         new = [appended.seq for appended in done if not appended.duplicate]
         return BulkReceipt(
             len(new), len(done) - len(new), new[0] if new else None, new[-1] if new else None,
@@ -143,8 +145,7 @@ class Plane:
             )  # fmt: skip
             printer = self._engine.printer(policies)
             watch.mark("read")
-            gaps = [dict(g._asdict(), missing=g.last - g.first + 1) for g in self._log.gaps()]
-            block = packing.run(request, materials, printer, watch, (head.seq, head.h), gaps)
+            block = packing.run(request, materials, printer, watch, (head.seq, head.h))
         block.report["io"] = {
             "files": self._engine.reads.files - before[0],
             "bytes": self._engine.reads.bytes - before[1],

@@ -30,6 +30,7 @@ TASKS: Final = 20
 TOOLS: Final = 16
 FILES: Final = 40
 TOPICS: Final = 64
+GAPS: Final = 32
 NAME_MAX: Final = 300  # characters of a path or a tool's name
 # The file stays below 512 KiB: items up to this, the rings and tables fit in the rest.
 BYTES_MAX: Final = 448 * 1024
@@ -72,8 +73,8 @@ class HotsetState:
     """The fold's state. Read it, never write it, outside `Hotset`."""
 
     __slots__ = (
-        "by_key", "bytes", "files", "head", "holds", "items", "plane", "sessions", "tasks", "tools",
-        "topics",
+        "by_key", "bytes", "files", "gaps", "head", "holds", "items", "plane", "sessions",
+        "tasks", "tools", "topics",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -88,12 +89,14 @@ class HotsetState:
         self.topics: dict[str, int] = {}
         self.by_key: dict[tuple[str, str], list[int]] = {}
         self.head = 0
+        self.gaps: list[tuple[int, int]] = []  # seqs first..last that the log could not give
 
     def joined(self, other: HotsetState) -> HotsetState:
         """This hotset with another's sessions beside its own; both stay as they are."""
         both = HotsetState()
         both.items = {**other.items, **self.items}
-        both.plane, both.head, both.topics = self.plane, self.head, self.topics
+        both.plane, both.head, both.gaps = self.plane, self.head, self.gaps
+        both.topics = self.topics
         both.sessions = {**other.sessions, **self.sessions}
         both.tasks, both.tools, both.files = self.tasks, self.tools, self.files
         return both
@@ -117,6 +120,8 @@ class Hotset:
 
     def apply(self, state: HotsetState, line: Line) -> None:
         event = line.event
+        if event.seq != state.head + 1:
+            state.gaps = [*state.gaps, (state.head + 1, event.seq - 1)][-GAPS:]
         state.head = event.seq
         kind = event.kind
         if kind in UPKEEP_KINDS:
@@ -169,6 +174,7 @@ class Hotset:
         return encode(
             {
                 "head": state.head,
+                "gaps": state.gaps,
                 "items": [item.fields() for item in state.items.values()],
                 "plane": state.plane,
                 "sessions": [
@@ -187,6 +193,7 @@ class Hotset:
         fields: dict[str, Any] = json.loads(raw)
         state = HotsetState()
         state.head = fields["head"]
+        state.gaps = [(first, last) for first, last in fields["gaps"]]
         for row in fields["items"]:
             item = Item(row)
             state.items[item.seq] = item
@@ -217,9 +224,12 @@ def _turn(state: HotsetState, event: Event, tokens: int) -> None:
     ring.ring.append(Turn(seq, ring.count, ring.spent))
     _hold(state, seq)
     ring.count += 1
-    ring.spent = tuple(
-        spent + min(tokens, most) + LABEL_TOKENS
-        for spent, most in zip(ring.spent, limits(event.kind), strict=True)
+    full, third, eighth = limits(event.kind)
+    spent = ring.spent
+    ring.spent = (
+        spent[0] + LABEL_TOKENS + (min(full, tokens)),
+        spent[1] + LABEL_TOKENS + (min(third, tokens)),
+        spent[2] + LABEL_TOKENS + (min(eighth, tokens)),
     )
     if len(ring.ring) > SESSION_RING:
         _release(state, ring.ring.pop(0).seq)

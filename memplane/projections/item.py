@@ -85,28 +85,31 @@ class Item:
     @classmethod
     def of(cls, event: Event, tokens: int) -> Item:
         """The item of a new event; counting and cutting wait until `finish`."""
-        data = event.data
-        text = event.text
+        data, text, kind = event.data, event.text, event.kind
         whole = "body" not in data
-        most = limits(event.kind)[0]
+        most = limits(kind)[0]
         kept = most * (_CHARACTERS_A_TOKEN if tokens > most else _CHARACTERS_MOST)
         if len(text) > kept:
             text, whole = text[:kept], False
-        item = cls(
-            {
-                "seq": event.seq, "id": event.id, "ts": event.ts, "kind": event.kind,
-                "ns": event.ns, "session": event.session, "task": event.task,
-                "actor": event.actor, "role": event.role, "text": text, "key": event.key,
-                "tags": event.tags, "markers": event.markers, "sensitivity": event.sensitivity,
-                "importance": event.importance, "valid_from": event.valid_from,
-                "valid_until": event.valid_until, "whole": whole,
-            }
+        # Every event of the log passes here once: no dict in between, as for rows of the file.
+        item = object.__new__(cls)
+        item.seq, item.id, item.ts, item.kind, item.ns = (
+            event.seq, event.id, event.ts, kind, event.ns
         )  # fmt: skip
+        item.session, item.task, item.actor, item.role = (
+            event.session, event.task, event.actor, event.role
+        )  # fmt: skip
+        item.text, item.key, item.tags, item.markers = text, event.key, event.tags, event.markers
+        item.sensitivity, item.importance = event.sensitivity, event.importance
+        item.valid_from, item.valid_until = event.valid_from, event.valid_until
+        item.call = item.tool = item.status = item.path = ""
         if data:
             item.call, item.tool = _name(data.get("call")), _name(data.get("tool"))
             item.status, item.path = _name(data.get("status")), _name(data.get("path"))
-        if item.role == "user":
-            item.digest = digest_of(event.text)
+        item.whole, item.superseded, item.forgotten, item.final = whole, False, False, False
+        item.cost = 0
+        item.digest = digest_of(event.text) if event.role == "user" else ""
+        item.forms, item.terms, item.words = {}, None, None
         item.size = item_bytes(item)
         return item
 

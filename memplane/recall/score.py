@@ -86,7 +86,7 @@ _STOP: Final = frozenset(
     ]
 )
 _UNIT: Final = 1000
-_TERMS_MAX: Final = 400
+_CHARACTERS_MAX: Final = 8000  # of a query or text that are looked at
 
 
 class Scored(NamedTuple):
@@ -104,19 +104,22 @@ class Scored(NamedTuple):
 def terms(text: str) -> dict[str, int]:
     """Words of a text with their counts: lower case, identifiers also in parts, no stop words."""
     found: dict[str, int] = {}
-    for word in _WORD.findall(text):
+    for word in _WORD.findall(text[:_CHARACTERS_MAX]):
         lower = word.lower()
         if lower in _STOP:
             continue
         found[lower] = found.get(lower, 0) + 1
-        parts = word.split("_") if "_" in word else _CAMEL.findall(word) if word.isascii() else ()
+        if "_" in word:
+            parts = word.split("_")
+        elif lower == word or not word.isascii():
+            continue
+        else:
+            parts = _CAMEL.findall(word)
         if len(parts) > 1:
             for part in parts:
                 small = part.lower()
                 if len(small) > 1 and small not in _STOP:
                     found[small] = found.get(small, 0) + 1
-        if len(found) >= _TERMS_MAX:
-            break
     return found
 
 

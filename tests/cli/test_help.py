@@ -1,0 +1,102 @@
+"""Every command is documented by its own help, and what the help shows works."""
+
+import json
+import re
+import shlex
+
+import pytest
+import typer
+
+from memplane.cli.app import ORDER, app
+from memplane.cli.run import run as run_here
+
+READING = {
+    "": [],
+    "pack": ["which database?", "--no-report"],
+    "show": ["2"],
+    "get": ["db.engine"],
+    "keys": [],
+    "history": ["db.engine"],
+    "log": [],
+    "expand": ["expand://event/2"],
+    "decisions": [],
+    "stats": [],
+    "verify": [],
+    "policy check": [],
+}
+WITH_CHANNEL = ["pack", "show", "get", "keys", "history", "log", "expand", "decisions"]
+
+
+def commands():
+    root = typer.main.get_command(app)
+    for name, one in root.commands.items():
+        if name == "policy":
+            yield from ((f"policy {sub}", each) for sub, each in one.commands.items())
+        else:
+            yield name, one
+
+
+COMMANDS = dict(commands())
+
+
+def test_the_tree_holds_the_commands_that_help_puts_in_order():
+    assert sorted({name.split()[0] for name in COMMANDS}) == sorted(ORDER)
+    assert callable(run_here)
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_every_command_has_home_json_and_help_with_an_example(run, name):
+    done = run(*name.split(), "--help")
+    assert done.code == 0
+    assert done.err == ""
+    for said in ("--home", "--json", "--help", "Example:\n    memplane"):
+        assert said in done.out
+    assert "[[" not in done.out
+    assert max(map(len, done.out.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_parameter_says_what_it_is_for(name):
+    for parameter in COMMANDS[name].params:
+        assert parameter.help, parameter.name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_does_what_it_shows(run, filled, tmp_path, monkeypatch, name):
+    transcripts = tmp_path / ".claude" / "projects"
+    transcripts.mkdir(parents=True)
+    (transcripts / "empty.jsonl").touch()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    example = re.search(r"Example:\n\s+memplane (.*)", COMMANDS[name].epilog)[1]
+    argv = [re.sub("^~", str(tmp_path), word) for word in shlex.split(example)]
+    assert argv[: len(name.split())] == name.split()
+    if name == "unforget":
+        run("forget", "db.engine", "--home", filled)
+    assert run(*argv, "--home", filled)[0] == 0
+
+
+@pytest.mark.parametrize("name", READING)
+def test_json_of_every_reading_command_is_one_value_and_nothing_else(run, filled, name):
+    done = run(*name.split(), *READING[name], "--home", filled, "--json")
+    assert done.code == 0
+    assert done.out.count("\n") == 1
+    json.loads(done.out)
+
+
+@pytest.mark.parametrize("name", READING)
+def test_reading_never_changes_the_log(run, filled, stored, name):
+    before = stored(filled)
+    run(*name.split(), *READING[name], "--home", filled)
+    assert stored(filled) == before
+
+
+@pytest.mark.parametrize("name", WITH_CHANNEL)
+def test_every_reading_command_takes_a_channel(run, filled, name):
+    done = run(*name.split(), *READING[name], "--home", filled, "--channel", "team")
+    assert (done.code, done.err.startswith("memplane: No such option")) == (0, False)
+
+
+def test_options_before_the_command_are_refused_with_the_right_place(run, filled):
+    done = run("--home", filled, "get", "db.engine")
+    assert done.code == 2
+    assert "behind the command: memplane get --home DIR" in done.err

@@ -1,0 +1,60 @@
+"""A damaged log: packing goes on with what verifies and says what is missing; writing stops."""
+
+import shutil
+
+import pytest
+
+import memplane
+from memplane.errors import CorruptError
+
+
+def damaged(plane, needle: bytes):
+    """Flip a bit in the line that holds the needle, with the projections gone."""
+    plane.close()
+    shutil.rmtree(plane.home / "projections")
+    shutil.rmtree(plane.home / "index", ignore_errors=True)
+    (file,) = (plane.home / "log").glob("*.jsonl")
+    data = bytearray(file.read_bytes())
+    data[data.index(needle)] ^= 1
+    file.write_bytes(bytes(data))
+
+
+def test_a_pack_of_a_corrupt_log_answers_and_lists_the_gap(tmp_path):
+    plane = memplane.init(tmp_path / "synced")  # what was synced is durable: damage to it is corruption
+    for number in range(20):
+        plane.record(f"turn number {number} about heron{number}", role="user", session="s")
+    damaged(plane, b"heron7")
+    with memplane.open(plane.home) as again:
+        block = again.pack("turn", session="s", budget=3000)
+        assert "heron6" in block.text
+        assert "heron19" in block.text
+        assert "heron7 " not in block.text
+        assert sum(gap["missing"] for gap in block.report["gaps"]) >= 1
+        assert block.report["omissions"]["counts"]["gap"] >= 1
+        before = (again.home / "log" / "00000001.jsonl").read_bytes()
+        with pytest.raises(CorruptError, match="memplane repair --salvage"):
+            again.record("one more")
+        assert (again.home / "log" / "00000001.jsonl").read_bytes() == before
+    with memplane.open(plane.home) as later:
+        assert later.pack("turn", session="s").report["gaps"], "the checkpoint forgot the gap"
+
+
+def test_a_broken_policy_stops_packing_and_not_recording(plane):
+    policy = plane.home / "policies" / "budgets.yaml"
+    policy.write_text("version: 1\nacb_total_max_tokens: many\n")
+    with pytest.raises(memplane.PolicyError, match="budgets.yaml:2"):
+        plane.pack("x")
+    assert plane.record("still taken: password = hunter2hunter2").seq == 2
+    policy.unlink()
+    assert "hunter2" not in plane.event(2).text
+    assert "still taken" in plane.pack("taken").text
+
+
+def test_a_plane_made_read_only_packs_and_does_not_record(plane):
+    plane.record("a turn about herons", role="user")
+    plane.close()
+    with memplane.wiring.open_plane(plane.home, read_only=True) as again:
+        assert "herons" in again.pack("herons", save_report=True).text
+        with pytest.raises(memplane.HomeError, match="read-only"):
+            again.record("no")
+    assert not list((plane.home / "reports").iterdir())
