@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.errors import InputError
 from memplane.event import FIELDS, GLOBAL, Draft, Event, encode
 from memplane.intake.check import TAG_MAX, collect
+from memplane.intake.recalled import without_blocks
 from memplane.intake.redact import Redactor, holds_token
 from memplane.intake.shapes import RUN_MIN
 
@@ -72,6 +73,10 @@ def prepare(
     """
     line = collect(fields, internal=internal, where=where)
     kind = line["kind"]
+    text, blocks = without_blocks(line.get("text", ""))
+    if blocks:
+        line["text"] = text
+        line["data"] = {**line.get("data", {}), "recalled": blocks}
     if kind in never_store_kinds and not internal:
         raise InputError(
             f"`{kind}` is never stored: privacy.yaml names it in store.never_store_kinds; "
