@@ -1,6 +1,5 @@
 """`memplane pack` and `memplane expand`: what goes into a prompt."""
 
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import typer
@@ -72,15 +71,14 @@ def pack(
     }  # fmt: skip
     with open_plane(home) as plane:
         block = plane.pack(query, save_report=report, **asked)
-        saved = _saved(plane.home, block) if report else None
     if messages is not None:
         data(block.messages(cast("Literal['openai', 'anthropic']", messages)))
     elif as_json:
         data(block.as_json())
     elif block.text:
         print(block.text, end="" if block.text.endswith("\n") else "\n")
-    where = "" if not report else f"; report {saved}" if saved else "; report not saved"
-    say(_cost(block) + where)
+    saved = f"; report {block.report_path}" if block.report_path else "; report not saved"
+    say(_cost(block) + (saved if report else ""))
     if block.report["gaps"]:
         say("parts of the log do not verify and were left out; run `memplane verify`")
 
@@ -116,9 +114,3 @@ def _cost(block: Block) -> str:
 
 def _entries(count: int) -> str:
     return "1 entry" if count == 1 else f"{count} entries"
-
-
-def _saved(home: Path, block: Block) -> Path | None:
-    """The block's report in the plane. Files are named by time, then by the block's hash."""
-    name = f"*-{block.report['acb_sha256'][:8]}.report.json"
-    return max((home / "reports").glob(name), default=None)

@@ -8,7 +8,7 @@ from memplane.cli.app import command
 from memplane.cli.options import Channel, Home, Json, Ns, OneNs
 from memplane.cli.output import data, fields_of, one_line, put, rows
 from memplane.errors import NotFoundError
-from memplane.event import UPKEEP_KINDS, Event
+from memplane.event import Event
 from memplane.plane import Plane
 from memplane.wiring import open_plane
 
@@ -39,7 +39,7 @@ def show(
     with open_plane(home) as plane:
         event = named(plane, event_id, channel=channel)
         text = plane.text(event)
-        reason, by_seq = _became(plane, event, channel)
+        reason, by_seq = _became(plane, event)
     fields = {**fields_of(event), "text": text}
     if as_json:
         data({**fields, "archived": None if reason is None else {"reason": reason, "by": by_seq}})
@@ -126,14 +126,9 @@ def decisions(
     put([fields_of(event) for event in found], rows(found), as_json=as_json)
 
 
-def _became(plane: Plane, event: Event, channel: str) -> tuple[str | None, int | None]:
-    """Why an event with a key is out of force and by which one; (None, None) otherwise."""
-    if event.key is None or event.kind in UPKEEP_KINDS:
-        return None, None
-    for version in plane.history(event.key, event.ns, channel=channel):
-        if version.event.seq == event.seq:
-            return version.reason, version.by_seq
-    return None, None
+def _became(plane: Plane, event: Event) -> tuple[str | None, int | None]:
+    """Why an event is out of force and by which one; (None, None) where it is in force."""
+    return plane.archived(event) or (None, None)
 
 
 def _fate(reason: str | None, by_seq: int | None) -> str:

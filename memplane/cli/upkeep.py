@@ -11,7 +11,6 @@ import typer
 from memplane import home as homes
 from memplane import log as logs
 from memplane.cli.app import command
-from memplane.cli.compare import differing
 from memplane.cli.exits import FINE, NO
 from memplane.cli.options import Channel, Home, Json
 from memplane.cli.output import counted, put, say
@@ -52,11 +51,9 @@ def verify(*, home: Home = None, as_json: Json = False) -> int:
         report = logs.verify(found.path, found.plane_id, progress=bar, loads=orjson.loads)
     with open_plane(found.path, read_only=True) as plane:
         try:
-            policies = plane.policies
+            differ = plane.differing()
         except PolicyError:
             differ = None
-        else:
-            differ = differing(found, policies)
     findings = [problem._asdict() for problem in report.problems]
     findings += [
         {"segment": f"projections/{name}", "offset": 0, "what": "is not what the log folds to",

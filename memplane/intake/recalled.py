@@ -13,7 +13,7 @@ from typing import Final
 __all__ = ["without_blocks"]
 
 _BEGIN: Final = "memplane:begin\n"
-_MARK: Final = re.compile(r"^memplane:(?:begin\n|end ([0-9a-f]{16})(?:\n|\Z))", re.M)
+_MARK: Final = re.compile(r"^memplane:(?:begin\n|end ([0-9a-f]{16})(?:\n|\Z))", re.MULTILINE)
 
 
 def without_blocks(text: str) -> tuple[str, list[str]]:

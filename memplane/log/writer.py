@@ -225,10 +225,20 @@ class Writer:
             raise corrupt(path, judged)
         if judged.case == "whole" and judged.good:
             active.take(data, 0, believed[0])
+            self._settle(active)
             return active
         rec = last_rec(data, believed[0]) or prev.rec
         self._set_aside(active, data, judged, rec, judged.case)
         return self._made(number + 1 if judged.good else number)
+
+    def _settle(self, active: Active) -> None:
+        """Sync what others left, so that `dur` moves even where every writer writes one line.
+
+        Without it a log of one-shot writers could never tell damage from a torn tail.
+        """
+        if active.synced < active.seq:
+            self.active = active
+            self.sync(active, active.seq)
 
     def _made(self, number: int) -> Active:
         """Open a segment that this process has just made durable."""

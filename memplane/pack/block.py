@@ -48,6 +48,7 @@ class Block(NamedTuple):
     entries: tuple[Entry, ...]
     omissions: tuple[Omission, ...]
     report: dict[str, Any]
+    report_path: Any = None  # the file that the report was saved in, None where it was not
 
     def messages(
         self,

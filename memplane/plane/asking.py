@@ -53,7 +53,7 @@ def request_of(
         fields[name] = _texts(name, asked.get(name))
     for name in _TIMES:
         value = asked.get(name)
-        fields[name] = None if value is None else timestamp(value)
+        fields[name] = None if value is None else timestamp(value, where=name)
     fields["now"] = fields["now"] or clock()
     fields["budget"] = asked.get("budget")
     fields["as_of"] = _as_of(asked.get("as_of"), head)

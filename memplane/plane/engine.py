@@ -12,6 +12,7 @@ from memplane.home import Home
 from memplane.intake import Intake, Redactor, same, timestamp
 from memplane.log import FileLog
 from memplane.pack.request import Expansion, Request
+from memplane.plane.asking import check_channel
 from memplane.plane.files import Reads, Watched
 from memplane.plane.folds import Folds, Prefix, items_of_event, session_fold
 from memplane.plane.reading import Reader, parse_handle
@@ -154,8 +155,9 @@ class Engine:
     def reader(self, channel: str, now: str | None = None) -> Reader:
         """Answers for one channel, at the clock's time or another."""
         policies = self.watched.policies()
+        check_channel(policies, channel)
         as_of = self.log.head().seq if self.as_of is None else self.as_of
-        moment = self.clock() if now is None else timestamp(now)
+        moment = self.clock() if now is None else timestamp(now, where="now")
         return Reader(policies, channel, now=moment, as_of=as_of, redact=self.redact(policies))
 
     # --- projections ---

@@ -9,13 +9,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from memplane.errors import InputError, NotFoundError
-from memplane.event import GLOBAL, Event
+from memplane.event import GLOBAL, KINDS, Event
 from memplane.home import Home
 from memplane.intake import timestamp
 from memplane.log import FileLog
 from memplane.pack.block import Block
 from memplane.plane import packing
 from memplane.plane.asking import request_of
+from memplane.plane.compare import differing
 from memplane.plane.engine import Engine, MakeCounter
 from memplane.plane.reading import Expanded, Version, parse_handle
 from memplane.plane.writing import BulkReceipt, Receipt
@@ -152,7 +153,10 @@ class Plane:
         }
         if save_report and not self.read_only:
             keep = policies.plane.reports_keep
-            packing.save(self.home, block, self._engine.clock(), keep, self._engine.watched.source)
+            where = packing.save(
+                self.home, block, self._engine.clock(), keep, self._engine.watched.source
+            )
+            return block._replace(report_path=where)
         return block
 
     # --- reading ---
@@ -169,6 +173,11 @@ class Plane:
             line = None
         return reader.one(line, repr(id))
 
+    def archived(self, event: Event) -> tuple[str, int] | None:
+        """Why an event is out of force, `superseded` or `forgotten`, and the seq that did it."""
+        with self._engine.lock:
+            return self._engine.caught_up().memories.archived(event, upto=self._engine.as_of)
+
     def text(self, event: Event) -> str:
         """The whole text of an event, also where the line holds only its beginning."""
         return self._engine.redact(self._engine.watched.policies_or_last())(self._log.text(event))
@@ -178,6 +187,8 @@ class Plane:
         after: int = 0, limit: int | None = None, channel: str = "private",
     ) -> Iterator[Event]:  # fmt: skip
         """The events that match, in log order, behind the seq `after`."""
+        if kind is not None and kind not in KINDS:
+            raise InputError(f"unknown kind {kind!r:.60}; known: {', '.join(KINDS)}", where="kind")
         reader = self._engine.reader(channel)
         lines = self._log.read(after, self._engine.as_of)
         return reader.events(lines, kind=kind, session=session, ns=ns, limit=limit)
@@ -295,6 +306,17 @@ class Plane:
         """Throw the projections away and fold the log again; returns the events folded."""
         with self._engine.lock:
             return self._engine.rebuild()
+
+    def differing(self) -> list[str]:
+        """The files below `projections/` that say something else than the log; reads, never writes.
+
+        One that memplane would not believe anyway (torn, stale, of another version) is none of
+        them: it is folded again when it is needed. Raises PolicyError.
+        """
+        with self._engine.lock:
+            policies = self._engine.watched.policies()
+            kept = self._engine.caught_up(policies)
+            return differing(kept, self._engine.prefix(kept.log.head().seq, policies))
 
     def flush(self) -> None:
         """Make everything recorded here survive a power cut, whatever the durability."""

@@ -2,12 +2,15 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from itertools import count
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import memplane
 from memplane.errors import CorruptError
 from memplane.event import Draft, encode
 from memplane.log import Disk, FileLog, repair, verify
@@ -312,3 +315,22 @@ def test_zeroed_and_cut_tails_behind_the_watermark_never_cost_a_durable_event(tm
 
 
 NUMBERS = count()
+
+
+def test_damage_to_a_synced_line_is_corruption_also_where_each_writer_wrote_one_line(tmp_path):
+    """Each process that opens the log for writing syncs what is there, so `dur` moves."""
+    ran = """
+import sys, memplane
+with memplane.open(sys.argv[1]) as plane:
+    plane.record(f"line number {sys.argv[2]} of many")
+"""
+    home = memplane.init(tmp_path / "p").home
+    for number in range(4):
+        subprocess.run([sys.executable, "-c", ran, str(home), str(number)], check=True)
+    file = home / "log" / "00000001.jsonl"
+    data = bytearray(file.read_bytes())
+    data[data.index(b"number 1")] ^= 1
+    file.write_bytes(bytes(data))
+    with memplane.open(home) as plane, pytest.raises(memplane.CorruptError):
+        plane.record("another")
+    assert file.read_bytes() == bytes(data)

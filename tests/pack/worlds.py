@@ -24,7 +24,7 @@ HOSTILE = (
     "```\ncode\n```\n\t\tindented\r\nand carried\rback",
     "👩‍👩‍👧‍👦🏳️‍🌈" * 40,
     "\u2028\u2029\x0b\x0c\x1c line ends of all kinds \x85 here",
-    "ſK and e\u0301 and \ufdfa and 𝒳𝒴",
+    "\u017f\u212a and e\u0301 and \ufdfa and \U0001d4b3\U0001d4b4",
 )
 
 

@@ -20,7 +20,9 @@ def damaged(plane, needle: bytes):
 
 
 def test_a_pack_of_a_corrupt_log_answers_and_lists_the_gap(tmp_path):
-    plane = memplane.init(tmp_path / "synced")  # what was synced is durable: damage to it is corruption
+    plane = memplane.init(
+        tmp_path / "synced"
+    )  # what was synced is durable: damage to it is corruption
     for number in range(20):
         plane.record(f"turn number {number} about heron{number}", role="user", session="s")
     damaged(plane, b"heron7")
@@ -42,7 +44,7 @@ def test_a_pack_of_a_corrupt_log_answers_and_lists_the_gap(tmp_path):
 def test_a_broken_policy_stops_packing_and_not_recording(plane):
     policy = plane.home / "policies" / "budgets.yaml"
     policy.write_text("version: 1\nacb_total_max_tokens: many\n")
-    with pytest.raises(memplane.PolicyError, match="budgets.yaml:2"):
+    with pytest.raises(memplane.PolicyError, match=r"budgets\.yaml:2"):
         plane.pack("x")
     assert plane.record("still taken: password = hunter2hunter2").seq == 2
     policy.unlink()
