@@ -85,8 +85,12 @@ def opening(raw: bytes) -> Opening | None:
     if match is None:
         return None
     seq, dur, quoted, ts, rec = match.groups()
-    plain = b"\\" not in quoted
-    id_ = quoted[1:-1].decode("utf-8", "replace") if plain else json.loads(quoted)
+    id_ = quoted[1:-1].decode("utf-8", "replace")
+    if "\\" in id_:
+        try:
+            id_ = json.loads(quoted)
+        except ValueError:  # a damaged line
+            return None
     when = ts.decode("ascii", "replace")
     recorded = when if rec is None else rec.decode("ascii", "replace")
     return Opening(int(seq), int(dur or 0), id_, when, recorded, match.end())
