@@ -38,7 +38,7 @@ def run(argv: list[str]) -> int:
     """Run the command that the arguments name and give back its exit code. Raises nothing."""
     _speak_utf8()
     try:
-        code = _answer(argv)
+        code = _answer(_options_last(argv))
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read has enough
         _drop_stdout()
@@ -50,6 +50,20 @@ def run(argv: list[str]) -> int:
         _drop_stdout()
         return BROKEN
     return code
+
+
+def _options_last(argv: list[str]) -> list[str]:
+    """Move `--home` and `--json` from before the command to behind it: people write both."""
+    at = 0
+    while at < len(argv) and (argv[at] == "--json" or argv[at].startswith("--home")):
+        at += 2 if argv[at] == "--home" else 1
+    if not 0 < at < len(argv) or argv[at].startswith("-"):
+        return argv
+    rest = argv[at + 1 :]
+    end = rest.index("--") if "--" in rest else len(rest)
+    if argv[at] == "policy" and rest:  # a group: its command comes first
+        return [argv[at], rest[0], *argv[:at], *rest[1:]]
+    return [argv[at], *rest[:end], *argv[:at], *rest[end:]]
 
 
 def _answer(argv: list[str]) -> int:

@@ -22,7 +22,7 @@ _NOTHING_YET = 'memplane record "what happened", or memplane import PATH'
 
 @app.callback(
     invoke_without_command=True,
-    epilog="\b\nExample:\n  memplane\n\nOptions of a command stand behind it: memplane log --json",
+    epilog="\b\nExample:\n  memplane\n\nOptions may stand before or behind the command: memplane log --json",
 )
 def status(
     context: typer.Context,
@@ -35,9 +35,8 @@ def status(
 ) -> int | None:
     """A memory plane for LLM agents. Without a command: what is in it, and the next step."""
     if context.invoked_subcommand is not None:
-        if home is not None or as_json or show_version:
-            name = context.invoked_subcommand
-            raise InputError(f"put options behind the command: memplane {name} --home DIR --json")
+        if show_version:
+            raise InputError("expected --version alone", where="--version")
         return None
     if show_version:
         put({"version": VERSION}, f"memplane {VERSION}", as_json=as_json)

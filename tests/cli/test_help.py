@@ -96,7 +96,10 @@ def test_every_reading_command_takes_a_channel(run, filled, name):
     assert (done.code, done.err.startswith("memplane: No such option")) == (0, False)
 
 
-def test_options_before_the_command_are_refused_with_the_right_place(run, filled):
-    done = run("--home", filled, "get", "db.engine")
-    assert done.code == 2
-    assert "behind the command: memplane get --home DIR" in done.err
+def test_home_and_json_may_stand_before_the_command_too(run, filled):
+    for before in (["--home", filled], [f"--home={filled}", "--json"]):
+        first = run(*before, "get", "db.engine")
+        last = run("get", "db.engine", *before)
+        assert (first.code, first.out) == (0, last.out)
+    assert run("--home", filled, "policy", "check").code == 0
+    assert run("--version", "get", "db.engine").code == 2

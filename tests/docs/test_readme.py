@@ -1,0 +1,58 @@
+"""The README's blocks run as they stand."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.M | re.S)
+
+
+def test_the_tour_on_the_command_line_runs(tmp_path):
+    (tour,) = blocks("sh")
+    script = tour.replace("memplane ", f"{sys.executable} -m memplane ")
+    ran = subprocess.run(
+        ["sh", "-e", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert "We move to SQLite" in ran.stdout
+    block = ran.stdout[ran.stdout.index("memplane:begin") : ran.stdout.index("memplane:end")]
+    assert "We keep PostgreSQL" not in block
+
+
+def test_the_python_blocks_run_one_after_the_other(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for code in blocks("python"):
+        exec(compile(code, "README.md", "exec"), names)
+    assert "Never push to main" in names["openai_messages"][0]["content"]
+    pieces = names["request"]["system"]
+    assert "".join(piece["text"] for piece in pieces) == names["block"].text
+    assert sum("cache_control" in piece for piece in pieces) <= 4
+    assert "Why does the build fail?" in capsys.readouterr().out
+
+
+def test_every_command_is_named_in_the_readme_or_its_help():
+    help_page = subprocess.run(
+        [sys.executable, "-m", "memplane", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    for command in re.findall(r"memplane ([a-z]+)", README):
+        assert f"  {command}" in help_page, command
+
+
+def test_every_file_that_the_readme_links_to_is_there():
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_the_two_commands_of_the_readme_are_targets_of_the_makefile():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in ("demo", "test", "test-long", "bench", "lint"):
+        assert re.search(rf"^{target}:", makefile, re.M), target
