@@ -46,7 +46,7 @@ def make_counter(name: str, scale_ppm: int) -> TokenCounter:
 
 
 def _table() -> bytes:
-    return (Path(__file__).parent / "tokens" / "bound1.xz").read_bytes()
+    return (Path(__file__).parent / "tokens" / "bound1.idx").read_bytes()
 
 
 def find_home(path: str | os.PathLike[str] | None = None) -> Path:

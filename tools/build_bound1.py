@@ -1,9 +1,11 @@
 """Write memplane/tokens/bound1.xz: both vocabularies and a byte for each character.
 
+Beside it the same laid out for searching, `bound1.idx`.
+
     python tools/build_bound1.py [FILE]
 
 Needs rs-bpe, whose tokens are read out one by one; takes less than a minute and gives the
-same bytes on every run. The format is described in memplane/tokens/table.py.
+same bytes on every run. The formats are described in memplane/tokens/table.py and index.py.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from pathlib import Path
 from rs_bpe.bpe import openai
 
 from memplane.tokens.chunks import BLANKS
+from memplane.tokens.index import lay_out
 from memplane.tokens.merges import merged, pieces
 from memplane.tokens.table import (
     CHARACTERS,
@@ -30,6 +33,7 @@ from memplane.tokens.table import (
     UPPER,
     WHITE,
     join,
+    unpack,
 )
 
 TARGET = Path(__file__).parent.parent / "memplane" / "tokens" / "bound1.xz"
@@ -53,9 +57,21 @@ def main() -> None:
     blob = join(characters(o200k, cl100k), o200k, cl100k)
     packed = pack(blob)
     target.write_bytes(packed)
+    laid_out = index(packed)
+    target.with_suffix(".idx").write_bytes(laid_out)
     print(f"o200k {len(o200k):,} tokens, cl100k {len(cl100k):,} tokens")
     print(f"{len(blob):,} bytes, packed {len(packed):,}")
     print(f"sha256 {hashlib.sha256(packed).hexdigest()}")
+    print(f"laid out for searching {len(laid_out):,}")
+
+
+def index(packed: bytes) -> bytes:
+    """Lay out the same for searching."""
+    table = unpack(packed)
+    o200k, cl100k = table.ranks
+    assert isinstance(o200k, dict)
+    assert isinstance(cl100k, dict)
+    return lay_out(table.characters, (o200k, cl100k))
 
 
 def tokens(encoding: object, size: int) -> list[bytes]:

@@ -9,17 +9,22 @@ crossed their ends, so the others came in the same order as they would alone.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memplane.tokens.index import Ranks
+
 __all__ = ["closing", "merged", "pieces", "starting"]
 
 _NEVER = 1 << 30
 
 
-def pieces(text: bytes, ranks: dict[bytes, int]) -> int:
+def pieces(text: bytes, ranks: dict[bytes, int] | Ranks) -> int:
     """Count the tokens that a whole pretoken becomes."""
     return 1 if text in ranks else merged(text, ranks)
 
 
-def merged(text: bytes, ranks: dict[bytes, int]) -> int:
+def merged(text: bytes, ranks: dict[bytes, int] | Ranks) -> int:
     """Count the tokens that merging leaves: 1 for every token, as the build of the table checks."""
     get = ranks.get
     parts = [text[at : at + 1] for at in range(len(text))]
@@ -38,7 +43,7 @@ def merged(text: bytes, ranks: dict[bytes, int]) -> int:
     return len(parts)
 
 
-def closing(text: bytes, newline: bytes, ranks: dict[bytes, int]) -> int:
+def closing(text: bytes, newline: bytes, ranks: dict[bytes, int] | Ranks) -> int:
     """Bound a pretoken that reads on over the newline into lines not yet known.
 
     For every continuation F that begins with `newline`: tokens(text + F) - (len(F) - 1) at
@@ -53,11 +58,11 @@ def closing(text: bytes, newline: bytes, ranks: dict[bytes, int]) -> int:
     return max(pieces(whole[:end], ranks) for end in (*places, len(whole)))
 
 
-def _on(tail: bytes, ranks: dict[bytes, int]) -> bool:
+def _on(tail: bytes, ranks: dict[bytes, int] | Ranks) -> bool:
     return tail in ranks or any(tail + further in ranks for further in (b"\n", b"\r", b"/"))
 
 
-def starting(text: bytes, ranks: dict[bytes, int]) -> int:
+def starting(text: bytes, ranks: dict[bytes, int] | Ranks) -> int:
     """Bound the tokens that can begin in these bytes, whatever stands before and behind them.
 
     The sum over any partition of a text is never below its count.

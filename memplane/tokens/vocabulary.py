@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memplane.tokens.chunks import CL100K, O200K
+from memplane.tokens.index import Ranks
 from memplane.tokens.memo import Memo
 from memplane.tokens.merges import closing, pieces, starting
 
@@ -27,14 +28,14 @@ class Vocabulary:
     """The costs of one encoding. `table` holds both; `which` is a place in `ENCODINGS`."""
 
     def __init__(self, table: Table, which: int) -> None:
-        self._ranks = table.ranks[which]
+        self._table = table.ranks[which]
         self._entries = table.entries
         self._shift = 3 + 2 * which
         self._pattern = _PATTERNS[which]
         self._slashes = which == 0
         # Of a text that is one pretoken, or one up to its newline.
         self.pretokens = Memo(self._pretoken)
-        self._blocks = Memo(lambda text: starting(text.encode(), self._ranks))
+        self._blocks = Memo(lambda text: starting(text.encode(), self._ranks()))
 
     def word(self, text: str, shape: str) -> int:
         """Bound a word with the blank before it and the newline behind it, by its shape."""
@@ -56,12 +57,21 @@ class Vocabulary:
     def _pretoken(self, text: str) -> int:
         whole = text.encode()
         longest = _LONGEST_ASCII if len(whole) == len(text) else _LONGEST
-        if len(whole) > longest and whole not in self._ranks:
+        ranks = self._ranks()
+        if len(whole) > longest and whole not in ranks:
             return self.anywhere(text)
         if len(whole) > 1 and text[-1] in "\r\n":
             # Even one that is a token could become more with what follows.
-            return closing(whole[:-1], whole[-1:], self._ranks)
-        return pieces(whole, self._ranks)
+            return closing(whole[:-1], whole[-1:], ranks)
+        return pieces(whole, ranks)
+
+    def _ranks(self) -> dict[bytes, int] | Ranks:
+        table = self._table
+        if isinstance(table, Ranks):
+            whole = table.whole()
+            if whole is not None:
+                self._table = whole
+        return table
 
     def blanks(self, text: str) -> int:
         """Bound the blanks before a word's own, which are a pretoken of their own."""

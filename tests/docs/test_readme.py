@@ -11,7 +11,7 @@ README = (ROOT / "README.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.M | re.S)
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
 def test_the_tour_on_the_command_line_runs(tmp_path):
@@ -43,7 +43,10 @@ def test_every_command_is_named_in_the_readme_or_its_help():
     help_page = subprocess.run(
         [sys.executable, "-m", "memplane", "--help"], capture_output=True, text=True, check=True
     ).stdout
-    for command in re.findall(r"memplane ([a-z]+)", README):
+    code = "\n".join(
+        [*re.findall(r"^```.*?^```$", README, re.MULTILINE | re.DOTALL), *re.findall(r"`[^`]+`", README)]
+    )
+    for command in re.findall(r"(?:^|`)memplane ([a-z]+)", code, re.MULTILINE):
         assert f"  {command}" in help_page, command
 
 
@@ -55,4 +58,4 @@ def test_every_file_that_the_readme_links_to_is_there():
 def test_the_two_commands_of_the_readme_are_targets_of_the_makefile():
     makefile = (ROOT / "Makefile").read_text()
     for target in ("demo", "test", "test-long", "bench", "lint"):
-        assert re.search(rf"^{target}:", makefile, re.M), target
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target

@@ -1,0 +1,133 @@
+"""The table laid out for searching: `bound1.idx`, so that the first count need not unpack it all.
+
+`tools/build_bound1.py` writes it with `bound1.xz`, and both say the same. Numbers are four
+bytes, the least first; each text is preceded by its length. In this order:
+
+- `MAGIC`, and one byte for each code point (see `table`),
+- for o200k and then for cl100k, of all tokens but FF (which is in no UTF-8 text) in the order
+  of their bytes, `GROUP` by `GROUP`: their number, their ranks, where each group begins in the
+  text behind, a text of the groups' first tokens, a text of all of them. FF ends each token.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from bisect import bisect_right
+from itertools import accumulate
+
+__all__ = ["GROUP", "MAGIC", "Ranks", "lay_out", "open_ranks"]
+
+MAGIC = b"memplane bound/1 index 1\n"
+GROUP = 64
+
+_END = b"\xff"
+_WORD = 4
+# Each so many questions one more group is read: who counts on and on has them all after
+# some 50,000, and nobody ever waits for all of them at once.
+_AHEAD = 15
+
+
+class Ranks:
+    """The ranks of one encoding's tokens, like the dictionary of them, read as they are asked.
+
+    Threads may share it; at worst two read the same group.
+    """
+
+    __slots__ = ("_asked", "_firsts", "_known", "_ranks", "_read", "_starts", "_text")
+
+    def __init__(
+        self, text: bytes, firsts: list[bytes], ranks: array[int], starts: array[int]
+    ) -> None:
+        self._text, self._firsts, self._ranks = text, firsts, ranks
+        self._starts = [*starts, len(text)]
+        self._read = bytearray(len(starts))  # a byte for each group: whether it was
+        self._known: dict[bytes, int] = {}
+        self._asked = 0
+
+    def get(self, token: bytes, default: int) -> int:
+        """As of a dictionary."""
+        self._asked += 1
+        if not self._asked & _AHEAD:
+            self._read_on()
+        rank = self._known.get(token)
+        if rank is not None:
+            return rank
+        number = bisect_right(self._firsts, token) - 1
+        if number < 0 or self._read[number]:
+            return default
+        self._take(number)
+        return self._known.get(token, default)
+
+    def __contains__(self, token: bytes) -> bool:
+        return self.get(token, -1) >= 0
+
+    def whole(self) -> dict[bytes, int] | None:
+        """The dictionary itself, which is quicker; None until all of it was read."""
+        return None if 0 in self._read else self._known
+
+    def all(self) -> dict[bytes, int]:
+        """Read the rest and return the dictionary."""
+        while 0 in self._read:
+            self._read_on()
+        return self._known
+
+    def _read_on(self) -> None:
+        number = self._read.find(0)
+        if number >= 0:
+            self._take(number)
+
+    def _take(self, number: int) -> None:
+        tokens = self._text[self._starts[number] : self._starts[number + 1] - 1].split(_END)
+        ranks = self._ranks[number * GROUP : number * GROUP + len(tokens)]
+        self._known.update(zip(tokens, ranks, strict=True))
+        self._read[number] = 1
+
+
+def lay_out(characters: bytes, vocabularies: tuple[dict[bytes, int], dict[bytes, int]]) -> bytes:
+    """Lay out the file: `open_ranks` reads its second part."""
+    parts = [MAGIC, characters]
+    for ranks in vocabularies:
+        tokens = sorted(ranks.keys() - {_END})
+        assert not any(_END in token for token in tokens)
+        ends = list(accumulate(len(token) + 1 for token in tokens))
+        starts = [0, *ends[GROUP - 1 : -1 : GROUP]]
+        parts += [_words([len(tokens)]), _words([ranks[token] for token in tokens])]
+        parts += [_words(starts), _ended(tokens[::GROUP]), _ended(tokens)]
+    return b"".join(parts)
+
+
+def open_ranks(data: bytes, pos: int) -> tuple[Ranks, int]:
+    """The ranks that are laid out at `pos`, and the place behind them."""
+    count = _read_words(data, pos, 1)[0]
+    ranks = _read_words(data, pos + _WORD, count)
+    pos += _WORD * (1 + count)
+    groups = -(-count // GROUP)
+    starts = _read_words(data, pos, groups)
+    pos += _WORD * groups
+    firsts, pos = _read_text(data, pos)
+    text, pos = _read_text(data, pos)
+    return Ranks(text, firsts[:-1].split(_END), ranks, starts), pos
+
+
+def _ended(tokens: list[bytes]) -> bytes:
+    text = b"".join(token + _END for token in tokens)
+    return _words([len(text)]) + text
+
+
+def _words(numbers: list[int]) -> bytes:
+    return b"".join(number.to_bytes(_WORD, "little") for number in numbers)
+
+
+def _read_text(data: bytes, pos: int) -> tuple[bytes, int]:
+    start = pos + _WORD
+    end = start + _read_words(data, pos, 1)[0]
+    return data[start:end], end
+
+
+def _read_words(data: bytes, pos: int, count: int) -> array[int]:
+    numbers = array("I")
+    numbers.frombytes(data[pos : pos + _WORD * count])
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
