@@ -22,7 +22,7 @@ _NOTHING_YET = 'memplane record "what happened", or memplane import PATH'
 
 @app.callback(
     invoke_without_command=True,
-    epilog="\b\nExample:\n  memplane\n\nOptions may stand before or behind the command: memplane log --json",
+    epilog="\b\nExample:\n  memplane\n\nOptions stand before or behind the command.",
 )
 def status(
     context: typer.Context,

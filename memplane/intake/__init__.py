@@ -7,8 +7,8 @@ that a rule knows never reaches a byte that is written.
 """
 
 from memplane.intake.check import check, normalise
-from memplane.intake.prepare import Intake, prepare, same
+from memplane.intake.prepare import Intake, cleaned, prepare, same
 from memplane.intake.redact import Redactor
 from memplane.intake.times import timestamp
 
-__all__ = ["Intake", "Redactor", "check", "normalise", "prepare", "same", "timestamp"]
+__all__ = ["Intake", "Redactor", "check", "cleaned", "normalise", "prepare", "same", "timestamp"]

@@ -15,11 +15,12 @@ from memplane.intake.check import TAG_MAX, collect
 from memplane.intake.recalled import without_blocks
 from memplane.intake.redact import Redactor, holds_token
 from memplane.intake.shapes import RUN_MIN
+from memplane.intake.values import Cleaner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["HEAD_BYTES", "LINE_MAX", "Intake", "prepare", "same"]
+__all__ = ["HEAD_BYTES", "LINE_MAX", "Intake", "cleaned", "prepare", "same"]
 
 LINE_MAX: Final = 1024 * 1024
 LOG_ADDS: Final = 300  # seq, dur, id (up to 128), ts, rec, h and their names
@@ -110,6 +111,11 @@ def prepare(
         rest,
         body,
     )
+
+
+def cleaned(text: str) -> str:
+    """A text as the log would hold it but for redaction: storable, without quoted blocks."""
+    return without_blocks(Cleaner().text(text))[0]
 
 
 def same(event: Event, draft: Draft, redactor: Redactor, whole_text: str) -> bool:

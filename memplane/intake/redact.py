@@ -39,6 +39,8 @@ _FINDERS: Final[tuple[tuple[str, Callable[[str, str], Iterable[tuple[int, int]]]
     ("url-password", lambda text, _: urls(text)),
     ("bearer", bearers),
 )
+_SHORT: Final = 128  # characters of a string of data that may come again
+_MANY: Final = 10_000
 # A pattern that begins with a plain word can only match where that word stands.
 _FIRST_WORD: Final = re.compile(
     r"(?:\(\?i\))?(?:\\b)?([A-Za-z0-9_ -]*[A-Za-z0-9_ -])(?![*?{+|A-Za-z0-9_ -])"
@@ -46,17 +48,21 @@ _FIRST_WORD: Final = re.compile(
 
 
 class Redactor:
-    """The built-in rules and, before them, the policy's patterns; immutable, shared by threads.
+    """The built-in rules and, before them, the policy's patterns; shared by threads.
 
-    Rule names are `policy-1`, `policy-2` … for patterns in the order given.
+    It remembers short strings of data that hold no secret, since tools, paths and keys come
+    again and again; answers never depend on that. Rule names are `policy-1`, `policy-2` … for
+    patterns in the order given.
     """
 
-    __slots__ = ("_patterns",)
+    __slots__ = ("_clean", "_names", "_patterns")
 
     def __init__(self, patterns: tuple[str, ...] = ()) -> None:
         self._patterns = tuple(
             _compiled(pattern, number) for number, pattern in enumerate(patterns, start=1)
         )
+        self._clean: set[str] = set()
+        self._names: dict[str, bool] = {}  # of clean keys: whether a secret stands under them
 
     def redact(self, text: str) -> tuple[str, Counts]:
         """Mask every secret that a rule finds; counts by rule. Same text, same answer, anywhere."""
@@ -99,8 +105,12 @@ class Redactor:
                 name = self._string(key, counts, under_secret=False)
                 while name in out:
                     name += "'"  # two secret keys under one mark: neither value may be lost
-                # Judged as stored: a mark that names a token makes no secret of what it labels.
-                judged = secret_key(MARK.sub("", name))
+                judged = self._names.get(name)
+                if judged is None:
+                    # As stored: a mark that names a token makes no secret of what it labels.
+                    judged = secret_key(MARK.sub("", name))
+                    if name in self._clean:
+                        self._names[name] = judged
                 out[name] = self._walk(item, counts, under_secret=judged)
             return out
         if isinstance(value, list | tuple):
@@ -108,7 +118,14 @@ class Redactor:
         return value
 
     def _string(self, text: str, counts: Counts, *, under_secret: bool) -> str:
+        if not under_secret and text in self._clean:
+            return text
         masked, found = self.redact(text)
+        if not found and masked == text and len(text) <= _SHORT:
+            if len(self._clean) >= _MANY:
+                self._clean.clear()
+                self._names.clear()
+            self._clean.add(text)
         if under_secret and masked == text and looks_secret(text):
             masked, found = f"[redacted:{_SECRET_VALUE}]", {_SECRET_VALUE: 1}
         for rule, number in found.items():

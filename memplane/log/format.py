@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from binascii import hexlify
 from hashlib import sha256
 from typing import Final, NamedTuple
 
@@ -125,18 +126,20 @@ def chained(data: bytes, pos: int, size: int, seq: int, h: bytes) -> Run:
     """The longest run of lines from `pos` on that follow (seq, h) without a break."""
     start, first, dur = pos, seq + 1, 0
     starts: list[int] = []
-    find, keep = data.find, starts.append
+    find, begins, keep = data.find, data.startswith, starts.append
+    known = b"\n"  # most lines say what the one before them said
     while pos < size:
         end = find(b"\n", pos, size)
         prefix = b'{"seq":%d,' % (seq + 1)
-        if end < 0 or not data.startswith(prefix, pos):
+        if end < 0 or not begins(prefix, pos):
             break
-        digest = sha256(h + data[pos : end - 24]).hexdigest()[:16].encode()
-        if data[end - 24 : end] != b',"h":"%b"}' % digest:
+        digest = hexlify(sha256(h + data[pos : end - 24]).digest()[:8])
+        if not begins(b',"h":"%b"}\n' % digest, end - 24):
             break
         at = pos + len(prefix)
-        if data.startswith(b'"dur":', at):
-            dur = max(dur, int(data[at + 6 : find(b",", at + 6)]))
+        if begins(b'"dur":', at) and not begins(known, at):
+            stop = find(b",", at) + 1
+            known, dur = data[at:stop], max(dur, int(data[at + 6 : stop - 1]))
         keep(pos)
         seq, h, pos = seq + 1, digest, end + 1
     return Run(start, pos, first, seq, h, dur, starts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import NotFoundError
 from memplane.event import decode
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from memplane.event import Draft
 
 __all__ = ["Gap", "Reader"]
+
+
+_LOOK_BYTES: Final = 8192  # most lines are shorter; behind a longer one all is read
 
 
 class Gap(NamedTuple):
@@ -94,7 +97,24 @@ class Reader:
                 yield from self._lines(span)
 
     def matches(self, position: Head) -> bool:
-        """Whether the log still holds this h right before this byte; reads 19 bytes."""
+        """Whether the log still holds this h right before this byte; reads 19 bytes.
+
+        The head is then looked for from there, where nobody looked for it before.
+        """
+        found = self._holds(position)
+        if found and self._seen is None and position.offset and self._is_line(position):
+            self._seen = position, ()
+        return found
+
+    def _is_line(self, position: Head) -> bool:
+        """Whether the line before this byte has the position's seq, as far as a look tells."""
+        data = self._segments.bytes_before(position.segment, position.offset, _LOOK_BYTES)
+        line = data.rfind(b"\n", 0, -1) + 1
+        return (line > 0 or len(data) == position.offset) and data.startswith(
+            b'{"seq":%d,' % position.seq, line
+        )
+
+    def _holds(self, position: Head) -> bool:
         numbers = self._segments.numbers()
         if not numbers or position.offset == 0:
             return position == self._beginning(position.segment)
@@ -103,14 +123,7 @@ class Reader:
             header = self._segments.header(following)
             if header is not None and position.seq > header.prev_seq:
                 return False
-        try:
-            fd = os.open(self._segments.path(position.segment), os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
-        try:
-            said = os.pread(fd, 19, max(position.offset - 19, 0))
-        finally:
-            os.close(fd)
+        said = self._segments.bytes_before(position.segment, position.offset, 19)
         return said == position.h.encode() + b'"}\n'
 
     def head(self) -> Head:
@@ -123,7 +136,7 @@ class Reader:
         numbers = self._segments.numbers()
         if not numbers:
             return self._empty()
-        if seen is not None and seen[0].segment == numbers[-1] and self.matches(seen[0]):
+        if seen is not None and seen[0].segment == numbers[-1] and self._holds(seen[0]):
             position: Head | None = seen[0]
         else:
             position = self._beginning(numbers[-1]) or self._start(0)

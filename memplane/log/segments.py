@@ -102,6 +102,18 @@ class Segments:
                 self._headers[number] = header
         return header
 
+    def bytes_before(self, number: int, offset: int, most: int) -> bytes:
+        """The last bytes before that one, at most so many; none where the segment is missing."""
+        start = max(offset - most, 0)
+        try:
+            fd = os.open(self.path(number), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return b""
+        try:
+            return os.pread(fd, offset - start, start)
+        finally:
+            os.close(fd)
+
     def parse_header(self, number: int, data: bytes) -> Header | None:
         """The header at the beginning of a segment's bytes, checked against itself."""
         end = data.find(b"\n")

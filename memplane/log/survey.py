@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import NotFoundError
 from memplane.event import Event, decode
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["Survey", "Trouble", "survey"]
+
+
+_NEEDED: Final = ("ts", "seq", "id", "kind")
+_LISTED: Final = ("tags", "markers", "refs")
 
 
 class Trouble(NamedTuple):
@@ -98,13 +102,18 @@ class Survey:
 
     def _check_line(self, number: int, start: int, raw: bytes) -> None:
         try:
-            event = decode(self.loads(raw))
+            fields = self.loads(raw)
+            kind = _kind(fields)
+            data = fields.get("data") or {}
+            event = decode(fields) if kind == "repair" or "body" in data else None
         except (ValueError, KeyError, TypeError) as error:
             self.report(
                 number, start, start + len(raw) + 1, 0, 0, f"verifies, but is no event: {error}"
             )
             return
-        if event.kind == "repair":
+        if event is None:
+            return
+        if kind == "repair":
             self._repaired.add((event.data.get("segment", 0), event.data.get("offset", -1)))
         if "body" in event.data:
             self._check_body(number, start, event)
@@ -150,6 +159,17 @@ class Survey:
         elif at < len(data):
             what = f"{len(data) - at} bytes stand behind its end"
             self.report(number, at, len(data), last.seq + 1, last.seq, what)
+
+
+def _kind(fields: dict[str, Any]) -> str:
+    """The kind of an event; raises what `decode` would, at a fraction of its cost."""
+    for name in _NEEDED:
+        _ = fields[name]
+    for name in _LISTED:
+        if name in fields:
+            iter(fields[name])
+    kind: str = fields["kind"]
+    return kind
 
 
 def survey(

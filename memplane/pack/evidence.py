@@ -49,21 +49,22 @@ def place_evidence(
     part: Part,
     query: str,
     pool: Sequence[Item],
-    never: int,
+    never: frozenset[int],
 ) -> None:
     """Score the pool and place what is worth its tokens, best value first, printed in log order.
 
-    `never` is the seq of the query itself. What nothing matches stays out; of several events with
+    `never` are the seqs of the query itself. What nothing matches stays out; of several events with
     the same words only the newest is a candidate.
     """  # fmt: skip
     scoring = materials.policies.scoring
     for item in pool:
         item.finish(sheet.counter)
     sheet.scored += len(pool)
+    hidden = [scope.hides(item) is not None for item in pool]
     ranked = [
         hit
-        for hit in score(query, pool, scoring, scoring.marker_boosts)
-        if hit.item.seq != never and hit.item.seq not in sheet.seqs and not scope.hides(hit.item)
+        for hit, mask in zip(score(query, pool, hidden, scoring), hidden, strict=True)
+        if not mask and hit.item.seq not in never and hit.item.seq not in sheet.seqs
     ]
     best = max((hit.score for hit in ranked), default=0)
     floor = max(1, best * scoring.evidence_floor // 1000)

@@ -15,11 +15,13 @@ from memplane.projections.window import shown_view
 from memplane.recall.suppress import Scope
 from memplane.tokens import cut
 
-__all__ = ["place_cards", "place_decisions", "place_views", "section_of_view"]
+__all__ = ["omit_lost", "place_cards", "place_decisions", "place_views", "section_of_view"]
 
 _BY_NAME = {part.name: part for part in PARTS}
 _STANDARD = {"preferences": "identity"}
 _VIEW_MIN = 8
+# Only these parts are made of views; a view of another section stands in the tail.
+_VIEW_PARTS = ("identity", "rules")
 
 
 def section_of_view(path: str, budgets: Budgets) -> str | None:
@@ -36,11 +38,18 @@ def place_views(sheet: Sheet, materials: Materials, sections: frozenset[str]) ->
     """Place each view in its section, cut at a line where the section's room ends."""
     for view in materials.views:
         name = section_of_view(view.path, materials.policies.budgets)
-        if name is None or view.lost:
+        if name in sections and not view.lost:
+            part = _BY_NAME[name] if name in _VIEW_PARTS else own_part(name)
+            _place_view(sheet, materials, view, part)
+
+
+def omit_lost(sheet: Sheet, materials: Materials, shown: frozenset[str]) -> None:
+    """Note the views that no section will show: lost ones, and those of other sections."""
+    for view in materials.views:
+        name = section_of_view(view.path, materials.policies.budgets)
+        if view.lost or name not in shown:
             reason = view.lost or "section"
             sheet.views_omitted.append(Omission(view.path, 0, name or "", 0, reason, 0, 0))
-        elif name in sections:
-            _place_view(sheet, materials, view, _BY_NAME.get(name) or own_part(name))
 
 
 def _place_view(sheet: Sheet, materials: Materials, view: View, part: Part) -> None:
@@ -51,7 +60,7 @@ def _place_view(sheet: Sheet, materials: Materials, view: View, part: Part) -> N
                 Omission(view.path, 0, part.section, 0, "budget", 0, _VIEW_MIN - room)
             )
         return
-    memo_key = (view.sha256, room, sheet.printer.stamp)
+    memo_key = (f"{view.path}@{view.sha256}", room, sheet.printer.stamp)
     made = materials.memo.get(memo_key)
     if made is None:
         made = materials.memo[memo_key] = _view_form(sheet, view, room)

@@ -80,6 +80,7 @@ class Sheet:
         self.placed: dict[str, list[Entry]] = {}
         self.parts: dict[str, Part] = {}
         self.seqs: set[int] = set()  # rendered events; asked, never iterated
+        self.whole: set[int] = set()  # of these, the ones that stand whole
         self.used: dict[str, int] = {}
         self.frame = 0  # tokens of headings and fences
         # By seq, in the order of Omission's fields but for the item in place of id and seq.
@@ -119,6 +120,8 @@ class Sheet:
         self.placed.setdefault(part.name, []).append(entry)
         if entry.seq:
             self.seqs.add(entry.seq)
+            if entry.events:
+                self.whole.add(entry.seq)
             self.omitted.pop(entry.seq, None)
 
     def offer(

@@ -17,7 +17,7 @@ from memplane.pack.allocate import (
 )
 from memplane.pack.block import Block
 from memplane.pack.evidence import EVIDENCE, FOUND, place_evidence, pool_before, pool_now
-from memplane.pack.head import place_cards, place_decisions, place_views
+from memplane.pack.head import omit_lost, place_cards, place_decisions, place_views
 from memplane.pack.layout import Sheet
 from memplane.pack.render import frame_reserve, render
 from memplane.pack.report import Facts, prefix_of, report_of
@@ -31,7 +31,7 @@ from memplane.pack.tail import (
     place_tasks,
     place_tools,
 )
-from memplane.pack.window import Window, lay_window, place_newer, place_window, prompt_of
+from memplane.pack.window import NO_WINDOW, Window, lay_window, place_newer, place_window, prompt_of
 from memplane.policy import Budgets, Section
 from memplane.ports import TokenCounter
 from memplane.projections.hotset import SessionRing
@@ -79,7 +79,7 @@ def pack(
     intent = intent_of(request.intent, request.query, materials.policies.scoring.intents)
     holding = _holding(request, budgets)
     pool = pool_now(materials, request.session)
-    for item in pool:
+    for item in (*pool, *materials.decisions, *materials.cards):
         item.finish(printer.counter)
     ground = _ground(request, materials, pool, printer.counter)
     mark("suppress")
@@ -93,23 +93,12 @@ def pack(
     total = budget - frame
     mark("allocate")
 
-    place_views(sheet, materials, _HEAD & holding)
-    place_cards(sheet, materials, ground.scope, ground.epoch)
-    place_decisions(sheet, materials, ground.scope, ground.epoch)
-    mark("head")
+    sections = [section for section in budgets.sections if section.name in holding]
     if steady:
-        # The window first: evidence leaves out what the window shows.
-        window = _window(sheet, ground, steady=True)
-        _evidence(sheet, ground)
-        mark("middle")
-        _tail(sheet, ground, budgets, holding, given, total)
+        window = _lay_steady(sheet, ground, sections, given, total, mark)
     else:
-        # A small block spends what it has: the window takes what the others left.
-        _evidence(sheet, ground)
-        _tail(sheet, ground, budgets, holding, given, total)
-        left = min(given.cap.get("recent_window", 0), total - sheet.spent)
-        sheet.left["recent_window"] = max(0, left)
-        window = _window(sheet, ground, steady=False)
+        window = _lay_small(sheet, ground, sections, given, total)
+    omit_lost(sheet, materials, holding & (_HEAD | frozenset(s.name for s in sections if _ends(s))))
     mark("tail")
 
     rendered = render(sheet.entries(), printer.counter, sheet.frame, framed=framed)
@@ -164,6 +153,55 @@ def _ground(
     return _Ground(request, materials, scope, ring, prompt, epoch, own, query, pool)
 
 
+def _lay_steady(
+    sheet: Sheet, ground: _Ground, sections: list[Section], given: Rooms, total: int, mark: Mark
+) -> Window:
+    """Each area within its own rooms; only the tail takes what the others leave over."""
+    names = frozenset(section.name for section in sections)
+    place_views(sheet, ground.materials, _HEAD & names)
+    place_cards(sheet, ground.materials, ground.scope, ground.epoch)
+    place_decisions(sheet, ground.materials, ground.scope, ground.epoch)
+    mark("head")
+    # The window first: evidence leaves out what the window shows.
+    window = _window(sheet, ground, steady=True)
+    _evidence(sheet, ground)
+    mark("middle")
+    tail = [s for s in sections if _ends(s) and not _in_middle(s.name, ground)]
+    fill_tail(sheet, tail, given.room, total, partial(_fill, sheet, ground))
+    return window
+
+
+def _lay_small(
+    sheet: Sheet, ground: _Ground, sections: list[Section], given: Rooms, total: int
+) -> Window:
+    """A small block spends what it has: by falling share, each also takes what is left so far."""
+    window = NO_WINDOW
+    waiting = sorted(sections, key=lambda section: -section.weight)
+    for at, section in enumerate(waiting):
+        name = section.name
+        later = sum(given.room[other.name] for other in waiting[at + 1 :])
+        sheet.left[name] = max(0, min(section.max_tokens, total - sheet.spent - later))
+        match name:
+            case "identity" | "rules":
+                place_views(sheet, ground.materials, frozenset((name,)))
+            case "knowledge_cards":
+                place_cards(sheet, ground.materials, ground.scope, ground.epoch)
+            case "relevant_decisions":
+                place_decisions(sheet, ground.materials, ground.scope, ground.epoch)
+            case "recent_window":
+                window = _window(sheet, ground, steady=False)
+            case "retrieved_evidence" if ground.own_query:
+                _evidence(sheet, ground)
+            case _:
+                _fill(sheet, ground, section)
+    return window
+
+
+def _ends(section: Section) -> bool:
+    """Whether the section stands in the tail."""
+    return section.name in TAIL or is_own(section)
+
+
 def _window(sheet: Sheet, ground: _Ground, *, steady: bool) -> Window:
     """C, D and F."""
     room = sheet.left.get("recent_window", 0)
@@ -171,7 +209,14 @@ def _window(sheet: Sheet, ground: _Ground, *, steady: bool) -> Window:
         sheet, ground.materials, ground.ring, ground.prompt, ground.scope, steady=steady
     )
     if ground.ring is not None:
-        place_newer(sheet, ground.materials, ground.scope, ground.epoch, window.anchor, room)
+        place_newer(
+            sheet,
+            ground.materials,
+            ground.scope,
+            (ground.epoch, window.anchor),
+            room,
+            window.pinned,
+        )
     place_window(sheet, window)
     return window
 
@@ -180,22 +225,8 @@ def _evidence(sheet: Sheet, ground: _Ground) -> None:
     """E, where the query is the session's own prompt."""
     if ground.own_query and ground.prompt is not None and "retrieved_evidence" in sheet.left:
         pool = pool_before(ground.materials, ground.prompt.seq)
-        place_evidence(
-            sheet, ground.materials, ground.scope, EVIDENCE, ground.query, pool, ground.prompt.seq
-        )
-
-
-def _tail(
-    sheet: Sheet, ground: _Ground, budgets: Budgets, holding: frozenset[str], given: Rooms,
-    total: int,
-) -> None:  # fmt: skip
-    sections = [
-        section
-        for section in budgets.sections
-        if section.name in holding
-        and (is_own(section) or (section.name in TAIL and not _in_middle(section.name, ground)))
-    ]
-    fill_tail(sheet, sections, given.room, total, partial(_fill, sheet, ground))
+        never = frozenset((ground.prompt.seq, _query_event(ground)))
+        place_evidence(sheet, ground.materials, ground.scope, EVIDENCE, ground.query, pool, never)
 
 
 def _in_middle(name: str, ground: _Ground) -> bool:
@@ -204,6 +235,7 @@ def _in_middle(name: str, ground: _Ground) -> bool:
 
 def _fill(sheet: Sheet, ground: _Ground, section: Section) -> None:
     materials, scope = ground.materials, ground.scope
+    place_views(sheet, materials, frozenset((section.name,)))
     match section.name:
         case "task_state":
             place_tasks(sheet, materials, ground.request, scope, ground.epoch)
@@ -213,7 +245,7 @@ def _fill(sheet: Sheet, ground: _Ground, section: Section) -> None:
             place_expansions(sheet, materials, scope)
         case "retrieved_evidence":
             if ground.query:
-                never = _query_event(ground)
+                never = frozenset((_query_event(ground),))
                 place_evidence(sheet, materials, scope, FOUND, ground.query, ground.pool, never)
         case _:
             place_own(sheet, materials, scope, section)

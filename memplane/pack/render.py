@@ -23,7 +23,7 @@ class Rendered(NamedTuple):
     frame: int
     entries: tuple[Entry, ...]
     ends: dict[str, tuple[int, int]]
-    starts: dict[int, int]  # seq -> byte where the entry starts
+    starts: dict[int, tuple[int, int]]  # seq -> byte and token where its entry starts
 
 
 def frame_reserve(counter: TokenCounter) -> int:
@@ -38,7 +38,7 @@ def render(
     """Join the parts in order. `frame` is what headings and fences cost; the marks come on top."""
     pieces: list[str] = []
     ends: dict[str, tuple[int, int]] = {}
-    starts: dict[int, int] = {}
+    starts: dict[int, tuple[int, int]] = {}
     byte = len(BEGIN.encode()) if framed else 0
     tokens = counter.count(BEGIN) if framed else 0
     entries: list[Entry] = []
@@ -50,7 +50,7 @@ def render(
         tokens += counter.count(opening)
         for entry in placed:
             if entry.seq:
-                starts[entry.seq] = byte
+                starts[entry.seq] = (byte, tokens)
             pieces.append(entry.text)
             byte += len(entry.text.encode())
             tokens += entry.tokens

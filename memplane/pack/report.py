@@ -111,7 +111,9 @@ def _reason(facts: Facts, rendered: Rendered) -> str | None:
     """Why the block is empty, where it is."""
     if rendered.entries:
         return None
-    return "budget" if facts.sheet.omitted or facts.left_over else "nothing to show"
+    lost = [row[3] for row in facts.sheet.omitted.values()]
+    lost += [omission.reason for omission in facts.sheet.views_omitted]
+    return "budget" if "budget" in lost else "nothing to show"
 
 
 def _sections(facts: Facts) -> dict[str, dict[str, int]]:
@@ -171,8 +173,8 @@ def _breakpoints(facts: Facts, rendered: Rendered) -> list[dict[str, Any]]:
         if byte:
             points.append({"part": part, "byte": byte, "tokens": tokens, "reuse": reuse})
     earlier = [item.seq for item in facts.window.before if item.role == "user"]
-    start = rendered.starts.get(earlier[-1], 0) if earlier else 0
+    start, tokens = rendered.starts.get(earlier[-1], (0, 0)) if earlier else (0, 0)
     if start:
         # Where the pack of the previous prompt ended its own D: its cache entry is read up to here.
-        points.append({"part": "D", "byte": start, "tokens": 0, "reuse": "prompt"})
+        points.append({"part": "D", "byte": start, "tokens": tokens, "reuse": "prompt"})
     return sorted(points, key=lambda point: (point["byte"], point["part"]))

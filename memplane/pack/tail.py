@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Final
 
 from memplane.pack.block import Entry
-from memplane.pack.head import place_views
 from memplane.pack.layout import PARTS, Sheet, own_part
 from memplane.pack.request import Materials, Request
 from memplane.policy import Section
 from memplane.projections.item import Item
+from memplane.projections.window import shown
 from memplane.recall.suppress import Scope
 
 __all__ = ["TAIL", "fill_tail", "is_own"]
@@ -65,6 +65,8 @@ def place_tasks(
     for item in reversed(materials.decisions):
         if item.seq <= epoch:
             break
+        if request.session is not None and item.session == request.session:
+            continue  # its own are turns of its window
         if item.seq not in sheet.seqs and item.role != "tool" and not scope.hides(item):
             source = "projection:decisions"
             sheet.offer(_BY_NAME["elsewhere"], item, tier=1, source=source)
@@ -88,8 +90,8 @@ def place_tools(sheet: Sheet, materials: Materials, scope: Scope) -> None:
 
 def _place_file(sheet: Sheet, item: Item, path: str, branch: str) -> None:
     part = _BY_NAME["files"]
-    shown = sheet.printer.redact(" ".join(path.split()))
-    line = f"file {shown} ({branch})\n" if branch else f"file {shown}\n"
+    named = " ".join(f"{path} ({branch})".split() if branch else path.split())
+    line = shown("file", sheet.printer.redact(named))
     tokens = sheet.counter.count(line)
     if tokens > sheet.room(part):
         return
@@ -105,7 +107,6 @@ def _place_file(sheet: Sheet, item: Item, path: str, branch: str) -> None:
 
 def place_own(sheet: Sheet, materials: Materials, scope: Scope, section: Section) -> None:
     """A section of the policy's own: its views, then the newest events of its kinds."""
-    place_views(sheet, materials, frozenset((section.name,)))
     if not section.kinds:
         return
     part = own_part(section.name)
@@ -125,7 +126,8 @@ def place_expansions(sheet: Sheet, materials: Materials, scope: Scope) -> None:
     part = _BY_NAME["expansions"]
     for expansion in materials.expansions:
         item = expansion.item
-        if scope.hides(item) or item.seq in sheet.seqs or not expansion.text.strip():
+        # What stands in the block cut is what a handle is for: only a whole one is not repeated.
+        if scope.hides(item) or item.seq in sheet.whole or not expansion.text.strip():
             continue
         form = item.expanded(expansion.text, sheet.room(part), sheet.printer, whole=expansion.whole)
         if form is None:

@@ -15,7 +15,7 @@ from memplane.projections.item import Item
 from memplane.recall.suppress import Scope
 from memplane.tokens import cut
 
-__all__ = ["Window", "lay_window", "place_newer", "place_window", "prompt_of"]
+__all__ = ["NO_WINDOW", "Window", "lay_window", "place_newer", "place_window", "prompt_of"]
 
 _BY_NAME = {part.name: part for part in PARTS}
 _QUARTER_STEPS_FROM: Final = 8000
@@ -37,13 +37,17 @@ class Window(NamedTuple):
     next_anchor_in: int  # clipped tokens of the session until the window moves
 
 
+NO_WINDOW: Final = Window((), (), 0, 0, None, 0, 0)
+
+
 def prompt_of(ring: SessionRing | None, hotset: HotsetState, scope: Scope) -> Item | None:
     """The session's newest visible event with role user."""
     if ring is None:
         return None
-    for seq in reversed(ring.prompts):
+    turns = (turn.seq for turn in reversed(ring.ring))
+    for seq in (*reversed(ring.prompts), *turns):
         item = hotset.items[seq]
-        if not scope.hides(item):
+        if item.role == "user" and not scope.hides(item):
             return item
     return None
 
@@ -152,13 +156,20 @@ def _cost(sheet: Sheet, item: Item, scope: Scope, tier: int) -> int:
 
 
 def place_newer(
-    sheet: Sheet, materials: Materials, scope: Scope, epoch: int, anchor: int, room: int
-) -> None:
-    """C: decisions made since the epoch and before the window, newest first within an eighth."""
+    sheet: Sheet, materials: Materials, scope: Scope, span: tuple[int, int], room: int,
+    pinned: Item | None,
+) -> None:  # fmt: skip
+    """C: decisions since the epoch and before the window (`span`), newest first in an eighth.
+
+    A prompt that is a decision itself stands in F, where it is pinned.
+    """
+    epoch, anchor = span
     part = _BY_NAME["newer"]
     left = room // 8 - sheet.heading_tokens(part)
     for item in reversed(materials.decisions):
         if item.seq >= anchor or item.seq in sheet.seqs or item.role == "tool":
+            continue
+        if pinned is not None and item.seq == pinned.seq:
             continue
         if item.seq <= epoch:
             break

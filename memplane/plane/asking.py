@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Final
 
 from memplane.errors import InputError
-from memplane.intake import timestamp
+from memplane.intake import cleaned, timestamp
 from memplane.pack.request import Request
 from memplane.policy import Policies
 
@@ -19,7 +20,6 @@ _TIMES: Final = ("since", "until", "now")
 _LISTS: Final = ("sections", "expand", "exclude", "ns")
 _TEXTS: Final = ("channel", "intent", "session", "task", "agent", "query_event")
 _KNOWN: Final = frozenset((*_TIMES, *_LISTS, *_TEXTS, "budget", "as_of"))
-_QUERY_MAX: Final = 100_000
 
 
 def check_channel(policies: Policies, channel: str) -> str:
@@ -32,7 +32,7 @@ def check_channel(policies: Policies, channel: str) -> str:
 
 def request_of(
     query: str, asked: dict[str, Any], policies: Policies, *, head: int, clock: Callable[[], str],
-    redact: Callable[[str], str],
+    seq_by: Callable[[str], int], redact: Callable[[str], str],
 ) -> Request:  # fmt: skip
     """Check what was asked; raises InputError naming the argument."""
     for name in asked:
@@ -42,7 +42,7 @@ def request_of(
             raise InputError(f"unknown argument{hint}", where=name)
     if not isinstance(query, str):
         raise InputError(f"expected a text, found {type(query).__name__}", where="query")
-    fields: dict[str, Any] = {"query": redact(_clean(query)[:_QUERY_MAX]).strip()}
+    fields: dict[str, Any] = {"query": redact(cleaned(query)).strip()}
     for name in _TEXTS:
         value = asked.get(name)
         if value is not None:
@@ -56,13 +56,9 @@ def request_of(
         fields[name] = None if value is None else timestamp(value, where=name)
     fields["now"] = fields["now"] or clock()
     fields["budget"] = asked.get("budget")
-    fields["as_of"] = _as_of(asked.get("as_of"), head)
+    fields["as_of"] = _as_of(asked.get("as_of"), head, seq_by)
     check_channel(policies, fields.get("channel", "private"))
     return Request(**fields)
-
-
-def _clean(query: str) -> str:
-    return query.encode("utf-8", "replace").decode() if not query.isascii() else query
 
 
 def _texts(name: str, value: object) -> tuple[str, ...]:
@@ -77,9 +73,11 @@ def _texts(name: str, value: object) -> tuple[str, ...]:
     raise InputError(f"expected a list of texts, found {value!r:.60}", where=name)
 
 
-def _as_of(value: object, head: int) -> int:
+def _as_of(value: object, head: int, seq_by: Callable[[str], int]) -> int:
     if value is None:
         return head
+    if isinstance(value, (str, datetime)):
+        return min(head, seq_by(timestamp(value, where="as_of")))
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= head:
         raise InputError(f"expected a seq from 0 to {head}, found {value!r:.60}", where="as_of")
     return value

@@ -18,7 +18,7 @@ from memplane.plane.folds import Folds, Prefix, items_of_event, session_fold
 from memplane.plane.reading import Reader, parse_handle
 from memplane.plane.writing import Receipt, Recorder
 from memplane.policy import Policies
-from memplane.ports import Appended, Clock, TokenCounter
+from memplane.ports import Appended, Clock, Head, TokenCounter
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Printer
 
@@ -30,6 +30,7 @@ _CHECKPOINT_EVENTS = 500
 # A short process leaves a short tail to the next one rather than writing half a megabyte.
 _CHECKPOINT_AT_CLOSE = 64
 _PREFIXES_KEPT = 4
+NO_END = 2**63
 
 MakeCounter = Callable[[str, int], TokenCounter]
 
@@ -55,7 +56,7 @@ class Engine:
         )  # fmt: skip
         self.recorder = Recorder(self.append, self._id_of)
         self._folds: Folds | None = None
-        self._prefixes: dict[int, Folds] = {}
+        self._prefixes: dict[tuple[int, str], Folds] = {}
         self._counter: tuple[tuple[str, int], TokenCounter] | None = None
         self._intake: tuple[str, Intake] | None = None
         self._sessions: dict[tuple[str, str, str], HotsetState] = {}
@@ -156,9 +157,11 @@ class Engine:
         """Answers for one channel, at the clock's time or another."""
         policies = self.watched.policies()
         check_channel(policies, channel)
-        as_of = self.log.head().seq if self.as_of is None else self.as_of
         moment = self.clock() if now is None else timestamp(now, where="now")
-        return Reader(policies, channel, now=moment, as_of=as_of, redact=self.redact(policies))
+        # What is found is there: only a plane of a prefix has an end that is not the log's own.
+        as_of = NO_END if self.as_of is None else self.as_of
+        redactor = self.intake(policies).redactor
+        return Reader(policies, channel, now=moment, as_of=as_of, redactor=redactor)
 
     # --- projections ---
 
@@ -180,7 +183,8 @@ class Engine:
 
     def prefix(self, seq: int, policies: Policies) -> Folds:
         """The projections as of a seq, folded from the log's beginning; the last few are kept."""
-        folds = self._prefixes.get(seq)
+        key = (seq, _variant(policies))
+        folds = self._prefixes.get(key)
         if folds is None:
             counter = self.counter(policies)
             folds = Folds(
@@ -188,8 +192,13 @@ class Engine:
             )
             folds.catch_up()
             kept = list(self._prefixes.items())[1 - _PREFIXES_KEPT :]
-            self._prefixes = {**dict(kept), seq: folds}
+            self._prefixes = {**dict(kept), key: folds}
         return folds
+
+    def prefix_head(self) -> Head:
+        """Where the plane of a prefix ends."""
+        assert self.as_of is not None
+        return Prefix(self.log, self.as_of).head()
 
     def hotset(
         self, folds: Folds, request: Request, policies: Policies
@@ -197,9 +206,12 @@ class Engine:
         """The hotset with the request's session in it; True where the log is too long for that."""
         state = folds.hotset.state
         session = request.session
-        if session is None or session in state.sessions:
+        if session is None:
             return state, False
-        size = sum(file.stat().st_size for file in (self.home.path / "log").glob("*.jsonl"))
+        ring = state.sessions.get(session)
+        if ring is not None and not ring.partial:
+            return state, False
+        size = self._bytes_upto(folds.log.head())
         if size > policies.budgets.limits.bytes_read_max:
             return state, True
         key = (session, folds.log.head().h, _variant(policies))
@@ -211,7 +223,13 @@ class Engine:
             self._sessions = {**dict(kept), key: alone}
         return state.joined(alone), False
 
-    def expansion(self, handle: str, policies: Policies) -> Expansion:
+    def _bytes_upto(self, head: Head) -> int:
+        """Bytes of the log up to its head, or to the head of a prefix of it."""
+        folder = self.home.path / "log"
+        sealed = (folder / f"{number:08}.jsonl" for number in range(1, head.segment))
+        return head.offset + sum(file.stat().st_size for file in sealed if file.exists())
+
+    def expansion(self, handle: str, policies: Policies, as_of: int) -> Expansion:
         """What a request's handle opens; whether it may be shown is decided with the others."""
         seq, _, start = parse_handle(handle)
         if seq is None:
@@ -220,11 +238,11 @@ class Engine:
         if line is None:
             raise NotFoundError(f"no event {seq}")
         item = items_of_event(line.event, self.counter(policies))
-        archived = self.caught_up(policies).memories.archived(line.event)
+        archived = self.caught_up(policies).memories.archived(line.event, upto=as_of)
         if archived is not None:
             item.superseded = archived[0] == "superseded"
             item.forgotten = archived[0] == "forgotten"
-        text = self.log.text(line.event)[start:]
+        text = self.redact(policies)(self.log.text(line.event))[start:]
         return Expansion(handle, item, text, whole=start == 0)
 
     def rebuild(self) -> int:

@@ -27,7 +27,12 @@ class Prefix:
 
     def head(self) -> Head:
         if self._head is None:
-            last = next(iter(self._log.read(self._upto - 1, self._upto)), None)
+            # A damaged line has no seq: the head is the last good one before it.
+            last = None
+            for seq in range(self._upto, 0, -1):
+                last = next(iter(self._log.read(seq - 1, seq)), None)
+                if last is not None:
+                    break
             self._head = (
                 Head(0, "", 0, 0)
                 if last is None

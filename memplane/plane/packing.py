@@ -13,8 +13,7 @@ from memplane.home import replace_file
 from memplane.pack.block import Block
 from memplane.pack.pack import pack
 from memplane.pack.request import Expansion, Materials, Request, View
-from memplane.pack.tail import is_own
-from memplane.plane.files import Reads, Watched
+from memplane.plane.files import Watched
 from memplane.plane.folds import Folds
 from memplane.policy import Policies
 from memplane.projections.hotset import HotsetState
@@ -39,8 +38,9 @@ class Stopwatch:
 def view_paths(policies: Policies, channel: str) -> list[str]:
     """The views that a channel loads, in its order, then those that own sections name."""
     hidden = frozenset(policies.privacy.rule(channel).suppress_views)
-    paths = [*policies.channels.default_views(channel)]
-    paths += [path for s in policies.budgets.sections if is_own(s) for path in s.views]
+    name = channel if policies.channels.known(channel) else "agent"
+    paths = [*policies.channels.default_views(name)]
+    paths += [path for section in policies.budgets.sections for path in section.views]
     return [path for path in dict.fromkeys(paths) if path not in hidden]
 
 
@@ -58,16 +58,13 @@ def materials_of(
     )  # fmt: skip
 
 
-def load_views(
-    watched: Watched, policies: Policies, channel: str, reads: Reads, most: int
-) -> list[View]:
-    """Read the channel's views, as many as the policy's file_reads_max still allows."""
+def load_views(watched: Watched, policies: Policies, channel: str) -> list[View]:
+    """Read the channel's views: as many as file_reads_max allows beside the policies."""
+    most = max(0, policies.budgets.limits.file_reads_max - len(policies.hashes))
     views = []
-    for path in view_paths(policies, channel):
-        if reads.files >= most:
-            views.append(View(path, "", "", "limit"))
-        else:
-            views.append(watched.view(path))
+    for at, path in enumerate(view_paths(policies, channel)):
+        # By place in the list, not by what happens to be cached: a block must not depend on that.
+        views.append(watched.view(path) if at < most else View(path, "", "", "limit"))
     return views
 
 
@@ -110,7 +107,7 @@ def save(
         return None
     for old in sorted((home / "reports").glob("*.report.json"))[: -keep or None]:
         old.unlink(missing_ok=True)
-    return path
+    return path if path.exists() else None
 
 
 def dumped(report: dict[str, Any]) -> bytes:

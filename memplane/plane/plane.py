@@ -127,19 +127,17 @@ class Plane:
             head = folds.log.head()
             request = request_of(
                 query, asked, policies, head=head.seq, clock=self._engine.clock,
-                redact=self._engine.redact(policies),
+                seq_by=self._engine.seq_by,                redact=self._engine.redact(policies),
             )  # fmt: skip
             watch.mark("catch_up")
             if request.as_of != head.seq:
                 folds = self._engine.prefix(request.as_of, policies)
                 head = folds.log.head()
             hotset, gap = self._engine.hotset(folds, request, policies)
-            limits = policies.budgets.limits
-            most = before[0] + limits.file_reads_max
-            views = packing.load_views(
-                self._engine.watched, policies, request.channel, self._engine.reads, most
-            )
-            expansions = [self._engine.expansion(handle, policies) for handle in request.expand]
+            views = packing.load_views(self._engine.watched, policies, request.channel)
+            expansions = [
+                self._engine.expansion(handle, policies, request.as_of) for handle in request.expand
+            ]
             materials = packing.materials_of(
                 policies, folds, hotset, views=views, expansions=expansions,
                 memo=self._memo, gap=gap,
@@ -272,7 +270,7 @@ class Plane:
 
     def head(self) -> Head:
         """Where the log ends now."""
-        return self._log.head()
+        return self._log.head() if self._engine.as_of is None else self._engine.prefix_head()
 
     def at(self, when: int | str | datetime) -> Plane:
         """The plane as it was, read only: the log up to a seq, or to what was recorded by a time.
@@ -280,7 +278,7 @@ class Plane:
         Policies and views are today's; the clock stands where the last event was recorded.
         """
         seq = when if isinstance(when, int) else self._engine.seq_by(timestamp(when))
-        head = self._log.head().seq
+        head = self.head().seq
         if not 0 <= seq <= head:
             raise InputError(f"expected a seq from 0 to {head}, found {seq}", where="at")
         line = self._log.line(seq) if seq else None

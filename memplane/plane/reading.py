@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from memplane.errors import InputError, NotFoundError, ScopeError
-from memplane.event import UPKEEP_KINDS, Event
+from memplane.errors import BudgetError, InputError, NotFoundError, ScopeError
+from memplane.event import Event
+from memplane.intake import Redactor
 from memplane.pack.request import View
 from memplane.policy import Policies
 from memplane.ports import Line, TokenCounter
@@ -77,14 +78,14 @@ class Reader:
 
     def __init__(
         self, policies: Policies, channel: str, *, now: str, as_of: int, agent: str | None = None,
-        redact: Callable[[str], str],
+        redactor: Redactor,
     ) -> None:  # fmt: skip
         self.channel = channel
         self._scope = Scope(
             policies.privacy.rule(channel), now=now, as_of=as_of, agent=agent or None
         )
         self._all_agents = agent is None
-        self._redact = redact
+        self._redactor = redactor
 
     def shows(self, event: Event) -> bool:
         """Whether the channel may see the event, in force or archived."""
@@ -92,7 +93,8 @@ class Reader:
             event.seq, event.id, event.ts, event.kind, event.ns, event.sensitivity, None, None
         )
         reason = self._scope.hides(seen)
-        return reason is None or (reason == "ns" and self._all_agents)
+        # Reading one event by name is no prompt: approval and namespaces are a pack's business.
+        return reason in (None, "unapproved") or (reason == "ns" and self._all_agents)
 
     def in_time(self, event: Event) -> bool:
         """Whether the event is valid at the reader's clock."""
@@ -105,7 +107,14 @@ class Reader:
     def emit(self, event: Event) -> Event:
         """The event as it leaves the plane: redacted by today's policy once more."""
         text = self._redact(event.text)
-        return event if text == event.text else event._replace(text=text)
+        data, found = self._redactor.redact_data(event.data) if event.data else (event.data, {})
+        tags = tuple(self._redact(tag) for tag in event.tags)
+        if text == event.text and not found and tags == event.tags:
+            return event
+        return event._replace(text=text, data=data, tags=tags)
+
+    def _redact(self, text: str) -> str:
+        return self._redactor.redact(text)[0]
 
     def one(self, line: Line | None, what: str) -> Event:
         """The event of a line; NotFoundError where there is none, ScopeError where it is hidden."""
@@ -139,7 +148,8 @@ class Reader:
         self, event: Event, text: str, start: int, budget: int, counter: TokenCounter
     ) -> Expanded:
         """As much of the event's whole text from a character on as the budget takes."""
-        kept = cut(counter, self._redact(text)[start:], budget)
+        text = self._redact(text)
+        kept = _cut(counter, text[start:], budget)
         end = start + len(kept)
         more = f"{handle(event.seq)}?from={end}" if kept and end < len(text) else None
         here = handle(event.seq) + (f"?from={start}" if start else "")
@@ -148,13 +158,15 @@ class Reader:
     def expand_view(self, view: View, start: int, budget: int, counter: TokenCounter) -> Expanded:
         """As much of a view from a character on as the budget takes."""
         text = self._redact(view.text)
-        kept = cut(counter, text[start:], budget)
+        kept = _cut(counter, text[start:], budget)
         end = start + len(kept)
         name = f"expand://{view.path}"
         more = f"{name}?from={end}" if kept and end < len(text) else None
         return Expanded(name, kept, counter.count(kept), None, more)
 
 
-def is_upkeep(event: Event) -> bool:
-    """Whether memplane wrote the event about its own log."""
-    return event.kind in UPKEEP_KINDS
+def _cut(counter: TokenCounter, text: str, budget: int) -> str:
+    kept = cut(counter, text, budget)
+    if text and not kept:
+        raise BudgetError(f"{budget} tokens hold not one character of it", where="budget")
+    return kept

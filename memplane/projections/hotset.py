@@ -12,18 +12,18 @@ and loaded goes on exactly as one that was not.
 from __future__ import annotations
 
 import json
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from memplane.event import UPKEEP_KINDS, Event, encode
 from memplane.ports import Line, TokenCounter
 from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.item import Item
+from memplane.projections.rings import SESSION_RING, HotsetState, SessionRing, Turn
 from memplane.projections.window import limits
 
-__all__ = ["BYTES_MAX", "Hotset", "HotsetState", "SessionRing", "Turn"]
+__all__ = ["BYTES_MAX", "SESSION_RING", "Hotset", "HotsetState", "SessionRing"]
 
 PLANE_RING: Final = 400
-SESSION_RING: Final = 100
 SESSIONS: Final = 8
 PROMPTS: Final = 4
 TASKS: Final = 20
@@ -31,79 +31,22 @@ TOOLS: Final = 16
 FILES: Final = 40
 TOPICS: Final = 64
 GAPS: Final = 32
+GONE: Final = 64
+# Under pressure, what stays before sessions and the plane's older events go altogether.
+SESSIONS_KEPT: Final = 4
+PLANE_KEPT: Final = 200
 NAME_MAX: Final = 300  # characters of a path or a tool's name
 # The file stays below 512 KiB: items up to this, the rings and tables fit in the rest.
-BYTES_MAX: Final = 448 * 1024
+BYTES_MAX: Final = 416 * 1024
 # Added to the tokens of a turn for its label and newline when windows are laid out.
 LABEL_TOKENS: Final = 6
 
 _CLOSED: Final = frozenset(("done", "closed", "cancelled", "canceled", "completed", "abandoned"))
 
 
-class Turn(NamedTuple):
-    """One event in a session's ring, with what came before it in that session.
-
-    `before` counts events, `spent` tokens clipped to each tier of the window form. Neither is
-    ever revised, so an anchor computed from them moves only when the session grows.
-    """
-
-    seq: int
-    before: int
-    spent: tuple[int, ...]
-
-
-class SessionRing:
-    """The end of one session: its last turns, prompts, epoch and totals."""
-
-    __slots__ = ("count", "epoch", "id", "prompts", "ring", "seen", "spent")
-
-    def __init__(self, id: str, first: int) -> None:  # noqa: A002 - the field's name
-        self.id = id
-        self.epoch = (
-            first  # seq of the latest start or checkpoint, the first event if there is none
-        )
-        self.seen = first  # seq of the latest event: which session is the oldest
-        self.count = 0
-        self.spent: tuple[int, ...] = (0, 0, 0)
-        self.ring: list[Turn] = []
-        self.prompts: list[int] = []
-
-
-class HotsetState:
-    """The fold's state. Read it, never write it, outside `Hotset`."""
-
-    __slots__ = (
-        "by_key", "bytes", "files", "gaps", "head", "holds", "items", "plane", "sessions",
-        "tasks", "tools", "topics",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.items: dict[int, Item] = {}
-        self.holds: dict[int, int] = {}  # item -> number of rings and tables that hold it
-        self.bytes = 0
-        self.plane: list[int] = []
-        self.sessions: dict[str, SessionRing] = {}
-        self.tasks: dict[str, int] = {}
-        self.tools: dict[str, tuple[int, int]] = {}  # name -> seq of last call, seq of last error
-        self.files: dict[str, tuple[int, str]] = {}  # path -> seq of last touch, branch
-        self.topics: dict[str, int] = {}
-        self.by_key: dict[tuple[str, str], list[int]] = {}
-        self.head = 0
-        self.gaps: list[tuple[int, int]] = []  # seqs first..last that the log could not give
-
-    def joined(self, other: HotsetState) -> HotsetState:
-        """This hotset with another's sessions beside its own; both stay as they are."""
-        both = HotsetState()
-        both.items = {**other.items, **self.items}
-        both.plane, both.head, both.gaps = self.plane, self.head, self.gaps
-        both.topics = self.topics
-        both.sessions = {**other.sessions, **self.sessions}
-        both.tasks, both.tools, both.files = self.tasks, self.tools, self.files
-        return both
-
-    def newest_sessions(self) -> list[SessionRing]:
-        """Sessions by their latest event, newest first."""
-        return sorted(self.sessions.values(), key=lambda ring: -ring.seen)
+# Kinds that leave something in a table.
+_UPKEEP: Final = frozenset(UPKEEP_KINDS)
+_TABLED: Final = frozenset(("task", "tool_call", "tool_result", "artifact", "message"))
 
 
 class Hotset:
@@ -124,7 +67,7 @@ class Hotset:
             state.gaps = [*state.gaps, (state.head + 1, event.seq - 1)][-GAPS:]
         state.head = event.seq
         kind = event.kind
-        if kind in UPKEEP_KINDS:
+        if kind in _UPKEEP:
             if kind == "forget":
                 _forget(state, event)
             return
@@ -146,19 +89,19 @@ class Hotset:
         if tokens is None:  # a light process wrote it
             tokens = self.counter.count(event.text)
         seq = event.seq
-        item = Item.of(event, tokens)
-        state.items[seq] = item
-        state.holds[seq] = 0
+        item = state.items[seq] = Item.of(event, tokens)
         state.bytes += item.size
         if event.key is not None:
             state.by_key.setdefault((event.ns, event.key), []).append(seq)
-        state.plane.append(seq)
-        _hold(state, seq)
-        if len(state.plane) > PLANE_RING:
-            _release(state, state.plane.pop(0))
+        state.holds[seq] = 1
+        plane = state.plane
+        plane.append(seq)
+        if len(plane) > PLANE_RING:
+            _release(state, plane.pop(0))
         if event.session is not None:
             _turn(state, event, tokens)
-        _tables(state, event)
+        if event.kind in _TABLED:
+            _tables(state, event)
         for tag in event.tags:
             state.topics[tag] = state.topics.pop(tag, 0) + 1
             if len(state.topics) > TOPICS:
@@ -175,6 +118,7 @@ class Hotset:
             {
                 "head": state.head,
                 "gaps": state.gaps,
+                "gone": [[id_, *left] for id_, left in state.gone.items()],
                 "items": [item.fields() for item in state.items.values()],
                 "plane": state.plane,
                 "sessions": [
@@ -194,6 +138,7 @@ class Hotset:
         state = HotsetState()
         state.head = fields["head"]
         state.gaps = [(first, last) for first, last in fields["gaps"]]
+        state.gone = {id_: (epoch, n, tuple(spent)) for id_, epoch, n, spent in fields["gone"]}
         for row in fields["items"]:
             item = Item(row)
             state.items[item.seq] = item
@@ -221,18 +166,20 @@ def _turn(state: HotsetState, event: Event, tokens: int) -> None:
     assert id_ is not None
     seq = event.seq
     ring = _ring(state, id_, seq)
-    ring.ring.append(Turn(seq, ring.count, ring.spent))
-    _hold(state, seq)
-    ring.count += 1
-    full, third, eighth = limits(event.kind)
-    spent = ring.spent
+    turns, count, spent = ring.ring, ring.count, ring.spent
+    turns.append(Turn(seq, count, spent))
+    state.holds[seq] += 1
+    ring.count = count + 1
+    first, second, third = spent
+    full, some, least = limits(event.kind)
     ring.spent = (
-        spent[0] + LABEL_TOKENS + (min(full, tokens)),
-        spent[1] + LABEL_TOKENS + (min(third, tokens)),
-        spent[2] + LABEL_TOKENS + (min(eighth, tokens)),
+        # Not `min`: every event of the log passes here.
+        first + LABEL_TOKENS + (tokens if tokens < full else full),  # noqa: FURB136
+        second + LABEL_TOKENS + (tokens if tokens < some else some),  # noqa: FURB136
+        third + LABEL_TOKENS + (tokens if tokens < least else least),  # noqa: FURB136
     )
-    if len(ring.ring) > SESSION_RING:
-        _release(state, ring.ring.pop(0).seq)
+    if len(turns) > SESSION_RING:
+        _release(state, turns.pop(0).seq)
     if event.role == "user":
         ring.prompts.append(seq)
         _hold(state, seq)
@@ -246,6 +193,9 @@ def _ring(state: HotsetState, id_: str, seq: int) -> SessionRing:
         if len(state.sessions) == SESSIONS:
             _drop_session(state)
         ring = state.sessions[id_] = SessionRing(id_, seq)
+        before = state.gone.pop(id_, None)
+        if before is not None:
+            ring.epoch, ring.count, ring.spent = before
     ring.seen = seq
     return ring
 
@@ -381,6 +331,9 @@ def _count_holds(state: HotsetState) -> None:
 def _drop_session(state: HotsetState) -> None:
     oldest = min(state.sessions.values(), key=lambda ring: ring.seen)
     del state.sessions[oldest.id]
+    state.gone[oldest.id] = (oldest.epoch, oldest.count, oldest.spent)
+    if len(state.gone) > GONE:
+        del state.gone[next(iter(state.gone))]
     for turn in oldest.ring:
         _release(state, turn.seq)
     for seq in oldest.prompts:
@@ -388,10 +341,11 @@ def _drop_session(state: HotsetState) -> None:
 
 
 def _shrink(state: HotsetState) -> bool:
-    """Make room: the oldest session's ring, the plane's oldest events, tables, then turns."""
-    if len(state.sessions) > 1:
+    """Make room: old sessions and the plane's older events in turn, then tables, then turns."""
+    sessions, plane = len(state.sessions), len(state.plane)
+    if sessions > SESSIONS_KEPT or (sessions > 1 and plane <= PLANE_KEPT):
         _drop_session(state)
-    elif len(state.plane) > 1:
+    elif plane > 1:
         _release(state, state.plane.pop(0))
     elif state.files:
         _release(state, state.files.pop(next(iter(state.files)))[0])

@@ -85,32 +85,38 @@ class Item:
     @classmethod
     def of(cls, event: Event, tokens: int) -> Item:
         """The item of a new event; counting and cutting wait until `finish`."""
-        data, text, kind = event.data, event.text, event.kind
-        whole = "body" not in data
+        # Every event of the log passes here once: no dict in between, as for rows of the file,
+        # and no look-up of one field after the other.
+        (
+            seq, id_, ts, _, kind, ns, session, task, actor, role, text, key, tags, markers, _,
+            sensitivity, importance, _, valid_from, valid_until, data, _, _,
+        ) = event  # fmt: skip
+        item = object.__new__(cls)
+        item.digest = digest_of(text) if role == "user" else ""
+        item.whole = "body" not in data
         most = limits(kind)[0]
         kept = most * (_CHARACTERS_A_TOKEN if tokens > most else _CHARACTERS_MOST)
         if len(text) > kept:
-            text, whole = text[:kept], False
-        # Every event of the log passes here once: no dict in between, as for rows of the file.
-        item = object.__new__(cls)
-        item.seq, item.id, item.ts, item.kind, item.ns = (
-            event.seq, event.id, event.ts, kind, event.ns
-        )  # fmt: skip
-        item.session, item.task, item.actor, item.role = (
-            event.session, event.task, event.actor, event.role
-        )  # fmt: skip
-        item.text, item.key, item.tags, item.markers = text, event.key, event.tags, event.markers
-        item.sensitivity, item.importance = event.sensitivity, event.importance
-        item.valid_from, item.valid_until = event.valid_from, event.valid_until
-        item.call = item.tool = item.status = item.path = ""
+            text, item.whole = text[:kept], False
+        item.seq, item.id, item.ts, item.kind, item.ns = seq, id_, ts, kind, ns
+        item.session, item.task, item.actor, item.role = session, task, actor, role
+        item.text, item.key, item.tags, item.markers = text, key, tags, markers
+        item.sensitivity, item.importance = sensitivity, importance
+        item.valid_from, item.valid_until = valid_from, valid_until
+        call = tool = status = path = ""
         if data:
-            item.call, item.tool = _name(data.get("call")), _name(data.get("tool"))
-            item.status, item.path = _name(data.get("status")), _name(data.get("path"))
-        item.whole, item.superseded, item.forgotten, item.final = whole, False, False, False
+            get = data.get
+            call, tool = _name(get("call")), _name(get("tool"))
+            status, path = _name(get("status")), _name(get("path"))
+        item.call, item.tool, item.status, item.path = call, tool, status, path
+        item.superseded = item.forgotten = item.final = False
         item.cost = 0
-        item.digest = digest_of(event.text) if event.role == "user" else ""
         item.forms, item.terms, item.words = {}, None, None
-        item.size = item_bytes(item)
+        # An upper bound of the row's bytes in the file, quick to find and never revised.
+        quoted = encode_basestring(
+            f"{id_}{ns}{session}{task}{actor}{key}{tags}{markers}{call}{tool}{status}{path}{text}"
+        )
+        item.size = _ROW_BYTES + (len(quoted) if quoted.isascii() else len(quoted.encode()))
         return item
 
     def finish(self, counter: TokenCounter) -> None:
@@ -123,7 +129,7 @@ class Item:
             text, self.whole = kept.rstrip(), False
         self.text = text
         self.final = True
-        self.cost = counter.count(self._lines(text, whole=self.whole))
+        self.cost = counter.count(self._lines(self._head(), text, whole=self.whole))
 
     def form(self, tier: int, printer: Printer) -> tuple[str, int, bool]:
         """The lines of the entry in this tier, their tokens, and whether all of the text is there.
@@ -147,14 +153,18 @@ class Item:
         emitted = printer.redact(text)
         if emitted != text:
             whole = False
-        lines = self._lines(emitted, whole=whole)
-        known = self.final and emitted == self.text and whole == self.whole
+        head = self._head()
+        emitted_head = printer.redact(head)
+        lines = self._lines(emitted_head, emitted, whole=whole)
+        known = self.final and emitted_head == head and emitted == self.text and whole == self.whole
         return lines, self.cost if known else printer.counter.count(lines), whole
 
-    def _lines(self, text: str, *, whole: bool) -> str:
-        named = self.task if self.kind == "task" else self.key
-        head = label(self.kind, self.role, self.actor, named or self.tool, self.status)
+    def _lines(self, head: str, text: str, *, whole: bool) -> str:
         return shown(head, text if whole else f"{text} … {handle(self.seq)}")
+
+    def _head(self) -> str:
+        named = {"task": self.task, "tool_result": self.tool}.get(self.kind, self.key)
+        return label(self.kind, self.role, self.actor, named or "", self.status)
 
     def says(self, text: str) -> bool:
         """Whether this is what the event said: a prompt's whole text, what is kept of others."""
@@ -201,19 +211,12 @@ _USUAL: Final[tuple[tuple[str, object], ...]] = (
 )  # fmt: skip
 
 
-def item_bytes(item: Item) -> int:
-    """An upper bound of the row's bytes in the file, quick to find and never revised."""
-    names = (
-        f"{item.id}{item.ns}{item.session}{item.task}{item.actor}{item.key}{item.tags}"
-        f"{item.markers}{item.call}{item.tool}{item.status}{item.path}"
-    )
-    return len(encode_basestring(names + item.text).encode()) + _ROW_BYTES
-
-
 def digest_of(text: str) -> str:
     """What stands for a prompt when a query is compared with it: the item may hold less of it."""
     return hashlib.sha256(text.strip().encode()).hexdigest()[:16]
 
 
 def _name(value: object) -> str:
-    return value[:_NAME_MAX] if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    return value if len(value) <= _NAME_MAX else value[:_NAME_MAX]

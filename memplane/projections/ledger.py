@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from memplane.event import Event
@@ -74,23 +73,24 @@ class Statement(NamedTuple):
 _PINNED_AT: Final = Statement._fields.index("pinned_at")
 
 
-@dataclass(slots=True)
 class _Item:
-    statement: Statement
-    keyed: bool
-    forgotten: bool = False
-    rank: int = _PLAIN
-    size: int = 0
+    __slots__ = ("forgotten", "keyed", "rank", "size", "statement")
+
+    def __init__(self, statement: Statement, keyed: bool, forgotten: bool = False) -> None:
+        self.statement, self.keyed, self.forgotten = statement, keyed, forgotten
+        self.rank, self.size = _PLAIN, 0
 
 
-@dataclass(slots=True)
 class Ledger:
     """The state: statements in log order, forgotten ones among them, flagged."""
 
-    items: dict[int, _Item] = field(default_factory=dict)  # by seq, in log order
-    keyed: dict[tuple[str, str], int] = field(default_factory=dict)
-    _ranks: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
-    _bytes: int = 0
+    __slots__ = ("_bytes", "_ranks", "items", "keyed")
+
+    def __init__(self) -> None:
+        self.items: dict[int, _Item] = {}  # by seq, in log order
+        self.keyed: dict[tuple[str, str], int] = {}
+        self._ranks = [0, 0, 0, 0]
+        self._bytes = 0
 
     def active(self) -> list[Statement]:
         """Return what is in force in log order: expired ones too, forgotten ones not."""

@@ -8,7 +8,7 @@ thousandths of the best one, boosts of markers added.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isqrt
 from typing import Final, NamedTuple
 
@@ -130,15 +130,18 @@ def _terms_of(item: Item) -> dict[str, int]:
 
 
 def score(
-    query: str, pool: Sequence[Item], scoring: Scoring, boosts: Mapping[str, int]
+    query: str, pool: Sequence[Item], hidden: Sequence[bool], scoring: Scoring
 ) -> list[Scored]:
     """Score every item of the pool; those that nothing matches and no neighbour lifts score 0.
 
-    The pool is in log order. Statistics are those of the pool, hidden items included, so that
-    hiding one never reorders the others. Neighbours are the items before and after in a session.
+    The pool is in log order. Its statistics (how many items hold a word) count hidden items too,
+    so that hiding one never reorders the others; beyond that a hidden item gives and receives
+    nothing. Neighbours are the items before and after in a session.
     """
     wanted = terms(query)
-    raw = _matches(wanted, pool)
+    boosts = scoring.marker_boosts
+    matched = _matches(wanted, pool)
+    raw = [0 if mask else own for own, mask in zip(matched, hidden, strict=True)]
     lifted = _neighbours(raw, pool, scoring.neighbour)
     best = max((own + near for own, near in zip(raw, lifted, strict=True)), default=0)
     lower = query.lower()

@@ -49,7 +49,8 @@ class Scope:
     """One request's view of the log: channel rule, namespaces, span of time, clock.
 
     Without `task` and `ns` everything is in scope but other agents' namespaces; with `task` it is
-    `/global`, `/spec/*`, that task and the asking agent; `ns` names the only ones.
+    `/global`, `/spec/*`, that task and the asking agent; `ns` names the only ones. Whatever is
+    asked, an agent's own namespace opens to that agent alone.
     """
 
     def __init__(
@@ -81,6 +82,8 @@ class Scope:
             return "kind"
         if not self.reaches(event.ns):
             return "ns"
+        if event.kind == "artifact":  # shown only when approved, and nothing approves one yet
+            return "unapproved"
         if event.seq > self.as_of:
             return "as_of"
         if event.superseded:
@@ -99,10 +102,10 @@ class Scope:
 
     def reaches(self, ns: str) -> bool:
         """Whether a namespace is in scope."""
+        if ns.startswith("/agent/") and (self.agent is None or ns != f"/agent/{self.agent}"):
+            return False
         if self.ns:
             return ns in self.ns
-        if ns.startswith("/agent/"):
-            return self.agent is not None and ns == f"/agent/{self.agent}"
-        if self.task is None or ns == GLOBAL or ns.startswith("/spec/"):
+        if self.task is None or ns == GLOBAL or ns.startswith(("/spec/", "/agent/")):
             return True
         return ns == f"/task/{self.task}"

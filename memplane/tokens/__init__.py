@@ -29,7 +29,8 @@ _MILLION = 1_000_000
 def make(name: str, *, scale_ppm: int = _MILLION, table: Callable[[], bytes]) -> TokenCounter:
     """Make the counter of that name. `scale_ppm` multiplies each line's count, rounded up.
 
-    `table` returns the bytes of `bound1.idx` or of `bound1.xz`; it is called at the first count that needs it.
+    `table` returns the bytes of `bound1.idx` or of `bound1.xz`; it is called at the first
+    count that needs it.
     """
     if scale_ppm < 1:
         raise InputError(f"expected a scale above 0, found {scale_ppm} ppm", where="scale")

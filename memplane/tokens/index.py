@@ -19,13 +19,13 @@ from itertools import accumulate
 __all__ = ["GROUP", "MAGIC", "Ranks", "lay_out", "open_ranks"]
 
 MAGIC = b"memplane bound/1 index 1\n"
-GROUP = 64
+GROUP = 16
 
 _END = b"\xff"
 _WORD = 4
-# Each so many questions one more group is read: who counts on and on has them all after
-# some 50,000, and nobody ever waits for all of them at once.
-_AHEAD = 15
+# Questions after which the whole is read, for some 50 ms: more than a pack asks, and no more
+# than the first few dozen new texts do.
+_MANY = 6_000
 
 
 class Ranks:
@@ -48,8 +48,6 @@ class Ranks:
     def get(self, token: bytes, default: int) -> int:
         """As of a dictionary."""
         self._asked += 1
-        if not self._asked & _AHEAD:
-            self._read_on()
         rank = self._known.get(token)
         if rank is not None:
             return rank
@@ -63,19 +61,12 @@ class Ranks:
         return self.get(token, -1) >= 0
 
     def whole(self) -> dict[bytes, int] | None:
-        """The dictionary itself, which is quicker; None until all of it was read."""
-        return None if 0 in self._read else self._known
+        """The dictionary itself, which is quicker, where enough was asked for to read it all."""
+        return self.all() if self._asked > _MANY else None
 
     def all(self) -> dict[bytes, int]:
-        """Read the rest and return the dictionary."""
-        while 0 in self._read:
-            self._read_on()
-        return self._known
-
-    def _read_on(self) -> None:
-        number = self._read.find(0)
-        if number >= 0:
-            self._take(number)
+        """The dictionary itself."""
+        return dict(zip(self._text[:-1].split(_END), self._ranks, strict=True))
 
     def _take(self, number: int) -> None:
         tokens = self._text[self._starts[number] : self._starts[number + 1] - 1].split(_END)

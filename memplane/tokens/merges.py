@@ -27,20 +27,19 @@ def pieces(text: bytes, ranks: dict[bytes, int] | Ranks) -> int:
 def merged(text: bytes, ranks: dict[bytes, int] | Ranks) -> int:
     """Count the tokens that merging leaves: 1 for every token, as the build of the table checks."""
     get = ranks.get
-    parts = [text[at : at + 1] for at in range(len(text))]
+    cuts = list(range(len(text) + 1))
     joins = [get(text[at : at + 2], _NEVER) for at in range(len(text) - 1)]
     while joins:
         best = min(joins)
         if best == _NEVER:
             break
         at = joins.index(best)
-        merged = parts[at] = parts[at] + parts.pop(at + 1)
-        del joins[at]
+        del cuts[at + 1], joins[at]
         if at < len(joins):
-            joins[at] = get(merged + parts[at + 1], _NEVER)
+            joins[at] = get(text[cuts[at] : cuts[at + 2]], _NEVER)
         if at:
-            joins[at - 1] = get(parts[at - 1] + merged, _NEVER)
-    return len(parts)
+            joins[at - 1] = get(text[cuts[at - 1] : cuts[at + 1]], _NEVER)
+    return len(cuts) - 1
 
 
 def closing(text: bytes, newline: bytes, ranks: dict[bytes, int] | Ranks) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from memplane.tokens.chunks import CL100K, O200K
 from memplane.tokens.index import Ranks
 from memplane.tokens.memo import Memo
-from memplane.tokens.merges import closing, pieces, starting
+from memplane.tokens.merges import closing, merged, starting
 
 if TYPE_CHECKING:
     from memplane.tokens.table import Table
@@ -56,22 +56,26 @@ class Vocabulary:
 
     def _pretoken(self, text: str) -> int:
         whole = text.encode()
-        longest = _LONGEST_ASCII if len(whole) == len(text) else _LONGEST
         ranks = self._ranks()
-        if len(whole) > longest and whole not in ranks:
-            return self.anywhere(text)
         if len(whole) > 1 and text[-1] in "\r\n":
+            longest = _LONGEST_ASCII if len(whole) == len(text) else _LONGEST
+            if len(whole) > longest and whole not in ranks:
+                return self.anywhere(text)
             # Even one that is a token could become more with what follows.
             return closing(whole[:-1], whole[-1:], ranks)
-        return pieces(whole, ranks)
+        if whole in ranks:
+            return 1
+        if len(whole) > (_LONGEST_ASCII if len(whole) == len(text) else _LONGEST):
+            return self.anywhere(text)
+        return merged(whole, ranks)
 
     def _ranks(self) -> dict[bytes, int] | Ranks:
-        table = self._table
-        if isinstance(table, Ranks):
-            whole = table.whole()
+        ranks = self._table
+        if isinstance(ranks, Ranks):
+            whole = ranks.whole()
             if whole is not None:
-                self._table = whole
-        return table
+                ranks = self._table = whole
+        return ranks
 
     def blanks(self, text: str) -> int:
         """Bound the blanks before a word's own, which are a pretoken of their own."""

@@ -234,3 +234,19 @@ def test_a_masked_token_before_a_key_does_not_move_what_the_key_masks():
     for redactor in (BUILT_IN, Redactor(("then",))):
         assert redactor.redact(text)[0].endswith(" DB_SECRET=[redacted:secret-value] stays=here")
     assert BUILT_IN.redact(text)[1] == {"github-token": 1, "secret-value": 1}
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(["tool", "password", "path", "api_key", "note", "sk-" + "a1B2" * 8]),
+            st.sampled_from(["ok", "src/a.py", "hunter2-Xy7!", "Read", "ghp_" + "a1B2" * 9]),
+        ),
+        max_size=6,
+    )
+)
+def test_what_a_redactor_saw_before_never_changes_its_answer(values):
+    seasoned = Redactor(())
+    for value in values:
+        assert seasoned.redact_data(value) == Redactor(()).redact_data(value)

@@ -337,3 +337,16 @@ with memplane.open(sys.argv[1]) as plane:
     with memplane.open(home) as plane, pytest.raises(memplane.CorruptError):
         plane.record("another")
     assert file.read_bytes() == bytes(data)
+
+
+def test_the_head_is_the_same_whatever_position_was_asked_about_before(tmp_path):
+    _, lines = written(tmp_path, 30)
+    with opened(tmp_path, read_only=True) as plain:
+        head = plain.head()
+    for line in lines:
+        position = head._replace(seq=line.event.seq, h=line.event.h, offset=line.end)
+        wrong = position._replace(seq=position.seq + 3)
+        for asked in (position, wrong):
+            with opened(tmp_path, read_only=True) as log:
+                assert log.matches(asked)
+                assert log.head() == head

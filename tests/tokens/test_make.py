@@ -80,6 +80,8 @@ def test_building_the_table_again_gives_the_same_bytes(tmp_path, encodings):
         command, check=True, capture_output=True, cwd=FILE.parents[2], env={"PYTHONPATH": "."}
     )
     assert (tmp_path / "again.xz").read_bytes() == FILE.read_bytes()
+    laid_out = FILE.with_suffix(".idx").read_bytes()
+    assert (tmp_path / "again.idx").read_bytes() == laid_out
 
 
 COUNT = """

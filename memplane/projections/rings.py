@@ -1,0 +1,82 @@
+"""The hotset's state: rings of sequence numbers over one table of items."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from memplane.projections.item import Item
+
+__all__ = ["SESSION_RING", "HotsetState", "SessionRing", "Turn"]
+
+SESSION_RING: Final = 100
+
+
+class Turn(NamedTuple):
+    """One event in a session's ring, with what came before it in that session.
+
+    `before` counts events, `spent` tokens clipped to each tier of the window form. Neither is
+    ever revised, so an anchor computed from them moves only when the session grows.
+    """
+
+    seq: int
+    before: int
+    spent: tuple[int, ...]
+
+
+class SessionRing:
+    """The end of one session: its last turns, prompts, epoch and totals."""
+
+    __slots__ = ("count", "epoch", "id", "prompts", "ring", "seen", "spent")
+
+    def __init__(self, id: str, first: int) -> None:  # noqa: A002 - the field's name
+        self.id = id
+        self.epoch = first  # seq of the latest start or checkpoint, else of the first event
+        self.seen = first  # seq of the latest event: which session is the oldest
+        self.count = 0
+        self.spent: tuple[int, ...] = (0, 0, 0)
+        self.ring: list[Turn] = []
+        self.prompts: list[int] = []
+
+    @property
+    def partial(self) -> bool:
+        """Whether turns that belong here are gone, because the ring was dropped or cut for room."""
+        return len(self.ring) < min(self.count, SESSION_RING)
+
+
+class HotsetState:
+    """The fold's state. Read it, never write it, outside `Hotset`."""
+
+    __slots__ = (
+        "by_key", "bytes", "files", "gaps", "gone", "head", "holds", "items", "plane", "sessions",
+        "tasks", "tools", "topics",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.items: dict[int, Item] = {}
+        self.holds: dict[int, int] = {}  # item -> number of rings and tables that hold it
+        self.bytes = 0
+        self.plane: list[int] = []
+        self.sessions: dict[str, SessionRing] = {}
+        self.tasks: dict[str, int] = {}
+        self.tools: dict[str, tuple[int, int]] = {}  # name -> seq of last call, seq of last error
+        self.files: dict[str, tuple[int, str]] = {}  # path -> seq of last touch, branch
+        self.topics: dict[str, int] = {}
+        self.by_key: dict[tuple[str, str], list[int]] = {}
+        # Dropped sessions: epoch, count, spent. One that goes on does so where it stood.
+        self.gone: dict[str, tuple[int, int, tuple[int, ...]]] = {}
+        self.head = 0
+        self.gaps: list[tuple[int, int]] = []  # seqs first..last that the log could not give
+
+    def joined(self, other: HotsetState) -> HotsetState:
+        """This hotset with another's sessions in place of its own; both stay as they are."""
+        both = HotsetState()
+        both.items = {**other.items, **self.items}
+        both.plane, both.head, both.gaps = self.plane, self.head, self.gaps
+        both.topics = self.topics
+        both.sessions = {**self.sessions, **other.sessions}
+        both.tasks, both.tools, both.files = self.tasks, self.tools, self.files
+        return both
+
+    def newest_sessions(self) -> list[SessionRing]:
+        """Sessions by their latest event, newest first."""
+        return sorted(self.sessions.values(), key=lambda ring: -ring.seen)
