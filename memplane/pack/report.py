@@ -148,6 +148,7 @@ def prefix_of(facts: Facts, rendered: Rendered, materials: Materials) -> dict[st
         "epoch_seq": facts.epoch,
         "prompt_seq": facts.prompt,
         "next_anchor_in": window.next_anchor_in,
+        "shed_seq": materials.shed_seq,
         "gap": materials.gap,
         "tokens_by_area": by_area,
         "stable_bytes": {"prompt": _end(rendered, "ABCD")[0], "call": _end(rendered, "ABCDEF")[0]},

@@ -66,7 +66,8 @@ class Materials(NamedTuple):
     """Everything a pack reads, as values. Statements come as items, in log order.
 
     `memo` keeps rendered views between packs; a pack's bytes never depend on what is in it.
-    `gap` says that the session's older events could not be read within the policy's bound.
+    `gap` says that the session's older events could not be read within the policy's bound;
+    `shed_seq` is the newest statement that a ledger gave up for its bounds.
     """
 
     policies: Policies
@@ -78,3 +79,4 @@ class Materials(NamedTuple):
     expansions: tuple[Expansion, ...]
     memo: dict[tuple[str, int, str], tuple[str, int, bool]]
     gap: bool = False
+    shed_seq: int = 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from memplane.errors import HomeError, InputError, NotFoundError
@@ -30,6 +32,7 @@ _CHECKPOINT_EVENTS = 500
 # A short process leaves a short tail to the next one rather than writing half a megabyte.
 _CHECKPOINT_AT_CLOSE = 64
 _PREFIXES_KEPT = 4
+_CACHES = ("hotset.json", "decisions.json", "cards.json", "cache.sqlite")
 NO_END = 2**63
 
 MakeCounter = Callable[[str, int], TokenCounter]
@@ -176,10 +179,25 @@ class Engine:
         if self._folds is None:
             folder = self.home.path / "projections"
             self._folds = Folds(self.log, folder, self.home.plane_id, counter, _variant(policies))
-        self._folds.catch_up()
+            self._count(folder / name for name in _CACHES)
+        before = self._folds.hotset.position
+        if self._folds.catch_up():
+            self._count_log(before, self._folds.log.head())
         if self.keeps and self._folds.unsaved > _CHECKPOINT_EVENTS:
             self._folds.save()
         return self._folds
+
+    def _count(self, files: Iterable[Path]) -> None:
+        """Note files that were opened and read whole."""
+        for file in files:
+            with contextlib.suppress(OSError):
+                self.reads.bytes += file.stat().st_size
+                self.reads.files += 1
+
+    def _count_log(self, before: Head | None, after: Head) -> None:
+        """Note the segments that a catch-up read: at most these, own lines are still in memory."""
+        self.reads.files += after.segment - (before.segment if before is not None else 1) + 1
+        self.reads.bytes += self._bytes_upto(after) - (self._bytes_upto(before) if before else 0)
 
     def prefix(self, seq: int, policies: Policies) -> Folds:
         """The projections as of a seq, folded from the log's beginning; the last few are kept."""
@@ -250,7 +268,7 @@ class Engine:
         folder = self.home.path / "projections"
         self._drop_folds()
         if self.keeps:
-            for name in ("hotset.json", "decisions.json", "cards.json", "cache.sqlite"):
+            for name in _CACHES:
                 (folder / name).unlink(missing_ok=True)
         folds = self.caught_up()
         if self.keeps:

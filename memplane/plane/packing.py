@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from memplane.errors import WriteError
 from memplane.home import replace_file
@@ -19,7 +19,11 @@ from memplane.policy import Policies
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Printer
 
-__all__ = ["Stopwatch", "materials_of", "run", "save", "view_paths"]
+__all__ = ["OTHER_FILES", "Stopwatch", "materials_of", "run", "save", "view_paths"]
+
+# What a pack opens besides views, at most: five policies and their parsed forms, four checkpoints,
+# the log's last segment.
+OTHER_FILES: Final = 15
 
 
 class Stopwatch:
@@ -55,12 +59,13 @@ def materials_of(
     return Materials(
         policies, hotset, tuple(decisions), tuple(cards), {**pinned, **pinned_cards},
         tuple(views), tuple(expansions), memo, gap,
+        max(folds.decisions.state.shed_seq, folds.cards.state.shed_seq),
     )  # fmt: skip
 
 
 def load_views(watched: Watched, policies: Policies, channel: str) -> list[View]:
     """Read the channel's views: as many as file_reads_max allows beside the policies."""
-    most = max(0, policies.budgets.limits.file_reads_max - len(policies.hashes))
+    most = max(0, policies.budgets.limits.file_reads_max - OTHER_FILES)
     views = []
     for at, path in enumerate(view_paths(policies, channel)):
         # By place in the list, not by what happens to be cached: a block must not depend on that.

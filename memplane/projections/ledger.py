@@ -84,11 +84,12 @@ class _Item:
 class Ledger:
     """The state: statements in log order, forgotten ones among them, flagged."""
 
-    __slots__ = ("_bytes", "_ranks", "items", "keyed")
+    __slots__ = ("_bytes", "_ranks", "items", "keyed", "shed_seq")
 
     def __init__(self) -> None:
         self.items: dict[int, _Item] = {}  # by seq, in log order
         self.keyed: dict[tuple[str, str], int] = {}
+        self.shed_seq = 0  # the newest statement that a bound drove out
         self._ranks = [0, 0, 0, 0]
         self._bytes = 0
 
@@ -147,7 +148,9 @@ class Ledger:
             self._drop_oldest(next(rank for rank in range(4) if ranks[rank]))
 
     def _drop_oldest(self, rank: int) -> None:
-        self._drop(next(seq for seq, item in self.items.items() if item.rank == rank))
+        seq = next(seq for seq, item in self.items.items() if item.rank == rank)
+        self.shed_seq = max(self.shed_seq, seq)
+        self._drop(seq)
 
 
 class LedgerProjector:
@@ -189,12 +192,15 @@ class LedgerProjector:
 
     def dump(self, state: Ledger) -> bytes:
         """Return the statements in log order."""
-        return canonical({"items": [_row(item) for item in state.items.values()]})
+        return canonical(
+            {"shed": state.shed_seq, "items": [_row(item) for item in state.items.values()]}
+        )
 
     def load(self, data: bytes) -> Ledger:
         """Return the ledger that was dumped."""
-        state = Ledger()
-        for row in json.loads(data)["items"]:
+        state, fields = Ledger(), json.loads(data)
+        state.shed_seq = fields["shed"]
+        for row in fields["items"]:
             item = _item(row)
             state.enter(item, self._rank(item))
         return state
@@ -218,9 +224,11 @@ class LedgerProjector:
 
     def _pin(self, state: Ledger, event: Event) -> None:
         refs = frozenset(event.refs)
-        pinned_at = 0 if event.data.get("undo", False) else event.seq
+        undo = event.data.get("undo", False)
         found = [item for item in state.items.values() if item.statement.id in refs]
         for item in found:
+            # A second pin changes nothing: the head of the session's blocks stays as it is.
+            pinned_at = 0 if undo else item.statement.pinned_at or event.seq
             item.statement = item.statement._replace(pinned_at=pinned_at)
         self._settle(state, found)
 

@@ -44,7 +44,10 @@ def test_every_command_is_named_in_the_readme_or_its_help():
         [sys.executable, "-m", "memplane", "--help"], capture_output=True, text=True, check=True
     ).stdout
     code = "\n".join(
-        [*re.findall(r"^```.*?^```$", README, re.MULTILINE | re.DOTALL), *re.findall(r"`[^`]+`", README)]
+        [
+            *re.findall(r"^```.*?^```$", README, re.MULTILINE | re.DOTALL),
+            *re.findall(r"`[^`]+`", README),
+        ]
     )
     for command in re.findall(r"(?:^|`)memplane ([a-z]+)", code, re.MULTILINE):
         assert f"  {command}" in help_page, command

@@ -10,7 +10,7 @@ from worlds import rows
 import memplane
 
 # What in a report's prefix explains a break when it differs between two packs.
-PLACES = ("anchor_seq", "epoch_seq", "gap")
+PLACES = ("anchor_seq", "epoch_seq", "gap", "shed_seq")
 
 
 def stable(block, *, same_prompt: bool) -> bytes:
