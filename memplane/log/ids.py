@@ -24,7 +24,6 @@ from memplane.log.format import Run, opening
 __all__ = ["Place", "SealedIds", "Table", "id_hash"]
 
 MAGIC = b"mpids1\n\0"
-ROW_BYTES = 4 + 4 + 4 + 8 + 4
 FRAME_BYTES = len(MAGIC) + 8 + 16 + 8 + 8
 
 

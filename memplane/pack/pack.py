@@ -107,7 +107,7 @@ def pack(
     facts = Facts(
         request, budget, intent, given, sheet, window, ground.epoch,
         ground.prompt.seq if ground.prompt is not None else 0,
-        _hidden(ground, pool), _left_over(ground, sheet, pool), framed,
+        _hidden(ground, pool), _left_over(ground, sheet, pool),
     )  # fmt: skip
     omissions, report = report_of(facts, materials, rendered)
     report["prefix"] = prefix_of(facts, rendered, materials)

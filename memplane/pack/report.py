@@ -34,7 +34,6 @@ class Facts(NamedTuple):
     prompt: int
     hidden: dict[str, int]
     left_over: list[Item]
-    framed: bool
 
 
 def report_of(

@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from memplane.errors import WriteError
 from memplane.home import replace_file
@@ -71,12 +71,6 @@ def load_views(watched: Watched, policies: Policies, channel: str) -> list[View]
         # By place in the list, not by what happens to be cached: a block must not depend on that.
         views.append(watched.view(path) if at < most else View(path, "", "", "limit"))
     return views
-
-
-class Saved(NamedTuple):
-    """Where a report went."""
-
-    path: Path
 
 
 def run(
