@@ -29,6 +29,8 @@ __all__ = ["Engine", "MakeCounter"]
 # Folding waits for the first reader; a process that records on and on folds as it goes.
 _FOLD_AFTER = 32
 _CHECKPOINT_EVENTS = 500
+# A busy writer saves less often: half a megabyte every 500 events would cost a quarter of its time.
+_CHECKPOINT_WRITING = 5000
 # A short process leaves a short tail to the next one rather than writing half a megabyte.
 _CHECKPOINT_AT_CLOSE = 64
 _PREFIXES_KEPT = 4
@@ -77,7 +79,8 @@ class Engine:
         self._recorded += len(drafts)
         if self._folds is not None or self._recorded >= _FOLD_AFTER:
             with self.lock:
-                self.caught_up(self.watched.policies_last_read())
+                policies = self.watched.policies_last_read()
+                self.caught_up(policies, save_after=_CHECKPOINT_WRITING)
         return done
 
     def drafting(self, *, internal: bool = False) -> Callable[[Mapping[str, Any], str], Draft]:
@@ -168,7 +171,9 @@ class Engine:
 
     # --- projections ---
 
-    def caught_up(self, policies: Policies | None = None) -> Folds:
+    def caught_up(
+        self, policies: Policies | None = None, *, save_after: int = _CHECKPOINT_EVENTS
+    ) -> Folds:
         """The projections at the head of the log. Hold `lock`."""
         policies = policies or self.watched.policies_or_last()
         counter = self.counter(policies)
@@ -183,7 +188,7 @@ class Engine:
         before = self._folds.hotset.position
         if self._folds.catch_up():
             self._count_log(before, self._folds.log.head())
-        if self.keeps and self._folds.unsaved > _CHECKPOINT_EVENTS:
+        if self.keeps and self._folds.unsaved > save_after:
             self._folds.save()
         return self._folds
 
