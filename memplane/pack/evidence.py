@@ -58,22 +58,25 @@ def place_evidence(
     """  # fmt: skip
     scoring = materials.policies.scoring
     for item in pool:
-        item.finish(sheet.counter)
+        if not item.final:
+            item.finish(sheet.counter)
     sheet.scored += len(pool)
     hidden = [scope.hides(item) is not None for item in pool]
-    ranked = [
-        hit
-        for hit, mask in zip(score(query, pool, hidden, scoring), hidden, strict=True)
-        if not mask and hit.item.seq not in never and hit.item.seq not in sheet.seqs
-    ]
-    best = max((hit.score for hit in ranked), default=0)
+    open_seqs = {
+        item.seq
+        for item, mask in zip(pool, hidden, strict=True)
+        if not mask and item.seq not in never and item.seq not in sheet.seqs
+    }
+    hits = score(query, pool, hidden, scoring)
+    ranked = {hit.item.seq: hit for hit in hits if hit.item.seq in open_seqs}
+    best = max((hit.score for hit in ranked.values()), default=0)
     floor = max(1, best * scoring.evidence_floor // 1000)
-    good = []
-    for hit in ranked:
-        if hit.score >= floor:
-            good.append(hit)
-        else:
-            sheet.omit(hit.item, part.section, hit.item.cost, "not_relevant", hit.score)
+    good = [hit for hit in ranked.values() if hit.score >= floor]
+    for item in pool:
+        seq = item.seq
+        if seq in open_seqs and (seq not in ranked or ranked[seq].score < floor):
+            below = ranked[seq].score if seq in ranked else 0
+            sheet.omit(item, part.section, item.cost, "not_relevant", below)
     newest = _newest_of_same(good)
     good.sort(key=_by_value)
     most = materials.policies.budgets.limits.retrieved_chunks_max

@@ -80,7 +80,8 @@ def pack(
     holding = _holding(request, budgets)
     pool = pool_now(materials, request.session)
     for item in (*pool, *materials.decisions, *materials.cards):
-        item.finish(printer.counter)
+        if not item.final:
+            item.finish(printer.counter)
     ground = _ground(request, materials, pool, printer.counter)
     mark("suppress")
 

@@ -132,7 +132,7 @@ def _terms_of(item: Item) -> dict[str, int]:
 def score(
     query: str, pool: Sequence[Item], hidden: Sequence[bool], scoring: Scoring
 ) -> list[Scored]:
-    """Score every item of the pool; those that nothing matches and no neighbour lifts score 0.
+    """Score the items of the pool that something matches or a neighbour lifts, in log order.
 
     The pool is in log order. Its statistics (how many items hold a word) count hidden items too,
     so that hiding one never reorders the others; beyond that a hidden item gives and receives
@@ -153,7 +153,6 @@ def score(
         if item.key is not None and item.key.lower() in lower:
             key = scoring.key_weight
         if not (own or near or tags or key):
-            scored.append(Scored(item, 0, 0, 0, 0, 0, 0))
             continue
         words = _UNIT * own // best if best else 0
         beside = _UNIT * near // best if best else 0

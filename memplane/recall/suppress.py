@@ -67,6 +67,7 @@ class Scope:
         self.since, self.until = since, until
         self.exclude = exclude
         self._judged: dict[int, str | None] = {}
+        self._inside: set[str] = {GLOBAL} if not ns else set()  # namespaces known to be in scope
 
     def hides(self, event: Shown) -> str | None:
         """The reason why the event may not be shown, None where it may; judged once an event."""
@@ -80,7 +81,7 @@ class Scope:
             return "sensitivity"
         if event.kind in self.kinds:
             return "kind"
-        if not self.reaches(event.ns):
+        if event.ns not in self._inside and not self.reaches(event.ns):
             return "ns"
         if event.kind == "artifact":  # shown only when approved, and nothing approves one yet
             return "unapproved"
