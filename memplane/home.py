@@ -113,6 +113,7 @@ def create(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes
                     _write_new(path / "policies" / name, data)
             if not (path / ".gitignore").exists():
                 _write_new(path / ".gitignore", _GITIGNORE.encode())
+            plane_id = _id_of_log(path) or plane_id
             facts = {"format": FORMAT, "plane": plane_id, "created": created, "memplane": VERSION}
             # Last: a folder with this file is a whole plane. Of two at once the first wins.
             _write_new(path / _PLANE, (json.dumps(facts) + "\n").encode(), keep=True)
@@ -150,6 +151,21 @@ def open_home(path: Path) -> Home:
             f"which reads up to format {FORMAT}: upgrade memplane"
         )
     return Home(path, plane_id, read_only=not os.access(path, os.W_OK) or _on_read_only_disk(path))
+
+
+def _id_of_log(path: Path) -> str | None:
+    """The plane that a log without plane.json belongs to, as its first line says."""
+    first = min((path / "log").glob("*.jsonl"), default=None)
+    if first is None:
+        return None
+    try:
+        with first.open("rb") as file:
+            named = json.loads(file.readline(1 << 20))["data"]["plane"]
+    except (ValueError, KeyError, TypeError):
+        named = None
+    if not isinstance(named, str):
+        raise HomeError(f"{first}: a log whose first line names no plane; nothing was changed")
+    return named
 
 
 def _refuse_strange(path: Path) -> None:

@@ -61,7 +61,7 @@ def _options_last(argv: list[str]) -> list[str]:
         return argv
     rest = argv[at + 1 :]
     end = rest.index("--") if "--" in rest else len(rest)
-    if argv[at] == "policy" and rest:  # a group: its command comes first
+    if argv[at] == "policy" and rest and not rest[0].startswith("-"):  # a group: its command first
         return [argv[at], rest[0], *argv[:at], *rest[1:]]
     return [argv[at], *rest[:end], *argv[:at], *rest[end:]]
 

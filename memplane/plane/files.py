@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ __all__ = ["Reads", "Watched"]
 _SETTLED_NS: Final = 2_000_000_000
 # One byte more than policies may have, so that a larger one is told from one that fits.
 _POLICY_BYTES_MAX: Final = 256 * 1024 + 1
+_QUOTED: Final = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"|'([^'\n]*)'")
 _VIEW_BYTES_MAX: Final = 1024 * 1024
 _SCHEMAS: Final = tuple(name.replace(".yaml", ".schema.json") for name in NAMES)
 
@@ -91,19 +93,33 @@ class Watched:
     def policies_or_last(self) -> Policies:
         """For recording, which goes on under a broken policy: the last good one, else the defaults.
 
-        A secret must not slip through because somebody mistyped a key, so the defaults are the
-        shipped ones with the file's own patterns missing, never no redaction at all.
+        A mistake in another file leaves privacy.yaml in force. Where it is broken itself, every
+        quoted text in it that is a pattern still redacts: too much is better than a secret.
         """
         try:
             return self.policies()
         except PolicyError:
             if self._policies is not None:
                 return self._policies
-            return policy.load(
-                dict.fromkeys(NAMES), defaults=Assets("policies", NAMES),
-                schemas=Assets("schemas", _SCHEMAS), version=VERSION, cached=self._cached,
-                keep=self._kept,
-            )  # fmt: skip
+        privacy = self.bytes_of(self._paths["privacy.yaml"])
+        try:
+            return self._loaded({"privacy.yaml": privacy})
+        except PolicyError:
+            defaults = self._loaded({})
+            found = defaults.privacy.redact_patterns + _quoted_patterns(privacy or b"")
+            return defaults._replace(
+                privacy=defaults.privacy._replace(redact_patterns=found),
+                hashes={
+                    **defaults.hashes,
+                    "privacy.yaml": hashlib.sha256(privacy or b"").hexdigest(),
+                },
+            )
+
+    def _loaded(self, files: dict[str, bytes | None]) -> Policies:
+        return policy.load(
+            files, defaults=Assets("policies", NAMES), schemas=Assets("schemas", _SCHEMAS),
+            version=VERSION, cached=self._cached, keep=self._kept,
+        )  # fmt: skip
 
     def policies_last_read(self) -> Policies:
         """The policies of a moment ago, for what follows in the same call."""
@@ -140,3 +156,14 @@ class Watched:
         if self._keep():
             with contextlib.suppress(WriteError):  # a cache that cannot be written is no error
                 replace_file(self._home / "projections" / f"policy-{key}.json", form)
+
+
+def _quoted_patterns(data: bytes) -> tuple[str, ...]:
+    """The quoted texts of a broken file that compile to patterns which match something."""
+    found = []
+    for double, single in _QUOTED.findall(data.decode(errors="replace")):
+        text = double.replace("\\\\", "\\") or single
+        with contextlib.suppress(re.error, OverflowError):
+            if len(text) > 2 and re.compile(text).match("") is None:
+                found.append(text)
+    return tuple(found[:100])

@@ -60,3 +60,30 @@ def test_a_plane_made_read_only_packs_and_does_not_record(plane):
         with pytest.raises(memplane.HomeError, match="read-only"):
             again.record("no")
     assert not list((plane.home / "reports").iterdir())
+
+
+def test_a_broken_policy_never_lets_through_what_privacy_named(plane):
+    folder = plane.home / "policies"
+    (folder / "privacy.yaml").write_text(
+        'version: 1\nstore: {redact_patterns: ["CUST-[0-9]+", "\\\\bID\\\\d{4}\\\\b"]}\n'
+    )
+    (folder / "budgets.yaml").write_text("version: 1\nacb_total_max_tokens: many\n")
+    with memplane.open(plane.home) as other:
+        seq = other.record("id CUST-123").seq
+    (folder / "budgets.yaml").unlink()
+    text = (folder / "privacy.yaml").read_text()
+    (folder / "privacy.yaml").write_text(text + "chanel_rules: [\n")
+    with memplane.open(plane.home) as other:
+        other.record("id CUST-456 and ID1234")
+    (folder / "privacy.yaml").unlink()
+    said = [event.text for event in plane.events(after=seq - 1)]
+    assert not any(word in " ".join(said) for word in ("CUST-", "ID1234"))
+
+
+def test_init_gives_a_log_its_lost_identity_back(plane):
+    plane.record("a turn about herons")
+    plane.close()
+    (plane.home / "plane.json").unlink()
+    with memplane.init(plane.home) as again:
+        assert again.id == plane.id
+        assert "herons" in again.pack("herons").text
