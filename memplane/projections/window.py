@@ -67,7 +67,7 @@ def label(kind: str, role: str | None, actor: str | None, named: str, status: st
     if kind == "message":
         name = actor or role or "note"
         # Somebody may be called "decision": the role in front keeps such a turn a turn.
-        return f"{role or 'note'} {name}" if name != role and _is_ours(name) else name
+        return f"{role or 'note'} {name}" if actor and name != role and _is_ours(name) else name
     if kind == "tool_call":
         return "call"
     if kind == "tool_result":
