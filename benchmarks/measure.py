@@ -54,9 +54,7 @@ class Work:
 
     @property
     def p95(self) -> float:
-        """What 19 of 20 samples do not exceed; of rates, what they do not fall below."""
-        ordered = sorted(self.figures, reverse=self.more_is_better)
-        return ordered[math.ceil(0.95 * len(ordered)) - 1]
+        return _p95(self.figures, more_is_better=self.more_is_better)
 
     @property
     def missed(self) -> bool | None:
@@ -65,6 +63,19 @@ class Work:
             return None
         figure = self.p50 if self.judged == "p50" else self.p95
         return figure < self.aim if self.more_is_better else figure > self.aim
+
+    @property
+    def loop(self) -> float:
+        """Seconds of the fixed loop beside the samples: what the machine could do meanwhile."""
+        return statistics.median(self.loops)
+
+    @property
+    def in_loops(self) -> float:
+        """The figure in fixed loops, which machines of another speed or load can compare."""
+        scale = {"us": 1e6, "ms": 1e3}.get(self.unit.partition("/")[0])
+        if scale is not None:
+            return self.p50 / (self.loop * scale)
+        return self.p50 * self.loop if self.more_is_better else self.p50
 
     def ratio(self, peer: Peer) -> float:
         """How many times the peer's time this takes: above 1 it is slower."""
@@ -82,9 +93,17 @@ class Work:
             "judged": self.judged,
             "missed": self.missed,
             "runs": len(self.figures),
-            "noise": statistics.median(self.loops) / quiet,
+            "loop_us": self.loop * 1e6,
+            "in_loops": self.in_loops,
+            "noise": self.loop / quiet,
             "peers": [
-                {"name": p.name, "p50": p.p50, "ratio": self.ratio(p), "runs": len(p.figures)}
+                {
+                    "name": p.name,
+                    "p50": p.p50,
+                    "p95": _p95(p.figures, more_is_better=self.more_is_better),
+                    "ratio": self.ratio(p),
+                    "runs": len(p.figures),
+                }
                 for p in self.peers
             ],
         }
@@ -123,26 +142,34 @@ def measure(works: list[Work], rounds: int, tell: Callable[[str], None]) -> floa
 
 
 def table(works: list[Work], quiet: float) -> str:
-    """The rows as text, at most 120 columns wide."""
+    """The rows as text, at most 120 columns wide; `loop` is the fixed loop beside each row."""
     head = f"{'work':<{_WIDTH}} {'p50':>8} {'p95':>8} {'unit':<9} {'aim':>13} {'':<6}"
-    lines = [f"{head} {'noise':>5} {'runs':>5}"]
-    lines += [f"{'    against':<{_WIDTH}} {'p50':>8} {'ratio':>26}", "-" * len(lines[0])]
+    lines = [f"{head} {'ratio':>8} {'noise':>5} {'loop us':>8} {'runs':>5}", ""]
+    lines[1] = "-" * len(lines[0])
     for work in works:
         sign = ">=" if work.more_is_better else "<="
         aim = "-" if work.aim is None else f"{sign} {_short(work.aim)}"
         if work.aim is not None and work.judged == "p95":
             aim += " p95"
         verdict = {None: "", True: "MISSED", False: "met"}[work.missed]
-        noise = statistics.median(work.loops) / quiet
         lines.append(
             f"{work.name:<{_WIDTH}} {_short(work.p50):>8} {_short(work.p95):>8} {work.unit:<9} "
-            f"{aim:>13} {verdict:<6} {noise:>5.2f} {len(work.figures):>5}"
+            f"{aim:>13} {verdict:<6} {'':>8} {work.loop / quiet:>5.2f} {work.loop * 1e6:>8,.0f} "
+            f"{len(work.figures):>5}"
         )
-        lines += [
-            f"{'    ' + peer.name:<{_WIDTH}} {_short(peer.p50):>8} {work.ratio(peer):>25.2f}x"
-            for peer in work.peers
-        ]
+        for peer in work.peers:
+            p95 = _p95(peer.figures, more_is_better=work.more_is_better)
+            lines.append(
+                f"{'    ' + peer.name:<{_WIDTH}} {_short(peer.p50):>8} {_short(p95):>8} "
+                f"{'':<9} {'':>13} {'':<6} {work.ratio(peer):>7.2f}x"
+            )
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _p95(figures: list[float], *, more_is_better: bool) -> float:
+    """What 19 of 20 samples do not exceed; of rates, what they do not fall below."""
+    ordered = sorted(figures, reverse=more_is_better)
+    return ordered[math.ceil(0.95 * len(ordered)) - 1]
 
 
 def _short(figure: float) -> str:

@@ -103,8 +103,8 @@ def _words(facts: dict[str, object]) -> str:
         f"{facts['system']} {facts['machine']},\n{facts['cores']} cores, load {facts['load']}; "
         f"{facts['rounds']} rounds in {facts['seconds']} s; the big plane has "
         f"{facts['events']:,} events" + (f", built at {built:,}/s" if built else "") + ".\n"
-        "ratio: times the peer's time, above 1 is slower. noise: a fixed loop, 1.00 is the run's "
-        "quietest."
+        "ratio: times the time of the peer below, above 1 is slower. loop: a fixed loop of Python "
+        "beside each row;\nnoise: that loop against the run's quietest."
         + ("\nQUICK: too few and too small for any figure to mean much." if facts["quick"] else "")
     )
 

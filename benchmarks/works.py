@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -82,6 +83,26 @@ def record_os(place: Place, runs: int) -> Work:
         peers=[Peer("SQLite insert, WAL NORMAL",
                     _times(lambda: sqlite.insert(line), runs, _MICRO))],
     )  # fmt: skip
+
+
+def record_tokens(place: Place, runs: int) -> Work:
+    """The same where the policy names o200k and the extra `tokens` counts it."""
+    home = place.copy()
+    budgets = home / "policies" / "budgets.yaml"
+    budgets.write_text(budgets.read_text().replace("counter: bound/1", "counter: o200k", 1))
+    plane = place.closing(memplane.open(home, durability="os"))
+    plane.pack("warm up")
+
+    def record(block: list[dict[str, Any]]) -> None:
+        for row in block:
+            plane.record(**row)
+
+    def sample() -> list[float]:
+        rows = [[place.row() for _ in range(_FOLD_AFTER)] for _ in range(max(1, runs // 20))]
+        return [seconds(partial(record, block)) * _MICRO / _FOLD_AFTER for block in rows]
+
+    name = "record, 600 new characters, os, [tokens]"
+    return Work(name, "us", sample, aim=250, peers=_exact(place, runs, new=True))
 
 
 def record_sync(place: Place, runs: int) -> Work:
@@ -359,6 +380,48 @@ def counting_again(place: Place, runs: int) -> Work:
     )  # fmt: skip
 
 
+_PATHS: Final = "src/ledger/token_cache.py sha256:9f86d081884c7d659a2f keyboard monkey passage "
+
+
+def redacting(place: Place, runs: int) -> Work:
+    """What a look for secrets costs where there is none, by KB."""
+    redactor, floor = Redactor(()), re.compile("AKIA[0-9A-Z]{16}")
+
+    def sample() -> list[float]:
+        texts = [place.text() + workload.text(number)[:424] for number in range(runs)]
+        return [seconds(partial(redactor.redact, text)) * _MICRO for text in texts]
+
+    def peer() -> list[float]:
+        texts = [place.text() + workload.text(number)[:424] for number in range(runs)]
+        return [seconds(partial(floor.sub, "", text)) * _MICRO for text in texts]
+
+    name = "redaction, 1,024 characters, no secret"
+    return Work(name, "us", sample, peers=[Peer("one pattern by re alone", peer)])
+
+
+def redacting_suspects(place: Place, runs: int) -> Work:
+    """The same where words look like the beginning of a secret, and are none."""
+    redactor = Redactor(())
+
+    def sample() -> list[float]:
+        made = [_PATHS * 9 + place.text() for _ in range(runs)]
+        return [seconds(partial(redactor.redact, text[:1024])) * _MICRO for text in made]
+
+    return Work("redaction, 1,024 characters of suspects", "us", sample)
+
+
+def record_command(place: Place, runs: int) -> Work:
+    """`memplane record` as a process of its own, level os."""
+    home, runs = place.new("plane"), max(2, runs // 40)
+    memplane.init(home).close()
+    command = ("-m", "memplane", "--home", str(home), "record", "The ledger keeps one cursor.")
+    return Work(
+        "whole process: memplane record", "ms",
+        _times(lambda: _child(*command), runs, _MILLI),
+        peers=[Peer("python -c pass", _times(lambda: _child("-c", "pass"), runs, _MILLI))],
+    )  # fmt: skip
+
+
 def modules(_place: Place, _runs: int) -> Work:
     """What `import memplane` loads beside what Python has loaded anyway."""
     code = "import sys; had = set(sys.modules); import memplane; print(len(set(sys.modules) - had))"
@@ -369,12 +432,14 @@ def modules(_place: Place, _runs: int) -> Work:
 WORKS: Final[dict[str, Make]] = {
     "append": append,
     "record-os": record_os,
+    "record-tokens": record_tokens,
     "record-sync": record_sync,
     "record-many": record_many,
     "pack-warm": pack_warm,
     "pack-after-event": pack_after_event,
     "open-pack": open_and_pack,
     "whole-process": whole_process,
+    "record-command": record_command,
     "pack-cold": pack_cold,
     "import": importing,
     "fold": fold,
@@ -382,5 +447,7 @@ WORKS: Final[dict[str, Make]] = {
     "verify": verifying,
     "count-new": counting_new,
     "count-again": counting_again,
+    "redact": redacting,
+    "redact-suspects": redacting_suspects,
     "modules": modules,
 }

@@ -201,6 +201,10 @@ class Engine:
 
     def _count_log(self, before: Head | None, after: Head) -> None:
         """Note the segments that a catch-up read: at most these, own lines are still in memory."""
+        if before is not None and before.segment == after.segment:  # no look at the files needed
+            self.reads.files += 1
+            self.reads.bytes += after.offset - before.offset
+            return
         self.reads.files += after.segment - (before.segment if before is not None else 1) + 1
         self.reads.bytes += self._bytes_upto(after) - (self._bytes_upto(before) if before else 0)
 

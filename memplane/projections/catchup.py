@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Generic, Protocol
 
@@ -37,6 +37,12 @@ def catch_up(log: Replayable, followers: Sequence[Follower]) -> int:
     join when it reaches them. A follower whose position the log no longer holds (a
     torn tail was cut) starts again. Opens no file when all stand at the head.
     """
+    at = _together(followers)
+    if at is not None:  # the usual case, after every event that is recorded: look once, fold
+        if _stands_at(log.head(), at):
+            return 0
+        if log.matches(at):
+            return _fold(log.read_from(at), [one.fold for one in followers])
     late = behind(log, followers)
     if not late:
         return 0
@@ -49,6 +55,21 @@ def catch_up(log: Replayable, followers: Sequence[Follower]) -> int:
         seq = line.event.seq
         while waiting and _seq(waiting[-1]) < seq:
             folds.append(waiting.pop().fold)
+        for fold in folds:
+            fold(line)
+        count += 1
+    return count
+
+
+def _together(followers: Sequence[Follower]) -> Head | None:
+    """The one position at which all of them stand; None where there is none."""
+    first = followers[0].position
+    return first if all(one.position == first for one in followers[1:]) else None
+
+
+def _fold(lines: Iterable[Line], folds: Sequence[Callable[[Line], None]]) -> int:
+    count = 0
+    for line in lines:
         for fold in folds:
             fold(line)
         count += 1
