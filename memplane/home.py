@@ -211,10 +211,17 @@ def _write_new(path: Path, data: bytes, *, keep: bool = False) -> None:
         raise
 
 
+def _make_private(folder: Path) -> None:
+    """Make a folder and those above it for the owner alone; mkdir's own parents are for anybody."""
+    if not folder.is_dir():
+        _make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def replace_file(path: Path, data: bytes) -> bool:
     """Put a file in place by rename; False on a read-only home, WriteError on a full disk."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_private(path.parent)
         _write_new(path, data)
     except OSError as error:
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):

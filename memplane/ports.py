@@ -14,6 +14,7 @@ from memplane.event import Draft, Event
 __all__ = [
     "Appended",
     "Clock",
+    "Detector",
     "Embedder",
     "EventLog",
     "Head",
@@ -21,6 +22,7 @@ __all__ = [
     "Index",
     "Line",
     "Reflector",
+    "Span",
     "TokenCounter",
 ]
 
@@ -119,4 +121,26 @@ class Reflector(Protocol):
 
     def reflect(self, events: Sequence[Event]) -> Sequence[Mapping[str, object]]:
         """Rows for `record_many`, each with `refs` to the events it rests on."""
+        ...
+
+
+class Span(NamedTuple):
+    """Characters of a text that a detector takes for a secret, and what it calls such ones."""
+
+    start: int
+    end: int
+    rule: str
+
+
+class Detector(Protocol):
+    """A second engine for secrets, asked after memplane's own rules: on write, emit and audit.
+
+    `name` is of lower-case letters, digits and dashes; masks and counts carry it. The same text
+    must give the same spans, and threads may ask at once.
+    """
+
+    name: str
+
+    def find(self, text: str) -> Sequence[Span]:
+        """The secrets of a text, in any order; where it raises, nothing is stored or shown."""
         ...

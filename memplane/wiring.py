@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -13,12 +13,17 @@ from typing import Any, Literal
 from memplane import home, tokens
 from memplane.errors import HomeError, InputError
 from memplane.home import HOME_NAME, Assets, Home
+from memplane.intake.redact import shown
 from memplane.plane import Plane
+from memplane.plane.files import put_schemas
 from memplane.plane.writing import ulid
-from memplane.policy import NAMES
-from memplane.ports import Clock, TokenCounter
+from memplane.policy import NAMES, variables
+from memplane.ports import Clock, Detector, TokenCounter
 
-__all__ = ["clock", "find_home", "init", "make_counter", "open_plane"]
+__all__ = ["clock", "find_detector", "find_home", "init", "make_counter", "open_plane"]
+
+
+DETECTORS = "memplane.detectors"  # the group of entry points
 
 
 class _WallClock:
@@ -70,32 +75,64 @@ def find_home(path: str | os.PathLike[str] | None = None) -> Path:
 
 def init(
     path: str | os.PathLike[str] | None = None, *, durability: Literal["sync", "os"] = "sync",
-    clock: Clock = clock,
+    clock: Clock = clock, detector: Detector | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Plane:  # fmt: skip
     """Make a plane in a folder (default: `.memplane` here) and open it, or open the one there."""
     folder = Path(path).expanduser() if path is not None else Path.cwd() / HOME_NAME
     now = clock()
     made = home.create(folder, ulid(now), now, Assets("policies", NAMES))
-    return _opened(made, durability, clock)
+    put_schemas(made.path)
+    return _opened(made, durability, clock, detector, environment)
 
 
 def open_plane(
     path: str | os.PathLike[str] | None = None, *, durability: Literal["sync", "os"] = "sync",
-    clock: Clock = clock, read_only: bool = False,
+    clock: Clock = clock, read_only: bool = False, detector: Detector | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Plane:  # fmt: skip
-    """Open the plane in a folder; without one, find it as `find_home` does."""
+    """Open the plane in a folder; without one, find it as `find_home` does.
+
+    `detector` is a second engine for secrets, asked after memplane's own rules. Variables of the
+    `environment` (by default the process's) stand before values of the policies:
+    `MEMPLANE_BUDGETS__SCALE=1.2`; give {} for none.
+    """
     found = home.open_home(find_home(path))
     if read_only:
         found = found._replace(read_only=True)
-    return _opened(found, durability, clock)
+    return _opened(found, durability, clock, detector, environment)
 
 
-def _opened(found: Home, durability: str, clock: Clock) -> Plane:
+def find_detector(name: str) -> Detector:
+    """The detector that an installed package offers by this name, in group `memplane.detectors`.
+
+    Raises InputError naming those there are.
+    """
+    from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms that few processes pay
+
+    offered = entry_points(group=DETECTORS)
+    if name not in offered.names:
+        known = ", ".join(sorted(offered.names)) or "none"
+        raise InputError(
+            f"no detector {shown(name)} is installed (found: {known}); a package offers one as an "
+            f"entry point of the group {DETECTORS}",
+            where="detector",
+        )
+    made = offered[name].load()
+    detector: Detector = made() if isinstance(made, type) else made
+    return detector
+
+
+def _opened(
+    found: Home, durability: str, clock: Clock, detector: Detector | None,
+    environment: Mapping[str, str] | None,
+) -> Plane:  # fmt: skip
     if durability not in ("sync", "os"):
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
     return Plane(
-        found, clock=clock, make_counter=make_counter, durability=durability, loads=_loads()
-    )
+        found, clock=clock, make_counter=make_counter, durability=durability, loads=_loads(),
+        detector=detector, overrides=variables(os.environ if environment is None else environment),
+    )  # fmt: skip
 
 
 def _loads() -> Callable[[bytes], Any]:

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 import typer
 from typer.core import TyperGroup
 
-__all__ = ["ORDER", "app", "command", "policy_app"]
+__all__ = ["GROUPS", "ORDER", "app", "command", "policy_app", "session_app", "task_app"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -22,15 +22,20 @@ ORDER: Final = (
     "history",
     "log",
     "expand",
+    "files",
+    "task",
     "decisions",
+    "session",
     "forget",
     "unforget",
     "pin",
     "unpin",
     "stats",
+    "audit",
     "verify",
     "repair",
     "rebuild",
+    "doctor",
     "policy",
 )
 # No rich: help and errors are plain text, so they look the same in a terminal, a pipe and a page.
@@ -43,8 +48,13 @@ class _InOrder(TyperGroup):
 
 
 app = typer.Typer(name="memplane", cls=_InOrder, **_PLAIN)
-policy_app = typer.Typer(help="Policies: check them.", **_PLAIN)
-app.add_typer(policy_app, name="policy")
+policy_app = typer.Typer(help="Policies: check and show them.", **_PLAIN)
+session_app = typer.Typer(help="Sessions: begin, mark, end, list and show them.", **_PLAIN)
+task_app = typer.Typer(help="Tasks: open them, say how they go, switch.", **_PLAIN)
+# Names with commands of their own behind them.
+GROUPS: Final = {"policy": policy_app, "session": session_app, "task": task_app}
+for _name, _group in GROUPS.items():
+    app.add_typer(_group, name=_name)
 
 
 def command(name: str, *, example: str, group: typer.Typer = app) -> Callable[[Function], Function]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from memplane.errors import InputError
+from memplane.intake.redact import shown
 
 __all__ = [
     "Actor",
@@ -88,7 +89,7 @@ def number(given: str | None) -> int | float | None:
         return float(given) if "." in given else int(given)
     except ValueError:
         raise InputError(
-            f"expected 0 to 1000, or 0.0 to 1.0, found {given!r:.60}", where="--importance"
+            f"expected 0 to 1000, or 0.0 to 1.0, found {shown(given)}", where="--importance"
         ) from None
 
 
@@ -101,5 +102,5 @@ def object_of(given: str | None) -> dict[str, Any] | None:
     except (ValueError, RecursionError) as error:
         raise InputError(f"expected a JSON object: {error}", where="--data") from error
     if not isinstance(value, dict):
-        raise InputError(f"expected a JSON object, found {given!r:.60}", where="--data")
+        raise InputError(f"expected a JSON object, found {shown(given)}", where="--data")
     return value

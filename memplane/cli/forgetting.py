@@ -20,7 +20,10 @@ _Session = Annotated[str | None, typer.Option(metavar="ID", help="A whole sessio
 _Source = Annotated[
     str | None, typer.Option(metavar="PREFIX", help="All ids of an importer: claude-code.")
 ]
-_Event = Annotated[str, typer.Argument(metavar="ID|SEQ", help="A statement's id or number.")]
+_Event = Annotated[str | None, typer.Argument(metavar="ID|SEQ", help="A statement's id or number.")]
+_OfKey = Annotated[
+    str | None, typer.Option("--key", metavar="KEY", help="The value that this key has now.")
+]
 
 
 @command("forget", example="forget db.engine --reason outdated")
@@ -62,20 +65,34 @@ def unforget(
 
 
 @command("pin", example="pin 2")
-def pin(event_id: _Event, *, home: Home = None, as_json: Json = False) -> None:
+def pin(
+    event_id: _Event = None,
+    *,
+    key: _OfKey = None,
+    ns: Ns = "/global",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
     """Put a decision or card before others in blocks, from the next session on."""
     with open_plane(home) as plane:
-        event = named(plane, event_id)
-        receipt = plane.pin(event.id)
+        receipt = plane.pin(**_statement(plane, event_id, key, ns))
+        event = plane.event(receipt.event.refs[0])
     _tell(receipt, f"pinned: {event.seq} {event.id}", as_json=as_json)
 
 
 @command("unpin", example="unpin 2")
-def unpin(event_id: _Event, *, home: Home = None, as_json: Json = False) -> None:
+def unpin(
+    event_id: _Event = None,
+    *,
+    key: _OfKey = None,
+    ns: Ns = "/global",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
     """Take a pin back."""
     with open_plane(home) as plane:
-        event = named(plane, event_id)
-        receipt = plane.unpin(event.id)
+        receipt = plane.unpin(**_statement(plane, event_id, key, ns))
+        event = plane.event(receipt.event.refs[0])
     _tell(receipt, f"no longer pinned: {event.seq} {event.id}", as_json=as_json)
 
 
@@ -96,6 +113,18 @@ def _named(
     if key is not None:
         given["ns"] = ns
     return given
+
+
+def _statement(
+    plane: Plane, event_id: str | None, key: str | None, ns: str
+) -> dict[str, Any]:  # fmt: skip
+    """What to pin, as the library takes it."""
+    if (event_id is None) == (key is None):
+        found = "none" if key is None else "both"
+        raise InputError(f"expected exactly one of ID|SEQ and --key, found {found}")
+    if event_id is not None:
+        return {"id": named(plane, event_id).id}
+    return {"key": key, "ns": ns}
 
 
 def _words(given: dict[str, Any]) -> str:

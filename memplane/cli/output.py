@@ -8,6 +8,7 @@ from typing import Any
 
 from memplane.errors import PolicyError
 from memplane.event import FIELDS, Event
+from memplane.projections.acts import acts_of
 
 __all__ = ["counted", "data", "error_json", "fields_of", "one_line", "put", "rows", "say"]
 
@@ -70,7 +71,21 @@ def one_line(text: str, width: int = _WIDTH) -> str:
 
 def _row(event: Event) -> str:
     about = one_line(f"{event.kind} {event.key or event.session or ''}", 28)
-    return f"{event.seq:>6}  {event.ts[:19]}Z  {about:<28}  {one_line(event.text)}".rstrip()
+    text = one_line(" ".join(filter(None, (_target(event), event.text))))
+    return f"{event.seq:>6}  {event.ts[:19]}Z  {about:<28}  {text}".rstrip()
+
+
+def _target(event: Event) -> str:
+    """What a forget or pin is about, and whether it takes one back."""
+    acts = acts_of(event)
+    if not acts:
+        return ""
+    told = [
+        f"{'id' if act.target.form == 'pin' else act.target.form} {act.target.value}"
+        + (f" in {act.target.ns}" if act.target.form == "key" else "")
+        for act in acts
+    ]
+    return f"{'un' if acts[0].undo else ''}{event.kind} {', '.join(told)}:"
 
 
 def _plain(value: Any) -> Any:

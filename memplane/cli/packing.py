@@ -79,6 +79,9 @@ def pack(
         print(block.text, end="" if block.text.endswith("\n") else "\n")
     saved = f"; report {block.report_path}" if block.report_path else "; report not saved"
     say(_cost(block) + (saved if report else ""))
+    if budget is not None and block.report["budget"] < budget:
+        most = block.report["budget"]
+        say(f"--budget {budget} is more than budgets.yaml allows: {most} tokens at most")
     if block.report["gaps"]:
         say("parts of the log do not verify and were left out; run `memplane verify`")
 

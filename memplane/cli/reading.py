@@ -9,6 +9,7 @@ from memplane.cli.options import Channel, Home, Json, Ns, OneNs
 from memplane.cli.output import data, fields_of, one_line, put, rows
 from memplane.errors import NotFoundError
 from memplane.event import Event
+from memplane.intake.redact import shown
 from memplane.plane import Plane
 from memplane.wiring import open_plane
 
@@ -66,7 +67,7 @@ def get(
     with open_plane(home) as plane:
         event = plane.get(key, ns, channel=channel, now=now)
         if event is None:
-            raise NotFoundError(f"no value under {key!r:.300} in {ns}")
+            raise NotFoundError(f"no value under {shown(key)} in {ns}")
         text = plane.text(event)
     put({**fields_of(event), "text": text}, text, as_json=as_json)
 
@@ -100,7 +101,7 @@ def history(
     with open_plane(home) as plane:
         found = plane.history(key, ns, channel=channel)
     if not found:
-        raise NotFoundError(f"no value under {key!r:.300} in {ns}, now or before")
+        raise NotFoundError(f"no value under {shown(key)} in {ns}, now or before")
     as_rows = [
         {**fields_of(one.event), "reason": one.reason, "by_seq": one.by_seq} for one in found
     ]

@@ -13,6 +13,9 @@ import typer
 
 # Imported for what they put into the tree.
 from memplane.cli import (  # noqa: F401
+    audit,
+    doctor,
+    files,
     forgetting,
     importing,
     log,
@@ -20,13 +23,16 @@ from memplane.cli import (  # noqa: F401
     policy,
     reading,
     record,
+    session,
     status,
+    task,
     upkeep,
 )
-from memplane.cli.app import app
+from memplane.cli.app import GROUPS, app
 from memplane.cli.exits import BROKEN, FINE, STOPPED, WRONG, exit_of
 from memplane.cli.output import data, error_json, say
 from memplane.errors import MemplaneError
+from memplane.intake.redact import masked
 
 __all__ = ["run"]
 
@@ -54,16 +60,24 @@ def run(argv: list[str]) -> int:
 
 def _options_last(argv: list[str]) -> list[str]:
     """Move `--home` and `--json` from before the command to behind it: people write both."""
-    at = 0
+    at = _options_end(argv, 0)
+    words = [*argv[at : at + 1]]
+    if words and words[0] in GROUPS:  # options may stand between a group and its command too
+        below = _options_end(argv, at + 1)
+        words += argv[below : below + 1]
+        moved, rest = [*argv[:at], *argv[at + 1 : below]], argv[below + 1 :]
+    else:
+        moved, rest = argv[:at], argv[at + 1 :]
+    if not moved or not words or words[-1].startswith("-"):
+        return argv
+    end = rest.index("--") if "--" in rest else len(rest)
+    return [*words, *rest[:end], *moved, *rest[end:]]
+
+
+def _options_end(argv: list[str], at: int) -> int:
     while at < len(argv) and (argv[at] == "--json" or argv[at].startswith("--home")):
         at += 2 if argv[at] == "--home" else 1
-    if not 0 < at < len(argv) or argv[at].startswith("-"):
-        return argv
-    rest = argv[at + 1 :]
-    end = rest.index("--") if "--" in rest else len(rest)
-    if argv[at] == "policy" and rest and not rest[0].startswith("-"):  # a group: its command first
-        return [argv[at], rest[0], *argv[:at], *rest[1:]]
-    return [argv[at], *rest[:end], *argv[:at], *rest[end:]]
+    return at
 
 
 def _answer(argv: list[str]) -> int:
@@ -96,6 +110,7 @@ def _answer(argv: list[str]) -> int:
 
 
 def _refuse(argv: list[str], error: BaseException, message: str, code: int) -> int:
+    message = masked(message)  # an error quotes what was given, and that may be a secret
     if _wants_json(argv):
         data(error_json(error, message, code))
     say(message)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from memplane.errors import InputError
+from memplane.intake.redact import shown
 
 __all__ = ["BYTES_MAX", "at_line", "objects", "read", "text_of"]
 
@@ -61,7 +62,7 @@ def objects(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
         except (ValueError, RecursionError) as error:
             raise _no_object(number, str(error)) from error
         if not isinstance(row, dict):
-            raise _no_object(number, f"found {line[:60].decode(errors='replace')}")
+            raise _no_object(number, f"found {shown(line.decode(errors='replace'))}")
         yield number, row
 
 

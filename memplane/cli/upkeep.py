@@ -15,7 +15,7 @@ from memplane.cli.exits import FINE, NO
 from memplane.cli.options import Channel, Home, Json
 from memplane.cli.output import counted, put, say
 from memplane.cli.progress import Bar
-from memplane.errors import HomeError, PolicyError
+from memplane.errors import HomeError, PolicyError, Problem
 from memplane.log import VerifyReport
 from memplane.plane import Plane
 from memplane.wiring import clock, find_home, open_plane
@@ -47,22 +47,31 @@ def stats(*, channel: Channel = "private", home: Home = None, as_json: Json = Fa
 def verify(*, home: Home = None, as_json: Json = False) -> int:
     """Check every byte of the log, and the projections against the log; exit 1 on a finding."""
     found = homes.open_home(find_home(home))
+    mistakes: tuple[Problem, ...] = ()
     with Bar("verify") as bar:
         report = logs.verify(found.path, found.plane_id, progress=bar, loads=orjson.loads)
     with open_plane(found.path, read_only=True) as plane:
         try:
             differ = plane.differing()
-        except PolicyError:
-            differ = None
+        except PolicyError as error:
+            differ, mistakes = None, error.problems
     findings = [problem._asdict() for problem in report.problems]
     findings += [
         {"segment": f"projections/{name}", "offset": 0, "what": "is not what the log folds to",
          "remedy": "`memplane rebuild` makes it again"}
         for name in differ or ()
     ]  # fmt: skip
-    put(_report_json(report, findings, differ), _report_words(report, findings), as_json=as_json)
-    if differ is None:
-        say("the projections were not compared: run `memplane policy check` first")
+    answer = {
+        **_report_json(report, findings, differ),
+        "policy_mistakes": [f"policies/{problem}" for problem in mistakes],
+    }
+    put(answer, _report_words(report, findings), as_json=as_json)
+    if mistakes:
+        say(
+            f"{counted(len(mistakes), 'mistake')} in the policies, the first: "
+            f"policies/{mistakes[0]}; "
+            "the projections were not compared: run `memplane policy check` first"
+        )
     return NO if findings else FINE
 
 

@@ -10,6 +10,9 @@ internal to its writer and changes):
   checkpoint; `api_error`: a message.
 * The first record of a session that gives a row: a `session` event with status
   start, id `claude-code:<session>:start`.
+* After the import, a session that has been silent for longer than the plane's gap: a
+  `session` event with status end, id `claude-code:<session>:end:<last uuid>:<block>`,
+  and a summary, both dated to the last event. One that goes on later ends again.
 
 Role `user` is for what a person typed, because packs are made for the newest of
 those. What the client puts into the user's mouth (reminders, notes of an
@@ -28,11 +31,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memplane.importers.calls import render, touched
 from memplane.importers.rows import Outcome, Row, name, text_of
+from memplane.intake.redact import masked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["SOURCE", "ClaudeCode"]
+__all__ = ["SOURCE", "ClaudeCode", "end_id", "sessions_in"]
 
 SOURCE: Final = "claude-code"
 
@@ -240,6 +244,17 @@ class ClaudeCode:
         }
 
 
+def end_id(session: str, word: str, last: str) -> str:
+    """Name what is added behind the last event of a session."""
+    return name(SOURCE, session, word, last.removeprefix(f"{SOURCE}:"))
+
+
+def sessions_in(state: Mapping[str, Any]) -> list[str]:
+    """The sessions of a file, by what `state()` kept of it, as their events name them."""
+    known = state.get("sessions")
+    return [name(session) for session in known if session] if isinstance(known, dict) else []
+
+
 def _from_user(record: Mapping[str, Any], text: str) -> Row:
     if record.get("isCompactSummary") is True:
         return {"kind": "summary", "role": "system", "text": text, "tags": ["compact"]}
@@ -318,7 +333,7 @@ def _told(data: dict[str, str]) -> dict[str, str]:
 
 def _word(kind: str) -> str:
     """Show a type as part of a reason: short and printable, whatever stood there."""
-    return name(kind)[:40] if kind else "(none)"
+    return masked(name(kind))[:40] if kind else "(none)"
 
 
 def _is_text(value: Any) -> bool:

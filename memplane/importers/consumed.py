@@ -4,12 +4,14 @@ A cache, `projections/imports.json`: without it an import reads everything again
 and records nothing twice. It is written by tmp and rename, and ignored when it is
 broken, of another plane, or of a log that no longer holds the event it names::
 
-    {"format": 1, "plane": id, "seq": 812, "h": "…", "files": {"/abs/path": {...}}}
+    {"format": 1, "plane": id, "seq": 812, "h": "…", "files": {"/abs/path": {...}},
+     "repositories": {"/abs/path/.git": {"how": {...}, "heads": ["…"]}}}
 
-A file goes on at `offset` when the first and last bytes before that are the ones
-that were read; what stands behind it was not there or not a whole line then. A gzip
-file has no such place: it is read whole, or not at all when size, time and those
-bytes are as they were before it was read.
+Of a repository the last heads are kept, the newest last. A file goes on at `offset`
+when the first and last bytes before that are the ones that were read; what stands
+behind it was not there or not a whole line then. A gzip file has no such place: it is
+read whole, or not at all when size, time and those bytes are as they were before it
+was read.
 """
 
 from __future__ import annotations
@@ -18,11 +20,13 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import MemplaneError
 from memplane.importers.lines import is_gzip
+from memplane.intake.redact import masked_data
 
 if TYPE_CHECKING:
     from memplane.plane import Plane
@@ -32,6 +36,8 @@ __all__ = ["Consumed"]
 _FORMAT: Final = 1
 _HEAD_BYTES: Final = 64 * 1024
 _TAIL_BYTES: Final = 4 * 1024
+_HEADS_MAX: Final = 20
+_HASH: Final = re.compile(r"[0-9a-f]{40,64}")
 
 
 class Consumed:
@@ -41,7 +47,8 @@ class Consumed:
         self._plane = plane
         self._path = Path(plane.home) / "projections" / "imports.json"
         known = self._load()
-        self._files: dict[str, Any] = {} if fresh else known
+        self._files: dict[str, Any] = {} if fresh else _table(known, "files")
+        self._repositories: dict[str, Any] = _table(known, "repositories")
 
     def offset(self, path: Path, how: dict[str, Any]) -> int:
         """Say where to go on reading; 0 for a file that is new, rewritten, or was read otherwise.
@@ -91,20 +98,35 @@ class Consumed:
                 "mtime_ns": before.st_mtime_ns,
                 "hashes": _hashes(path, offset),
                 "offset": offset,
-                "state": state,
+                "state": masked_data(state),  # it names calls as the file does
             }
+
+    def heads(self, repository: Path, how: dict[str, Any]) -> list[str]:
+        """The heads up to which a repository was read, if it was read like this."""
+        entry = self._repositories.get(os.fspath(repository))
+        if not isinstance(entry, dict) or entry.get("how") != how:
+            return []
+        heads = entry.get("heads")
+        known = heads if isinstance(heads, list) else []
+        return [each for each in known if isinstance(each, str) and _HASH.fullmatch(each)]
+
+    def keep_heads(self, repository: Path, how: dict[str, Any], heads: list[str]) -> None:
+        """Remember that the plane has recorded what these heads reach; to be saved later."""
+        kept = list(dict.fromkeys(heads))[-_HEADS_MAX:]
+        self._repositories[os.fspath(repository)] = {"how": how, "heads": kept}
 
     def save(self) -> None:
         """Write the cache; a disk that refuses costs the next import time and nothing else."""
         head = self._plane.head()
         files = {path: entry for path, entry in self._files.items() if Path(path).exists()}
+        known = {path: e for path, e in self._repositories.items() if Path(path).exists()}
         whole = {"format": _FORMAT, "plane": self._plane.id, "seq": head.seq, "h": head.h}
         tmp = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(mode=0o700, exist_ok=True)
             descriptor = os.open(tmp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump({**whole, "files": files}, file)
+                json.dump({**whole, "files": files, "repositories": known}, file)
             tmp.replace(self._path)
             return
         tmp.unlink(missing_ok=True)
@@ -117,9 +139,14 @@ class Consumed:
             # The log may be an older copy of itself: then what was read is not in it.
             if self._plane.event(whole["seq"]).h != whole["h"]:
                 return {}
-            return dict(whole["files"])
+            return dict(whole)
         except (OSError, ValueError, KeyError, TypeError, RecursionError, MemplaneError):
             return {}
+
+
+def _table(known: dict[str, Any], name: str) -> dict[str, Any]:
+    table = known.get(name)
+    return dict(table) if isinstance(table, dict) else {}
 
 
 def _hashes(path: Path, offset: int) -> list[str]:

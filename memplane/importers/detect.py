@@ -1,21 +1,24 @@
-"""Which source a file is from, by its first lines."""
+"""Which source a file is from, by its first lines, and what below a folder can be imported."""
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections import Counter
+from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError
-from memplane.importers import claude_code, jsonl
+from memplane.importers import claude_code, git, jsonl
+from memplane.importers.git import Repository, is_repository
 from memplane.importers.lines import files_below, parse, read_lines
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator
 
-__all__ = ["FIRST_LINES", "Look", "detect", "look"]
+__all__ = ["FIRST_LINES", "Found", "Look", "detect", "look", "refuse_repository", "sources_of"]
 
 FIRST_LINES: Final = 20
 _FILES: Final = 20
@@ -34,6 +37,19 @@ class Look(NamedTuple):
     found: str
 
 
+class Found(NamedTuple):
+    """What a path holds of one source, and the command that imports it.
+
+    `items` are files, of the source git commits (None: git cannot say). `source` None:
+    files that may hold JSON lines and are of no source that is known; no command takes them.
+    """
+
+    path: str
+    source: str | None
+    items: int | None
+    command: str | None
+
+
 def detect(path: str | os.PathLike[str]) -> str | None:
     """`jsonl`, `claude-code`, or None where the first lines fit neither.
 
@@ -49,6 +65,65 @@ def detect(path: str | os.PathLike[str]) -> str | None:
         return look(path).source if path.is_file() else None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}", where="path") from error
+
+
+def sources_of(path: str | os.PathLike[str]) -> list[Found]:
+    """What could be imported from a file or folder; reads first lines and writes nothing.
+
+    Planes below the folder are left out. InputError where there is nothing by that name.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder", where="path")
+    counts: Counter[str | None] = Counter()
+    for file in _outside_planes(path, files_below(path)) if path.is_dir() else [path]:
+        with suppress(OSError):
+            counts[look(file).source] += 1
+    found = [
+        _found(path, source, counts[source])
+        for source in (claude_code.SOURCE, jsonl.SOURCE)
+        if counts[source]
+    ]
+    if path.is_dir() and is_repository(path):
+        commits = None
+        with suppress(InputError):
+            commits = Repository(path).count()
+        found.append(_found(path, git.SOURCE, commits))
+    if counts[None]:
+        found.append(Found(str(path), None, counts[None], None))
+    return found
+
+
+def refuse_repository(path: Path, files: list[Path]) -> None:
+    """Raise InputError for a repository without a file of any source: its commits were meant."""
+    if not is_repository(path):
+        return
+    for file in files:
+        with suppress(OSError):
+            if look(file).source is not None:
+                return
+    raise InputError(
+        f"{path}: no transcripts and no events in JSON lines below it; it is a git repository: "
+        f"`memplane import git {quote(str(path))}` takes its commits",
+        where="paths",
+    )
+
+
+def _found(path: Path, source: str, items: int | None) -> Found:
+    return Found(str(path), source, items, f"memplane import {source} {quote(str(path))}")
+
+
+def _outside_planes(folder: Path, files: list[Path]) -> list[Path]:
+    """The files that lie in no plane: its log is JSON lines too, and not to be imported."""
+    planes: dict[Path, bool] = {}
+
+    def in_plane(place: Path) -> bool:
+        if place not in planes:
+            inside = place != folder and in_plane(place.parent)
+            planes[place] = inside or (place / "plane.json").is_file()
+        return planes[place]
+
+    return [file for file in files if not in_plane(file.parent)]
 
 
 def look(path: Path) -> Look:

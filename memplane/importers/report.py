@@ -49,10 +49,14 @@ class FileReport:
 
 @dataclass(slots=True)
 class ImportReport:
-    """The whole import. `refused` lists the first 100, `refusals` counts all of them."""
+    """The whole import. `refused` lists the first 100, `refusals` counts all of them.
+
+    `ended`: sessions that it ended, each by one or two events which no file holds.
+    """
 
     per_file: list[FileReport] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
+    ended: int = 0
 
     @property
     def files(self) -> int:
@@ -100,7 +104,7 @@ class ImportReport:
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as plain JSON values."""
-        totals = ("files", "unchanged", "lines", "items", "events", "repeated", "refusals")
+        totals = ("files", "unchanged", "lines", "items", "events", "repeated", "refusals", "ended")
         return {
             **{total: getattr(self, total) for total in totals},
             "skipped": self.skipped,

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memplane.errors import InputError, MemplaneError
-from memplane.importers import claude_code, jsonl
+from memplane.importers import claude_code, git, jsonl
 from memplane.importers.claude_code import ClaudeCode
 from memplane.importers.consumed import Consumed
-from memplane.importers.detect import FIRST_LINES, look
+from memplane.importers.detect import FIRST_LINES, look, refuse_repository
 from memplane.importers.jsonl import Jsonl
 from memplane.importers.lines import files_below, parse, read_lines
 from memplane.importers.report import REFUSED_LISTED, FileReport, ImportReport, Refused
+from memplane.importers.repositories import import_repositories
+from memplane.intake.redact import masked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,8 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SOURCES", "Source", "import_paths"]
 
-Source = Literal["jsonl", "claude-code"]
-SOURCES: Final = (jsonl.SOURCE, claude_code.SOURCE)
+Source = Literal["jsonl", "claude-code", "git"]
+_OF_FILES: Final = (jsonl.SOURCE, claude_code.SOURCE)
+SOURCES: Final = (*_OF_FILES, git.SOURCE)
 
 # Raise it when a reader changes what it takes: files are then read again from their start.
 _VERSION: Final = 1
@@ -48,12 +51,14 @@ def import_paths(
     progress: Progress | None = None,
     reasoning: bool = False,
     full: bool = False,
+    max_count: int | None = None,
 ) -> ImportReport:
     """Record what the files hold, in the order of their lines; folders are read by path.
 
     `source` None finds it out for each file. `progress` is told bytes done, bytes in
     all and events recorded. `reasoning` takes thinking, which transcripts else leave
-    out. `full` reads files again that were read before.
+    out. `full` reads files again that were read before. Of the source git the paths are
+    repositories, and `max_count` takes their newest commits only.
 
     Nothing that a file holds is an error: it is counted in the report. InputError,
     before anything is recorded, where a path is not there or a file named here holds
@@ -62,12 +67,17 @@ def import_paths(
     if source is not None and source not in SOURCES:
         known = ", ".join(SOURCES)
         raise InputError(f"expected one of {known}; found {source!r}", where="source")
-    given = [paths] if isinstance(paths, str | os.PathLike) else paths
+    given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if source == git.SOURCE:
+        return import_repositories(plane, given, progress=progress, full=full, max_count=max_count)
+    if max_count is not None:
+        raise InputError(f"counts commits: only with the source {git.SOURCE}", where="max_count")
     files = _find(given, source, Path(plane.home).resolve())
     run = _Run(plane, reasoning=reasoning, full=full, progress=progress)
     run.total = sum(_size(path) for path in files)
     for path in files:
         run.file(path, source)
+    run.end_sessions()
     run.consumed.save()
     return run.report
 
@@ -78,8 +88,11 @@ def _find(paths: Iterable[str | os.PathLike[str]], source: Source | None, home: 
     for given in paths:
         path = Path(given)
         if path.is_dir():
-            found = (file.absolute() for file in files_below(path))
-            files |= {file: None for file in found if not file.resolve().is_relative_to(home)}
+            found = [file.absolute() for file in files_below(path)]
+            own = [file for file in found if not file.resolve().is_relative_to(home)]
+            if source is None:
+                refuse_repository(path, own)
+            files |= dict.fromkeys(own)
             continue
         _check_named(path, source)
         files[path.absolute()] = None
@@ -104,7 +117,7 @@ def _check_named(path: Path, source: Source | None) -> None:
             where=where,
         )
     if source is None and seen.source is None and path.stat().st_size:
-        known = " or ".join(SOURCES)
+        known = " or ".join(_OF_FILES)
         raise InputError(f"{path}: of no source that is known; name it: {known}", where=where)
 
 
@@ -130,6 +143,8 @@ class _Run:
         self._rows: list[Row] = []
         self._waiting: dict[str, Row] = {}  # the same by id
         self._text = 0
+        self._read_from: dict[str, None] = {}  # sessions, of files with news
+        self._known: dict[str, None] = {}  # likewise, of the others
 
     def file(self, path: Path, source: str | None) -> None:
         """Read one file as far as it goes and record what it holds."""
@@ -154,6 +169,7 @@ class _Run:
         offset = self.consumed.offset(path, self._how(file))
         if offset < 0:
             file.unchanged = True
+            self._meet(file, self._known, self.consumed.state(path))
             return None
         if not offset and not (seen or look(path)).json_lines:
             file.skip("not JSON lines")
@@ -175,7 +191,19 @@ class _Run:
             self._tell(self._done + line.done)
         self._flush(file)
         how, state = self._how(file), reader.state()
+        self._meet(file, self._read_from, state)
         self.consumed.keep(path, how, before=before, offset=end, state=state)
+
+    def end_sessions(self) -> None:
+        """End the sessions of transcripts that are over; rows of JSON lines say so themselves."""
+        if self._read_from or self._known:
+            sessions = self.plane.sessions
+            ended = sessions.end_imported(self._read_from, self._known, claude_code.end_id)
+            self.report.ended = len(ended)
+
+    def _meet(self, file: FileReport, sessions: dict[str, None], state: dict[str, Any]) -> None:
+        if file.source == claude_code.SOURCE:
+            sessions |= dict.fromkeys(claude_code.sessions_in(state))
 
     def _how(self, file: FileReport) -> dict[str, object]:
         """Name what decides which events a file gives: read otherwise, it is read again."""
@@ -245,7 +273,7 @@ class _Run:
                 continue
             file.refused += 1
             if len(self.report.refused) < REFUSED_LISTED:
-                shown = str(row.get("id"))[:200]
+                shown = masked(str(row.get("id")))[:200]
                 # Its place in this batch says nothing to anybody.
                 message = refusal.message.removeprefix(f"rows[{refusal.index}]").lstrip(".: ")
                 self.report.refused.append(Refused(file.path, shown, refusal.reason, message))

@@ -6,9 +6,21 @@ fixed: check every field, clean the text, redact, count, serialise. So a secret
 that a rule knows never reaches a byte that is written.
 """
 
-from memplane.intake.check import check, normalise
+from memplane.intake.check import check, namespace, normalise
 from memplane.intake.prepare import Intake, cleaned, prepare, same
 from memplane.intake.redact import Redactor
 from memplane.intake.times import timestamp
+from memplane.intake.whole import check_whole
 
-__all__ = ["Intake", "Redactor", "check", "cleaned", "normalise", "prepare", "same", "timestamp"]
+__all__ = [
+    "Intake",
+    "Redactor",
+    "check",
+    "check_whole",
+    "cleaned",
+    "namespace",
+    "normalise",
+    "prepare",
+    "same",
+    "timestamp",
+]

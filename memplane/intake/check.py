@@ -22,6 +22,7 @@ from memplane.event import (
     MARKERS,
     ROLES,
     SENSITIVITIES,
+    UPKEEP_KINDS,
 )
 from memplane.intake.redact import shown
 from memplane.intake.times import timestamp
@@ -34,6 +35,7 @@ __all__ = [
     "TEXT_BYTES_MAX",
     "check",
     "collect",
+    "namespace",
     "normalise",
 ]
 
@@ -91,7 +93,8 @@ def _whole(taken: dict[str, Any], prefix: str, cleaner: Cleaner, *, internal: bo
     kind = taken.setdefault("kind", "message")
     if kind in OWN_KINDS and not internal:
         raise InputError(
-            f"`{kind}` events are written by memplane alone; record another kind",
+            f"`{kind}` events are written by memplane alone{_BY_COMMAND.get(kind, '')}; "
+            "record another kind",
             where=prefix + "kind",
         )
     if "ns" not in taken and "task" in taken:
@@ -107,6 +110,7 @@ def _whole(taken: dict[str, Any], prefix: str, cleaner: Cleaner, *, internal: bo
         data["replaced"] = data.get("replaced", 0) + cleaner.replaced
 
 
+_BY_COMMAND: Final = {"repair": " (`memplane repair`)"}
 _DEFAULTS: Final[tuple[tuple[str, Any], ...]] = (
     ("ns", GLOBAL),
     ("text", ""),
@@ -174,8 +178,20 @@ def _found(value: Any) -> str:
     )
 
 
-def _one_of(known: tuple[str, ...]) -> Callable[[Any, str, Cleaner], str]:
-    allowed = frozenset(known)
+def namespace(value: str | None, *, where: str = "ns") -> None:
+    """Raise InputError for what is no namespace; None, for all of them, is fine.
+
+    For what reads: a misspelt one would be a place where nothing was ever stored.
+    """
+    if value is not None:
+        _ns(value, where, Cleaner())
+
+
+def _one_of(
+    known: tuple[str, ...], *, beside: tuple[str, ...] = ()
+) -> Callable[[Any, str, Cleaner], str]:
+    """Check for one of the words; those `beside` are taken too, and not offered to anybody."""
+    allowed = frozenset((*known, *beside))
 
     def field(value: Any, where: str, _: Cleaner) -> str:
         if isinstance(value, str) and value in allowed:
@@ -295,12 +311,14 @@ def _data(value: Any, where: str, cleaner: Cleaner) -> dict[str, Any]:
     return cleaner.data(value, where)
 
 
+_OTHER_KINDS: Final = (*UPKEEP_KINDS, "secret")  # by commands; never stored by the shipped policy
+_RECORDED_KINDS: Final = tuple(kind for kind in KINDS if kind not in _OTHER_KINDS)
 _NAME: Final = _name(NAME_MAX)
 _TAG: Final = _name(TAG_MAX)
 _FIELD_CHECKS: Final[dict[str, Callable[[Any, str, Cleaner], Any]]] = {
     "id": _id,
     "ts": _time,
-    "kind": _one_of(KINDS),
+    "kind": _one_of(_RECORDED_KINDS, beside=_OTHER_KINDS),
     "ns": _ns,
     "session": _NAME,
     "task": _NAME,

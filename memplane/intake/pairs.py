@@ -1,8 +1,8 @@
-"""Secrets that only their surroundings give away: `password=…`, `user:…@host`, `Bearer …`, PEM.
+"""Keys that name a secret, and the values that stand behind them: `password=…`, `--token …`.
 
-Each finder yields the spans to mask, from left to right. Keys, separators, users
-and hosts stay, so that the text still says what stood there. All patterns are
-bounded: a hostile megabyte costs what any megabyte costs.
+The finder yields the spans to mask, from left to right. Keys and separators stay, so that the text
+still says what stood there. All patterns are bounded: a hostile megabyte costs what any megabyte
+costs.
 """
 
 from __future__ import annotations
@@ -12,14 +12,12 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from memplane.intake.marks import MARK, Span
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MARK", "bearers", "key_values", "looks_secret", "private_keys", "secret_key", "urls"]
-
-Span = tuple[int, int]
-
-MARK: Final = re.compile(r"\[redacted:[a-z0-9-]{1,40}\]")
+__all__ = ["MARK", "key_values", "looks_secret", "secret_key"]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -29,14 +27,20 @@ def _words(text: str) -> frozenset[str]:
 # Whole parts of a key: `auth` is one in `x-auth-data` and none in `author`.
 _SECRET_PARTS: Final = _words(
     "password passwd passphrase passcode pwd pass pw secret secrets token credential credentials "
-    "creds auth authorization apikey authtoken accesstoken accesskey secretkey privatekey "
-    "pgpassword"
+    "creds auth authorization authentication bearer apikey authtoken accesstoken accesskey "
+    "secretkey privatekey pgpassword nonce salt"
 )
 # Of these only the pair with `key` is secret: `api_key`, `signing-key`.
 _SECRET_PAIRS: Final = _words(
-    "api access secret private encryption signing account auth master shared license"
+    "api access secret private encryption signing account auth authentication activation master "
+    "shared license"
 )
-_SECRET_ENDS: Final = ("password", "passwd", "passphrase", "secret", "apikey")
+_SECRET_ENDS: Final = ("password", "passwords", "passwd", "passphrase", "secret", "apikey", "pwd")
+# `mysqlpass` ends in a password, and `bypass` does not; `pswd` and `passwrd` are passwords too.
+_PASS_END: Final = re.compile(
+    r"(?!(?:by|com|encom|sur|tres|under|over|one|two|multi|single|first|last|re)pass)"
+    r"(?:[a-z]{2,20}pass|[a-z]{0,20}p(?:a?s{1,2})?w(?:o?r)?s?d)"
+)
 # `token_type` names a type; `token_count` counts.
 _HARMLESS_ENDS: Final = _words(
     "type types name names count counts limit limits usage path paths file files url uri policy "
@@ -53,9 +57,13 @@ _PLACEHOLDERS: Final = _words(
     "unknown disabled enabled invalid missing expired private public inherit"
 )
 _SPACE: Final = re.compile(r"\s")
-_TEMPLATE: Final = re.compile(r"[$<{%]|your[_-]|my[_-]|process\.|os\.|env\.|[xX*.•-]{4}|\.\.\.|…")
+_TEMPLATE: Final = re.compile(
+    r"[$<{%]|your[_-]|my[_-]|process\.|os\.|env\.|[xX*.•-]{4}|\.\.\.|…"
+    r"|(?:test|fake|dummy|mock|sample|example|demo|some|any|valid|invalid|wrong|new|old|bad)"
+    r"[-_.]?(?:api[-_]?)?(?:key|token|secret|password|credential|value|auth)s?[-_]?[0-9]{0,3}\Z"
+)
 _PATH: Final = re.compile(
-    r"(?:~|\.{0,2})/[A-Za-z0-9_.@/-]*|[A-Za-z]:\\.*|[a-z][a-z0-9+.-]{1,20}://.*"
+    r"(?:~|\.{0,2})/[A-Za-z0-9_.@/-]*|[\w.@-]+(?:/[\w.@-]+){1,20}\.[a-z]{1,5}|[A-Za-z]:\\.*|[a-z][a-z0-9+.-]{1,20}://.*"
 )
 # What code writes behind `token =`: names, calls, attributes, subscripts.
 _CODE: Final = re.compile(
@@ -63,15 +71,20 @@ _CODE: Final = re.compile(
 )
 
 # Where a key may begin, in lower case; it is completed to the left and judged whole.
-_STEMS: Final = ("pass", "pw", "secret", "token", "cred", "auth", "key")
+_STEMS: Final = ("pass", "swd", "swr", "pw", "secret", "token", "cred", "auth", "bearer", "key")
+# Behind the key a separator: an assignment (after a type too), a comparison, a comma between quoted
+# arguments, blanks before a quoted value (`#define PASSWORD "…"`), one blank behind an option.
 _VALUE: Final = re.compile(
-    r"""[A-Za-z0-9_-]{0,40}(?:(?P<close>\\?["'`])?[ \t]{0,4}(?::=|=>|={1,2}|:)|(?P<option>[ \t]))"""
+    r"""[A-Za-z0-9_-]{0,40}(?:(?P<close>\\?["'`])?[ \t]{0,4}"""
+    r"""(?:(?P<typed>:[ \t]{0,2}[A-Za-z][\w.\[\]|? ]{0,30}=)|:=|=>|!={1,2}|={1,3}|:|(?P<comma>,))"""
+    r"""|(?P<blank>(?:[ \t]|\\t){1,4}))"""
     r"""[ \t]{0,4}(?:\\?(?P<quote>["'`])(?P<quoted>[^\s"'`\\]{6,})\\?(?P=quote)"""
     r"""|(?P<plain>[^\s"'`\\,;()\[\]{}<>&|]{8,128})(?![(\[{<"'`]))"""
 )
 _PLAIN_REST: Final = re.compile(r"""[^\s"'`\\,;()\[\]{}<>&|]*""")
 _KEY_HEAD: Final = re.compile(r"[A-Za-z0-9_-]*\Z")
 _KEY_TAIL: Final = re.compile(r"[A-Za-z0-9_-]{0,40}")
+_WORD_BEFORE: Final = re.compile(r"([A-Za-z]{3,16}) \Z")
 
 
 @lru_cache(maxsize=4096)
@@ -80,9 +93,10 @@ def secret_key(key: str) -> bool:
     parts = [part.lower() for part in _PARTS.findall(key)]
     if not parts or parts[-1] in _HARMLESS_ENDS:
         return False
-    return any(part in _SECRET_PARTS or part.endswith(_SECRET_ENDS) for part in parts) or any(
-        first in _SECRET_PAIRS and second == "key" for first, second in pairwise(parts)
-    )
+    return any(
+        part in _SECRET_PARTS or part.endswith(_SECRET_ENDS) or _PASS_END.fullmatch(part)
+        for part in parts
+    ) or any(first in _SECRET_PAIRS and second == "key" for first, second in pairwise(parts))
 
 
 def looks_secret(value: str) -> bool:
@@ -104,23 +118,37 @@ def key_values(text: str, lowered: str) -> Iterator[Span]:
         match = _VALUE.match(text, stem) if stem >= last else None
         if match is None:
             continue
-        head, tail = _KEY_HEAD.search(text[max(0, stem - 40) : stem]), _KEY_TAIL.match(text, stem)
-        assert head is not None
-        assert tail is not None
-        key = head.group() + tail.group()
-        if match["option"] and not key.startswith("-"):
-            continue
+        key, stands_alone = _key(text, stem)
         quoted = match["quoted"] is not None
         start, end = match.span("quoted" if quoted else "plain")
         value = text[start:end]
-        if not (secret_key(key) and looks_secret(value)) or _CODE.fullmatch(value):
+        if not (secret_key(key) and looks_secret(value)):
             continue
-        if not quoted and not _chosen(value, key, tight=text[start - 1] in ":="):
+        if match["comma"] is not None and not (key.isupper() or stands_alone):
+            continue
+        if not (
+            _quoted_fits(value, key, match)
+            if quoted
+            else _bare_fits(value, key, match, tight=text[start - 1] in ":=")
+        ):
             continue
         if not quoted:  # the pattern looks at 128 characters; the secret may be longer
             end = _PLAIN_REST.match(text, end).end()  # type: ignore[union-attr]  # it matches ""
         yield start, end
         last = end
+
+
+def _key(text: str, stem: int) -> tuple[str, bool]:
+    """The whole key that holds the stem, and whether a quote opens it; `access key` is one too."""
+    head, tail = _KEY_HEAD.search(text[max(0, stem - 40) : stem]), _KEY_TAIL.match(text, stem)
+    assert head is not None
+    assert tail is not None
+    key = head.group() + tail.group()
+    begin = stem - len(head.group())
+    if key.lower() == "key":
+        before = _WORD_BEFORE.search(text[max(0, stem - 18) : stem])
+        key = f"{before[1]}_{key}" if before is not None else key
+    return key, begin > 0 and text[begin - 1] in "\"'`"
 
 
 def _stems(lowered: str) -> list[int]:
@@ -139,71 +167,26 @@ _LETTER: Final = re.compile(r"[^\W\d_]")
 _WEAK: Final = frozenset(("pass", "pw"))
 
 
-def _chosen(value: str, key: str, *, tight: bool) -> bool:
-    """Whether somebody chose these bare characters: no number, no word of prose or code."""
+def _quoted_fits(value: str, key: str, match: re.Match[str]) -> bool:
+    """Whether this quoted value is a secret: a literal, unless it is a word as code has them."""
+    if match["blank"] is not None and not key.startswith("-"):
+        return _DIGIT.search(value) is not None and _LETTER.search(value) is not None
+    if match["comma"] is not None:
+        return _DIGIT.search(value) is not None
+    return _CODE.fullmatch(value) is None or _DIGIT.search(value) is not None
+
+
+def _bare_fits(value: str, key: str, match: re.Match[str], *, tight: bool) -> bool:
+    """Whether these bare characters are a secret: chosen by somebody, no word of prose or code."""
+    if match["comma"] is not None or match["typed"] is not None:
+        return False
+    if match["blank"] is not None and not (key.startswith("-") and len(match["blank"]) == 1):
+        return False
     if _DIGIT.search(value) is None or _LETTER.search(value) is None:
+        return False
+    mixed = value.lower() != value != value.upper()
+    if _CODE.fullmatch(value) is not None and not (tight and mixed and key.isupper()):
         return False
     if _WEAK.isdisjoint(key.lower().replace("-", "_").split("_")):
         return True
-    return tight and value.lower() != value != value.upper()
-
-
-_URL: Final = re.compile(
-    r"""://[^\s/?#:@"'`<>\[\]{}]{0,128}:(?P<value>[^\s/?#@"'`<>\[\]{}$%*][^\s/?#@"'`<>\[\]{}]{0,1023})@"""
-    r"""(?=[A-Za-z0-9\[])"""
-)
-
-
-def urls(text: str) -> Iterator[Span]:
-    """Passwords in URLs: `postgres://user:…@host/db`."""
-    if "://" in text and "@" in text:
-        for match in _URL.finditer(text):
-            yield match.span("value")
-
-
-_BEARER: Final = re.compile(
-    r"""(?i)\bbearer[ \t]{1,4}(?P<bearer>[A-Za-z0-9._~+/=-]{16,})"""
-    r"""|\bauthorization\\?["']?[ \t]{0,4}[:=][ \t]{0,4}\\?["']?(?:basic|token|apikey)[ \t]{1,4}"""
-    r"""(?P<other>[A-Za-z0-9._~+/=-]{8,})"""
-)
-
-
-def bearers(text: str, lowered: str) -> Iterator[Span]:
-    """Credentials of an HTTP header: `Bearer …`, `Authorization: Basic …`."""
-    if "bearer" not in lowered and "authorization" not in lowered:
-        return
-    for match in _BEARER.finditer(text):
-        name = "bearer" if match["bearer"] is not None else "other"
-        # Prose about bearer tokens has long words, but no digits in them.
-        if any(map(str.isdigit, match[name])) or name == "other":
-            yield match.span(name)
-
-
-_PEM: Final = re.compile(
-    r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-    r"(?P<body>[^-]{0,65536}(?:-(?!----)[^-]{0,65536}){0,64})"
-    r"(?:-----END [A-Z0-9 ]{0,60}-----)?"
-)
-_PEM_BODY: Final = re.compile(r"[A-Za-z0-9+/=]{20}")
-
-
-def private_keys(text: str) -> Iterator[Span]:
-    """PEM blocks over any number of lines, also cut off and with escaped line ends."""
-    if "PRIVATE KEY" not in text:
-        return
-    for match in _PEM.finditer(text):
-        if match.group().endswith("-----") and match.end("body") < match.end():
-            if _PEM_BODY.search(match["body"]):
-                yield match.span()
-        else:
-            lines = _PEM_LINES.match(text, match.start("body"))
-            assert lines is not None
-            if _PEM_BODY.search(lines.group()):
-                yield match.start(), lines.end()
-
-
-# A block without an end: every line that could still belong to it.
-_PEM_LINES: Final = re.compile(
-    r"(?:(?:\s|\\[nr])*(?:[A-Za-z0-9+/=]{16,}+|(?:Proc-Type|DEK-Info):[^\n]{0,80}))*+"
-    r"(?:(?:\s|\\[nr])*[A-Za-z0-9+/=]{1,15}\Z)?"
-)
+    return tight and mixed

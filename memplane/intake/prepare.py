@@ -13,8 +13,7 @@ from memplane.errors import InputError
 from memplane.event import FIELDS, GLOBAL, Draft, Event, encode
 from memplane.intake.check import TAG_MAX, collect
 from memplane.intake.recalled import without_blocks
-from memplane.intake.redact import Redactor, holds_token
-from memplane.intake.shapes import RUN_MIN
+from memplane.intake.redact import Redactor
 from memplane.intake.values import Cleaner
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ LINE_MAX: Final = 1024 * 1024
 LOG_ADDS: Final = 300  # seq, dur, id (up to 128), ts, rec, h and their names
 HEAD_BYTES: Final = 4096
 
-_IDENTIFIERS: Final = ("id", "ns", "session", "task", "actor", "key")
+_IDENTIFIERS: Final = ("id", "session", "task", "actor", "key", "ns")
 _REST: Final = FIELDS[FIELDS.index("kind") : FIELDS.index("h")]
 
 
@@ -84,7 +83,7 @@ def prepare(
             "record another kind, or take it off that list",
             where=f"{where}.kind" if where else "kind",
         )
-    _refuse_tokens(line, where)
+    _refuse_secrets(line, redactor, where)
     text = _redact(line, redactor)
     if count is not None:
         line["tokens"] = count(text)
@@ -139,22 +138,22 @@ def _serialised(line: dict[str, Any]) -> bytes:
     return encode(ordered)[1:-1].encode()
 
 
-def _refuse_tokens(line: dict[str, Any], where: str) -> None:
+def _refuse_secrets(line: dict[str, Any], redactor: Redactor, where: str) -> None:
     """Refuse secrets in identifiers: they are compared, and a mask would break them."""
     for name in _IDENTIFIERS:
         value = line.get(name)
-        if value is not None and len(value) >= RUN_MIN and holds_token(value):
-            raise _token_in(name, where)
+        if value is not None and redactor.in_name(value):
+            raise _secret_in(name, where)
     for name in ("refs", "markers"):
         for number, value in enumerate(line.get(name, ())):
-            if len(value) >= RUN_MIN and holds_token(value):
-                raise _token_in(f"{name}[{number}]", where)
+            if redactor.in_name(value):
+                raise _secret_in(f"{name}[{number}]", where)
 
 
-def _token_in(name: str, where: str) -> InputError:
+def _secret_in(name: str, where: str) -> InputError:
     return InputError(
-        "holds what looks like a provider's secret token (not repeated here); "
-        "identifiers are stored as they are: use one without secrets",
+        "holds what looks like a secret, a provider's token or what privacy.yaml masks (not "
+        "repeated here); identifiers are stored as they are: use one without secrets",
         where=f"{where}.{name}" if where else name,
     )
 
@@ -185,7 +184,8 @@ def _short(redacted: tuple[str, dict[str, int]], before: str, counts: dict[str, 
     _add(counts, found)
     if after == before or len(after) <= TAG_MAX:
         return after
-    return f"[redacted:{min(found)}]"  # several marks can outgrow a tag; one says enough
+    # Several marks can outgrow a tag; one says enough.
+    return f"[redacted:{min(found).partition(':')[0]}]"
 
 
 def _add(counts: dict[str, int], found: Mapping[str, int]) -> None:

@@ -1,9 +1,8 @@
 """Mask secrets before the first byte is written.
 
-Rules run in a fixed order: the policy's patterns, the shapes of known providers,
-then key=value, URL credentials, Bearer and PEM. What a rule masks becomes
-`[redacted:<rule>]`. Passes repeat until one changes nothing, so
-redact(redact(x)) == redact(x).
+Rules run in a fixed order: the policy's patterns, the shapes of known providers, then key blocks,
+values beside the name of a secret, URL credentials and Bearer. What a rule masks becomes
+`[redacted:<rule>]`. Passes repeat until one changes nothing, so redact(redact(x)) == redact(x).
 """
 
 from __future__ import annotations
@@ -12,31 +11,54 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError
-from memplane.intake.pairs import (
-    MARK,
+from memplane.intake.forms import (
     bearers,
-    key_values,
-    looks_secret,
+    commands,
+    json_keys,
+    markup,
     private_keys,
-    secret_key,
+    sql,
     urls,
 )
-from memplane.intake.shapes import suspects
+from memplane.intake.marks import MARK, Span, widened
+from memplane.intake.pairs import key_values, looks_secret, secret_key
+from memplane.intake.second import Second
+from memplane.intake.shapes import RUN_MIN, suspects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["Redactor", "holds_token", "shown"]
+    from memplane.ports import Detector
 
-Counts = dict[str, int]
+__all__ = ["Counts", "Redactor", "masked", "masked_data", "shown"]
+
+
+class Counts(dict[str, int]):
+    """How many secrets of each rule were masked; `taken` has them, where somebody asks."""
+
+    __slots__ = ("taken",)
+
+    def __init__(self, taken: list[str] | None = None) -> None:
+        super().__init__()
+        self.taken = taken
+
+    def add(self, found: Counts) -> None:
+        """Count what another one counted."""
+        for rule, number in found.items():
+            self[rule] = self.get(rule, 0) + number
+
 
 # A pass that changes nothing ends it; only a pattern that feeds on its own marks needs many.
 _PASSES_MAX: Final = 32
 _SECRET_VALUE: Final = "secret-value"  # noqa: S105 - the name of a rule
 _FINDERS: Final[tuple[tuple[str, Callable[[str, str], Iterable[tuple[int, int]]]], ...]] = (
-    ("private-key", lambda text, _: private_keys(text)),
+    ("private-key", private_keys),
+    ("private-key", json_keys),
+    (_SECRET_VALUE, markup),
+    (_SECRET_VALUE, sql),
+    (_SECRET_VALUE, commands),
     (_SECRET_VALUE, key_values),
-    ("url-password", lambda text, _: urls(text)),
+    ("url-password", urls),
     ("bearer", bearers),
 )
 _SHORT: Final = 128  # characters of a string of data that may come again
@@ -48,45 +70,70 @@ _FIRST_WORD: Final = re.compile(
 
 
 class Redactor:
-    """The built-in rules and, before them, the policy's patterns; shared by threads.
+    """The built-in rules, before them the policy's patterns, behind them a detector, if any.
 
-    It remembers short strings of data that hold no secret, since tools, paths and keys come
-    again and again; answers never depend on that. Rule names are `policy-1`, `policy-2` … for
-    patterns in the order given.
+    Threads share one. It remembers short strings of data that hold no secret, since tools, paths
+    and keys come again and again; answers never depend on that. Rule names are `policy-1`,
+    `policy-2` … for patterns in the order given, and `<detector>:<rule>`.
     """
 
-    __slots__ = ("_clean", "_names", "_patterns")
+    __slots__ = ("_clean", "_detector", "_names", "_patterns")
 
-    def __init__(self, patterns: tuple[str, ...] = ()) -> None:
+    def __init__(self, patterns: tuple[str, ...] = (), detector: Detector | None = None) -> None:
         self._patterns = tuple(
             _compiled(pattern, number) for number, pattern in enumerate(patterns, start=1)
         )
+        self._detector = Second(detector) if detector is not None else None
         self._clean: set[str] = set()
         self._names: dict[str, bool] = {}  # of clean keys: whether a secret stands under them
 
-    def redact(self, text: str) -> tuple[str, Counts]:
-        """Mask every secret that a rule finds; counts by rule. Same text, same answer, anywhere."""
-        counts: Counts = {}
+    def redact(self, text: str, taken: list[str] | None = None) -> tuple[str, Counts]:
+        """Mask every secret that a rule finds; counts by rule. Same text, same answer, anywhere.
+
+        `taken` gets the secrets themselves: for comparing, never for showing.
+        """
+        counts = Counts(taken)
         for _ in range(_PASSES_MAX):
             before = text
-            found: Counts = {}
+            found = Counts(taken)
             text = self._once(text, found)
+            if text == before and self._detector is not None:
+                text = self._detected(self._detector, text, found)
             if text == before:
                 break
-            for rule, number in found.items():
-                counts[rule] = counts.get(rule, 0) + number
+            counts.add(found)
         return text, counts
 
-    def redact_data(self, value: Any) -> tuple[Any, Counts]:
+    def redact_data(self, value: Any, taken: list[str] | None = None) -> tuple[Any, Counts]:
         """Mask strings anywhere in JSON data, and what stands under a secret-looking key."""
-        counts: Counts = {}
+        counts = Counts(taken)
         return self._walk(value, counts, under_secret=False), counts
+
+    def in_name(self, name: str) -> Counts:
+        """What an identifier holds that it must not: tokens, and what patterns and detector find.
+
+        What only looks like a key and its value is none: identifiers are `a=b` and `a:b`.
+        """
+        counts = Counts()
+        if self._patterns:
+            lowered = _lowered(name)
+            for rule, pattern, word in self._patterns:
+                if word in lowered:
+                    _spliced(name, _matches(name, pattern), rule, counts)
+        if len(name) >= RUN_MIN:
+            for shape in suspects(name.encode()):
+                _spliced(name, shape.spans(name), shape.name, counts)
+        if self._detector is not None:
+            self._detected(self._detector, name, counts)
+        if not counts and "/" in name:  # of a namespace: behind a slash some shapes do not begin
+            return self.in_name(name.rpartition("/")[2])
+        return counts
 
     def _once(self, text: str, counts: Counts) -> str:
         lowered = _lowered(text)
         for rule, pattern, word in self._patterns:
             if word in lowered:
-                text = _spliced(text, _widened(text, pattern), rule, counts)
+                text = _spliced(text, _matches(text, pattern), rule, counts)
         for shape in suspects(text.encode()):
             text = _spliced(text, shape.spans(text), shape.name, counts)
         for rule, find in _FINDERS:
@@ -95,6 +142,12 @@ class Redactor:
                 lowered = _lowered(text)
             text = _spliced(text, find(text, lowered), rule, counts)
         return text
+
+    def _detected(self, detector: Second, text: str, counts: Counts) -> str:
+        found = list(detector.find(text))
+        for one in found:
+            counts[one.rule] = counts.get(one.rule, 0) + 1
+        return _masked(text, [one.span for one in found], detector.name, counts)
 
     def _walk(self, value: Any, counts: Counts, *, under_secret: bool) -> Any:
         if isinstance(value, str):
@@ -120,22 +173,29 @@ class Redactor:
     def _string(self, text: str, counts: Counts, *, under_secret: bool) -> str:
         if not under_secret and text in self._clean:
             return text
-        masked, found = self.redact(text)
+        masked, found = self.redact(text, counts.taken)
         if not found and masked == text and len(text) <= _SHORT:
             if len(self._clean) >= _MANY:
                 self._clean.clear()
                 self._names.clear()
             self._clean.add(text)
         if under_secret and masked == text and looks_secret(text):
-            masked, found = f"[redacted:{_SECRET_VALUE}]", {_SECRET_VALUE: 1}
-        for rule, number in found.items():
-            counts[rule] = counts.get(rule, 0) + number
+            counts[_SECRET_VALUE] = counts.get(_SECRET_VALUE, 0) + 1
+            if counts.taken is not None:
+                counts.taken.append(text)
+            return f"[redacted:{_SECRET_VALUE}]"
+        counts.add(found)
         return masked
 
 
-def holds_token(text: str) -> bool:
-    """Whether a known provider's token stands in the text."""
-    return any(any(shape.spans(text)) for shape in suspects(text.encode()))
+def masked(text: str) -> str:
+    """A text for people, an error say, without what the built-in rules find in it."""
+    return _BUILT_IN.redact(text)[0]
+
+
+def masked_data(value: Any) -> Any:
+    """JSON data for a file beside the log, without what the built-in rules find in it."""
+    return _BUILT_IN.redact_data(value)[0]
 
 
 def shown(value: object) -> str:
@@ -143,7 +203,7 @@ def shown(value: object) -> str:
     text = repr(value).encode("utf-8", "backslashreplace").decode()
     if len(text) > 4096:
         text = text[:4096]
-    text = _BUILT_IN.redact(text)[0]
+    text = masked(text)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
@@ -167,34 +227,32 @@ def _lowered(text: str) -> str:
     return text.lower()
 
 
-def _widened(text: str, pattern: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Spans of the matches; one that touches marks takes them in whole, so marks never break."""
-    marks = [mark.span() for mark in MARK.finditer(text)] if "[redacted:" in text else []
-    at = 0
-    for match in pattern.finditer(text):
-        start, end = match.span()
-        if start == end:
-            continue
-        while at < len(marks) and marks[at][1] <= start:
-            at += 1
-        for mark_start, mark_end in marks[at:]:
-            if mark_start >= end:
-                break
-            start, end = min(start, mark_start), max(end, mark_end)
-        yield start, end
+def _matches(text: str, pattern: re.Pattern[str]) -> Iterator[Span]:
+    return widened(text, (match.span() for match in pattern.finditer(text)))
 
 
-def _spliced(text: str, spans: Iterable[tuple[int, int]], rule: str, counts: Counts) -> str:
-    pieces: list[str] = []
+def _spliced(text: str, spans: Iterable[Span], rule: str, counts: Counts) -> str:
+    kept = []
     last = 0
     for start, end in spans:
         if start < last:  # inside what was just masked
             continue
-        pieces += (text[last:start], f"[redacted:{rule}]")
+        kept.append((start, end))
         last = end
-    if not pieces:
+    if not kept:
         return text
-    counts[rule] = counts.get(rule, 0) + len(pieces) // 2
+    counts[rule] = counts.get(rule, 0) + len(kept)
+    return _masked(text, kept, rule, counts)
+
+
+def _masked(text: str, spans: Iterable[Span], mark: str, counts: Counts) -> str:
+    pieces: list[str] = []
+    last = 0
+    for start, end in spans:
+        pieces += (text[last:start], f"[redacted:{mark}]")
+        if counts.taken is not None:
+            counts.taken.append(text[start:end])
+        last = end
     return "".join(pieces) + text[last:]
 
 

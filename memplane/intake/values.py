@@ -9,10 +9,13 @@ from typing import Any, Final
 
 from memplane.errors import InputError
 from memplane.event import DATA_BYTES_MAX, encode
+from memplane.intake.redact import masked
 
 __all__ = ["DATA_DEPTH_MAX", "Cleaner"]
 
 DATA_DEPTH_MAX: Final = 32
+# Of a place in data, its keys apart by NUL, until secrets are masked in it for an error.
+_PATH_MAX: Final = 4096
 _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**64 - 1
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
@@ -62,7 +65,8 @@ class Cleaner:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise InputError(
-                    f"found a key of type {type(key).__name__}; expected a string", where=where
+                    f"found a key of type {type(key).__name__}; expected a string",
+                    where=_shown(where),
                 )
             out[self.text(key)] = self._any(item, where, key, depth + 1)
         return out
@@ -76,23 +80,28 @@ class Cleaner:
             return int(value) if _INT_MIN <= value <= _INT_MAX else str(int(value))
         if isinstance(value, float):
             return float(value) if math.isfinite(value) else _NOT_FINITE[repr(float(value))]
-        return self._nested(value, f"{where}.{key}"[:200], depth)
+        return self._nested(value, f"{where}\0{key}"[:_PATH_MAX], depth)
 
     def _nested(self, value: Any, where: str, depth: int) -> Any:
         if not isinstance(value, Mapping | list | tuple):
             raise InputError(
                 f"found {type(value).__name__}; expected JSON: "
                 "null, boolean, number, string, list or object",
-                where=where,
+                where=_shown(where),
             )
         if depth > DATA_DEPTH_MAX:
             raise InputError(
                 f"nested deeper than {DATA_DEPTH_MAX} levels; store it as text instead",
-                where=where[:80],
+                where=_shown(where)[:80],
             )
         if isinstance(value, Mapping):
             return self._object(value, where, depth)
         return [self._any(item, where, number, depth + 1) for number, item in enumerate(value)]
+
+
+def _shown(where: str) -> str:
+    """A place in data for an error: its keys came from outside, and a secret may be one."""
+    return ".".join(masked(key) for key in where.split("\0"))[:200]
 
 
 _NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

@@ -47,6 +47,8 @@ def repair(
     a sealed segment never changes. Raises CorruptError where only `salvage` helps.
     """
     root = os.fspath(home)
+    if not Segments(f"{root}/log", plane_id).numbers():
+        return RepairReport(())  # nothing was ever recorded, and a repair is no reason to begin
     log = FileLog(home, plane_id, clock=clock, lock_wait_ms_max=lock_wait_ms_max, disk=disk)
     with log:
         before = {line.event.id for line in log.read() if line.event.kind == "repair"}

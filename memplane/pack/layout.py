@@ -54,7 +54,7 @@ PARTS: Final = (
         fenced=True,
     ),
     Part("now", "F", "recent_window", "## Current prompt and what followed"),
-    Part("tasks", "G", "task_state", "## Tasks"),
+    Part("tasks", "G", "task_state", "## Tasks", ordered=False),
     Part("elsewhere", "G", "task_state", "## Decisions in other sessions"),
     Part("files", "G", "tool_state", "## Files touched", ordered=False),
     Part("tools", "G", "tool_state", "## Tools"),

@@ -26,11 +26,12 @@ from memplane.pack.tail import (
     TAIL,
     fill_tail,
     is_own,
+    place_elsewhere,
     place_expansions,
     place_own,
-    place_tasks,
-    place_tools,
 )
+from memplane.pack.tasks import place_tasks
+from memplane.pack.tools import place_files, place_tools
 from memplane.pack.window import NO_WINDOW, Window, lay_window, place_newer, place_window, prompt_of
 from memplane.policy import Budgets, Section
 from memplane.ports import TokenCounter
@@ -140,7 +141,8 @@ def _ground(
 ) -> _Ground:
     scope = Scope(
         materials.policies.privacy.rule(request.channel), now=request.now, as_of=request.as_of,
-        ns=request.ns, task=request.task, agent=request.agent, since=request.since,
+        ns=request.ns, task=request.task, specs=materials.tasks.specs_of(request.task),
+        agent=request.agent, since=request.since,
         until=request.until, exclude=frozenset(request.exclude),
     )  # fmt: skip
     hotset = materials.hotset
@@ -239,8 +241,10 @@ def _fill(sheet: Sheet, ground: _Ground, section: Section) -> None:
     place_views(sheet, materials, frozenset((section.name,)))
     match section.name:
         case "task_state":
-            place_tasks(sheet, materials, ground.request, scope, ground.epoch)
+            place_tasks(sheet, materials, ground.request, scope)
+            place_elsewhere(sheet, materials, ground.request, scope, ground.epoch)
         case "tool_state":
+            place_files(sheet, materials, ground.request, scope, ground.query)
             place_tools(sheet, materials, scope)
         case "expansions":
             place_expansions(sheet, materials, scope)

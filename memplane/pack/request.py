@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from memplane.policy import Policies
+from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
+from memplane.projections.task_table import TaskTable
 
 __all__ = ["Expansion", "Materials", "Request", "View"]
 
@@ -72,6 +74,7 @@ class Materials(NamedTuple):
 
     policies: Policies
     hotset: HotsetState
+    tasks: TaskTable
     decisions: tuple[Item, ...]
     cards: tuple[Item, ...]
     pinned: dict[int, int]  # statement -> seq of the pin that holds it
@@ -80,3 +83,4 @@ class Materials(NamedTuple):
     memo: dict[tuple[str, int, str], tuple[str, int, bool]]
     gap: bool = False
     shed_seq: int = 0
+    files: FilesState | None = None  # where the session has touched no file yet

@@ -9,8 +9,6 @@ from memplane.pack.block import Entry
 from memplane.pack.layout import PARTS, Sheet, own_part
 from memplane.pack.request import Materials, Request
 from memplane.policy import Section
-from memplane.projections.item import Item
-from memplane.projections.window import shown
 from memplane.recall.suppress import Scope
 
 __all__ = ["TAIL", "fill_tail", "is_own"]
@@ -18,7 +16,6 @@ __all__ = ["TAIL", "fill_tail", "is_own"]
 _BY_NAME = {part.name: part for part in PARTS}
 TAIL: Final = ("task_state", "tool_state", "expansions", "retrieved_evidence")
 _STANDARD: Final = frozenset(part.section for part in PARTS) | {"system_map"}
-_FILES: Final = 10
 _OWN_MAX: Final = 50
 
 Filler = Callable[[Section], None]
@@ -50,18 +47,10 @@ def _by_priority(section: Section) -> int:
     return -section.priority
 
 
-def place_tasks(
+def place_elsewhere(
     sheet: Sheet, materials: Materials, request: Request, scope: Scope, epoch: int
 ) -> None:
-    """The request's task first, then the other open ones; then decisions of other sessions."""
-    items = materials.hotset.items
-    tasks = [items[seq] for task, seq in materials.hotset.tasks.items() if task != request.task]
-    tasks.reverse()
-    mine = materials.hotset.tasks.get(request.task or "")
-    first = [items[mine]] if mine is not None else []
-    for item in first + tasks:
-        if not scope.hides(item) and item.seq not in sheet.seqs:
-            sheet.offer(_BY_NAME["tasks"], item, tier=0 if item.task == request.task else 1)
+    """Decisions of other sessions since the epoch, newest first."""
     for item in reversed(materials.decisions):
         if item.seq <= epoch:
             break
@@ -70,39 +59,6 @@ def place_tasks(
         if item.seq not in sheet.seqs and item.role != "tool" and not scope.hides(item):
             source = "projection:decisions"
             sheet.offer(_BY_NAME["elsewhere"], item, tier=1, source=source)
-
-
-def place_tools(sheet: Sheet, materials: Materials, scope: Scope) -> None:
-    """Recently touched files, newest first; then the last error and call of each tool."""
-    hotset = materials.hotset
-    for path, (seq, branch) in reversed(list(hotset.files.items())[-_FILES:]):
-        item = hotset.items[seq]
-        if not scope.hides(item):
-            _place_file(sheet, item, path, branch)
-    for call, error in reversed(hotset.tools.values()):
-        for seq in (error, call):
-            if not seq:
-                continue
-            item = hotset.items[seq]
-            if item.seq not in sheet.seqs and not scope.hides(item):
-                sheet.offer(_BY_NAME["tools"], item, tier=1)
-
-
-def _place_file(sheet: Sheet, item: Item, path: str, branch: str) -> None:
-    part = _BY_NAME["files"]
-    named = " ".join(f"{path} ({branch})".split() if branch else path.split())
-    line = shown("file", sheet.printer.redact(named))
-    tokens = sheet.counter.count(line)
-    if tokens > sheet.room(part):
-        return
-    # seq 0: naming a file does not render the event that touched it.
-    sheet.put(
-        part,
-        Entry(
-            part.section, part.place, line, tokens, 0, (), (item.id,), "projection:hotset",
-            part.area,
-        ),
-    )  # fmt: skip
 
 
 def place_own(sheet: Sheet, materials: Materials, scope: Scope, section: Section) -> None:

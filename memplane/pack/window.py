@@ -148,7 +148,8 @@ def _newest(
 
 
 def _shows(sheet: Sheet, item: Item, scope: Scope) -> bool:
-    return item.seq not in sheet.seqs and not scope.hides(item)
+    # Tasks are no turns: they have a place of their own.
+    return item.kind != "task" and item.seq not in sheet.seqs and not scope.hides(item)
 
 
 def _cost(sheet: Sheet, item: Item, scope: Scope, tier: int) -> int:

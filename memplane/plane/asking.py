@@ -8,7 +8,8 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from memplane.errors import InputError
-from memplane.intake import cleaned, timestamp
+from memplane.intake import cleaned, namespace, timestamp
+from memplane.intake.redact import shown
 from memplane.pack.request import Request
 from memplane.policy import Policies
 
@@ -27,7 +28,7 @@ def check_channel(policies: Policies, channel: str) -> str:
     if channel in CHANNELS or policies.channels.known(channel):
         return channel
     known = ", ".join(dict.fromkeys((*policies.channels.views, *CHANNELS)))
-    raise InputError(f"unknown channel {channel!r:.60}; known: {known}", where="channel")
+    raise InputError(f"unknown channel {shown(channel)}; known: {known}", where="channel")
 
 
 def request_of(
@@ -47,10 +48,12 @@ def request_of(
         value = asked.get(name)
         if value is not None:
             if not isinstance(value, str):
-                raise InputError(f"expected a text, found {value!r:.60}", where=name)
+                raise InputError(f"expected a text, found {shown(value)}", where=name)
             fields[name] = value
     for name in _LISTS:
         fields[name] = _texts(name, asked.get(name))
+    for ns in fields["ns"]:
+        namespace(ns)
     for name in _TIMES:
         value = asked.get(name)
         fields[name] = None if value is None else timestamp(value, where=name)
@@ -70,7 +73,7 @@ def _texts(name: str, value: object) -> tuple[str, ...]:
         found = tuple(value)
         if all(isinstance(one, str) for one in found):
             return found
-    raise InputError(f"expected a list of texts, found {value!r:.60}", where=name)
+    raise InputError(f"expected a list of texts, found {shown(value)}", where=name)
 
 
 def _as_of(value: object, head: int, seq_by: Callable[[str], int]) -> int:
@@ -79,5 +82,5 @@ def _as_of(value: object, head: int, seq_by: Callable[[str], int]) -> int:
     if isinstance(value, (str, datetime)):
         return min(head, seq_by(timestamp(value, where="as_of")))
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= head:
-        raise InputError(f"expected a seq from 0 to {head}, found {value!r:.60}", where="as_of")
+        raise InputError(f"expected a seq from 0 to {head}, found {shown(value)}", where="as_of")
     return value

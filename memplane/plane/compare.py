@@ -5,6 +5,7 @@ from __future__ import annotations
 from memplane.plane.folds import Folds
 from memplane.projections.cache import CACHE_NAME
 from memplane.projections.catchup import Folded
+from memplane.projections.files import Files
 from memplane.projections.projector import State
 
 __all__ = ["differing"]
@@ -19,6 +20,9 @@ def differing(kept: Folds, made: Folds) -> list[str]:
         "hotset.json": (_dumped(kept.hotset), _dumped(made.hotset)),
         "decisions.json": (_dumped(kept.decisions), _dumped(made.decisions)),
         "cards.json": (_dumped(kept.cards), _dumped(made.cards)),
+        "tasks.json": (_dumped(kept.tasks), _dumped(made.tasks)),
+        "sessions.json": (_dumped(kept.sessions), _dumped(made.sessions)),
+        "files.json": (Files().dump(kept.files), Files().dump(made.files)),
         CACHE_NAME: (kept.memories.dump(), made.memories.dump()),
     }
     return [name for name, (ours, fresh) in pairs.items() if ours != fresh]

@@ -6,21 +6,25 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from memplane.errors import HomeError, InputError, NotFoundError
 from memplane.event import Draft, Event
 from memplane.home import Home
-from memplane.intake import Intake, Redactor, same, timestamp
+from memplane.intake import Intake, Redactor, namespace, same, timestamp
+from memplane.intake.redact import shown
 from memplane.log import FileLog
 from memplane.pack.request import Expansion, Request
 from memplane.plane.asking import check_channel
 from memplane.plane.files import Reads, Watched
 from memplane.plane.folds import Folds, Prefix, items_of_event, session_fold
+from memplane.plane.quoting import summaries_quoting
 from memplane.plane.reading import Reader, parse_handle
 from memplane.plane.writing import Receipt, Recorder
 from memplane.policy import Policies
-from memplane.ports import Appended, Clock, Head, TokenCounter
+from memplane.ports import Appended, Clock, Detector, Head, TokenCounter
+from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Printer
 
@@ -34,7 +38,10 @@ _CHECKPOINT_WRITING = 5000
 # A short process leaves a short tail to the next one rather than writing half a megabyte.
 _CHECKPOINT_AT_CLOSE = 64
 _PREFIXES_KEPT = 4
-_CACHES = ("hotset.json", "decisions.json", "cards.json", "cache.sqlite")
+_IDS_AT_ONCE = 200  # of an event that forgets
+_CACHES = ("hotset.json", "decisions.json", "cards.json", "tasks.json", "cache.sqlite")
+# Opened for who asks for them: no pack does but, for files, that of a session without any.
+_LAZY = ("sessions.json", "files.json")
 NO_END = 2**63
 
 MakeCounter = Callable[[str, int], TokenCounter]
@@ -46,12 +53,13 @@ class Engine:
     def __init__(
         self, home: Home, *, clock: Clock, make_counter: MakeCounter, durability: str,
         loads: Callable[[bytes], Any], log: FileLog | None, as_of: int | None,
+        detector: Detector | None = None, overrides: Mapping[str, str] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         self.home, self.clock, self.durability, self.as_of = home, clock, durability, as_of
-        self.make_counter = make_counter
+        self.make_counter, self.detector = make_counter, detector
         self.keeps = not home.read_only and as_of is None  # whether caches may be written
         self.reads = Reads()
-        self.watched = Watched(home.path, self.reads, lambda: self.keeps)
+        self.watched = Watched(home.path, self.reads, lambda: self.keeps, overrides)
         self.lock = threading.RLock()
         self.log = log or FileLog(
             home.path, home.plane_id, clock=clock,
@@ -66,11 +74,18 @@ class Engine:
         self._intake: tuple[str, Intake] | None = None
         self._sessions: dict[tuple[str, str, str], HotsetState] = {}
         self._recorded = 0
+        self.closed = False
+
+    def check_open(self) -> None:
+        """Raise HomeError where the plane was closed: the log would quietly open itself again."""
+        if self.closed:
+            raise HomeError(f"{self.home.path}: this plane was closed; open it again to use it")
 
     # --- writing ---
 
     def append(self, drafts: list[Draft]) -> list[Appended]:
         """Append and acknowledge; then fold, where somebody reads."""
+        self.check_open()
         if self.as_of is not None:
             raise HomeError(f"this is the plane as of seq {self.as_of}; it cannot be written")
         if self.home.read_only:
@@ -100,6 +115,8 @@ class Engine:
 
     def forget(self, named: dict[str, str | None], ns: str, reason: str, *, undo: bool) -> Receipt:
         """Record that what is named is forgotten, or no longer; it must name something."""
+        self.check_open()
+        namespace(ns)
         given = [(field, value) for field, value in named.items() if value is not None]
         if len(given) != 1:
             raise InputError("expected exactly one of key, id, session and source")
@@ -109,16 +126,25 @@ class Engine:
             with self.lock:
                 history = self.caught_up().memories.history(ns, value)
             if not history or (not undo and history[-1].reason is not None):
-                raise NotFoundError(f"no value under {value!r} in {ns}")
+                raise NotFoundError(f"no value under {shown(value)} in {ns}")
             what["ns"] = ns
         elif field == "id":
             if self.log.find(value) is None:
-                raise NotFoundError(f"no event {value!r}")
+                raise NotFoundError(f"no event {shown(value)}")
             what = {"ids": [value]}
         elif not any(_is_of(line.event, field, value) for line in self.log.read()):
-            raise NotFoundError(f"no event of {field} {value!r}")
-        data = {"forget": what, **({"undo": True} if undo else {})}
-        return self.write({"kind": "forget", "text": reason, "data": data})
+            raise NotFoundError(f"no event of {field} {shown(value)}")
+        with self.lock:
+            quoting = summaries_quoting(self.log, self.caught_up(), field, value, ns, undo=undo)
+        # A key or source cannot stand beside ids in one event, nor any number of ids.
+        parts = range(0, len(quoting), _IDS_AT_ONCE)
+        every = [what, *({"ids": quoting[at : at + _IDS_AT_ONCE]} for at in parts)]
+        again = {"undo": True} if undo else {}
+        data = [{"forget": one, **again} for one in every]
+        draft = self.drafting(internal=True)
+        rows = [{"kind": "forget", "text": reason, "data": one} for one in data]
+        appended = self.append([draft(row, "") for row in rows])[0]
+        return Receipt(appended, self.durability, self.log.line)
 
     def _same(self, event: Event, draft: Draft) -> bool:
         redactor = self.intake(self.watched.policies_or_last()).redactor
@@ -134,10 +160,13 @@ class Engine:
 
     def intake(self, policies: Policies) -> Intake:
         """What checks and redacts under these policies."""
+        self.check_open()
         stamp = policies.hashes["privacy.yaml"]
         if self._intake is None or self._intake[0] != stamp:
             privacy = policies.privacy
-            made = Intake(Redactor(privacy.redact_patterns), privacy.never_store_kinds)
+            made = Intake(
+                Redactor(privacy.redact_patterns, self.detector), privacy.never_store_kinds
+            )
             self._intake = (stamp, made)
         return self._intake[1]
 
@@ -161,6 +190,7 @@ class Engine:
 
     def reader(self, channel: str, now: str | None = None) -> Reader:
         """Answers for one channel, at the clock's time or another."""
+        self.check_open()
         policies = self.watched.policies()
         check_channel(policies, channel)
         moment = self.clock() if now is None else timestamp(now, where="now")
@@ -175,6 +205,7 @@ class Engine:
         self, policies: Policies | None = None, *, save_after: int = _CHECKPOINT_EVENTS
     ) -> Folds:
         """The projections at the head of the log. Hold `lock`."""
+        self.check_open()
         policies = policies or self.watched.policies_or_last()
         counter = self.counter(policies)
         if self.as_of is not None:
@@ -191,6 +222,15 @@ class Engine:
         if self.keeps and self._folds.unsaved > save_after:
             self._folds.save()
         return self._folds
+
+    def files(self, folds: Folds) -> FilesState:
+        """The files view; what opening it takes to read is counted."""
+        if not folds.files_opened and folds is self._folds:
+            self._count([self.home.path / "projections" / "files.json"])
+            before, head = folds.open_files(), folds.log.head()
+            if before != head:
+                self._count_log(before, head)
+        return folds.files
 
     def _count(self, files: Iterable[Path]) -> None:
         """Note files that were opened and read whole."""
@@ -274,10 +314,11 @@ class Engine:
 
     def rebuild(self) -> int:
         """Throw the projections away and fold the log again; return the events folded."""
+        self.check_open()
         folder = self.home.path / "projections"
         self._drop_folds()
         if self.keeps:
-            for name in _CACHES:
+            for name in (*_CACHES, *_LAZY):
                 (folder / name).unlink(missing_ok=True)
         folds = self.caught_up()
         if self.keeps:
@@ -297,7 +338,8 @@ class Engine:
         return low
 
     def close(self) -> None:
-        """Write checkpoints where that is worth it and let go of the files."""
+        """Write checkpoints where that is worth it and let go of the files. Again: nothing."""
+        self.closed = True
         if self._folds is not None:
             if self.keeps and self._folds.unsaved >= _CHECKPOINT_AT_CLOSE:
                 self._folds.save()

@@ -8,9 +8,9 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import policy
 from memplane.errors import PolicyError, WriteError
@@ -18,7 +18,11 @@ from memplane.home import VERSION, Assets, replace_file
 from memplane.pack.request import View
 from memplane.policy import NAMES, Policies
 
-__all__ = ["Reads", "Watched"]
+if TYPE_CHECKING:
+    from memplane.policy.check import Checked
+    from memplane.policy.effective import Row
+
+__all__ = ["Reads", "Watched", "put_schemas"]
 
 # A file that changed this recently may change again within one tick of its time stamp.
 _SETTLED_NS: Final = 2_000_000_000
@@ -27,6 +31,21 @@ _POLICY_BYTES_MAX: Final = 256 * 1024 + 1
 _QUOTED: Final = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"|'([^'\n]*)'")
 _VIEW_BYTES_MAX: Final = 1024 * 1024
 _SCHEMAS: Final = tuple(name.replace(".yaml", ".schema.json") for name in NAMES)
+# Of the policies as they are now, a broken privacy.yaml alone, and of a change taken back.
+_FORMS_KEPT: Final = 4
+_NO_OVERRIDES: Final[dict[str, str]] = {}
+
+
+def put_schemas(home: Path) -> None:
+    """Put the schemas that the policies name in their first line where an editor finds them.
+
+    One that is there stays as it is, whoever wrote it. A disk that refuses costs an editor's hints.
+    """
+    for name in _SCHEMAS:
+        path = home / "schemas" / name
+        if not path.exists():
+            with contextlib.suppress(WriteError):
+                replace_file(path, Assets("schemas", _SCHEMAS)[name])
 
 
 class Reads:
@@ -46,11 +65,15 @@ class _Seen(NamedTuple):
 
 
 class Watched:
-    """Policies and views of a home."""
+    """Policies and views of a home. `overrides` are the variables that stand before its files."""
 
-    def __init__(self, home: Path, reads: Reads, keep: Callable[[], bool]) -> None:
+    def __init__(
+        self, home: Path, reads: Reads, keep: Callable[[], bool],
+        overrides: Mapping[str, str] = _NO_OVERRIDES,
+    ) -> None:  # fmt: skip
         self._home, self._reads = home, reads
         self._keep = keep  # whether parsed forms may be written
+        self.overrides = overrides
         self._seen: dict[str, _Seen] = {}
         self._paths = {name: f"{home}/policies/{name}" for name in NAMES}
         self._policies: Policies | None = None
@@ -79,14 +102,11 @@ class Watched:
 
     def policies(self) -> Policies:
         """The policies as they are now; raises PolicyError with every mistake in them."""
-        files = {name: self.bytes_of(path) for name, path in self._paths.items()}
+        files = self._policy_bytes()
         given = tuple(files.values())
         if self._policies is not None and given == self._hashes:
             return self._policies
-        loaded = policy.load(
-            files, defaults=Assets("policies", NAMES), schemas=Assets("schemas", _SCHEMAS),
-            version=VERSION, cached=self._cached, keep=self._kept,
-        )  # fmt: skip
+        loaded = self._loaded(files, self.overrides)
         self._policies, self._hashes = loaded, given
         return loaded
 
@@ -103,9 +123,9 @@ class Watched:
                 return self._policies
         privacy = self.bytes_of(self._paths["privacy.yaml"])
         try:
-            return self._loaded({"privacy.yaml": privacy})
+            return self._loaded({"privacy.yaml": privacy}, _NO_OVERRIDES)
         except PolicyError:
-            defaults = self._loaded({})
+            defaults = self._loaded({}, _NO_OVERRIDES)
             found = defaults.privacy.redact_patterns + _quoted_patterns(privacy or b"")
             return defaults._replace(
                 privacy=defaults.privacy._replace(redact_patterns=found),
@@ -115,11 +135,36 @@ class Watched:
                 },
             )
 
-    def _loaded(self, files: dict[str, bytes | None]) -> Policies:
+    def _loaded(self, files: dict[str, bytes | None], overrides: Mapping[str, str]) -> Policies:
         return policy.load(
             files, defaults=Assets("policies", NAMES), schemas=Assets("schemas", _SCHEMAS),
-            version=VERSION, cached=self._cached, keep=self._kept,
+            version=VERSION, overrides=overrides, cached=self._cached, keep=self._kept,
         )  # fmt: skip
+
+    def rows(self) -> list[Row]:
+        """Every value in force, with its origin; raises PolicyError."""
+        from memplane.policy.effective import rows  # noqa: PLC0415 - for people
+
+        return rows(
+            self._policy_bytes(), defaults=Assets("policies", NAMES),
+            schemas=Assets("schemas", _SCHEMAS), overrides=self.overrides,
+        )  # fmt: skip
+
+    def checked(self) -> Checked:
+        """Every mistake and every doubt, also about views that do not exist."""
+        from memplane.policy.check import check  # noqa: PLC0415 - for people
+
+        folder = f"{self._home}/views"
+        found = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
+        views = sorted(file.relative_to(self._home).as_posix() for file in found)
+        return check(
+            self._policy_bytes(), defaults=Assets("policies", NAMES),
+            schemas=Assets("schemas", _SCHEMAS), overrides=self.overrides,
+            views=[view for view in views if view.endswith(".md") and not self.view(view).lost],
+        )  # fmt: skip
+
+    def _policy_bytes(self) -> dict[str, bytes | None]:
+        return {name: self.bytes_of(path) for name, path in self._paths.items()}
 
     def policies_last_read(self) -> Policies:
         """The policies of a moment ago, for what follows in the same call."""
@@ -141,8 +186,16 @@ class Watched:
         return known
 
     def source(self, path: str) -> bytes | None:
-        """The bytes behind a view or policy as last read, for snapshots."""
-        return self.bytes_of(f"{self._home}/{path}", _VIEW_BYTES_MAX)
+        """The bytes behind a view or policy as last read, for snapshots.
+
+        Of a policy: those that stand for it, be they the environment's or the defaults.
+        """
+        folder, _, name = path.partition("/")
+        is_policy = folder == "policies" and name in NAMES
+        if is_policy and self._policies is not None and name in self._policies.overridden:
+            return self._policies.overridden[name]
+        data = self.bytes_of(f"{self._home}/{path}", _VIEW_BYTES_MAX)
+        return Assets(folder, NAMES)[name] if data is None and is_policy else data
 
     def _cached(self, key: str) -> bytes | None:
         with contextlib.suppress(OSError):
@@ -154,16 +207,24 @@ class Watched:
 
     def _kept(self, key: str, form: bytes) -> None:
         if self._keep():
-            with contextlib.suppress(WriteError):  # a cache that cannot be written is no error
-                replace_file(self._home / "projections" / f"policy-{key}.json", form)
+            with contextlib.suppress(WriteError, OSError):  # a cache not written is no error
+                folder = self._home / "projections"
+                replace_file(folder / f"policy-{key}.json", form)
+                # The name is a tie-break: files of one tick are ordered too.
+                forms = [(file.stat().st_mtime_ns, file) for file in folder.glob("policy-*.json")]
+                for _, old in sorted(forms)[:-_FORMS_KEPT]:
+                    old.unlink(missing_ok=True)
 
 
 def _quoted_patterns(data: bytes) -> tuple[str, ...]:
-    """The quoted texts of a broken file that compile to patterns which match something."""
-    found = []
+    """The quoted texts of a broken file that are patterns, less what would stop all recording."""
+    from memplane.policy.patterns import pattern_mistake  # noqa: PLC0415 - for a broken file only
+
+    found: list[str] = []
     for double, single in _QUOTED.findall(data.decode(errors="replace")):
         text = double.replace("\\\\", "\\") or single
-        with contextlib.suppress(re.error, OverflowError):
-            if len(text) > 2 and re.compile(text).match("") is None:
-                found.append(text)
-    return tuple(found[:100])
+        if len(text) > 2 and not pattern_mistake(text):
+            found.append(text)
+        if len(found) == 100:
+            break
+    return tuple(found)

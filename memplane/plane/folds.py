@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from memplane.event import Event
 from memplane.ports import Head, Line, TokenCounter
 from memplane.projections.catchup import Folded, Follower, catch_up
 from memplane.projections.decisions import Cards, Decisions
+from memplane.projections.files import Files, FilesState
 from memplane.projections.hotset import Hotset, HotsetState
 from memplane.projections.item import Item
 from memplane.projections.ledger import Ledger, Statement
 from memplane.projections.memories import Memories
 from memplane.projections.projector import Replayable
+from memplane.projections.sessions import Sessions, SessionsState
+from memplane.projections.task_table import Task, TaskTable
+from memplane.projections.tasks import Tasks
 
-__all__ = ["Folds", "Prefix", "items_of", "items_of_event", "session_fold"]
+__all__ = ["Folds", "Prefix", "items_of", "items_of_event", "session_fold", "task_fold"]
 
 
 class Prefix:
@@ -67,26 +72,72 @@ class Folds:
         )
         self.decisions: Folded[Ledger] = Folded(Decisions(), log, folder, plane=plane_id)
         self.cards: Folded[Ledger] = Folded(Cards(), log, folder, plane=plane_id)
+        self.tasks: Folded[TaskTable] = Folded(Tasks(), log, folder, plane=plane_id)
         self.memories = Memories(log, folder, plane=plane_id)
+        self._sessions: Folded[SessionsState] | None = None  # until somebody asks for them
+        self._files: Folded[FilesState] | None = None  # likewise
+        self._place = (folder, plane_id, counter)
         self._items: dict[tuple[str, int], Item] = {}
         self._made: dict[str, tuple[int, list[Item], dict[int, int]]] = {}  # by ledger, as of a seq
 
     @property
+    def sessions(self) -> Folded[SessionsState]:
+        """The sessions, caught up: opened for the first who asks, and kept up with from then on."""
+        if self._sessions is None:
+            folder, plane, counter = self._place
+            self._sessions = Folded(
+                Sessions(counter), self.log, folder, plane=plane, variant=self.variant
+            )
+            self._sessions.catch_up()
+        return self._sessions
+
+    @property
+    def files(self) -> FilesState:
+        """The files view, caught up: opened for the first who asks, and kept up with then."""
+        self.open_files()
+        assert self._files is not None
+        self._files.catch_up()
+        return self._files.state
+
+    @property
+    def files_opened(self) -> bool:
+        """Whether the files view is open: asking for it reads nothing but what was appended."""
+        return self._files is not None
+
+    def open_files(self) -> Head | None:
+        """Open the files view; return where it stands. Not caught up."""
+        if self._files is None:
+            folder, plane, _ = self._place
+            self._files = Folded(Files(), self.log, folder, plane=plane)
+        return self._files.position
+
+    @property
+    def _opened(self) -> list[Folded[Any]]:
+        return [one for one in (self._sessions, self._files) if one is not None]
+
+    @property
     def followers(self) -> list[Follower]:
-        return [self.hotset, self.decisions, self.cards, self.memories]
+        return [self.hotset, self.decisions, self.cards, self.tasks, self.memories, *self._opened]
 
     def catch_up(self) -> int:
         """Fold what was appended since; return the lines read."""
+        if self.hotset.position is None and self._place[0] is not None:
+            self.open_files()  # one pass over the log is to do for both
         return catch_up(self.log, self.followers)
 
     @property
     def unsaved(self) -> int:
         """Events folded since the last checkpoint."""
-        return max(self.hotset.unsaved, self.memories.unsaved)
+        lazy = (one.unsaved for one in self._opened)
+        return max(self.hotset.unsaved, self.memories.unsaved, *lazy)
 
     def save(self) -> bool:
         """Write all checkpoints; False where one of them could not be written."""
+        # Who saves has read much: the next pack that needs files finds them near the head.
+        _ = self.files
         saved = [self.hotset.save(), self.decisions.save(), self.cards.save(), self.memories.save()]
+        saved.append(self.tasks.save())
+        saved += [one.save() for one in self._opened]
         return all(saved)
 
     def close(self) -> None:
@@ -147,3 +198,12 @@ def session_fold(log: Replayable, session: str, counter: TokenCounter) -> Hotset
             projector.apply(state, line._replace(event=event._replace(sensitivity="secret")))
     state.head = log.head().seq
     return state
+
+
+def task_fold(log: Replayable, task: str) -> Task | None:
+    """Fold the log for one task with all its details, also of one that was closed long ago."""
+    projector = Tasks(keep=task)
+    state = projector.initial()
+    for line in log.read():
+        projector.apply(state, line)
+    return state.get(task)

@@ -16,14 +16,15 @@ from memplane.pack.request import Expansion, Materials, Request, View
 from memplane.plane.files import Watched
 from memplane.plane.folds import Folds
 from memplane.policy import Policies
+from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Printer
 
 __all__ = ["OTHER_FILES", "Stopwatch", "materials_of", "run", "save", "view_paths"]
 
-# What a pack opens besides views, at most: five policies and their parsed forms, four checkpoints,
-# the log's last segment.
-OTHER_FILES: Final = 15
+# What a pack opens besides views, at most: five policies and their one parsed form, the checkpoints
+# of hotset, decisions, cards, memories, tasks and files, and the log's last segment.
+OTHER_FILES: Final = 13
 
 
 class Stopwatch:
@@ -51,15 +52,16 @@ def view_paths(policies: Policies, channel: str) -> list[str]:
 def materials_of(
     policies: Policies, folds: Folds, hotset: HotsetState, *, views: list[View],
     expansions: list[Expansion], memo: dict[tuple[str, int, str], tuple[str, int, bool]],
-    gap: bool,
+    gap: bool, files: FilesState | None = None,
 ) -> Materials:  # fmt: skip
     """Put together what the stages read."""
     decisions, pinned = folds.statements("decisions")
     cards, pinned_cards = folds.statements("cards")
     return Materials(
-        policies, hotset, tuple(decisions), tuple(cards), {**pinned, **pinned_cards},
+        policies, hotset, folds.tasks.state, tuple(decisions), tuple(cards),
+        {**pinned, **pinned_cards},
         tuple(views), tuple(expansions), memo, gap,
-        max(folds.decisions.state.shed_seq, folds.cards.state.shed_seq),
+        max(folds.decisions.state.shed_seq, folds.cards.state.shed_seq), files,
     )  # fmt: skip
 
 

@@ -5,24 +5,33 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from types import TracebackType
-from typing import Any, Self
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, KINDS, Event
 from memplane.home import Home
-from memplane.intake import timestamp
+from memplane.intake import namespace, timestamp
+from memplane.intake.redact import shown
 from memplane.log import FileLog
 from memplane.pack.block import Block
-from memplane.plane import packing
+from memplane.plane import packing, recent
 from memplane.plane.asking import request_of
+from memplane.plane.audit import FINDINGS_MAX, AuditReport, audit
 from memplane.plane.compare import differing
 from memplane.plane.engine import Engine, MakeCounter
+from memplane.plane.pinning import pin_row
 from memplane.plane.reading import Expanded, Version, parse_handle
+from memplane.plane.tasks import PlaneTasks
 from memplane.plane.writing import BulkReceipt, Receipt
 from memplane.policy import Policies
-from memplane.ports import Clock, Head
+from memplane.ports import Clock, Detector, Head
 from memplane.projections.hotset import HotsetState
+
+if TYPE_CHECKING:
+    from memplane.plane.sessions import Sessions
+    from memplane.policy.check import Checked
+    from memplane.policy.effective import Row
 
 __all__ = ["Plane"]
 
@@ -37,14 +46,15 @@ class Plane:
     def __init__(
         self, home: Home, *, clock: Clock, make_counter: MakeCounter, durability: str = "sync",
         loads: Callable[[bytes], Any] = json.loads, log: FileLog | None = None,
-        as_of: int | None = None,
+        as_of: int | None = None, detector: Detector | None = None,
+        overrides: Mapping[str, str] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         self.home, self.id, self.durability = home.path, home.plane_id, durability
         self.read_only = home.read_only or as_of is not None
         self._memo: dict[tuple[str, int, str], tuple[str, int, bool]] = {}
         self._engine = Engine(
             home, clock=clock, make_counter=make_counter, durability=durability, loads=loads,
-            log=log, as_of=as_of,
+            log=log, as_of=as_of, detector=detector, overrides=overrides,
         )  # fmt: skip
         self._log = self._engine.log
 
@@ -100,14 +110,25 @@ class Plane:
         named = {"key": key, "id": id, "session": session, "source": source}
         return self._engine.forget(named, ns, reason, undo=True)
 
-    def pin(self, id: str | int) -> Receipt:  # noqa: A002 - the field's name
-        """Put a statement before others in the head of blocks, from the next session on."""
-        return self._engine.write({"kind": "pin", "refs": [self.event(id).id]})
+    def pin(
+        self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002
+    ) -> Receipt:  # fmt: skip
+        """Put a statement before others in the head of blocks, from the next session on.
 
-    def unpin(self, id: str | int) -> Receipt:  # noqa: A002 - the field's name
-        """Take a pin back."""
-        row = {"kind": "pin", "refs": [self.event(id).id], "data": {"undo": True}}
-        return self._engine.write(row)
+        Exactly one of id (or seq) and key (with ns), which names the value that it has now.
+        """
+        return self._engine.write(pin_row(self, id, key, ns, undo=False))
+
+    def unpin(
+        self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002
+    ) -> Receipt:  # fmt: skip
+        """Take a pin back; named as `pin` names it."""
+        return self._engine.write(pin_row(self, id, key, ns, undo=True))
+
+    @property
+    def tasks(self) -> PlaneTasks:
+        """Open, update, block, switch, close and list tasks."""
+        return PlaneTasks(self.record, self._engine)
 
     # --- packing ---
 
@@ -141,6 +162,7 @@ class Plane:
             materials = packing.materials_of(
                 policies, folds, hotset, views=views, expansions=expansions,
                 memo=self._memo, gap=gap,
+                files=recent.files_for(self._engine, folds, request, hotset, policies),
             )  # fmt: skip
             printer = self._engine.printer(policies)
             watch.mark("read")
@@ -169,7 +191,7 @@ class Plane:
             and line.event.seq > self._engine.as_of
         ):
             line = None
-        return reader.one(line, repr(id))
+        return reader.one(line, id)
 
     def archived(self, event: Event) -> tuple[str, int] | None:
         """Why an event is out of force, `superseded` or `forgotten`, and the seq that did it."""
@@ -186,7 +208,8 @@ class Plane:
     ) -> Iterator[Event]:  # fmt: skip
         """The events that match, in log order, behind the seq `after`."""
         if kind is not None and kind not in KINDS:
-            raise InputError(f"unknown kind {kind!r:.60}; known: {', '.join(KINDS)}", where="kind")
+            raise InputError(f"unknown kind {shown(kind)}; known: {', '.join(KINDS)}", where="kind")
+        namespace(ns)
         reader = self._engine.reader(channel)
         lines = self._log.read(after, self._engine.as_of)
         return reader.events(lines, kind=kind, session=session, ns=ns, limit=limit)
@@ -196,11 +219,12 @@ class Plane:
     ) -> Event | None:
         """The value that a key has now; None where it has none, was forgotten or is out of time."""
         reader = self._engine.reader(channel, now)
+        namespace(ns)
         with self._engine.lock:
             row = self._engine.caught_up().memories.current(ns, key, upto=self._engine.as_of)
         if row is None:
             return None
-        event = reader.one(self._log.line(row.seq), f"{key!r} in {ns}")
+        event = reader.one(self._log.line(row.seq), key, f" in {ns}")
         return event if reader.in_time(event) else None
 
     def keys(
@@ -209,6 +233,7 @@ class Plane:
     ) -> list[str]:  # fmt: skip
         """The keys with a value now, in byte order; `ns` None: of all namespaces."""
         reader = self._engine.reader(channel)
+        namespace(ns)
         with self._engine.lock:
             memories = self._engine.caught_up().memories
             rows = memories.keys(prefix, ns, limit=limit, upto=self._engine.as_of)
@@ -222,6 +247,7 @@ class Plane:
     def history(self, key: str, ns: str = GLOBAL, *, channel: str = "private") -> list[Version]:
         """Every value that a key had, oldest first, each with what became of it."""
         reader = self._engine.reader(channel)
+        namespace(ns)
         with self._engine.lock:
             rows = self._engine.caught_up().memories.history(ns, key, upto=self._engine.as_of)
             lines = [(row, self._log.line(row.seq)) for row in rows]
@@ -234,6 +260,7 @@ class Plane:
     def decisions(self, *, channel: str = "private", ns: str | None = None) -> list[Event]:
         """The decisions in force that the ledger holds, in log order."""
         reader = self._engine.reader(channel)
+        namespace(ns)
         with self._engine.lock:
             found = [s.seq for s in self._engine.caught_up().decisions.state.active()]
             lines = [self._log.line(seq) for seq in found]
@@ -243,6 +270,18 @@ class Plane:
             for event in events
             if reader.shows(event) and reader.in_time(event) and ns in (None, event.ns)
         ]
+
+    def files(
+        self, query: str = "", *, session: str | None = None, branch: str | None = None,
+        limit: int = 20, channel: str = "private",
+    ) -> list[recent.FileView]:  # fmt: skip
+        """The files that the session works on, then those that it may need: the best first.
+
+        Without a branch, the session's. Guessed from what was touched, never from the disk.
+        """
+        return recent.list_files(
+            self._engine, query, session=session, branch=branch, limit=limit, channel=channel
+        )
 
     def expand(self, handle: str, budget: int = 2000, *, channel: str = "private") -> Expanded:
         """Open a handle: the whole of an event or view, as far as the budget (tokens) goes.
@@ -270,6 +309,7 @@ class Plane:
 
     def head(self) -> Head:
         """Where the log ends now."""
+        self._engine.check_open()
         return self._log.head() if self._engine.as_of is None else self._engine.prefix_head()
 
     def at(self, when: int | str | datetime) -> Plane:
@@ -285,20 +325,42 @@ class Plane:
         moment = line.event.rec if line is not None else self._engine.clock()
         return Plane(
             self._engine.home, clock=lambda: moment, make_counter=self._engine.make_counter,
-            durability=self.durability, log=self._log, as_of=seq,
+            durability=self.durability, log=self._log, as_of=seq, detector=self._engine.detector,
+            overrides=self._engine.watched.overrides,
         )  # fmt: skip
 
     # --- upkeep ---
+
+    @property
+    def sessions(self) -> Sessions:
+        """The sessions: begin, mark and end them, list them, show one."""
+        from memplane.plane.sessions import Sessions  # noqa: PLC0415 - a pack does without
+
+        return Sessions(self._engine)
 
     @property
     def policies(self) -> Policies:
         """The policies as they are now; raises PolicyError."""
         return self._engine.watched.policies()
 
+    def policy_values(self) -> list[Row]:
+        """Every value in force, with where it comes from; raises PolicyError."""
+        return self._engine.watched.rows()
+
+    def check_policies(self) -> Checked:
+        """Every mistake in the policies, and what is likely not meant; raises nothing."""
+        return self._engine.watched.checked()
+
     def hotset(self) -> HotsetState:
         """The hotset as of now. Read only."""
         with self._engine.lock:
             return self._engine.caught_up().hotset.state
+
+    def audit(
+        self, *, limit: int = FINDINGS_MAX, progress: Callable[[int, int], None] | None = None
+    ) -> AuditReport:
+        """What today's rules find in all that is stored, and what a purge would take; no secret."""
+        return audit(self._engine, limit=limit, progress=progress)
 
     def rebuild(self) -> int:
         """Throw the projections away and fold the log again; returns the events folded."""
@@ -318,6 +380,7 @@ class Plane:
 
     def flush(self) -> None:
         """Make everything recorded here survive a power cut, whatever the durability."""
+        self._engine.check_open()
         self._log.flush()
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from memplane.errors import BudgetError, InputError, NotFoundError, ScopeError
 from memplane.event import Event
 from memplane.intake import Redactor
+from memplane.intake.redact import shown
 from memplane.pack.request import View
 from memplane.policy import Policies
 from memplane.ports import Line, TokenCounter
@@ -68,7 +69,7 @@ def parse_handle(given: str) -> tuple[int | None, str, int]:
     if view is not None:
         return None, view[1], int(view[2] or 0)
     raise InputError(
-        f"expected expand://event/<seq> or expand://views/<name>, found {given!r:.80}",
+        f"expected expand://event/<seq> or expand://views/<name>, found {shown(given)}",
         where="handle",
     )
 
@@ -116,12 +117,12 @@ class Reader:
     def _redact(self, text: str) -> str:
         return self._redactor.redact(text)[0]
 
-    def one(self, line: Line | None, what: str) -> Event:
+    def one(self, line: Line | None, named: str | int, place: str = "") -> Event:
         """The event of a line; NotFoundError where there is none, ScopeError where it is hidden."""
         if line is None:
-            raise NotFoundError(f"no event {what}")
+            raise NotFoundError(f"no event {shown(named)}{place}")
         if not self.shows(line.event):
-            raise ScopeError(f"event {what} is not for channel {self.channel}")
+            raise ScopeError(f"event {shown(named)}{place} is not for channel {self.channel}")
         return self.emit(line.event)
 
     def events(

@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.event import Draft, Event
-from memplane.intake import Intake
+from memplane.intake import Intake, check_whole
+from memplane.intake.redact import masked, shown
 from memplane.ports import Appended, Line
 
 __all__ = ["BulkReceipt", "Receipt", "Recorder", "Refusal", "ulid"]
@@ -93,7 +94,7 @@ class Recorder:
     ) -> Draft:  # fmt: skip
         """Check one row; refs given as seqs become ids."""
         if not isinstance(row, Mapping):
-            raise InputError(f"expected an object of event fields, found {row!r:.60}", where=where)
+            raise InputError(f"expected an object of event fields, found {shown(row)}", where=where)
         refs = row.get("refs")
         if isinstance(refs, (list, tuple)) and any(isinstance(ref, int) for ref in refs):
             row = {
@@ -105,7 +106,10 @@ class Recorder:
                     for ref in refs
                 ],
             }
-        return intake.prepare(row, id=ulid(now), count=count, where=where, internal=internal)
+        draft = intake.prepare(row, id=ulid(now), count=count, where=where, internal=internal)
+        if not internal:
+            check_whole(row, draft.kind, where)
+        return draft
 
     def many(
         self, rows: Iterable[Mapping[str, Any]], batch: int, make: Callable[[Any, str], Draft],
@@ -127,7 +131,7 @@ class Recorder:
                     good.append((index, make(row, f"rows[{index}]")))
                 except InputError as error:
                     given = row.get("id") if isinstance(row, Mapping) else None
-                    name = given if isinstance(given, str) else None
+                    name = masked(given) if isinstance(given, str) else None
                     refused.append(Refusal(index, name, "invalid", str(error)))
             once, again = _first_of_each(good)
             done += self._tolerant(once, refused)

@@ -1,17 +1,21 @@
 """What the owner of a plane decides: YAML bytes in, typed records out.
 
 `load` reads the five files of `NAMES` and returns `Policies`, or raises
-`PolicyError` with every mistake of every file. Nothing here opens a file:
-bytes, schemas and the cache come in as arguments. A file that is missing is
-its default; a key that is missing is the default of its record. yaml and
-jsonschema are imported only for a file whose parsed form is not in the cache.
+`PolicyError` with every mistake of every file. Nothing here opens a file or
+looks at the environment: bytes, schemas, variables and the cache come in as
+arguments. A file that is missing is its default; a key that is missing is the
+default of its record. yaml and jsonschema are imported only where the parsed
+form is not in the cache. For people: `policy.check.check` adds doubts to the
+mistakes, `policy.effective.rows` says where each value comes from.
 """
 
 from __future__ import annotations
 
 from memplane.policy.budgets import Budgets, Limits, Section
 from memplane.policy.channels import Channels
-from memplane.policy.loading import NAMES, Policies, load
+from memplane.policy.formats import NAMES
+from memplane.policy.loading import Policies, load
+from memplane.policy.overrides import variables
 from memplane.policy.plane import PlanePolicy
 from memplane.policy.privacy import ChannelRule, Privacy
 from memplane.policy.scoring import Scoring
@@ -28,4 +32,5 @@ __all__ = [
     "Scoring",
     "Section",
     "load",
+    "variables",
 ]

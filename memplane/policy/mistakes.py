@@ -8,21 +8,37 @@ places; the words are ours.
 from __future__ import annotations
 
 import json
-import re
-import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import Problem
 from memplane.policy.document import Fault, Node, Path, key_text, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["against_schema", "meant", "pattern_faults", "problems", "text_items"]
+__all__ = [
+    "against_schema",
+    "closest",
+    "expected",
+    "meant",
+    "one_of",
+    "problems",
+    "resolved",
+    "text_items",
+]
 
 PROBLEMS_MAX: Final = 100
-PATTERNS_MAX: Final = 100
 LISTED_MAX: Final = 12
+# Where the value itself would not show what is wrong with it.
+_COUNTED: Final[dict[str, Callable[[str, Any], str]]] = {
+    "maxLength": lambda _, error: (
+        f"expected at most {error.validator_value} characters, found {len(error.instance)}"
+    ),
+    "maxProperties": lambda wanted, error: (
+        f"expected {wanted}, found a mapping of {len(error.instance)} keys"
+    ),
+    "uniqueItems": lambda _, error: f"expected each item once, found {shown(error.instance)} again",
+}
 
 
 def problems(file: str, root: Node, faults: Iterable[Fault]) -> list[Problem]:
@@ -39,10 +55,16 @@ def problems(file: str, root: Node, faults: Iterable[Fault]) -> list[Problem]:
 
 def meant(word: str, known: Iterable[str]) -> str:
     """Return `; did you mean …?` where a known word is close, else nothing."""
+    close = closest(word, known)
+    return f"; did you mean `{close}`?" if close else ""
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is close enough to have been meant, if there is one."""
     import difflib  # noqa: PLC0415 - only people who made a mistake need it
 
     close = difflib.get_close_matches(word[:80], sorted(known), n=1, cutoff=0.7)
-    return f"; did you mean `{close[0]}`?" if close else ""
+    return close[0] if close else None
 
 
 def text_items(value: object, most: int | None = None) -> Iterator[tuple[int, str]]:
@@ -51,26 +73,6 @@ def text_items(value: object, most: int | None = None) -> Iterator[tuple[int, st
         for position, item in enumerate(value[:most]):
             if isinstance(item, str):
                 yield position, item
-
-
-def pattern_faults(path: Path, patterns: object) -> Iterator[Fault]:
-    """Name the regular expressions that do not compile, or that match where nothing stands."""
-    for position, pattern in text_items(patterns, PATTERNS_MAX):
-        why = pattern and _pattern_mistake(pattern)  # that it is empty says the schema
-        if why:
-            expected = "expected a regular expression"
-            yield Fault((*path, position), f"{expected}, found {shown(pattern)}: {why}")
-
-
-def _pattern_mistake(pattern: str) -> str:
-    with warnings.catch_warnings():
-        # A pattern that Python warns about changes its meaning in a later Python.
-        warnings.simplefilter("error")
-        try:
-            compiled = re.compile(pattern)
-        except (re.error, OverflowError, RecursionError, Warning) as error:
-            return str(error)
-    return "it matches an empty text" if compiled.search("") else ""
 
 
 def against_schema(document: object, schema: bytes) -> Iterator[Fault]:
@@ -99,42 +101,43 @@ def _faults(error: Any, definitions: Any) -> Iterator[Fault]:
         known = schema["properties"]
         for key in found:
             if key not in known:
-                hint = meant(key, known) or f"; expected {_one_of(known)}"
+                hint = meant(key, known) or f"; expected {one_of(known)}"
                 yield Fault((*path, key), f"unknown{hint}")
     elif error.validator == "required":
         for key in error.validator_value:
             if key not in found:
-                wanted = _expected(_resolved(schema["properties"][key], definitions))
+                wanted = expected(resolved(schema["properties"][key], definitions))
                 yield Fault((*path, key), f"missing; expected {wanted}")
     elif "propertyNames" in error.absolute_schema_path:
-        yield Fault((*path, found), f"expected {_expected(schema)} as key, found {shown(found)}")
-    elif error.validator == "uniqueItems":
-        yield Fault(path, f"expected each item once, found {shown(found)} again")
+        yield Fault((*path, found), f"expected {expected(schema)} as key, found {shown(found)}")
+    elif error.validator in _COUNTED:
+        yield Fault(path, _COUNTED[error.validator](expected(schema), error))
     else:
         hint = meant(found, schema["enum"]) if isinstance(found, str) and "enum" in schema else ""
-        wanted = schema["title"] if hint and len(schema["enum"]) > LISTED_MAX else _expected(schema)
+        wanted = schema["title"] if hint and len(schema["enum"]) > LISTED_MAX else expected(schema)
         yield Fault(path, f"expected {wanted}, found {shown(found)}{hint}")
 
 
-def _resolved(schema: Any, definitions: Any) -> Any:
+def resolved(schema: Any, definitions: Any) -> Any:
     """Follow a reference into the definitions of its own file."""
     if "$ref" not in schema:
         return schema
     return definitions[schema["$ref"].removeprefix("#/$defs/")]
 
 
-def _expected(schema: Any) -> str:
+def expected(schema: Any) -> str:
+    """Say what a value must be, in the words of its schema."""
     if "const" in schema:
         return str(schema["const"])
     if "enum" in schema:
-        return _one_of(schema["enum"])
+        return one_of(schema["enum"])
     title = str(schema["title"])
     if "maximum" in schema:
         return f"{title} from {schema['minimum']} to {schema['maximum']}"
-    if "maxItems" in schema:
-        return f"{title} (at most {schema['maxItems']})"
-    return title
+    most = schema.get("maxItems", schema.get("maxProperties"))
+    return title if most is None else f"{title} (at most {most})"
 
 
-def _one_of(words: Iterable[str]) -> str:
+def one_of(words: Iterable[str]) -> str:
+    """List words to choose from."""
     return "one of " + ", ".join(f"`{word}`" for word in words)

@@ -15,10 +15,12 @@ __all__ = ["PlanePolicy", "build", "faults"]
 
 
 class PlanePolicy(NamedTuple):
-    """How many reports are kept, and how long a writer waits for the log's lock."""
+    """How many reports are kept, how long a writer waits for the lock, where a session ends."""
 
     reports_keep: int = 500
     lock_wait_ms_max: int = 5_000
+    session_gap_minutes: int = 30
+    session_summary_tokens_max: int = 200
 
 
 _DEFAULT: Final = PlanePolicy()
@@ -28,9 +30,12 @@ def build(document: Json) -> PlanePolicy:
     """Build the record from a document without mistakes."""
     reports = mapping(document.get("reports", {}))
     log = mapping(document.get("log", {}))
+    sessions = mapping(document.get("sessions", {}))
     return PlanePolicy(
         whole(reports.get("keep", _DEFAULT.reports_keep)),
         whole(log.get("lock_wait_ms_max", _DEFAULT.lock_wait_ms_max)),
+        whole(sessions.get("gap_minutes", _DEFAULT.session_gap_minutes)),
+        whole(sessions.get("summary_tokens_max", _DEFAULT.session_summary_tokens_max)),
     )
 
 

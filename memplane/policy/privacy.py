@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.event import SENSITIVITIES
 from memplane.policy.document import Fault, shown
-from memplane.policy.mistakes import meant, pattern_faults
+from memplane.policy.mistakes import meant
+from memplane.policy.patterns import pattern_faults
 from memplane.policy.values import Json, mapping, texts
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _rule(row: Json) -> ChannelRule:
 
 
 def faults(document: Json) -> Iterator[Fault]:
-    """Name what the schema cannot see: patterns that are no regular expressions."""
+    """Name what the schema cannot see: patterns that do not compile, or that can blow up."""
     store = document.get("store")
     if isinstance(store, dict):
         yield from pattern_faults(("store", "redact_patterns"), store.get("redact_patterns"))

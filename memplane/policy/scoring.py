@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.policy.mistakes import pattern_faults
+from memplane.policy.patterns import pattern_faults
 from memplane.policy.values import PERMILLE, Json, mapping, parts, texts
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def build(document: Json) -> Scoring:
 
 
 def faults(document: Json) -> Iterator[Fault]:
-    """Name what the schema cannot see: patterns that are no regular expressions."""
+    """Name what the schema cannot see: patterns that do not compile, or that can blow up."""
     intents = document.get("intents")
     if isinstance(intents, dict):
         for intent, patterns in intents.items():

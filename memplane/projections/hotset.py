@@ -2,8 +2,10 @@
 
 Rings of sequence numbers (the plane's last 400 events, the last 100 of each of
 the 8 most recent sessions) over one table of items, so that each text is kept
-once. Beside them: active tasks, topics, files touched, and the last call and
-last error of each tool. What leaves every ring leaves the table; the log has it.
+once. Beside them: topics, files touched, and the last call and last error of each
+tool. What leaves every ring leaves the table; the log has it. A task event is no turn:
+it stands in the plane's ring alone, and `tasks` says what it changed. Nor is the summary
+that memplane makes of a session at its end: the session's own window has what it quotes.
 
 Every bound is applied event by event, never at saving: a hotset that was saved
 and loaded goes on exactly as one that was not.
@@ -19,6 +21,8 @@ from memplane.ports import Line, TokenCounter
 from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.item import Item
 from memplane.projections.rings import SESSION_RING, HotsetState, SessionRing, Turn
+from memplane.projections.sessions import is_extract
+from memplane.projections.touches import FileTable, touched_by
 from memplane.projections.window import limits
 
 __all__ = ["BYTES_MAX", "SESSION_RING", "Hotset", "HotsetState", "SessionRing"]
@@ -26,34 +30,29 @@ __all__ = ["BYTES_MAX", "SESSION_RING", "Hotset", "HotsetState", "SessionRing"]
 PLANE_RING: Final = 400
 SESSIONS: Final = 8
 PROMPTS: Final = 4
-TASKS: Final = 20
 TOOLS: Final = 16
-FILES: Final = 40
 TOPICS: Final = 64
 GAPS: Final = 32
 GONE: Final = 64
 # Under pressure, what stays before sessions and the plane's older events go altogether.
 SESSIONS_KEPT: Final = 4
 PLANE_KEPT: Final = 200
-NAME_MAX: Final = 300  # characters of a path or a tool's name
+NAME_MAX: Final = 300  # characters of a tool's name
 # The file stays below 512 KiB: items up to this, the rings and tables fit in the rest.
 BYTES_MAX: Final = 416 * 1024
 # Added to the tokens of a turn for its label and newline when windows are laid out.
 LABEL_TOKENS: Final = 6
 
-_CLOSED: Final = frozenset(("done", "closed", "cancelled", "canceled", "completed", "abandoned"))
-
-
 # Kinds that leave something in a table.
 _UPKEEP: Final = frozenset(UPKEEP_KINDS)
-_TABLED: Final = frozenset(("task", "tool_call", "tool_result", "artifact", "message"))
+_TABLED: Final = frozenset(("tool_call", "tool_result", "artifact", "message"))
 
 
 class Hotset:
     """The projector. `counter` names the variant: another counter means another fold."""
 
     name = "hotset"
-    version = 1
+    version = 2
 
     def __init__(self, counter: TokenCounter) -> None:
         self.counter = counter
@@ -78,7 +77,7 @@ class Hotset:
             _supersede(state, event)
             return
         _supersede(state, event)
-        if not event.text and kind != "task":
+        if not event.text:
             return
         self._add(state, event)
         while state.bytes > BYTES_MAX and _shrink(state):
@@ -98,7 +97,7 @@ class Hotset:
         plane.append(seq)
         if len(plane) > PLANE_RING:
             _release(state, plane.pop(0))
-        if event.session is not None:
+        if event.session is not None and event.kind != "task" and not is_extract(event):
             _turn(state, event, tokens)
         if event.kind in _TABLED:
             _tables(state, event)
@@ -126,9 +125,8 @@ class Hotset:
                      [[t.seq, t.before, *t.spent] for t in r.ring]]
                     for r in state.sessions.values()
                 ],
-                "tasks": [[task, seq] for task, seq in state.tasks.items()],
                 "tools": [[tool, *seqs] for tool, seqs in state.tools.items()],
-                "files": [[path, *touch] for path, touch in state.files.items()],
+                "files": [[id_, *table.fields()] for id_, table in state.files.items()],
                 "topics": [[tag, count] for tag, count in state.topics.items()],
             }
         ).encode()  # fmt: skip
@@ -152,9 +150,9 @@ class Hotset:
             ring.seen, ring.count, ring.spent, ring.prompts = seen, count, tuple(spent), prompts
             ring.ring = [Turn(seq, before, tuple(rest)) for seq, before, *rest in turns]
             state.sessions[id_] = ring
-        state.tasks = dict(fields["tasks"])
         state.tools = {tool: (call, error) for tool, call, error in fields["tools"]}
-        state.files = {path: (seq, branch) for path, seq, branch in fields["files"]}
+        state.files = {id_: FileTable.of(table) for id_, *table in fields["files"]}
+        state.bytes += sum(table.bytes for table in state.files.values())
         state.topics = dict(fields["topics"])
         _count_holds(state)
         return state
@@ -204,31 +202,18 @@ def _session(state: HotsetState, event: Event) -> None:
     """A start or checkpoint is an epoch: decisions and cards of the head are chosen as of it."""
     if event.session is None:
         return
+    if event.data.get("status") == "end" and event.session not in state.sessions:
+        return  # what was let go of does not come back, in another's place, to be ended
     ring = _ring(state, event.session, event.seq)
     if event.data.get("status", "start") in ("start", "checkpoint"):
         ring.epoch = event.seq
 
 
 def _tables(state: HotsetState, event: Event) -> None:
-    if event.kind == "task":
-        _task(state, event)
-    elif event.kind in ("tool_call", "tool_result"):
+    if event.kind in ("tool_call", "tool_result"):
         _tool(state, event)
     if event.kind in ("tool_call", "artifact", "message"):
         _file(state, event)
-
-
-def _task(state: HotsetState, event: Event) -> None:
-    if event.task is None:
-        return
-    old = state.tasks.pop(event.task, None)
-    if old is not None:
-        _release(state, old)
-    if event.data.get("status", "open") not in _CLOSED:
-        state.tasks[event.task] = event.seq
-        _hold(state, event.seq)
-        if len(state.tasks) > TASKS:
-            _release(state, state.tasks.pop(next(iter(state.tasks))))
 
 
 def _tool(state: HotsetState, event: Event) -> None:
@@ -249,16 +234,18 @@ def _tool(state: HotsetState, event: Event) -> None:
 
 
 def _file(state: HotsetState, event: Event) -> None:
-    path, branch = event.data.get("path"), event.data.get("branch")
-    if not isinstance(path, str) or not path or len(path) > NAME_MAX:
+    touched = touched_by(event)
+    if touched is None:
         return
-    old = state.files.pop(path, None)
-    if old is not None:
-        _release(state, old[0])
-    state.files[path] = (event.seq, branch[:NAME_MAX] if isinstance(branch, str) else "")
+    path, branch = touched
+    table = state.files.get(event.session or "")
+    if table is None:
+        table = state.files[event.session or ""] = FileTable()
+    before = table.bytes
     _hold(state, event.seq)
-    if len(state.files) > FILES:
-        _release(state, state.files.pop(next(iter(state.files)))[0])
+    for seq in table.touch(path, event.seq, branch):
+        _release(state, seq)
+    state.bytes += table.bytes - before
 
 
 def _supersede(state: HotsetState, event: Event) -> None:
@@ -318,14 +305,13 @@ def _count_holds(state: HotsetState) -> None:
     for ring in state.sessions.values():
         for seq in (*(turn.seq for turn in ring.ring), *ring.prompts):
             _hold(state, seq)
-    for seq in state.tasks.values():
-        _hold(state, seq)
     for seqs in state.tools.values():
         for seq in seqs:
             if seq:
                 _hold(state, seq)
-    for seq, _ in state.files.values():
-        _hold(state, seq)
+    for table in state.files.values():
+        for touch in table.touches.values():
+            _hold(state, touch.seq)
 
 
 def _drop_session(state: HotsetState) -> None:
@@ -338,6 +324,15 @@ def _drop_session(state: HotsetState) -> None:
         _release(state, turn.seq)
     for seq in oldest.prompts:
         _release(state, seq)
+    _drop_files(state, oldest.id)
+
+
+def _drop_files(state: HotsetState, id_: str) -> None:
+    table = state.files.pop(id_, None)
+    if table is not None:
+        state.bytes -= table.bytes
+        for touch in table.touches.values():
+            _release(state, touch.seq)
 
 
 def _shrink(state: HotsetState) -> bool:
@@ -348,7 +343,7 @@ def _shrink(state: HotsetState) -> bool:
     elif plane > 1:
         _release(state, state.plane.pop(0))
     elif state.files:
-        _release(state, state.files.pop(next(iter(state.files)))[0])
+        _drop_files(state, next(iter(state.files)))
     elif state.tools:
         for seq in filter(None, state.tools.pop(next(iter(state.tools)))):
             _release(state, seq)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import Any, Final, NamedTuple
@@ -20,6 +21,7 @@ _CHARACTERS_A_TOKEN: Final = 5
 # Blanks and rules of dashes have many characters a token: this bounds the file all the same.
 _CHARACTERS_MOST: Final = 8
 _NAME_MAX: Final = 300
+_LAST_WORD: Final = re.compile(r"(?<=\s)\S{1,200}\Z")
 _ROW_BYTES: Final = 260
 
 
@@ -127,6 +129,8 @@ class Item:
         kept = cut(counter, text, limits(self.kind)[0])
         if kept != text:
             text, self.whole = kept.rstrip(), False
+        elif not self.whole:  # cut by characters: a part of a word could be a part of a secret
+            text = _LAST_WORD.sub("", text)
         self.text = text
         self.final = True
         self.cost = counter.count(self._lines(self._head(), text, whole=self.whole))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from memplane.projections.item import Item
+from memplane.projections.touches import FileTable
 
 __all__ = ["SESSION_RING", "HotsetState", "SessionRing", "Turn"]
 
@@ -48,7 +49,7 @@ class HotsetState:
 
     __slots__ = (
         "by_key", "bytes", "files", "gaps", "gone", "head", "holds", "items", "plane", "sessions",
-        "tasks", "tools", "topics",
+        "tools", "topics",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -57,9 +58,8 @@ class HotsetState:
         self.bytes = 0
         self.plane: list[int] = []
         self.sessions: dict[str, SessionRing] = {}
-        self.tasks: dict[str, int] = {}
         self.tools: dict[str, tuple[int, int]] = {}  # name -> seq of last call, seq of last error
-        self.files: dict[str, tuple[int, str]] = {}  # path -> seq of last touch, branch
+        self.files: dict[str, FileTable] = {}  # by session; "" for touches outside of any
         self.topics: dict[str, int] = {}
         self.by_key: dict[tuple[str, str], list[int]] = {}
         # Dropped sessions: epoch, count, spent. One that goes on does so where it stood.
@@ -74,7 +74,8 @@ class HotsetState:
         both.plane, both.head, both.gaps = self.plane, self.head, self.gaps
         both.topics = self.topics
         both.sessions = {**self.sessions, **other.sessions}
-        both.tasks, both.tools, both.files = self.tasks, self.tools, self.files
+        both.tools = self.tools
+        both.files = {**self.files, **other.files}
         return both
 
     def newest_sessions(self) -> list[SessionRing]:

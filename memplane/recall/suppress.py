@@ -49,14 +49,14 @@ class Scope:
     """One request's view of the log: channel rule, namespaces, span of time, clock.
 
     Without `task` and `ns` everything is in scope but other agents' namespaces; with `task` it is
-    `/global`, `/spec/*`, that task and the asking agent; `ns` names the only ones. Whatever is
-    asked, an agent's own namespace opens to that agent alone.
+    `/global`, that task, its specs (every `/spec/*` where it names none) and the asking agent; `ns`
+    names the only ones. Whatever is asked, an agent's own namespace opens to that agent alone.
     """
 
     def __init__(
         self, rule: ChannelRule, *, now: str, as_of: int, ns: tuple[str, ...] = (),
-        task: str | None = None, agent: str | None = None, since: str | None = None,
-        until: str | None = None, exclude: frozenset[str] = frozenset(),
+        task: str | None = None, specs: tuple[str, ...] = (), agent: str | None = None,
+        since: str | None = None, until: str | None = None, exclude: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         self.levels = frozenset((*rule.suppress_sensitivity, "secret"))
         self.kinds = frozenset(
@@ -64,6 +64,7 @@ class Scope:
         )
         self.now, self.as_of = now, as_of
         self.ns, self.task, self.agent = ns, task, agent
+        self._specs = tuple(f"/spec/{name}" for name in specs)
         self.since, self.until = since, until
         self.exclude = exclude
         self._judged: dict[int, str | None] = {}
@@ -107,6 +108,8 @@ class Scope:
             return False
         if self.ns:
             return ns in self.ns
-        if self.task is None or ns == GLOBAL or ns.startswith(("/spec/", "/agent/")):
+        if self.task is None or ns == GLOBAL or ns.startswith("/agent/"):
             return True
+        if ns.startswith("/spec/"):
+            return not self._specs or ns in self._specs
         return ns == f"/task/{self.task}"

@@ -29,6 +29,7 @@ from memplane.errors import (
 
 NOBODY = 65534
 MIB = 1024 * 1024
+TIME = "2026-01-01T00:00:00Z"
 
 
 def refused(done, code, said):
@@ -68,6 +69,24 @@ def test_each_error_has_one_code_and_the_table_says_which():
         (["record", "x", "--ref", "99"], "no event with seq 99"),
         (["record", "x", "--role", "boss"], "role: found 'boss'"),
         (["record", "x", "--kind", "purge"], "written by memplane alone"),
+        (["record", "x", "--kind", "repair"], "memplane alone (`memplane repair`)"),
+        (["record", ""], "text: a message without text and data says nothing"),
+        (["record", "x", "--kind", "pin"], "`memplane pin` or `unpin` writes one"),
+        (["record", "x", "--kind", "forget"], "`memplane forget` or `unforget` writes one"),
+        (["record", "x", "--kind", "touch"], "give the ids or seqs of the events"),
+        (
+            ["record", "x", "--valid-from", "2999-01-01T00:00:00Z", "--valid-until", TIME],
+            "valid_from: lies after valid_until",
+        ),
+        (["get", "db.engine", "--ns", "/globl"], "ns: found '/globl'; expected /global"),
+        (["keys", "--ns", "global"], "ns: found 'global'; expected /global"),
+        (["history", "db.engine", "--ns", "/task/"], "ns: found 0 characters"),
+        (["log", "--ns", "/tsk/a"], "ns: found '/tsk/a'; expected /global"),
+        (["decisions", "--ns", "/tsk/a"], "ns: found '/tsk/a'; expected /global"),
+        (["pack", "--ns", "/tsk/a"], "ns: found '/tsk/a'; expected /global"),
+        (["forget", "db.engine", "--ns", "/tsk/a"], "ns: found '/tsk/a'; expected /global"),
+        (["pin"], "expected exactly one of ID|SEQ and --key, found none"),
+        (["unpin", "2", "--key", "db.engine"], "ID|SEQ and --key, found both"),
         (["record", "--jsonl", "/nowhere"], "/nowhere: cannot be read"),
         (["record", "--jsonl", "/"], "cannot be read"),
         (["pack", "--budget", "0"], "budget"),
@@ -100,7 +119,14 @@ def test_wrong_use_is_refused_in_words_and_stores_nothing(run, filled, stored, a
 
 
 def test_a_key_of_ten_thousand_characters_is_no_key(run, filled):
-    refused(run("get", "k" * 10_000, "--home", filled), 1, "no value under")
+    long = "k" * 10_000
+    for argv in (
+        ["get", long], ["history", long], ["forget", long], ["pin", "--key", long], ["show", long],
+        ["forget", "--session", long], ["forget", "--id", long],
+    ):  # fmt: skip
+        done = run(*argv, "--home", filled)
+        refused(done, 1, "no ")
+        assert len(done.err) < 200
     assert run("keys", "k" * 10_000, "--home", filled) == (0, "", "")
 
 
@@ -213,11 +239,14 @@ def test_a_broken_policy_stops_packs_and_not_records(run, mistaken):
     checked = run("verify", "--home", mistaken)
     assert checked.code == 0
     assert "were not compared" in checked.err
+    assert "2 mistakes in the policies, the first: policies/budgets.yaml:2" in checked.err
+    listed = json.loads(run("verify", "--home", mistaken, "--json").out)
+    assert (listed["ok"], len(listed["policy_mistakes"])) == (True, 2)
 
 
 def test_policies_without_mistakes_are_fine(run, filled):
     done = run("policy", "check", "--home", filled)
-    assert (done.code, done.out) == (0, "5 policies, no mistakes\n")
+    assert (done.code, done.out.startswith("5 policies, no mistakes")) == (0, True)
 
 
 def test_verify_names_what_is_damaged_and_the_command_that_helps(run, filled):
@@ -271,6 +300,32 @@ def test_verify_finds_a_projection_that_the_log_does_not_fold_to(run, filled):
     assert run("verify", "--home", filled).code == 0
 
 
+def test_the_repair_of_an_empty_plane_leaves_it_empty(run, home, stored):
+    assert run("repair", "--home", home) == (0, "nothing to repair\n", "")
+    assert stored(home) == {}
+
+
+def test_a_budget_above_the_policy_is_capped_and_that_is_said(run, filled):
+    done = run("pack", "x", "--budget", "9999999", "--home", filled)
+    assert done.code == 0
+    assert "--budget 9999999 is more than budgets.yaml allows: " in done.err
+    assert "allows" not in run("pack", "x", "--budget", "500", "--home", filled).err
+
+
+def test_the_log_shows_what_a_forget_and_a_pin_are_about(run, filled):
+    event = json.loads(run("show", "4", "--home", filled, "--json").out)["id"]
+    run("forget", "db.engine", "--reason", "outdated", "--home", filled)
+    run("unforget", "db.engine", "--home", filled)
+    run("pin", "--key", "db.engine", "--home", filled)
+    run("unpin", event, "--home", filled)
+    run("forget", "--session", "s1", "--home", filled)
+    lines = run("log", "--limit", "5", "--home", filled).out.splitlines()
+    assert [line.split("Z  ")[1].split(maxsplit=1)[1] for line in lines] == [
+        "forget key db.engine in /global: outdated", "unforget key db.engine in /global:",
+        f"pin id {event}:", f"unpin id {event}:", "forget session s1:",
+    ]  # fmt: skip
+
+
 def test_deleted_and_damaged_caches_change_no_answer(run, filled):
     run("rebuild", "--home", filled)
     before = run("get", "db.engine", "--home", filled), run("decisions", "--home", filled)
@@ -285,7 +340,8 @@ AS_NOBODY = """
 import os, sys
 from memplane.__main__ import main
 home, *argv = sys.argv[1:]
-main(["pack", "warm", "--home", home])  # the modules lie where nobody may read
+for warm in (["pack", "warm"], ["policy", "check"]):  # the modules lie where nobody may read
+    main([*warm, "--home", home])
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 sys.stdout.flush(); os.ftruncate(1, 0); os.lseek(1, 0, 0)
 os.ftruncate(2, 0); os.lseek(2, 0, 0)

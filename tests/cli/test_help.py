@@ -7,7 +7,7 @@ import shlex
 import pytest
 import typer
 
-from memplane.cli.app import ORDER, app
+from memplane.cli.app import GROUPS, ORDER, app
 from memplane.cli.run import run as run_here
 
 READING = {
@@ -20,18 +20,33 @@ READING = {
     "log": [],
     "expand": ["expand://event/2"],
     "decisions": [],
+    "session list": [],
+    "session show": ["s1"],
+    "task list": [],
     "stats": [],
     "verify": [],
     "policy check": [],
 }
-WITH_CHANNEL = ["pack", "show", "get", "keys", "history", "log", "expand", "decisions"]
+WITH_CHANNEL = [
+    "pack",
+    "show",
+    "get",
+    "keys",
+    "history",
+    "log",
+    "expand",
+    "decisions",
+    "session list",
+    "session show",
+    "task list",
+]
 
 
 def commands():
     root = typer.main.get_command(app)
     for name, one in root.commands.items():
-        if name == "policy":
-            yield from ((f"policy {sub}", each) for sub, each in one.commands.items())
+        if name in GROUPS:
+            yield from ((f"{name} {sub}", each) for sub, each in one.commands.items())
         else:
             yield name, one
 
@@ -70,6 +85,8 @@ def test_every_example_does_what_it_shows(run, filled, tmp_path, monkeypatch, na
     example = re.search(r"Example:\n\s+memplane (.*)", COMMANDS[name].epilog)[1]
     argv = [re.sub("^~", str(tmp_path), word) for word in shlex.split(example)]
     assert argv[: len(name.split())] == name.split()
+    if name.startswith("task ") and name != "task open":
+        run("task", "open", "parser", "goal", "--plan", "write tests", "--home", filled)
     if name == "unforget":
         run("forget", "db.engine", "--home", filled)
     assert run(*argv, "--home", filled)[0] == 0

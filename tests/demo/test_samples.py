@@ -27,8 +27,8 @@ def test_the_sample_session_is_recognised_and_taken_whole(plane):
 def test_the_sample_session_holds_what_a_long_job_holds(plane):
     import_paths(plane, None, [SAMPLES / "sample-session.jsonl"])
     events = list(plane.events())
-    starts = [e.data["status"] for e in events if e.kind == "session"]
-    assert starts == ["start", "checkpoint", "start"]
+    marks = [e.data["status"] for e in events if e.kind == "session"]
+    assert marks == ["start", "checkpoint", "start", "end", "end"]
     calls = {e.data["call"] for e in events if e.kind == "tool_call"}
     results = [e for e in events if e.kind == "tool_result"]
     assert {e.data["call"] for e in results} == calls

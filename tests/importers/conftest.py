@@ -69,5 +69,7 @@ def transcript():
 def plane(tmp_path_factory):
     import memplane
 
-    with memplane.init(tmp_path_factory.mktemp("project") / "home") as plane:
+    # Months after the transcripts: their sessions are over.
+    now = "2026-06-01T12:00:00.000000Z"
+    with memplane.init(tmp_path_factory.mktemp("project") / "home", clock=lambda: now) as plane:
         yield plane

@@ -165,9 +165,10 @@ def test_a_file_of_two_sessions_begins_both(plane, tmp_path, transcript):
     path = tmp_path / "a.jsonl"
     path.write_bytes(transcript("s-a").user("x").bytes + transcript("s-b").user("y").bytes)
     run(plane, path)
-    starts = [event.session for event in plane.events(kind="session")]
-    assert starts == ["s-a", "s-b"]
-    assert [event.text for event in plane.events(session="s-b")] == ["Session started", "y"]
+    told = [(event.session, event.data["status"]) for event in plane.events(kind="session")]
+    assert told == [("s-a", "start"), ("s-b", "start"), ("s-a", "end"), ("s-b", "end")]
+    texts_of_b = [event.text for event in plane.events(session="s-b")]
+    assert texts_of_b == ["Session started", "y", "Session ended"]
 
 
 def test_gzip_is_read_whole_or_not_at_all(plane, tmp_path, transcript):
@@ -207,7 +208,7 @@ def test_an_exported_log_comes_back_whole(plane, file, tmp_path):
     run(plane, file)
     with memplane.init(tmp_path / "other") as other:
         report = run(other, *sorted((plane.home / "log").glob("*.jsonl")), source="jsonl")
-        assert (report.events, report.refusals) == (3, 0)
+        assert (report.events, report.refusals) == (4, 0)  # three of the file, and the end
         assert texts(other) == texts(plane)
 
 

@@ -30,6 +30,15 @@ PEM = (
 )
 
 
+LOGGED = "".join(
+    f"2026-01-05 12:00:00 {line}\n"
+    for line in PEM.replace("RSA ", "").splitlines()[:1]
+    + [KEY_LINE.strip()] * 4
+    + ["-----END PRIVATE KEY-----"]
+).rstrip("\n")
+VALUE = "[redacted:secret-value]"
+
+
 def masked(text):
     return BUILT_IN.redact(text)[0]
 
@@ -53,6 +62,33 @@ def masked(text):
         (f"a\n{PEM}\nb", "a\n[redacted:private-key]\nb"),
         ('"' + PEM.replace("\n", "\\n") + '"', '"[redacted:private-key]"'),
         (PEM[:200], "[redacted:private-key]"),
+        ("\n" + LOGGED, "\n2026-01-05 12:00:00 [redacted:private-key]"),
+        (LOGGED[:300], "2026-01-05 12:00:00 [redacted:private-key]"),
+        ('val password: String = "exord13Paw64", // x', f'val password: String = "{VALUE}", // x'),
+        ('if token != "q4c1a2oPd": pass', f'if token != "{VALUE}": pass'),
+        ("define( 'DB_PASSWORD' , 'a1b2c3d4' );", f"define( 'DB_PASSWORD' , '{VALUE}' );"),
+        ('set(CURLOPT_USERPWD, "root:dkb82VddSD")', f'set(CURLOPT_USERPWD, "{VALUE}")'),
+        ('#define PASSWORD "n84ASM54y4"', f'#define PASSWORD "{VALUE}"'),
+        ("MYSQLPASS: Ce7shE0ENPiBl", f"MYSQLPASS: {VALUE}"),
+        ("DB_PSWD=d37Yt1Jnv0-z", f"DB_PSWD={VALUE}"),
+        ('{"password": "dkajco1"}', f'{{"password": "{VALUE}"}}'),
+        ("your API key: a1b2c3d4e5f6", f"your API key: {VALUE}"),
+        ('--oauth2-bearer "eZs2fjkjD8hU" x', f'--oauth2-bearer "{VALUE}" x'),
+        ("CREATE USER a IDENTIFIED BY 'SqLpasSword';", f"CREATE USER a IDENTIFIED BY '{VALUE}';"),
+        ("ALTER ROLE a LOGIN PASSWORD x9y8z7w6;", f"ALTER ROLE a LOGIN PASSWORD {VALUE};"),
+        ('curl -X PUT -u "admin:s3cret" http://h', f'curl -X PUT -u "admin:{VALUE}" http://h'),
+        ("mysqldump -u root -ps3cret1 shop", f"mysqldump -u root -p{VALUE} shop"),
+        ("sshpass -p 's3cret1' ssh a@b", f"sshpass -p '{VALUE}' ssh a@b"),
+        ("<password>s3cret-word</password>", f"<password>{VALUE}</password>"),
+        ('<add key="Password" value="pa~55word" />', f'<add key="Password" value="{VALUE}" />'),
+        ("- name: DB_PASSWORD\n  value: s3cretword", f"- name: DB_PASSWORD\n  value: {VALUE}"),
+        (
+            "https://h/api.js?key=" + "aB3d" * 10 + "&v=2",
+            "https://h/api.js?key=[redacted:url-password]&v=2",
+        ),
+        ("smtps://me@mail.example:F83JZs9q@smtp.example", "smtps://me@mail.example:[redacted:url-password]@smtp.example"),
+        ("Authorization: NTLM TlRMTUAAABABoITV", "Authorization: NTLM [redacted:bearer]"),
+        ('{"kty": "EC", "d": "' + "aB3-_" * 8 + '"}', '{"kty": "EC", "d": "[redacted:private-key]"}'),
     ],
 )  # fmt: skip
 def test_a_secret_that_only_its_surroundings_give_away_is_masked_and_they_stay(text, after):
@@ -82,6 +118,16 @@ def test_a_secret_that_only_its_surroundings_give_away_is_masked_and_they_stay(t
         "http://localhost:8080/@scope/pkg and mailto:me@example.com, git@github.com:org/repo.git",
         "https://user:${PASSWORD}@example.com",
         "Bearer authentication-is-explained-below",
+        "// auto-commit checkpoints (identified by strategy in metadata)",
+        'AddCheckpoint("Add authentication", "src/file1.ts")',
+        'APIKey: "test-key", token: "fake_token_1"',
+        "AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE",
+        "docker run -u 1000:1000 -p 8080:80 mysql",
+        "curl -sS https://example.com/a?page=2&per_page=100",
+        "- name: LOG_LEVEL\n  value: debug-verbose",
+        "s.handleCheckpointCreation(ctx) and s.maybeCondenseAndMarkEnded",
+        "the users identified as needing help signed in with the role password reset",
+        "<tokenizer>sentencepiece</tokenizer>",
         "if '-----BEGIN PRIVATE KEY-----' in text:",
         "-----BEGIN CERTIFICATE-----\nMIIB" + "A" * 60 + "\n-----END CERTIFICATE-----",
         "Grüße aus Zürich, 東京, и Москва; naïve café",
@@ -212,6 +258,9 @@ def test_a_key_is_judged_by_its_whole_parts(key, is_one):
         "a", "ey", "-ey", "key=", "password", "password=", "token:", "://", "://a:", "://a:b", "sk-", "xox",
         "-----BEGIN PRIVATE KEY-----", "eyJaaaaaaaaaa.", "Bearer ", "ghp_", "glpat-", '"', "key='", "\\n",
         "A" * 15 + ".atlasv1.", "SG.", "0", "[redacted:", "pw:", "--token ", "%3D", "-us", ":AA",
+        "curl -u a:", "curl ", "mysql -p", "<password>", "name: password\n", "value=", "identified by ", "role ",
+        "login password ", "?key=", "api key ", "key ", "password\\t", "token, ", '"d":', "convertto-securestring ",
+        "-----BEGIN PRIVATE KEY-----\n2026 ", '"kty" "d": "', "\x1b[3m", "s.", "hooks", "password: String = ",
     ],
 )  # fmt: skip
 def test_a_hostile_megabyte_is_worked_off_and_stays_stable(piece):

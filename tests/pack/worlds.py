@@ -45,6 +45,36 @@ def text(chance: random.Random) -> str:
     return "\n".join(sentence(chance, 12) for _ in range(chance.randint(2, 60)))
 
 
+def task_data(chance: random.Random) -> dict:
+    """What an event may say of its task: a status, a plan, marks on it, specs."""
+    data = {"status": chance.choice(["open", "active", "active", "blocked", "done", "unheard of"])}
+    if chance.random() < 0.4:
+        states = ("todo", "doing", "done", "failed")
+        data["plan"] = [
+            {"step": text(chance), "state": chance.choice(states)}
+            for _ in range(chance.randint(1, 8))
+        ]
+    if chance.random() < 0.3:
+        data["steps"] = {"done": [1], "failed": [chance.randint(1, 9)]}
+    if chance.random() < 0.2:
+        data["specs"] = ["parser"]
+    if chance.random() < 0.3:
+        data["reason"] = text(chance)
+    return data
+
+
+def add_some(chance: random.Random, row: dict) -> None:
+    """Tags, markers, a task, a sensitivity: now and then."""
+    if chance.random() < 0.1:
+        row["tags"] = [chance.choice(WORDS)]
+    if chance.random() < 0.05:
+        row["markers"] = [chance.choice(["constraint", "decision", "failure"])]
+    if chance.random() < 0.05 and row.get("kind") != "session":
+        row["task"] = f"t{chance.randrange(4)}"
+    if chance.random() < 0.1:
+        row["sensitivity"] = chance.choice(["low", "high", "secret"])
+
+
 def rows(seed: int, count: int, *, sessions: int = 3, keys: int = 12) -> list[dict]:
     """A plausible mess: turns, tool calls, statements with keys, tasks, files, sensitivities."""
     chance = random.Random(seed)
@@ -74,16 +104,12 @@ def rows(seed: int, count: int, *, sessions: int = 3, keys: int = 12) -> list[di
             if chance.random() < 0.6:
                 row["key"] = f"k{chance.randrange(keys)}"
         elif roll < 0.95:
-            row |= {"kind": "task", "task": f"t{chance.randrange(4)}"}
-            row["data"] = {"status": chance.choice(["open", "done"])}
+            row |= {"kind": "task", "task": f"t{chance.randrange(4)}", "data": task_data(chance)}
+            if chance.random() < 0.3:
+                del row["session"]
         else:
             row = {"kind": "session", "session": row["session"], "id": row["id"]}
             row["data"] = {"status": chance.choice(["start", "checkpoint"])}
-        if chance.random() < 0.1:
-            row["tags"] = [chance.choice(WORDS)]
-        if chance.random() < 0.05:
-            row["markers"] = ["constraint"]
-        if chance.random() < 0.1:
-            row["sensitivity"] = chance.choice(["low", "high", "secret"])
+        add_some(chance, row)
         made.append(row)
     return made

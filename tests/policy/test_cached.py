@@ -43,11 +43,16 @@ def test_a_warm_process_gets_the_same_records_and_imports_neither_yaml_nor_jsons
     assert ran.stdout == f"[]\n{policies()!r}\n"
 
 
-def test_each_file_is_kept_once_under_a_key_of_version_name_and_bytes(defaults, kept):
-    assert len(kept) == len(NAMES)
-    assert set(kept) == {forms.key("1.2", name, defaults[name]) for name in NAMES}
-    assert forms.key("1.3", "plane.yaml", b"x") != forms.key("1.2", "plane.yaml", b"x")
-    assert forms.key("1", "plane.yaml", b"x") != forms.key("1", "budgets.yaml", b"x")
+def test_all_files_are_kept_as_one_under_a_key_of_version_bytes_and_variables(defaults, kept):
+    assert set(kept) == {forms.key("1.2", defaults, {})}
+    other = {**defaults, "plane.yaml": b"version: 1\n"}
+    keys = [
+        forms.key("1.2", defaults, {}), forms.key("1.3", defaults, {}),
+        forms.key("1.2", other, {}), forms.key("1.2", defaults, {"MEMPLANE_A__B": "1"}),
+        forms.key("1.2", defaults, {"MEMPLANE_A__B": "2"}),
+        forms.key("1.2", defaults, {"MEMPLANE_A__B": "\udcff"}),
+    ]  # fmt: skip
+    assert len(set(keys)) == len(keys)
 
 
 def test_with_a_warm_cache_nothing_is_read_and_nothing_kept_again(defaults, policies, kept):
@@ -58,38 +63,34 @@ def test_with_a_warm_cache_nothing_is_read_and_nothing_kept_again(defaults, poli
     assert (warm, again) == (policies(), {})
 
 
-def test_a_file_with_mistakes_is_never_kept(defaults, schemas):
+def test_nothing_is_kept_of_files_with_a_mistake(defaults, schemas):
     kept = {}
-    with pytest.raises(PolicyError):
-        load({"plane.yaml": b"foo: 1"}, defaults=defaults, schemas=schemas, keep=kept.__setitem__)
-    assert len(kept) == len(NAMES) - 1
+    for files, overrides in (
+        ({"plane.yaml": b"foo: 1"}, {}),
+        ({"privacy.yaml": b"version: 1\nload: {channel_rules: {ops: {}}}\n"}, {}),
+        ({}, {"MEMPLANE_PLANE__REPORTS__KEEP": "many"}),
+    ):
+        with pytest.raises(PolicyError):
+            load(
+                files, defaults=defaults, schemas=schemas, overrides=overrides,
+                keep=kept.__setitem__,
+            )  # fmt: skip
+    assert kept == {}
 
 
-def test_a_rule_without_its_channel_is_named_with_its_line_though_both_files_are_cached(
-    defaults, schemas
-):
-    privacy = b"version: 1\n\nload:\n  channel_rules: {ops: {}}\n"
-    ours, others = (
-        {"privacy.yaml": privacy, "channels.yaml": f"version: 1\nchannels: [{{name: {name}}}]".encode()}
-        for name in ("ops", "private")
-    )  # fmt: skip
+def test_what_the_environment_says_is_the_same_from_the_form(defaults, schemas):
+    overrides = {"MEMPLANE_PLANE__REPORTS__KEEP": "7"}
     kept = {}
-    load(ours, defaults=defaults, schemas=schemas, keep=kept.__setitem__)
-    load(
-        {**others, "privacy.yaml": None}, defaults=defaults, schemas=schemas, keep=kept.__setitem__
-    )
-    with pytest.raises(PolicyError) as raised:
-        load(others, defaults=defaults, schemas={}, cached=kept.get)
-    assert str(raised.value) == (
-        "privacy.yaml:4: load.channel_rules.ops: expected a channel of channels.yaml (`private`), "
-        "found `ops`"
-    )
+    first = load({}, defaults=defaults, schemas=schemas, overrides=overrides, keep=kept.__setitem__)
+    again = load({}, defaults=defaults, schemas={}, overrides=overrides, cached=kept.get)
+    assert again == first
+    assert again.plane.reports_keep == 7
 
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_a_damaged_form_is_ignored_always(defaults, schemas, policies, kept, data):
-    key = data.draw(st.sampled_from(sorted(kept)))
+    (key,) = kept
     form = bytearray(kept[key])
     at = data.draw(st.integers(0, len(form) - 1))
     damage = data.draw(st.sampled_from(["cut", "flip", "insert"]))
@@ -145,33 +146,52 @@ SHAPES = {
 def test_a_form_of_another_shape_is_ignored_though_its_checksum_is_right(
     defaults, schemas, policies, name, document
 ):
-    key = forms.key("", name, defaults[name])
-    form = forms.pack(key, document)
-    assert forms.unpack(key, form) == document
+    key = forms.key("", defaults, {})
+    documents = {**{each: {} for each in NAMES}, name: document}
+    form = forms.pack(key, forms.Form(documents, []))
+    assert forms.unpack(key, form) == forms.Form(documents, [])
     assert load({}, defaults=defaults, schemas=schemas, cached={key: form}.get) == policies()
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        forms.Form({}, []),
+        forms.Form({name: [] for name in NAMES}, []),
+        forms.Form({name: {} for name in NAMES}, ["other.yaml"]),
+        forms.Form({name: {} for name in NAMES}, 5),
+    ],
+)
+def test_a_form_of_other_files_is_ignored(defaults, schemas, policies, form):
+    key = forms.key("", defaults, {})
+    kept = {key: forms.pack(key, form)}
+    assert load({}, defaults=defaults, schemas=schemas, cached=kept.get) == policies()
+
+
 def test_a_sound_form_under_another_key_is_none():
-    form = forms.pack("a", {"version": 1})
-    assert forms.unpack("a", form) == {"version": 1}
+    form = forms.pack("a", forms.Form({"plane.yaml": {"version": 1}}, []))
+    assert forms.unpack("a", form) == forms.Form({"plane.yaml": {"version": 1}}, [])
     assert forms.unpack("b", form) is None
 
 
-@settings(max_examples=25)
-@given(
-    document=st.dictionaries(
-        st.text(),
-        st.recursive(
-            st.none()
-            | st.booleans()
-            | st.integers()
-            | st.text()
-            | st.floats(allow_nan=False, allow_infinity=False),
-            lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-            max_leaves=10,
-        ),
-    )
+DOCUMENTS = st.dictionaries(
+    st.text(),
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.text()
+        | st.floats(allow_nan=False, allow_infinity=False),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=10,
+    ),
 )
+
+
+@settings(max_examples=25)
+@given(document=DOCUMENTS)
 def test_a_document_comes_back_as_it_was_kept(document):
-    assert forms.unpack("k", forms.pack("k", document)) == document
-    assert list(forms.unpack("k", forms.pack("k", document))) == list(document)
+    form = forms.Form({"any.yaml": document}, [])
+    again = forms.unpack("k", forms.pack("k", form))
+    assert again == form
+    assert list(again.documents["any.yaml"]) == list(document)

@@ -107,7 +107,7 @@ def test_the_default_scoring_and_housekeeping_are_the_figures_of_the_design(poli
     }
     assert scoring[1:5] == (150, 500, 1_000, 300)
     assert [intent for intent, _ in scoring.intents] == ["deep", "orient"]
-    assert policies().plane == PlanePolicy(reports_keep=500, lock_wait_ms_max=5_000)
+    assert policies().plane == PlanePolicy(500, 5_000, 30, 200)
 
 
 def test_empty_files_a_bare_version_and_the_default_files_mean_the_same(policies):

@@ -7,14 +7,13 @@ from law import fold, holds_the_law
 
 from memplane.projections.hotset import (
     BYTES_MAX,
-    FILES,
     PLANE_RING,
     SESSION_RING,
     SESSIONS,
-    TASKS,
     TOOLS,
     Hotset,
 )
+from memplane.projections.touches import FILES
 
 FILE_BYTES_MAX = 512 * 1024
 
@@ -106,9 +105,9 @@ def test_every_table_is_bounded_and_holds_the_newest():
     assert state.plane[-1] == 4000
     assert len(state.sessions) == SESSIONS
     assert all(len(ring.ring) <= SESSION_RING for ring in state.sessions.values())
-    assert len(state.files) == FILES
+    assert len(state.files) <= SESSIONS + 1
+    assert max(len(table.touches) for table in state.files.values()) == FILES
     assert len(state.tools) == TOOLS
-    assert len(state.tasks) <= TASKS
 
 
 def test_no_item_outlives_the_last_ring_or_table_that_holds_it():
@@ -116,7 +115,8 @@ def test_no_item_outlives_the_last_ring_or_table_that_holds_it():
     held = set(state.plane)
     for ring in state.sessions.values():
         held |= {turn.seq for turn in ring.ring} | set(ring.prompts)
-    held |= set(state.tasks.values()) | {seq for seq, _ in state.files.values()}
+    tables = state.files.values()
+    held |= {touch.seq for table in tables for touch in table.touches.values()}
     held |= {seq for seqs in state.tools.values() for seq in seqs if seq}
     assert set(state.items) == held
 

@@ -1,0 +1,85 @@
+"""`memplane doctor`: is this plane fit to be used, and what is missing around it."""
+
+import platform
+import sqlite3
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from memplane.cli.app import command
+from memplane.cli.exits import BROKEN, FINE, NO
+from memplane.cli.options import Home, Json
+from memplane.cli.output import one_line, put
+from memplane.errors import HomeError
+from memplane.home import VERSION
+from memplane.importers import git
+from memplane.plane.doctor import Check, examine
+from memplane.wiring import clock, find_home, make_counter
+
+__all__ = ["doctor"]
+
+_NEEDED: Final = ("orjson", "PyYAML", "jsonschema", "typer")
+# Extra, the package that it brings, what that gives.
+_EXTRAS: Final = (("tokens", "rs-bpe", "the counters o200k and cl100k, and faster counting"),)
+_UNUSABLE: Final = ("home", "log")
+
+
+@command("doctor", example="doctor")
+def doctor(*, home: Home = None, as_json: Json = False) -> int:
+    """Check the plane and its surroundings; write nothing. Exit 1 on a failure, 3 if unusable."""
+    checks = [*_plane(home), *_surroundings()]
+    failed = [check.name for check in checks if check.status == "fail"]
+    put(
+        {"ok": not failed, "checks": [check._asdict() for check in checks]},
+        "\n".join(map(_words, checks)),
+        as_json=as_json,
+    )
+    if not failed:
+        return FINE
+    return BROKEN if any(name in _UNUSABLE for name in failed) else NO
+
+
+def _plane(home: str | None) -> list[Check]:
+    try:
+        path = find_home(home)
+    except HomeError as error:
+        return [Check("home", "fail", str(error))]
+    if not Path(path).is_dir():
+        return [Check("home", "fail", f"{path}: no plane here", "make one with `memplane init`")]
+    return examine(path, clock=clock, make_counter=make_counter, loads=orjson.loads)
+
+
+def _surroundings() -> Iterator[Check]:
+    lost = [name for name in _NEEDED if _version(name) is None]
+    found = {"memplane": VERSION, "python": platform.python_version()}
+    found |= {"sqlite": sqlite3.sqlite_version, "system": platform.system()}
+    found |= {name: _version(name) or "missing" for name in _NEEDED}
+    words = ", ".join(f"{name} {number}" for name, number in found.items())
+    yield Check(
+        "versions", "fail" if lost else "ok", words, f"pip install {' '.join(lost)}" if lost else ""
+    )
+    for extra, package, gives in _EXTRAS:
+        number = _version(package)
+        there = f"{package} {number}" if number else f"not installed; it gives {gives}"
+        hint = "" if number else f"pip install 'memplane[{extra}]', where that is wanted"
+        yield Check(f"extra {extra}", "ok", there, hint)
+    number = git.version()
+    if number is None:
+        yield Check("git", "warn", "not found", "`memplane import git` needs it: install git")
+    else:
+        yield Check("git", "ok", number)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _words(check: Check) -> str:
+    line = f"{check.status:<5} {check.name:<13} {one_line(check.found, 200)}"
+    return f"{line}\n{'':<20}{one_line(check.remedy, 200)}" if check.remedy else line

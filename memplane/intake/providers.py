@@ -1,0 +1,298 @@
+"""The providers whose tokens are known by their form: name, literals, pattern.
+
+How the rows are used stands in `shapes`. Order matters where one row could take the head of
+another's token: special before general.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["PROVIDERS", "Row"]
+
+# A token begins where a word begins: without this `task-…` would hold an `sk-…`. The letter of
+# an escape (\\n in quoted JSON, %3D in a URL, [93m for a terminal) is no part of a word.
+_ESCAPE: Final = r"(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=[\[;][0-9]m)|(?<=[\[;][0-9]{2}m)"
+_START: Final = rf"(?:(?<![A-Za-z0-9])|{_ESCAPE})"
+# For shapes that are mostly hash: `restore-key-<md5>` is a cache key, `key-<md5>` is a token.
+ALONE: Final = rf"(?:(?<![A-Za-z0-9_-])|{_ESCAPE})"
+# For shapes that the base64 of an image could hold behind a slash.
+BARE: Final = rf"(?:(?<![A-Za-z0-9+/=_-])|{_ESCAPE})"
+_END: Final = r"(?![A-Za-z0-9])"
+# A part of a JSON web token, in quoted JSON too: an escape that means a character ends it.
+_JWT: Final = r"(?:[A-Za-z0-9_/-]|\\(?![nrtu\"'\\]))"
+
+
+class Row(NamedTuple):
+    """One provider's tokens: literals of which one stands in each, and the pattern."""
+
+    name: str
+    literals: tuple[str, ...]
+    pattern: str
+
+
+def _row(name: str, literals: str, pattern: str, *, start: str = _START) -> Row:
+    return Row(name, tuple(literals.split()), f"{start}(?:{pattern})")
+
+
+PROVIDERS: Final = (
+    _row("anthropic-key", "sk-ant-", r"sk-ant-[a-z0-9]{3,12}-[A-Za-z0-9_-]{24,}"),
+    _row("openrouter-key", "sk-or-", r"sk-or-v1-[a-f0-9]{48,}"),
+    _row(
+        "openai-key",
+        "sk-",
+        r"sk-(?:proj|svcacct|admin|None)-[A-Za-z0-9_-]{40,}|sk-[A-Za-z0-9]{32,}",
+    ),
+    _row("langfuse-key", "sk-lf-", r"sk-lf-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+    _row("langsmith-key", "lsv2_", r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}"),
+    _row("perplexity-key", "pplx-", r"pplx-[A-Za-z0-9]{40,}"),
+    _row("groq-key", "gsk_", r"gsk_[A-Za-z0-9]{48,}"),
+    _row("xai-key", "xai-", r"xai-[A-Za-z0-9]{70,}"),
+    _row("replicate-token", "r8_", r"r8_[A-Za-z0-9]{37,}"),
+    _row("huggingface-token", "hf_ api_org_", r"hf_[A-Za-z0-9]{34,}|api_org_[A-Za-z]{34}"),
+    _row(
+        "aws-access-key",
+        "AKIA ASIA ABIA ACCA A3T",
+        # The one of the manuals ends in EXAMPLE.
+        r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)(?![A-Z0-9]{9}EXAMPLE)[A-Z0-9]{16}" + _END,
+    ),
+    _row(
+        "aws-bedrock-key",
+        "ABSK bedrock-api-key-",
+        r"ABSK[A-Za-z0-9+/]{100,}={0,2}|bedrock-api-key-[A-Za-z0-9+/]{24,}={0,2}",
+    ),
+    _row(
+        "github-token",
+        "ghp_ gho_ ghu_ ghs_ ghr_",
+        r"gh[pousr]_(?:[A-Za-z0-9]{36,}|[0-9]{4,12}_ey[A-Za-z0-9_.-]{40,})",
+    ),
+    _row("github-fine-grained-token", "github_pat_", r"github_pat_[A-Za-z0-9_]{50,}"),
+    _row(
+        "gitlab-token",
+        "glpat- glrtr- glwt- gldt- glrt- glcbt- glptt- glft- glsoat- glagent- gloas- glimt- "
+        "glffct-",
+        r"gl(?:pat|rtr|wt|dt|rt|cbt|ptt|ft|soat|agent|oas|imt|ffct)-[A-Za-z0-9_-]{20,}(?:\.[A-Za-z0-9]{2,9}){0,2}",
+    ),
+    _row("gitlab-runner-token", "GR1348941", r"GR1348941[A-Za-z0-9_-]{20,}"),
+    _row("gitlab-session", "_gitlab_session=", r"_gitlab_session=[0-9a-z]{32}"),
+    _row(
+        "slack-webhook",
+        "hooks",  # with any character for a dot: people write it `hooks[.]slack[.]com` too
+        r"hooks.{1,3}slack.{1,3}com/(?:services|workflows|triggers)/[A-Za-z0-9+/_-]{40,}",
+    ),
+    _row(
+        "slack-token",
+        "xoxb- xoxp- xoxa- xoxr- xoxe- xoxe. xoxo- xoxs- xapp- XAPP- xoxc- xoxd-",
+        r"xox[abcdeoprs]-(?=[A-Za-z-]*[0-9])[A-Za-z0-9-]{13,}|xoxe\.xox[bp]-[0-9]-[A-Za-z0-9]{100,}"
+        r"|(?i:xapp)-[0-9]-[A-Za-z0-9]+-[0-9]+-[A-Za-z0-9]+",
+    ),
+    _row(
+        "stripe-key",
+        "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ pk_live_ pk_test_ whsec_",
+        r"[srp]k_(?:live|test|prod)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{24,}",
+    ),
+    _row("google-api-key", "AIza", r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
+    _row(
+        "google-oauth",
+        "ya29. GOCSPX- 1//0",
+        r"ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}|1//0[A-Za-z0-9_-]{30,}",
+    ),
+    _row(
+        "azure-client-secret",
+        "*Q~",
+        r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![A-Za-z0-9_~-])",
+    ),
+    _row("azure-storage-key", "AccountKey=", r"AccountKey=[A-Za-z0-9+/]{40,}={0,2}"),
+    _row("azure-sas-signature", "sig=", r"sig=[A-Za-z0-9%+/]{40,}={0,2}"),
+    _row("digitalocean-token", "doo_v1_ dop_v1_ dor_v1_", r"do[opr]_v1_[a-f0-9]{64}"),
+    _row("npm-token", "npm_", r"npm_[A-Za-z0-9]{36}" + _END),
+    _row("pypi-token", "pypi-AgE", r"pypi-AgE[A-Za-z0-9_-]{50,}"),
+    _row("rubygems-key", "rubygems_", r"rubygems_[a-f0-9]{48}"),
+    _row("clojars-token", "CLOJARS_ clojars_", r"(?i:clojars)_[A-Za-z0-9]{60}"),
+    _row("docker-token", "dckr_", r"dckr_(?:pat|oat)_[A-Za-z0-9_-]{24,}"),
+    _row(
+        "sendgrid-key",
+        "SG.",
+        r"SG\.[A-Za-z0-9_=-]{16,40}\.[A-Za-z0-9_=.-]{16,64}|SG\.[A-Za-z0-9_=.-]{66}",
+    ),
+    _row("sendinblue-key", "xkeysib-", r"xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}"),
+    _row("twilio-key", "SK", r"SK[0-9a-fA-F]{32}" + _END),
+    _row("mailgun-key", "key- pubkey-", r"(?:pub)?key-[0-9a-f]{32}" + _END, start=ALONE),
+    _row("mailchimp-key", "*-us", r"[0-9a-f]{32}-us[0-9]{1,2}" + _END),
+    _row("resend-key", "re_", r"re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}" + _END),
+    _row("shopify-token", "shpat_ shpca_ shppa_ shpss_", r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
+    _row(
+        "square-token",
+        "sq0 EAAA",
+        r"sq0[a-z]{3}-[A-Za-z0-9_-]{22,}|EAAA[A-Za-z0-9_-]{22,60}(?![A-Za-z0-9_-])",
+        start=BARE,
+    ),
+    _row("facebook-token", "EAA", r"EAA[A-Z][A-Za-z0-9]{100,}", start=BARE),
+    _row("shippo-token", "shippo_", r"shippo_(?:live|test)_[a-fA-F0-9]{40}"),
+    _row("easypost-key", "EZAK EZTK", r"EZ[AT]K[A-Za-z0-9]{54}" + _END),
+    _row("duffel-token", "duffel_", r"duffel_(?:test|live)_[A-Za-z0-9_=-]{43}"),
+    _row(
+        "flutterwave-key",
+        "FLWSECK_ FLWPUBK_",
+        r"FLW(?:SEC|PUB)K_(?:TEST|LIVE)-[A-Za-z0-9]{12,32}(?:-X)?",
+    ),
+    _row("telegram-token", "*:A *%3AA", r"[0-9]{5,16}(?::|%3A)A[A-Za-z0-9_-]{34}(?![A-Za-z0-9_-])"),
+    _row(
+        "discord-token",
+        "MT Mj Mz ND NT Nj Nz OD OT",
+        r"(?:M[Tjz]|N[DTjz]|O[DT])[A-Za-z0-9_-]{22,26}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}",
+    ),
+    _row(
+        "discord-webhook",
+        "*/webhooks/",
+        r"discord(?:app)?\.com/api/webhooks/[0-9]{15,22}/[A-Za-z0-9_-]{50,}",
+    ),
+    _row(
+        "teams-webhook",
+        "webhook.office.com/",
+        r"webhook\.office\.com/webhookb2/[A-Za-z0-9@/-]{60,}",
+    ),
+    _row("databricks-token", "dapi", r"dapi[a-f0-9]{32}(?:-[0-9])?" + _END),
+    _row("linear-key", "lin_", r"lin_(?:api|oauth)_[A-Za-z0-9]{40,}"),
+    _row("notion-token", "ntn_ secret_", r"ntn_[A-Za-z0-9]{40,}|secret_[A-Za-z0-9]{43}" + _END),
+    _row("figma-token", "figd_ figo_ figu_", r"fig[dou]_[A-Za-z0-9_-]{36,}"),
+    _row("airtable-token", "pat", r"pat[A-Za-z0-9]{14}\.[a-f0-9]{64}" + _END),
+    _row(
+        "hubspot-token",
+        "pat-na pat-eu",
+        r"pat-(?:na|eu)[0-9]-[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
+    ),
+    _row(
+        "harness-key", "pat. sat.", r"[ps]at\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{20}"
+    ),
+    _row("vault-token", "hvs. hvb. hvr.", r"hv[sbr]\.[A-Za-z0-9_-]{24,}"),
+    _row(
+        "vault-legacy-token",  # two digits: `s.` before a name of 24 letters is code
+        "s.",
+        r"s\.(?=[A-Za-z]*[0-9][A-Za-z]*[0-9])[A-Za-z0-9]{24}(?![A-Za-z0-9_.(])",
+        start=ALONE,
+    ),
+    _row("terraform-token", "*.atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}"),
+    _row("doppler-token", "dp.", r"dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9._-]{40,}"),
+    _row("pulumi-token", "pul-", r"pul-[a-f0-9]{40}" + _END, start=ALONE),
+    _row("netlify-token", "nfp_", r"nfp_[A-Za-z0-9]{36,}"),
+    _row(
+        "fly-token",
+        "fo1_ fm1a_ fm1r_ fm2_",
+        r"fo1_[A-Za-z0-9_-]{43}|fm(?:1[ar]|2)_[A-Za-z0-9+/]{100,}={0,3}",
+    ),
+    _row("render-key", "rnd_", r"rnd_[A-Za-z0-9]{28,}"),
+    _row("heroku-key", "HRKU-", r"HRKU-[A-Za-z0-9_-]{36,}"),
+    _row(
+        "supabase-key",
+        "sbp_ sb_secret_",
+        r"sbp_(?:v[0-9]_)?[a-f0-9]{40}|sb_secret_[A-Za-z0-9_-]{20,}",
+    ),
+    _row("planetscale-token", "pscale_", r"pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_=.-]{32,}"),
+    _row("cloudflare-origin-key", "v1.0-", r"v1\.0-[a-f0-9]{24}-[a-f0-9]{146}"),
+    _row("cloudflare-token", "cfat_ cfut_ cfk_", r"cf(?:at|ut|k)_[A-Za-z0-9]{40,}"),
+    _row("docker-swarm-token", "SWMTKN-1- SWMKEY-1-", r"SWM(?:TKN|KEY)-1-[A-Za-z0-9-]{20,}"),
+    _row("defined-networking-key", "dnkey-", r"dnkey-[A-Za-z0-9=_-]{26}-[A-Za-z0-9=_-]{52}"),
+    _row("amazon-mws-key", "amzn.mws.", r"amzn\.mws\.[0-9a-z]{8}(?:-[0-9a-z]{4}){3}-[0-9a-z]{12}"),
+    _row("bitbucket-token", "BBDC-", r"BBDC-[A-Za-z0-9+/=]{40,}"),
+    _row(
+        "authress-key",
+        "*.acc_ *.acc-",
+        r"(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][a-z0-9-]{10,32}"
+        r"\.[a-z0-9+/_=-]{30,}",
+    ),
+    _row("clickhouse-key", "4b1d", r"4b1d[A-Za-z0-9]{38}" + _END),
+    _row(
+        "new-relic-key",
+        "NRAK- NRJS- NRBR- NRII- *NRAL",
+        r"NRAK-[A-Za-z0-9]{27}|NR(?:JS|BR)-[a-f0-9]{19}|NRII-[A-Za-z0-9_-]{25,32}"
+        r"|[a-z0-9]{36}NRAL" + _END,
+    ),
+    _row(
+        "grafana-token",
+        "glc_ glsa_ eyJrIjoi",
+        r"glc_[A-Za-z0-9+/]{32,}={0,3}|glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}|eyJrIjoi[A-Za-z0-9]{70,}={0,3}",
+    ),
+    _row("sentry-token", "sntrys_ sntryu_", r"sntrys_[A-Za-z0-9+/=_-]{40,}|sntryu_[a-f0-9]{64}"),
+    _row("dynatrace-token", "dt0c01. dt0s01.", r"dt0[cs]01\.[A-Za-z0-9]{24}\.[A-Za-z0-9]{64}"),
+    _row(
+        "postman-key",
+        "PMAK- PMAT-",
+        r"PMAK-[a-fA-F0-9]{24}-[a-fA-F0-9]{34}|PMAT-[A-Z0-9]{26}" + _END,
+    ),
+    _row("readme-key", "rdme_", r"rdme_[a-z0-9]{70}"),
+    _row("prefect-key", "pnu_", r"pnu_[A-Za-z0-9]{36}" + _END),
+    _row("infracost-key", "ico-", r"ico-[A-Za-z0-9]{32}" + _END, start=ALONE),
+    _row("buildkite-token", "bkua_", r"bkua_[a-f0-9]{40}"),
+    _row("circleci-token", "CCIPAT_ CCIPRJ_", r"CCIP(?:AT|RJ)_[A-Za-z0-9]{16,}_[a-f0-9]{40}"),
+    _row("sonar-token", "squ_ sqp_ sqa_", r"sq[upa]_[a-f0-9]{40}"),
+    _row("sourcegraph-token", "sgp_", r"sgp_(?:(?:[a-fA-F0-9]{16}|local)_)?[a-fA-F0-9]{40}" + _END),
+    _row("contentful-token", "CFPAT-", r"CFPAT-[A-Za-z0-9_-]{43}"),
+    _row("typeform-token", "tfp_", r"tfp_[A-Za-z0-9_.=-]{40,59}"),
+    _row("dropbox-token", "sl.", r"sl\.(?:u\.)?[A-Za-z0-9_=-]{100,}"),
+    _row(
+        "atlassian-token",
+        "ATATT3 ATCTT3 ATBB",
+        r"AT[AC]TT3[A-Za-z0-9_=-]{40,}(?:(?:\\?=|%3[Dd])[A-F0-9]{8})?|ATBB[A-Za-z0-9]{24,}",
+    ),
+    _row("tailscale-key", "tskey-", r"tskey-[a-z]{2,12}-[A-Za-z0-9-]{20,}"),
+    _row("artifactory-key", "AKCp cmVmd", r"AKCp[A-Za-z0-9]{69}|cmVmd[A-Za-z0-9]{59}", start=BARE),
+    _row("alibaba-key", "LTAI", r"LTAI[A-Za-z0-9]{20}" + _END, start=BARE),
+    _row("adobe-secret", "p8e-", r"p8e-[A-Za-z0-9]{32}"),
+    _row("yandex-key", "AQVN", r"AQVN[A-Za-z0-9_-]{35,38}(?![A-Za-z0-9_-])"),
+    _row("maxmind-key", "*_mmk", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk" + _END),
+    _row("octopus-key", "API-", r"API-[A-Z0-9]{26}" + _END),
+    _row("openshift-token", "sha256~", r"sha256~[A-Za-z0-9_-]{43}"),
+    _row("settlemint-token", "sm_", r"sm_[aps]at_[A-Za-z0-9]{16}" + _END),
+    _row("scalingo-token", "tk-us-", r"tk-us-[A-Za-z0-9_-]{48}"),
+    _row("frameio-token", "fio-u-", r"fio-u-[A-Za-z0-9_=-]{64}"),
+    _row("intra42-secret", "s-s4t2", r"s-s4t2(?:ud|af)-[a-f0-9]{64}"),
+    _row("onepassword-token", "ops_eyJ", r"ops_eyJ[A-Za-z0-9+/_-]{100,}={0,3}"),
+    _row(
+        "onepassword-secret-key",
+        "A3-",
+        r"A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}" + _END,
+    ),
+    _row("age-key", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
+    _row(
+        "jwt",
+        "*.ey",
+        r"ey[A-Za-z0-9_-]{10,}\.ey" + _JWT + r"{10,}\.(?:" + _JWT + r"{10,}={0,2})?",
+        start=ALONE,
+    ),
+    _row(
+        "private-key-base64",
+        "LS0tLS1CRUdJTi",
+        r"LS0tLS1CRUdJTi(?:BSU0EgUFJJ|BQUklWQVRF|BFQyBQUkl|BPUEVOU1NIIFBS|BEU0EgUFJJ|BFTkNSWVBURUQgUF)"
+        r"[A-Za-z0-9+/]{24,}={0,2}",
+    ),
+    _row("posthog-key", "phc_ phx_ phs_ phr_ pha_", r"ph[cxsra]_[A-Za-z0-9]{40,}"),
+    _row("llamaindex-key", "llx-", r"llx-[A-Za-z0-9_-]{40,}"),
+    _row("tavily-key", "tvly-", r"tvly-[A-Za-z0-9-]{32,}"),
+    _row("together-key", "tgp_v1_", r"tgp_v1_[A-Za-z0-9_-]{40,}"),
+    _row("vercel-token", "vcp_ vci_ vca_ vcr_ vck_", r"vc[piark]_[A-Za-z0-9]{24,}"),
+    _row("wundergraph-key", "cosmo_", r"cosmo_[a-f0-9]{32}" + _END),
+    _row("akamai-token", "akab- akaa-", r"aka[ab]-[a-z0-9]{16}-[a-z0-9]{16}" + _END),
+    _row("nats-seed", "SU SA SO SN SC", r"S[UAONC][A-Z2-7]{56}" + _END, start=BARE),
+    _row("nuget-key", "oy2", r"oy2[a-z0-9]{43}" + _END, start=BARE),
+    _row("instagram-token", "IGQ", r"IGQ[A-Za-z0-9_-]{80,}", start=BARE),
+    _row("ntlm-message", "TlRMTVNTUAA", r"TlRMTVNTUAA[A-Za-z0-9+/]{24,}={0,2}", start=BARE),
+    _row("salesforce-client-id", "3MVG", r"3MVG[A-Za-z0-9._]{60,}"),
+    _row("lob-key", "live_ test_", r"(?:live|test)_(?:pub_)?[a-f0-9]{31,35}" + _END, start=ALONE),
+    _row("mapbox-token", "sk. tk. pk.", r"[stp]k\.[A-Za-z0-9_-]{60,}\.[A-Za-z0-9_-]{22}" + _END),
+    _row(
+        "plaid-token",
+        "access-sandbox- access-development- access-production-",
+        r"access-(?:sandbox|development|production)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+    ),
+    _row("yandex-token", "t1.", r"t1\.[A-Za-z0-9_-]+={0,2}\.[A-Za-z0-9_-]{86}={0,2}"),
+    _row("yandex-secret", "YC", r"YC[A-Za-z0-9_-]{38}(?![A-Za-z0-9_-])", start=BARE),
+    _row("twitter-bearer", "AAAAAAAAAAAAAAAAAAAAA", r"A{21,22}[A-Za-z0-9%]{80,}", start=BARE),
+    _row("voyage-key", "pa-", r"pa-[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])", start=ALONE),
+    _row("pinecone-key", "pcsk_", r"pcsk_[A-Za-z0-9_]{50,}"),
+    _row("fireworks-key", "fw_", r"fw_[A-Za-z0-9]{24}" + _END, start=ALONE),
+    _row("cerebras-key", "csk-", r"csk-[a-z0-9]{40,}"),
+    _row("nvidia-key", "nvapi-", r"nvapi-[A-Za-z0-9_-]{60,}"),
+    _row("e2b-key", "e2b_", r"e2b_[a-f0-9]{40}" + _END),
+    _row("neon-key", "napi_", r"napi_[a-z0-9]{60,}"),
+)

@@ -1,0 +1,345 @@
+"""What is said of a task: a line of one or two sentences, or a paragraph within a room of tokens.
+
+Both are put together from what the reader may see, after suppression: what is hidden, forgotten
+or replaced leaves no word, and the ids are of those events whose text stands there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from memplane.projections.item import Printer
+from memplane.projections.quote import TEXT_CHARS_MAX, Form, Place, Quote
+from memplane.projections.task_table import CLOSED, SHOWN, Task
+from memplane.projections.window import handle
+from memplane.tokens import cut
+
+__all__ = [
+    "PARAGRAPH_TOKENS_MAX",
+    "Digest",
+    "Sight",
+    "Step",
+    "is_seen",
+    "paragraph",
+    "short",
+    "steps",
+]
+
+PARAGRAPH_TOKENS_MAX: Final = 400
+_GOAL_TOKENS: Final = 120
+_LINE_TOKENS: Final = 64
+# Text that stands in the block already is named, not told again.
+_AGAIN_TOKENS: Final = 28
+_LEAST_TOKENS: Final = 16
+_SENTENCE_CHARS: Final = 160
+_TOOL_CHARS: Final = 40
+_NO_GOAL: Final = "(no goal to show)"
+_MARK: Final = " …"
+_ENDS: Final = (".", "!", "?", "…", "\u3002", "\uff01", "\uff1f")
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])")
+# A paragraph fills in this order: what a reader needs most comes first, wherever it prints.
+_ORDER: Final = (
+    "state", "failing", "doing", "decided", "next", "note", "failed", "todo", "older", "past",
+    "made", "files",
+)  # fmt: skip
+_BY_STATE: Final = {"doing": "doing", "failed": "doing", "todo": "todo", "done": "past"}
+_STANDS: Final = {"doing": "Doing", "todo": "Next,", "failed": "Failed:"}
+_FORMS_MAX: Final = 64
+
+
+class Sight(NamedTuple):
+    """Who reads: what is hidden from them, how it is printed, what their block shows already."""
+
+    hides: Callable[[Quote], str | None]
+    printer: Printer
+    elsewhere: Collection[int] = frozenset()
+
+    def sees(self, quote: Quote | None) -> bool:
+        """Whether there is something, and it may be shown."""
+        return quote is not None and self.hides(quote) is None
+
+
+class Step(NamedTuple):
+    """One step of a plan. `state`: todo, doing, done or failed."""
+
+    text: str
+    state: str
+
+
+class Digest(NamedTuple):
+    """Lines and their tokens; ids whose whole text stands there, and those of which a part does.
+
+    `whole` are the seqs of the first that stand nowhere else in the block, `left` what the room
+    had no place for.
+    """
+
+    text: str
+    tokens: int
+    events: tuple[str, ...]
+    parts: tuple[str, ...]
+    whole: tuple[int, ...]
+    left: tuple[Quote, ...]
+
+
+class _Said(NamedTuple):
+    rank: str
+    quotes: tuple[Quote, ...]
+    label: str
+    text: str
+    most: int  # tokens
+
+
+class _Line(NamedTuple):
+    at: int
+    text: str
+    tokens: int
+    whole: bool
+    quotes: tuple[Quote, ...]
+
+
+def is_seen(task: Task, sight: Sight) -> bool:
+    """Whether the reader may know of the task: it sees one of its own events."""
+    return any(map(sight.sees, (task.goal, task.note, task.plan, task.state)))
+
+
+def steps(task: Task, sight: Sight) -> list[Step]:
+    """The plan as the reader may see it: a mark that is hidden changes nothing."""
+    if task.plan is None or not sight.sees(task.plan):
+        return []
+    found = []
+    for number, (text, state) in enumerate(task.plan.more, 1):
+        mark = task.marks.get(number)
+        seen = mark is not None and sight.sees(mark)
+        found.append(Step(text, mark.more[0] if mark is not None and seen else state))
+    return found
+
+
+def paragraph(task: Task, sight: Sight, room: int, *, active: bool) -> Digest | None:
+    """The task in lines: goal, status, plan, decisions, open failures, artifacts, files.
+
+    Takes at most `room` tokens; what matters least gives way first, and what is cut says so. None
+    where the reader sees nothing of it, or not even its name fits.
+    """
+    if not is_seen(task, sight):
+        return None
+    status = "active" if active and task.status == "open" else task.status
+    head = _head(f"task {_plain(task.id)} ({status})", task, sight, min(room, _GOAL_TOKENS))
+    if head.tokens > room:
+        return None
+    said = [*_state(task, sight), *_plan(task, sight), *_history(task, sight)]
+    lines, free = [head], room - head.tokens
+    left: list[Quote] = []
+    for at in sorted(range(len(said)), key=lambda at: (_ORDER.index(said[at].rank), at)):
+        one = said[at]
+        known = any(quote.seq in sight.elsewhere for quote in one.quotes)
+        most = min(one.most, _AGAIN_TOKENS) if known else one.most
+        line = _line(at, one, most, sight.printer)
+        if line is not None and line.tokens > free:
+            line = _line(at, one, free, sight.printer) if free >= _LEAST_TOKENS else None
+        if line is None:
+            left += one.quotes
+        else:
+            lines.append(line)
+            free -= line.tokens
+    return _digest(sorted(lines), left, sight)
+
+
+def short(task: Task, sight: Sight, room: int, *, label: bool = True) -> Digest | None:
+    """The task in one or two sentences: what it is for, and how it stands.
+
+    None where the reader sees nothing of it, or there is no room.
+    """
+    if not is_seen(task, sight):
+        return None
+    goal = task.goal if sight.sees(task.goal) else None
+    what, whole = _sentence(goal.text, sight.printer) if goal is not None else (_NO_GOAL, False)
+    name = f"task {_plain(task.id)}" if label else ""
+    second, about = _standing(task, sight)
+    for tail, quote in ((second, about), ("", None)):
+        words = f"{what} {tail}".rstrip()
+        text = sight.printer.redact(f"{name}: ") + words if label else words
+        tokens = _count(task, f"{text}\n", sight.printer)
+        if tokens <= room:
+            first = () if goal is None else (goal,)
+            told = whole and goal is not None and goal.whole
+            lines = [_Line(0, f"{text}\n", tokens, told, first)]
+            if quote is not None and quote is not goal:
+                lines.append(_Line(1, "", 0, False, (quote,)))
+            return _digest(lines, [], sight)
+    return None
+
+
+def _head(label: str, task: Task, sight: Sight, most: int) -> _Line:
+    goal = task.goal
+    if goal is None or not sight.sees(goal):
+        text = f"{sight.printer.redact(label)}: {_NO_GOAL}\n"
+        return _Line(-1, text, _count(task, text, sight.printer), False, ())
+    said = _Said("goal", (goal,), label, goal.text, most)
+    line = _line(-1, said, most, sight.printer)
+    if line is not None:
+        return line
+    text = f"{sight.printer.redact(label)}:{_MARK}\n"
+    return _Line(-1, text, _count(task, text, sight.printer), False, ())
+
+
+def _state(task: Task, sight: Sight) -> Iterator[_Said]:
+    if task.state is not None and sight.sees(task.state) and task.state.text:
+        yield _Said("state", (task.state,), f"- {task.status}", task.state.text, _LINE_TOKENS)
+
+
+def _plan(task: Task, sight: Sight) -> Iterator[_Said]:
+    plan, waiting = task.plan, True
+    for number, (text, state) in enumerate(steps(task, sight), 1):
+        assert plan is not None
+        rank = _BY_STATE[state]
+        if state == "todo" and waiting:
+            rank, waiting = "next", False
+        yield _Said(rank, (plan,), f"- plan {number} {state}", text, _LINE_TOKENS)
+
+
+def _history(task: Task, sight: Sight) -> Iterator[_Said]:
+    if task.note is not None and sight.sees(task.note):
+        yield _Said("note", (task.note,), "- note", task.note.text, _LINE_TOKENS)
+    decisions = seen(task.decisions, "decisions", sight)
+    for quote in decisions:
+        rank = "decided" if quote is decisions[-1] else "older"
+        yield _Said(rank, (quote,), "- decided", quote.text, _LINE_TOKENS)
+    failures = seen(task.failures, "failures", sight)
+    for quote in failures:
+        rank = "failing" if quote is failures[-1] else "failed"
+        yield _Said(rank, (quote,), _failing("- failing", quote), quote.text, _LINE_TOKENS)
+    for quote in seen(task.artifacts, "artifacts", sight):
+        text = quote.text or quote.path or quote.key or quote.id
+        yield _Said("made", (quote,), "- artifact", text, _LINE_TOKENS)
+    files = seen(task.files, "files", sight)
+    if files:
+        names = ", ".join(quote.path for quote in reversed(files))
+        yield _Said("files", tuple(reversed(files)), "- files", names, _LINE_TOKENS)
+
+
+def seen(quotes: Sequence[Quote], name: str, sight: Sight) -> list[Quote]:
+    """The newest that the reader may see, in log order."""
+    return [quote for quote in quotes if sight.sees(quote)][-SHOWN[name] :]
+
+
+def _failing(word: str, quote: Quote) -> str:
+    return f"{word} {_plain(quote.tool)[:_TOOL_CHARS]}".rstrip()
+
+
+def _standing(task: Task, sight: Sight) -> tuple[str, Quote | None]:
+    """The second sentence: why it stands, what fails, what comes next."""
+    printer = sight.printer
+    if task.status != "open":
+        word = task.status.capitalize()
+        if task.state is not None and sight.sees(task.state) and task.state.text:
+            return f"{word}: {_sentence(task.state.text, printer)[0]}", task.state
+        return (f"{word}.", None) if task.status in CLOSED or task.state is not None else ("", None)
+    failures = seen(task.failures, "failures", sight)
+    if failures:
+        quote = failures[-1]
+        label = printer.redact(_failing("Failing", quote))
+        return f"{label}: {_sentence(quote.text, printer)[0]}", quote
+    plan = steps(task, sight)
+    ahead = [step for state in ("doing", "todo", "failed") for step in plan if step.state == state]
+    if not ahead:
+        return ("All steps done." if plan else ""), None
+    number = plan.index(ahead[0]) + 1
+    text = _sentence(ahead[0].text, printer)[0]
+    return f"{_STANDS[ahead[0].state]} step {number} of {len(plan)}: {text}", task.plan
+
+
+def _sentence(text: str, printer: Printer) -> tuple[str, bool]:
+    """The first sentence, with a mark where it is not the whole text; and whether it is."""
+    words = _plain(printer.redact(text))
+    first = _SENTENCE.split(words, maxsplit=1)[0]
+    kept = first[:_SENTENCE_CHARS]
+    if kept != first:
+        kept = kept.rpartition(" ")[0] or kept
+    if kept == words and len(text) < TEXT_CHARS_MAX:
+        return (kept if kept.endswith(_ENDS) else f"{kept}."), words == _plain(text)
+    return f"{kept}{_MARK}", False
+
+
+def _line(at: int, said: _Said, most: int, printer: Printer) -> _Line | None:
+    """The line within its tokens: whole, or its beginning with the handle that shows the rest."""
+    quote = said.quotes[0]
+    place = (said.label, said.text, most, printer.stamp)
+    made = quote.forms.get(place)
+    if made is None:
+        made = _remember(quote, place, _made(said, quote, most, printer))
+    text, tokens, whole = made
+    return _Line(at, text, tokens, whole, said.quotes) if text else None
+
+
+def _made(said: _Said, quote: Quote, most: int, printer: Printer) -> tuple[str, int, bool]:
+    count = printer.counter.count
+    label, words = printer.redact(said.label), _plain(printer.redact(said.text))
+    own = said.text is quote.text or said.text == quote.text
+    clipped = own and not quote.whole and len(quote.text) >= TEXT_CHARS_MAX
+    tail = f"{_MARK} {handle(quote.seq)}"
+    line = f"{label}: {words}{tail if clipped else ''}\n" if words else f"{label}\n"
+    tokens = count(line)
+    if tokens <= most:
+        return line, tokens, own and quote.whole and words == _plain(quote.text)
+    room = most - count(f"{label}:{tail}\n")
+    while room > 0:
+        kept = _to_sentence(cut(printer.counter, words, room).rstrip())
+        line = f"{label}: {kept}{tail}\n"
+        tokens = count(line)
+        if not kept:
+            break
+        if tokens <= most:
+            return line, tokens, False
+        room -= max(2, tokens - most)
+    return "", 0, False
+
+
+def _to_sentence(text: str) -> str:
+    """Give up the last sentence where it is not whole, unless that takes more than half."""
+    ends = [match.start() for match in _SENTENCE.finditer(text)]
+    return text[: ends[-1]] if ends and 2 * ends[-1] >= len(text) else text
+
+
+def _count(task: Task, text: str, printer: Printer) -> int:
+    """Tokens of a line, remembered with the event that the task began with."""
+    holder = task.goal or task.state or task.note or task.plan
+    if holder is None:
+        return printer.counter.count(text)
+    place = ("", text, 0, printer.stamp)
+    known = holder.forms.get(place)
+    if known is None:
+        known = _remember(holder, place, (text, printer.counter.count(text), False))
+    return known[1]
+
+
+def _remember(quote: Quote, place: Place, made: Form) -> Form:
+    """Keep a form with its quote; a block's bytes never depend on what is kept."""
+    if len(quote.forms) >= _FORMS_MAX:
+        quote.forms.clear()
+    quote.forms[place] = made
+    return made
+
+
+def _digest(lines: list[_Line], left: list[Quote], sight: Sight) -> Digest:
+    told: dict[str, tuple[int, bool]] = {}
+    for line in lines:
+        for quote in line.quotes:
+            whole = line.whole or told.get(quote.id, (0, False))[1]
+            told[quote.id] = (quote.seq, whole)
+    whole_of = {id_: seq for id_, (seq, whole) in told.items() if whole}
+    # An event is rendered once: what stands elsewhere in the block is quoted here.
+    events = {id_: seq for id_, seq in whole_of.items() if seq not in sight.elsewhere}
+    return Digest(
+        "".join(line.text for line in lines),
+        sum(line.tokens for line in lines),
+        tuple(events),
+        tuple(id_ for id_ in told if id_ not in events),
+        tuple(events.values()),
+        tuple(quote for quote in left if quote.id not in told),
+    )
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,211 @@
+"""Is this plane fit to be used? Looks at files and their surroundings, and writes nothing.
+
+Each check stands for itself, so that a broken plane is looked at as far as that goes. `fail`
+means that something does not work or is not safe, `warn` that it may not be what was meant.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from memplane import tokens
+from memplane.errors import MemplaneError, PolicyError
+from memplane.home import Home, open_home
+from memplane.log import FileLog
+from memplane.plane.engine import MakeCounter
+from memplane.plane.files import Reads, Watched
+from memplane.plane.premises import (
+    Check,
+    filesystem,
+    ignored,
+    leftovers,
+    lock,
+    permissions,
+    room,
+    some,
+)
+from memplane.ports import Clock, Head
+from memplane.projections import checkpoint
+from memplane.projections.cache import CACHE_NAME
+
+__all__ = ["Check", "examine"]
+
+BEHIND_WARN: Final = 5000
+
+
+class _Place(NamedTuple):
+    path: Path
+    clock: Clock
+    make_counter: MakeCounter
+    loads: Callable[[bytes], Any]
+
+
+def examine(
+    path: Path, *, clock: Clock, make_counter: MakeCounter, loads: Callable[[bytes], Any]
+) -> list[Check]:
+    """Make every check of the plane in a folder, whatever state it is in."""
+    place = _Place(path, clock, make_counter, loads)
+    checks = [_tried("home", _home, place)]
+    opens = checks[0].status != "fail"
+    for name, check in _CHECKS.items():
+        if opens or name not in _OPENING:
+            checks.append(_tried(name, check, place))
+        else:
+            checks.append(Check(name, "warn", "not looked at: the plane cannot be opened"))
+    return checks
+
+
+def _tried(name: str, check: Callable[[_Place], Check], place: _Place) -> Check:
+    try:
+        return check(place)
+    except (MemplaneError, OSError, ValueError, sqlite3.Error) as error:
+        return Check(name, "fail", str(error))
+
+
+def _home(place: _Place) -> Check:
+    home = open_home(place.path)
+    if home.read_only:
+        return Check(
+            "home", "warn", f"{home.path}: plane {home.plane_id}, read-only",
+            "it can be packed and read; to record, make the folder writable",
+        )  # fmt: skip
+    return Check("home", "ok", f"{home.path}: plane {home.plane_id}")
+
+
+def _policies(place: _Place) -> Check:
+    try:
+        Watched(place.path, Reads(), lambda: False).policies()
+    except PolicyError as error:
+        count = len(error.problems)
+        mistakes = "1 mistake" if count == 1 else f"{count} mistakes"
+        return Check(
+            "policies", "fail", f"{mistakes}; the first: policies/{error.problems[0]}",
+            "`memplane policy check` lists them all; nothing is packed until then",
+        )  # fmt: skip
+    return Check("policies", "ok", "no mistakes")
+
+
+def _counter(place: _Place) -> Check:
+    budgets = Watched(place.path, Reads(), lambda: False).policies_or_last().budgets
+    there, lost = [], {}
+    for name in tokens.NAMES:
+        try:
+            place.make_counter(name, budgets.scale_ppm).count("one two")
+            there.append(name)
+        except (MemplaneError, OSError, ImportError) as error:
+            lost[name] = str(error)
+    found = f"{budgets.counter}; available: {', '.join(there)}"
+    if budgets.counter in lost:
+        return Check("counter", "fail", found, lost[budgets.counter])
+    return Check("counter", "ok", found)
+
+
+def _opened(place: _Place) -> tuple[Home, FileLog, Head]:
+    home = open_home(place.path)
+    log = FileLog(
+        home.path, home.plane_id, clock=place.clock, loads=place.loads, read_only=True
+    )  # fmt: skip
+    return home, log, log.head()
+
+
+def _log(place: _Place) -> Check:
+    """The newest segment line by line; the sealed ones are for `verify`."""
+    _, log, head = _opened(place)
+    folder = place.path / "log"
+    sizes = {file.name: file.stat().st_size for file in sorted(folder.glob("*.jsonl"))}
+    found = f"seq {head.seq}, {len(sizes)} segments, {sum(sizes.values())} bytes"
+    broken = [file.name for file in folder.glob("*.broken")]
+    behind = sizes.get(f"{head.segment:08}.jsonl", 0) - head.offset
+    gaps = log.gaps()
+    if gaps:
+        first = gaps[0]
+        where = f"segment {first.segment} from byte {first.offset}"
+        return Check("log", "fail", f"{found}; does not verify: {where}", "`memplane verify`")
+    if broken:
+        return Check(
+            "log", "warn", f"{found}; a sync failed once: {some(broken)}",
+            "check the disk; the next record goes on in a new segment",
+        )  # fmt: skip
+    if behind > 0:
+        return Check(
+            "log", "warn", f"{found}; {behind} bytes behind its last line were never acknowledged",
+            "the next record sets them aside, and so does `memplane repair`",
+        )  # fmt: skip
+    return Check("log", "ok", found)
+
+
+def _projections(place: _Place) -> Check:
+    home, log, head = _opened(place)
+    folder = place.path / "projections"
+    behind: dict[str, int] = {}
+    useless: list[str] = []
+    for name, at in _positions(folder, home.plane_id):
+        if at is None or not log.matches(at):
+            useless.append(name)
+        else:
+            behind[name] = head.seq - at.seq
+    most = max(behind.values(), default=0)
+    found = f"{len(behind)} kept, the oldest {most} events behind"
+    if useless:
+        found += f"; not of this log: {some(useless)}"
+    if useless or most > BEHIND_WARN:
+        return Check("projections", "warn", found, "`memplane rebuild` makes them again")
+    return Check("projections", "ok", found)
+
+
+def _positions(folder: Path, plane: str) -> Iterator[tuple[str, Head | None]]:
+    """Each kept projection and the line that it stands behind; None where it is no good."""
+    for file in sorted(folder.glob("*.json")):
+        if file.name != "imports.json" and not file.name.startswith("policy-"):
+            kept = checkpoint.read(file)
+            yield file.name, kept.position if kept is not None and kept.plane == plane else None
+    cache = folder / CACHE_NAME
+    if cache.exists():
+        yield CACHE_NAME, _cached(cache, plane)
+
+
+def _cached(path: Path, plane: str) -> Head | None:
+    with contextlib.suppress(sqlite3.Error):
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with contextlib.closing(sqlite3.connect(uri, uri=True)) as cache:
+            row = cache.execute(
+                'SELECT seq, h, segment, "offset" FROM checkpoint WHERE plane=?', (plane,)
+            ).fetchone()
+        return Head(*row) if row is not None else None
+    return None
+
+
+def _clock(place: _Place) -> Check:
+    _, log, head = _opened(place)
+    line = log.line(head.seq) if head.seq else None
+    now = place.clock()
+    if line is not None and line.event.rec > now:
+        return Check(
+            "clock", "warn", f"{now} is before the last event, {line.event.rec}",
+            "set the clock; events are stamped with the later of the two until it has passed",
+        )  # fmt: skip
+    return Check("clock", "ok", now)
+
+
+def _of_folder(check: Callable[[Path], Check]) -> Callable[[_Place], Check]:
+    return lambda place: check(place.path)
+
+
+_CHECKS: Final[dict[str, Callable[[_Place], Check]]] = {
+    "permissions": _of_folder(permissions),
+    "lock": _of_folder(lock),
+    "space": _of_folder(room),
+    "filesystem": _of_folder(filesystem),
+    "policies": _policies,
+    "counter": _counter,
+    "log": _log,
+    "projections": _projections,
+    "leftovers": _of_folder(leftovers),
+    "clock": _clock,
+    "git-ignore": _of_folder(ignored),
+}
+_OPENING: Final = frozenset(("log", "projections", "clock"))

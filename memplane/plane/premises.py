@@ -1,0 +1,244 @@
+"""A plane's folder and what it lies on: who may enter, who holds the lock, how much room there is.
+
+Looks and writes nothing. What the plane holds is for `doctor`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+__all__ = [
+    "Check",
+    "filesystem",
+    "ignored",
+    "leftovers",
+    "lock",
+    "network_kind",
+    "permissions",
+    "room",
+    "some",
+    "space",
+]
+
+Status = Literal["ok", "warn", "fail"]
+
+SPACE_WARN: Final = 100 * 1024 * 1024
+SPACE_FAIL: Final = 8 * 1024 * 1024  # a segment, and a checkpoint of every projection
+_LOCK_SECONDS: Final = 0.5
+_LISTED: Final = 3
+# What memplane alone writes: nobody else has business there.
+_OURS: Final = ("log", "bodies", "projections", "index", "reports")
+_NETWORK: Final = frozenset((
+    "9p", "afs", "beegfs", "ceph", "cifs", "davfs", "drvfs", "fuse.davfs2", "fuse.glusterfs",
+    "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs",
+    "nfs", "nfs4", "ocfs2", "prl_fs", "smb", "smb3", "smbfs", "vboxsf",
+))  # fmt: skip
+_OCTAL: Final = re.compile(r"\\([0-7]{3})")
+
+
+class Check(NamedTuple):
+    """One answer. `remedy` says what to do, "" where there is nothing to do."""
+
+    name: str
+    status: Status
+    found: str
+    remedy: str = ""
+
+
+def permissions(path: Path) -> Check:
+    """The folder protects all below it; below, what memplane writes is for the owner alone."""
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        return Check(
+            "permissions", "fail", f"{path}: mode {mode:04o} lets others in, expected 0700",
+            f"chmod 700 {path}",
+        )  # fmt: skip
+    open_ones: list[str] = []
+    strange: list[str] = []
+    for file in _files(path, folders=True):
+        below = file.relative_to(path)
+        if below.parts[0] not in _OURS:
+            continue
+        shown = str(below)
+        state = file.lstat()
+        if state.st_uid != os.geteuid():
+            strange.append(shown)
+        elif state.st_mode & 0o077 and not stat.S_ISLNK(state.st_mode):
+            open_ones.append(shown)
+    if strange:
+        return Check(
+            "permissions", "fail", f"not yours: {some(strange)}",
+            f"chown -R {os.geteuid()} {path}",
+        )  # fmt: skip
+    if open_ones:
+        return Check(
+            "permissions", "warn", f"open to others but for the folder above: {some(open_ones)}",
+            f"chmod -R go-rwx {path}",
+        )  # fmt: skip
+    return Check("permissions", "ok", f"mode {mode:04o}, yours alone")
+
+
+def lock(home: Path) -> Check:
+    """Tried like a reader for a moment: a writer that comes meanwhile waits that long."""
+    path = home / "log" / ".lock"
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return Check("lock", "ok", "nobody has written yet")
+    try:
+        pid = _pid(os.pread(descriptor, 20, 0))
+        deadline = time.monotonic() + _LOCK_SECONDS
+        while not (free := _free(descriptor)) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    finally:
+        os.close(descriptor)
+    if free:
+        return Check("lock", "ok", f"free; last held by {_who(pid)}")
+    return Check(
+        "lock", "warn", f"held for more than {_LOCK_SECONDS} s by {_who(pid)}",
+        "nobody else can write meanwhile: wait for that process, or end it",
+    )  # fmt: skip
+
+
+def _free(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return True
+
+
+def _pid(raw: bytes) -> int | None:
+    text = raw.strip()
+    return int(text) if text.isdigit() else None
+
+
+def _who(pid: int | None) -> str:
+    if pid is None:
+        return "a process that left no number"
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return f"process {pid}, which has ended"
+    except PermissionError:
+        pass
+    return f"process {pid}, which is alive"
+
+
+def room(home: Path) -> Check:
+    """How much may still be written there."""
+    state = os.statvfs(home)
+    return space(state.f_bavail * state.f_frsize)
+
+
+def space(free: int) -> Check:
+    """What so many free bytes mean for a plane."""
+    found = f"{free // 1024**2} MB free"
+    if free < SPACE_FAIL:
+        return Check("space", "fail", found, "make room: the next record may be refused")
+    if free < SPACE_WARN:
+        return Check("space", "warn", found, "make room soon")
+    return Check("space", "ok", found)
+
+
+def filesystem(home: Path) -> Check:
+    """Whether locks and syncs can be trusted there."""
+    try:
+        mounts = Path("/proc/self/mounts").read_text(errors="surrogateescape")
+    except OSError:
+        return Check(
+            "filesystem", "ok", "its kind is unknown on this system; expected a local disk"
+        )
+    kind, network = network_kind(mounts, home.resolve())
+    if network:
+        return Check(
+            "filesystem", "warn", f"{kind}, which is shared over a network",
+            "locks and syncs may not hold there: keep the plane on a local disk",
+        )  # fmt: skip
+    return Check("filesystem", "ok", kind or "unknown")
+
+
+def network_kind(mounts: str, path: Path) -> tuple[str, bool]:
+    """The kind of file system that a path lies on, by a table of mounts; whether it is remote."""
+    kind, longest = "", -1
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if len(fields) < 3:
+            continue
+        point = Path(_OCTAL.sub(lambda octal: chr(int(octal[1], 8)), fields[1]))
+        # Of two on one place the later one is what is seen.
+        if len(point.parts) >= longest and path.is_relative_to(point):
+            kind, longest = fields[2], len(point.parts)
+    return kind, kind in _NETWORK
+
+
+def leftovers(home: Path) -> Check:
+    """Files that a crash or a repair left."""
+    drafts = [file for file in _files(home) if file.suffix in (".tmp", ".new")]
+    aside = [file for file in _files(home) if file.parent.name == "quarantine"]
+    if drafts:
+        return Check(
+            "leftovers", "warn", f"begun and never finished: "
+            f"{some([str(file.relative_to(home)) for file in drafts])}",
+            "delete them while no memplane runs",
+        )  # fmt: skip
+    if aside:
+        size = sum(file.stat().st_size for file in aside)
+        return Check(
+            "leftovers", "warn", f"{size} bytes in {len(aside)} files of log/quarantine",
+            "a repair set them aside: look at them, then delete them",
+        )  # fmt: skip
+    return Check("leftovers", "ok", "none")
+
+
+def ignored(path: Path) -> Check:
+    """A plane inside a work tree: its log is not for git."""
+    home = path.resolve()
+    tree = next((up for up in home.parents if (up / ".git").exists()), None)
+    if tree is None:
+        return Check("git-ignore", "ok", "in no work tree of git")
+    lines = _lines(home / ".gitignore")
+    if all(f"{folder}/" in lines for folder in _OURS):
+        return Check(
+            "git-ignore", "ok", f"in the work tree {tree}; its own .gitignore keeps it out"
+        )
+    for up in home.parents:
+        if {home.name, f"{home.name}/", f"/{home.name}", f"/{home.name}/"} & _lines(
+            up / ".gitignore"
+        ):
+            return Check("git-ignore", "ok", f"in the work tree {tree}, which ignores it")
+        if up == tree:
+            break
+    return Check(
+        "git-ignore", "warn", f"in the work tree {tree}, and nothing keeps its log out of git",
+        f"put {', '.join(f'{folder}/' for folder in _OURS)} into {home / '.gitignore'}",
+    )  # fmt: skip
+
+
+def _lines(file: Path) -> set[str]:
+    with contextlib.suppress(OSError):
+        return {line.strip() for line in file.read_text(errors="replace").splitlines()}
+    return set()
+
+
+def _files(path: Path, *, folders: bool = False) -> Iterator[Path]:
+    for root, below, names in os.walk(path):
+        below.sort()
+        for name in sorted([*below, *names] if folders else names):
+            yield Path(root, name)
+
+
+def some(found: list[str]) -> str:
+    """The first few, and how many more."""
+    shown = ", ".join(found[:_LISTED])
+    more = len(found) - _LISTED
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,303 @@
+"""`plane.tasks`: open tasks, change them, read what stands about them. Each change is one event."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, Final, NamedTuple
+
+from memplane.errors import InputError, NotFoundError, ScopeError
+from memplane.pack.digest import (
+    PARAGRAPH_TOKENS_MAX,
+    Sight,
+    Step,
+    is_seen,
+    paragraph,
+    seen,
+    short,
+    steps,
+)
+from memplane.plane.asking import check_channel
+from memplane.plane.engine import NO_END, Engine
+from memplane.plane.folds import task_fold
+from memplane.plane.writing import Receipt
+from memplane.projections.quote import Quote
+from memplane.projections.task_table import CLOSED, Task, TaskTable
+from memplane.projections.tasks import PLAN_MAX
+from memplane.recall.suppress import Scope
+
+__all__ = ["PlaneTasks", "TaskView"]
+
+_ID_CHARS_MAX: Final = 48
+_WORDS: Final = re.compile(r"\w+")
+
+
+class TaskView(NamedTuple):
+    """A task as a channel may see it, its texts redacted as on every way out.
+
+    `short` is a sentence or two, `paragraph` what a block shows of it when it is active, with its
+    `tokens`. `sessions` are those in which it is the active one. Seqs are of its first and last
+    event of kind task. `events` are the ids that the paragraph quotes.
+    """
+
+    id: str
+    status: str  # open, blocked, done, cancelled
+    active: bool
+    goal: str
+    reason: str
+    short: str
+    paragraph: str
+    tokens: int
+    plan: tuple[Step, ...]
+    specs: tuple[str, ...]
+    decisions: tuple[str, ...]
+    failures: tuple[str, ...]
+    artifacts: tuple[str, ...]
+    files: tuple[str, ...]
+    sessions: tuple[str, ...]
+    opened_seq: int
+    changed_seq: int
+    events: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields as plain JSON values."""
+        plan = [step._asdict() for step in self.plan]
+        return {**self._asdict(), "plan": plan}
+
+
+_Views = list[TaskView]  # inside the class `list` is a method
+
+
+class PlaneTasks:
+    """The tasks of a plane. Built per use; holds no state of its own."""
+
+    def __init__(self, record: Callable[..., Receipt], engine: Engine) -> None:
+        self._record, self._engine = record, engine
+
+    def open(
+        self, name: str, goal: str = "", *, plan: Sequence[str] = (), specs: Sequence[str] = (),
+        session: str | None = None, **fields: Any,
+    ) -> Receipt:  # fmt: skip
+        """Open a task, or open a closed one again; it becomes active where no other is.
+
+        A name with blanks and no goal is the goal: the id is made of its words, and is
+        `receipt.event.task`. Raises InputError where the task is open already.
+        """
+        id_, goal = self._named(name, goal)
+        task = self._find(id_)
+        if task is not None and task.status not in CLOSED:
+            raise InputError(
+                f"task {id_!r:.160} is open already; update it, or switch to it", where="name"
+            )
+        data: dict[str, Any] = {"status": "open"}
+        if plan:
+            data["plan"] = _planned(plan)
+        if specs:
+            data["specs"] = [_spec(name) for name in specs]
+        return self._write(id_, goal, data, session, fields)
+
+    def update(
+        self, id: str, text: str = "", *, plan: Sequence[str] = (), done: Iterable[int] = (),  # noqa: A002
+        doing: Iterable[int] = (), failed: Iterable[int] = (), todo: Iterable[int] = (),
+        session: str | None = None, **fields: Any,
+    ) -> Receipt:  # fmt: skip
+        """Note something on an open task, give it another plan, or mark steps by their numbers.
+
+        Raises InputError for a step that the plan does not have, NotFoundError.
+        """
+        task = self._open(id)
+        marks = {"todo": todo, "doing": doing, "done": done, "failed": failed}
+        marked = {state: [*numbers] for state, numbers in marks.items()}
+        marked = {state: numbers for state, numbers in marked.items() if numbers}
+        if not text and not plan and not marked:
+            raise InputError("expected a text, a plan or steps to mark, found none")
+        size = len(plan) or (len(task.plan.more) if task.plan is not None else 0)
+        for state, numbers in marked.items():
+            for number in numbers:
+                if type(number) is not int or not 1 <= number <= size:
+                    has = f"1 to {size}" if size else "a plan first: the task has none"
+                    raise InputError(f"found {number!r:.60}; expected {has}", where=state)
+        data: dict[str, Any] = {"plan": _planned(plan)} if plan else {}
+        if marked:
+            data["steps"] = marked
+        return self._write(id, text, data, session, fields)
+
+    def block(
+        self, id: str, reason: str, *, session: str | None = None, **fields: Any,  # noqa: A002
+    ) -> Receipt:  # fmt: skip
+        """Say why an open task cannot go on. `switch` takes it up again. Raises NotFoundError."""
+        self._open(id)
+        if not reason.strip():
+            raise InputError("expected why it is blocked, found nothing", where="reason")
+        return self._write(id, reason, {"status": "blocked", "reason": reason}, session, fields)
+
+    def done(
+        self, id: str, text: str = "", *, cancelled: bool = False,  # noqa: A002
+        session: str | None = None, **fields: Any,
+    ) -> Receipt:  # fmt: skip
+        """Close an open task, with what came of it; it is active nowhere. Raises NotFoundError."""
+        self._open(id)
+        status = "cancelled" if cancelled else "done"
+        return self._write(id, text, {"status": status}, session, fields)
+
+    def switch(self, id: str, *, session: str | None = None, **fields: Any) -> Receipt:  # noqa: A002
+        """Make an open task the active one of the session, or of all that have none of their own.
+
+        What was active before stays open; a blocked one goes on. Raises NotFoundError.
+        """
+        self._open(id)
+        return self._write(id, "", {"status": "active"}, session, fields)
+
+    def list(
+        self, *, all: bool = False, session: str | None = None, channel: str = "private",  # noqa: A002
+    ) -> _Views:  # fmt: skip
+        """The open tasks, newest first; with `all` also the closed ones that are remembered.
+
+        `session` says whose active task is marked; without one it is the latest anywhere.
+        """
+        with self._engine.lock:
+            table = self._engine.caught_up().tasks.state
+            tasks = table.newest() if all else table.open()
+            views = [self._view(table, task, channel, session) for task in tasks]
+        return [view for view in views if view is not None]
+
+    def get(
+        self, id: str, *, session: str | None = None, channel: str = "private",  # noqa: A002
+    ) -> TaskView:  # fmt: skip
+        """One task, open or closed; one that was closed long ago is read from the log.
+
+        Raises NotFoundError, ScopeError.
+        """
+        with self._engine.lock:
+            folds = self._engine.caught_up()
+            table = folds.tasks.state
+            task = table.tasks.get(id)
+            if task is None and (id in table.brief or table.shed):
+                task = task_fold(folds.log, id)
+            if task is None:
+                raise self._unknown(table, id)
+            view = self._view(table, task, channel, session)
+        if view is None:
+            raise ScopeError(f"task {id!r:.160} is not for channel {channel}")
+        return view
+
+    def _write(
+        self, id_: str, text: str, data: dict[str, Any], session: str | None, fields: dict[str, Any]
+    ) -> Receipt:
+        data = {**fields.pop("data", {}), **data}
+        return self._record(text, kind="task", task=id_, session=session, data=data, **fields)
+
+    def _find(self, id_: str) -> Task | None:
+        with self._engine.lock:
+            folds = self._engine.caught_up()
+            table = folds.tasks.state
+            task = table.get(id_)
+            if task is None and table.shed:
+                task = task_fold(folds.log, id_)
+        return task
+
+    def _open(self, id_: str) -> Task:
+        task = self._find(id_)
+        if task is None:
+            with self._engine.lock:
+                raise self._unknown(self._engine.caught_up().tasks.state, id_)
+        if task.status in CLOSED:
+            raise InputError(f"task {id_!r:.160} is {task.status}; open it again first", where="id")
+        return task
+
+    def _unknown(self, table: TaskTable, id_: str) -> NotFoundError:
+        known = [task.id for task in table.newest()]
+        close = get_close_matches(id_, known, 1)
+        hint = f"; did you mean {close[0]!r:.160}?" if close else ""
+        return NotFoundError(f"no task {id_!r:.160}{hint}")
+
+    def _named(self, name: str, goal: str) -> tuple[str, str]:
+        if not any(character.isspace() for character in name):
+            return name, goal
+        if goal:
+            raise InputError(f"expected a name without blanks, found {name!r:.80}", where="name")
+        # An id is stored as it is and compared: what a policy masks must not get into one.
+        words = _WORDS.findall(self._engine.redact(self._engine.watched.policies_or_last())(name))
+        first, number = _joined(words, _ID_CHARS_MAX), 1
+        id_ = first
+        while self._find(id_) is not None:
+            number += 1
+            id_ = f"{_joined(words, _ID_CHARS_MAX - 1 - len(str(number)))}-{number}"
+        return id_, name
+
+    def _view(
+        self, table: TaskTable, task: Task, channel: str, session: str | None
+    ) -> TaskView | None:
+        engine = self._engine
+        policies = engine.watched.policies()
+        check_channel(policies, channel)
+        as_of = NO_END if engine.as_of is None else engine.as_of
+        scope = Scope(
+            policies.privacy.rule(channel), now=engine.clock(), as_of=as_of, task=task.id,
+            specs=task.names,
+        )  # fmt: skip
+        printer = engine.printer(policies)
+
+        def hides(quote: Quote) -> str | None:
+            # To read about a task by its name is no prompt: approval is a pack's business.
+            reason = scope.hides(quote)
+            return None if reason == "unapproved" else reason
+
+        sight = Sight(hides, printer)
+        if not is_seen(task, sight):
+            return None
+        active = table.active_for(session) == task.id
+        whole = paragraph(task, sight, PARAGRAPH_TOKENS_MAX, active=active)
+        brief = short(task, sight, NO_END, label=False)
+        assert whole is not None
+        assert brief is not None
+
+        def texts(name: str) -> tuple[str, ...]:
+            return tuple(
+                printer.redact(quote.path if name == "files" else quote.text or quote.path)
+                for quote in seen(getattr(task, name), name, sight)
+            )
+
+        def text(quote: Quote | None) -> str:
+            return printer.redact(quote.text) if quote is not None and sight.sees(quote) else ""
+
+        return TaskView(
+            task.id, task.status, active, text(task.goal), text(task.state), brief.text.rstrip(),
+            whole.text, whole.tokens,
+            tuple(step._replace(text=printer.redact(step.text)) for step in steps(task, sight)),
+            task.names if sight.sees(task.specs) else (),
+            texts("decisions"), texts("failures"), texts("artifacts"), texts("files"),
+            tuple(one for one, (id_, _) in table.active.items() if one and id_ == task.id),
+            task.first, task.seen, (*whole.events, *whole.parts),
+        )  # fmt: skip
+
+
+def _planned(plan: Sequence[str]) -> list[dict[str, str]]:
+    if isinstance(plan, str) or len(plan) > PLAN_MAX:
+        found = "a text" if isinstance(plan, str) else f"{len(plan)} steps"
+        raise InputError(
+            f"expected a list of at most {PLAN_MAX} steps, found {found}", where="plan"
+        )
+    for step in plan:
+        if not isinstance(step, str) or not step.strip():
+            raise InputError(f"expected the words of a step, found {step!r:.60}", where="plan")
+    return [{"step": step, "state": "todo"} for step in plan]
+
+
+def _spec(name: str) -> str:
+    short_name = name.removeprefix("/spec/")
+    if not short_name or any(character.isspace() for character in short_name):
+        raise InputError(f"expected the name of a spec, found {name!r:.80}", where="specs")
+    return short_name
+
+
+def _joined(words: Sequence[str], most: int) -> str:
+    """Words in lower case with hyphens between them, as many as `most` characters hold."""
+    name = ""
+    for word in words:
+        longer = f"{name}-{word.lower()}" if name else word.lower()[:most]
+        if len(longer) > most:
+            break
+        name = longer
+    return name or "task"

@@ -1,0 +1,133 @@
+"""The policy that holds, value by value, and where each comes from."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.errors import PolicyError
+from memplane.policy import budgets
+from memplane.policy.document import Node, Path, key_text, scalar
+from memplane.policy.formats import NAMES
+from memplane.policy.loading import documents
+from memplane.policy.overrides import WHOLE
+from memplane.policy.reading import default_document
+from memplane.policy.values import PPM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from memplane.policy.values import Json
+
+__all__ = ["Row", "rows"]
+
+# Needs no quotes, wherever in a line of YAML it stands.
+_PLAIN: Final = r"[A-Za-z_][A-Za-z0-9_./-]*"
+
+
+class Row(NamedTuple):
+    """One value in force. `origin` is default, file (then with its line) or environment."""
+
+    file: str
+    key: str
+    value: Any
+    origin: str
+    line: int | None = None
+    variable: str | None = None
+
+    def __str__(self) -> str:
+        source = self.origin
+        if self.line is not None:
+            source = f"policies/{self.file}:{self.line}"
+        elif self.variable is not None:
+            source = f"environment {self.variable}"
+        return f"{self.file.removesuffix('.yaml')}.{self.key}: {_yaml(self.value)}    # {source}"
+
+
+def rows(
+    files: Mapping[str, bytes | None],
+    *,
+    defaults: Mapping[str, bytes],
+    schemas: Mapping[str, bytes],
+    overrides: Mapping[str, str],
+) -> list[Row]:
+    """Return every value of every policy, file by file; raises PolicyError where one has mistakes.
+
+    A list of plain values is one value. What a file leaves out is the default; a section without
+    a share has the one that its max_tokens give it.
+    """
+    found = documents(files, defaults=defaults, schemas=schemas, overrides=overrides)
+    if found.problems:
+        raise PolicyError(tuple(found.problems))
+    listed: list[Row] = []
+    for name in NAMES:
+        variables = {override.path: override.variable for override in found.of(name)}
+        root = found.roots[name] if files.get(name) is not None else None
+        whole = _filled(found.effective[name], default_document(name, defaults), WHOLE.get(name))
+        for path, value in _leaves(_with_shares(name, whole), ()):
+            line = None if root is None else _line(root, path)
+            if path in variables:
+                listed.append(
+                    Row(name, key_text(path), value, "environment", None, variables[path])
+                )
+            elif line is not None:
+                listed.append(Row(name, key_text(path), value, "file", line))
+            else:
+                listed.append(Row(name, key_text(path), value, "default"))
+    return listed
+
+
+def _filled(document: Json, default: Json, whole: Path | None, path: Path = ()) -> Json:
+    """Add what the document leaves out; nothing below `whole`, which is of one piece."""
+    filled = dict(document)
+    for key, value in default.items():
+        at = (*path, key)
+        if key not in document:
+            filled[key] = value
+        elif isinstance(value, dict) and at != whole:
+            filled[key] = _filled(document[key], value, whole, at)
+    return filled
+
+
+def _with_shares(name: str, document: Json) -> Json:
+    if name != "budgets.yaml":
+        return document
+    weights = {s.name: s.weight for s in budgets.build(document).sections}
+    sections = {
+        section: row if "share" in row else {**row, "share": weights[section] / PPM}
+        for section, row in document["sections"].items()
+    }
+    return {**document, "sections": sections}
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _leaves(inner, (*path, key))
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        for at, inner in enumerate(value):
+            yield from _leaves(inner, (*path, at))
+    else:
+        yield path, value
+
+
+def _line(root: Node, path: Path) -> int | None:
+    """The line of a value that the file holds itself."""
+    node = root
+    for step in path:
+        if isinstance(node.value, dict) and step in node.value:
+            node = node.value[str(step)]
+        elif isinstance(node.value, list) and isinstance(step, int):
+            node = node.value[step]
+        else:
+            return None
+    return root.place(path)[0]
+
+
+def _yaml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(_yaml(item) for item in value)}]"
+    if isinstance(value, str) and re.fullmatch(_PLAIN, value) and isinstance(scalar(value), str):
+        return value
+    return json.dumps(value, ensure_ascii=False)

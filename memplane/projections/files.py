@@ -1,0 +1,397 @@
+"""Files: which were worked on, when, on which branch, and under which prompts.
+
+What a session is about to need is guessed from it (`memplane.recall.files`). The state is a list
+of episodes, and the last touch of each file. An episode is what one prompt of a session led to:
+the prompt's words, the branch, and the files touched. So nothing about a file is summed up that
+could not be taken apart again: an episode that a reader may not see is passed over, and a file
+whose last touch in one namespace is hidden may still be shown by that in another.
+
+Old episodes go, and with them the files that nothing newer touched. Only those who ask for files
+read the file, and packs of sessions that touched none yet.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from memplane.event import UPKEEP_KINDS, Event
+from memplane.ports import Line
+from memplane.projections.forgetting import Forget, forget_of
+from memplane.projections.projector import canonical
+from memplane.projections.touches import PATH_MAX, json_bytes, touched_by
+from memplane.projections.words import words
+
+__all__ = ["BYTES_MAX", "PATHS", "Episode", "Files", "FilesState", "LastTouch"]
+
+PATHS: Final = 1000
+EPISODE_PATHS: Final = 64  # a prompt that leads to more is several episodes
+SESSIONS: Final = 32  # whose prompt and branch are remembered for the touches to come
+WORDS: Final = 24  # of one prompt
+TEXT_MAX: Final = 4000  # characters of a prompt that are looked at
+# The file stays below 192 KiB: what is counted against this is an upper bound of its rows.
+BYTES_MAX: Final = 184 * 1024
+
+_LAST_BYTES: Final = 48  # numbers and quotes of a last touch
+_EPISODE_BYTES: Final = 40
+_COUNT_BYTES: Final = 10  # a file in an episode: its number and how often
+_QUOTES: Final = 3  # of a text, with its comma
+_TOUCHING: Final = frozenset(("tool_call", "message"))
+_NEVER_KEYED: Final = frozenset((*UPKEEP_KINDS, "session"))
+
+
+class Episode:
+    """What one prompt led to. `terms` are empty where the prompt is not as visible as the touches.
+
+    `at` is the clock (touches of the whole plane) at its last touch; `paths` counts touches.
+    """
+
+    __slots__ = (
+        "at", "branch", "forgotten", "ns", "paths", "prompt", "sensitivity", "session", "terms",
+        "unsaid",
+    )  # fmt: skip
+
+    def __init__(
+        self, session: str, branch: str, ns: str, sensitivity: str, prompt: str, terms: list[str]
+    ) -> None:
+        self.session = session  # "" outside of any
+        self.branch = branch
+        self.ns = ns
+        self.sensitivity = sensitivity
+        self.prompt = prompt  # its id, "" where there is none
+        self.terms = terms
+        self.at = 0
+        self.forgotten = False
+        self.unsaid = False  # the prompt alone was forgotten
+        self.paths: dict[str, int] = {}
+
+    def names(self) -> tuple[str, ...]:
+        """What the file writes once for all episodes."""
+        return self.session, self.branch, self.ns, self.sensitivity
+
+    def size(self) -> int:
+        """An upper bound of its row's bytes, without its names and files."""
+        terms = sum(json_bytes(term) + _QUOTES for term in self.terms)
+        return _EPISODE_BYTES + json_bytes(self.prompt) + terms
+
+
+class LastTouch:
+    """The newest touch of a file in one namespace at one sensitivity: what `Scope` asks for."""
+
+    __slots__ = (
+        "episode", "forgotten", "id", "key", "kind", "seq", "superseded", "touches", "ts",
+        "valid_from", "valid_until",
+    )  # fmt: skip
+
+    def __init__(self, episode: Episode, fields: list[Any]) -> None:
+        self.episode = episode
+        self.seq: int = fields[0]
+        self.id: str = fields[1]
+        self.ts: str = fields[2]
+        self.touches: int = fields[3]  # of this file in this namespace at this sensitivity
+        self.kind: str = fields[4]
+        self.forgotten: bool = fields[5]
+        self.superseded: bool = fields[6]
+        self.key: str | None = fields[7]
+        self.valid_from: str | None = fields[8]
+        self.valid_until: str | None = fields[9]
+
+    @property
+    def ns(self) -> str:
+        return self.episode.ns
+
+    @property
+    def sensitivity(self) -> str:
+        return self.episode.sensitivity
+
+    def fields(self) -> list[Any]:
+        """The row of the file, without its usual end."""
+        row = [
+            self.seq, self.id, self.ts, self.touches, self.kind, self.forgotten, self.superseded,
+            self.key, self.valid_from, self.valid_until,
+        ]  # fmt: skip
+        while len(row) > _LEAST and row[-1] == _USUAL[len(row) - _LEAST - 1]:
+            row.pop()
+        return row
+
+    def size(self) -> int:
+        """An upper bound of the row's bytes."""
+        rest = (self.key, self.valid_from, self.valid_until)
+        more = sum(json_bytes(text) + _QUOTES for text in rest if text)
+        return _LAST_BYTES + json_bytes(self.id) + json_bytes(self.ts) + more
+
+
+_LEAST: Final = 4
+_USUAL: Final = ("tool_call", False, False, None, None, None)
+
+
+class Now:
+    """Where a session stands: its branch and its last prompt."""
+
+    __slots__ = ("branch", "bytes", "ns", "prompt", "sensitivity", "terms")
+
+    def __init__(
+        self, branch: str = "", prompt: str = "", ns: str = "", sensitivity: str = "",
+        terms: list[str] | None = None,
+    ) -> None:  # fmt: skip
+        self.branch = branch
+        self.prompt, self.ns, self.sensitivity = prompt, ns, sensitivity
+        self.terms = terms or []
+        self.bytes = self.size()
+
+    def fields(self) -> list[Any]:
+        """The row of the file."""
+        return [self.branch, self.prompt, self.ns, self.sensitivity, self.terms]
+
+    def size(self) -> int:
+        """An upper bound of the row's bytes, without the session's name."""
+        texts = (self.branch, self.prompt, self.ns, self.sensitivity, *self.terms)
+        return sum(json_bytes(text) + _QUOTES for text in texts)
+
+
+class FilesState:
+    """The fold's state. Read it, never write it, outside `Files`."""
+
+    __slots__ = ("bytes", "clock", "episodes", "keyed", "last", "latest", "names", "sessions")
+
+    def __init__(self) -> None:
+        self.clock = 0
+        self.bytes = 0
+        self.episodes: list[Episode] = []
+        self.last: dict[str, list[LastTouch]] = {}  # by path, the path touched last behind
+        self.sessions: dict[str, Now] = {}
+        self.latest: dict[str, Episode] = {}  # the newest episode of each session
+        self.names: dict[str, int] = {}  # how many places of episodes hold each name
+        self.keyed = 0  # touches with a key: so rare that they are looked for one by one
+
+    def branch_of(self, session: str | None) -> str:
+        """The branch that the session was last seen on, "" where none was."""
+        now = self.sessions.get(session) if session is not None else None
+        return now.branch if now is not None else ""
+
+
+class Files:
+    """Folds the log into `FilesState`."""
+
+    name = "files"
+    version = 1
+
+    def initial(self) -> FilesState:
+        """Return the state before the first event."""
+        return FilesState()
+
+    def apply(self, state: FilesState, line: Line) -> None:
+        """Note where sessions stand and what they touch; forget what is forgotten."""
+        event = line.event
+        kind = event.kind
+        if kind == "forget":
+            _forget(state, event)
+            return
+        if state.keyed and event.key is not None and kind not in _NEVER_KEYED:
+            _supersede(state, event.ns, event.key)
+        if event.sensitivity == "secret":
+            return
+        if event.session is not None and (event.data or event.role == "user"):
+            _stand(state, event, event.session)
+        # No artifact: one is shown only when approved, and nothing approves one yet.
+        if kind in _TOUCHING and "path" in event.data:
+            touched = touched_by(event)
+            if touched is not None:
+                _touch(state, event, *touched)
+                _bound(state)
+
+    def dump(self, state: FilesState) -> bytes:
+        """Return the state; files, episodes and names stand for themselves by their places."""
+        name_at = {name: at for at, name in enumerate(state.names)}
+        path_at = {path: at for at, path in enumerate(state.last)}
+        episode_at = {id(episode): at for at, episode in enumerate(state.episodes)}
+        return canonical(
+            {
+                "clock": state.clock,
+                "bytes": state.bytes,
+                "names": list(state.names.items()),
+                "sessions": [[id_, *now.fields()] for id_, now in state.sessions.items()],
+                "episodes": [
+                    [*(name_at[name] for name in one.names()), one.prompt, one.terms, one.at,
+                     int(one.forgotten), int(one.unsaid),
+                     [n for path, count in one.paths.items() for n in (path_at[path], count)]]
+                    for one in state.episodes
+                ],
+                "last": [
+                    [path, *([episode_at[id(one.episode)], *one.fields()] for one in touches)]
+                    for path, touches in state.last.items()
+                ],
+            }
+        )  # fmt: skip
+
+    def load(self, data: bytes) -> FilesState:
+        """Return the state that was dumped."""
+        fields = json.loads(data)
+        state = FilesState()
+        state.clock, state.bytes = fields["clock"], fields["bytes"]
+        state.names = dict(fields["names"])
+        state.sessions = {id_: Now(*rest) for id_, *rest in fields["sessions"]}
+        names, paths = list(state.names), [path for path, *_ in fields["last"]]
+        for *places, prompt, terms, at, forgotten, unsaid, pairs in fields["episodes"]:
+            session, branch, ns, sensitivity = (names[place] for place in places)
+            episode = Episode(session, branch, ns, sensitivity, prompt, terms)
+            episode.at, episode.forgotten, episode.unsaid = at, bool(forgotten), bool(unsaid)
+            numbers = zip(pairs[::2], pairs[1::2], strict=True)
+            episode.paths = {paths[number]: count for number, count in numbers}
+            state.episodes.append(episode)
+            state.latest[session] = episode
+        for path, *rows in fields["last"]:
+            state.last[path] = [
+                LastTouch(state.episodes[at], [*row, *_USUAL[len(row) - _LEAST :]])
+                for at, *row in rows
+            ]
+            state.keyed += sum(touch.key is not None for touch in state.last[path])
+        return state
+
+
+def _stand(state: FilesState, event: Event, session: str) -> None:
+    """Note a session's branch and its newest prompt."""
+    branch = event.data.get("branch")
+    now = state.sessions.get(session)
+    prompts = event.role == "user" and event.kind == "message"
+    if not prompts and (branch is None or (now is not None and now.branch == branch)):
+        return
+    named = branch if isinstance(branch, str) and len(branch) <= PATH_MAX else None
+    if now is None:
+        now = Now()
+        state.bytes += json_bytes(session) + _QUOTES
+    else:
+        del state.sessions[session]
+        state.bytes -= now.bytes
+    state.sessions[session] = now  # behind the others: the one longest silent goes first
+    if named is not None:
+        now.branch = named
+    if prompts:
+        now.prompt, now.ns, now.sensitivity = event.id, event.ns, event.sensitivity
+        now.terms = words(event.text[:TEXT_MAX], WORDS)
+    now.bytes = now.size()
+    state.bytes += now.bytes
+    if len(state.sessions) > SESSIONS:
+        silent = next(iter(state.sessions))
+        state.bytes -= state.sessions.pop(silent).bytes + json_bytes(silent) + _QUOTES
+    _bound(state)
+
+
+def _touch(state: FilesState, event: Event, path: str, branch: str) -> None:
+    state.clock += 1
+    episode = _episode(state, event, path, branch or state.branch_of(event.session))
+    if path not in episode.paths:
+        state.bytes += _COUNT_BYTES
+    episode.paths[path] = episode.paths.get(path, 0) + 1
+    episode.at = state.clock
+    touches = state.last.pop(path, None)
+    if touches is None:
+        touches = []
+        state.bytes += json_bytes(path) + _QUOTES
+    state.last[path] = touches
+    count = 1
+    for at, old in enumerate(touches):
+        if (old.ns, old.sensitivity) == (event.ns, event.sensitivity):
+            count += old.touches
+            _let_go(state, touches.pop(at))
+            break
+    fields = [
+        event.seq, event.id, event.ts, count, event.kind, False, False, event.key,
+        event.valid_from, event.valid_until,
+    ]  # fmt: skip
+    touch = LastTouch(episode, fields)
+    touches.append(touch)
+    state.bytes += touch.size()
+    state.keyed += event.key is not None
+
+
+def _episode(state: FilesState, event: Event, path: str, branch: str) -> Episode:
+    """The episode that the touch belongs to: the session's latest, or a new one."""
+    session = event.session or ""
+    now = state.sessions.get(session)
+    prompt = now.prompt if now is not None else ""
+    named = (session, branch, event.ns, event.sensitivity)
+    latest = state.latest.get(session)
+    if (
+        latest is not None
+        and latest.names() == named
+        and latest.prompt == prompt
+        and not latest.forgotten
+        and (path in latest.paths or len(latest.paths) < EPISODE_PATHS)
+    ):
+        return latest
+    alike = now is not None and (now.ns, now.sensitivity) == (event.ns, event.sensitivity)
+    episode = Episode(*named, prompt, now.terms if now is not None and alike else [])
+    state.episodes.append(episode)
+    state.latest[session] = episode
+    state.bytes += episode.size()
+    for name in episode.names():
+        if name not in state.names:
+            state.bytes += json_bytes(name) + 2 * _QUOTES + 4
+        state.names[name] = state.names.get(name, 0) + 1
+    return episode
+
+
+def _bound(state: FilesState) -> None:
+    while len(state.episodes) > 1 and (state.bytes > BYTES_MAX or len(state.last) > PATHS):
+        oldest = state.episodes.pop(0)
+        state.bytes -= oldest.size() + _COUNT_BYTES * len(oldest.paths)
+        if state.latest[oldest.session] is oldest:
+            del state.latest[oldest.session]
+        for name in oldest.names():
+            state.names[name] -= 1
+            if not state.names[name]:
+                del state.names[name]
+                state.bytes -= json_bytes(name) + 2 * _QUOTES + 4
+        for path in oldest.paths:
+            _drop_touch(state, path, oldest)
+
+
+def _drop_touch(state: FilesState, path: str, episode: Episode) -> None:
+    """Let go of a file's last touch where it stands in this episode, and of a file without one."""
+    touches = state.last[path]
+    for at, touch in enumerate(touches):
+        if touch.episode is episode:
+            _let_go(state, touches.pop(at))
+            break
+    if not touches:
+        del state.last[path]
+        state.bytes -= json_bytes(path) + _QUOTES
+
+
+def _let_go(state: FilesState, touch: LastTouch) -> None:
+    state.bytes -= touch.size()
+    state.keyed -= touch.key is not None
+
+
+def _supersede(state: FilesState, ns: str, key: str) -> None:
+    for touches in state.last.values():
+        for touch in touches:
+            if touch.key == key and touch.ns == ns:
+                touch.superseded = True
+
+
+def _forget(state: FilesState, event: Event) -> None:
+    forget = forget_of(event)
+    if forget is None:
+        return
+    for touches in state.last.values():
+        for touch in touches:
+            if _names(forget, touch):
+                touch.forgotten = not forget.undo
+    for episode in state.episodes:
+        if forget.session is not None and episode.session == forget.session:
+            episode.forgotten = not forget.undo
+        elif episode.prompt and forget.names(episode.prompt, None):
+            episode.unsaid = not forget.undo
+    for id_, now in state.sessions.items():
+        if now.terms and not forget.undo and forget.names(now.prompt, id_):
+            now.terms = []
+            state.bytes += now.size() - now.bytes
+            now.bytes = now.size()
+
+
+def _names(forget: Forget, touch: LastTouch) -> bool:
+    if forget.key is not None:
+        return touch.key == forget.key and touch.ns == forget.ns
+    return forget.names(touch.id, touch.episode.session)

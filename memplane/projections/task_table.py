@@ -1,0 +1,318 @@
+"""The tables of tasks: open ones with what happened in them, the others with their goal only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from memplane.event import Event
+from memplane.projections.forgetting import Forget
+from memplane.projections.quote import Quote
+
+__all__ = ["BRIEF_MAX", "CLOSED", "DETAILED_MAX", "SHOWN", "Task", "TaskTable"]
+
+DETAILED_MAX: Final = 20
+BRIEF_MAX: Final = 100
+ACTIVE_MAX: Final = 64
+CALLS_MAX: Final = 32
+CLOSED: Final = frozenset(("done", "cancelled"))
+# What a digest shows of each list, and what is kept: some may be hidden from who asks.
+SHOWN: Final = {"decisions": 3, "failures": 5, "artifacts": 5, "files": 5}
+_KEPT: Final = {"decisions": 5, "failures": 8, "artifacts": 8, "files": 8}
+_SINGLE: Final = ("goal", "state", "note", "plan", "specs")
+_TASK_BYTES: Final = 200
+_NAME_BYTES: Final = 6  # of a character of an id, at most
+_BRIEF_LEAST: Final = 20
+
+
+class Task:
+    """One task as folded so far. Lists are in log order, the newest last.
+
+    `state` is the event that blocked or closed it, `marks` the latest word on each step of the
+    plan. Only a detailed task has more than its goal, its state and its specs.
+    """
+
+    __slots__ = (
+        "artifacts", "decisions", "failures", "files", "first", "goal", "id", "marks", "note",
+        "plan", "seen", "specs", "state", "status", "touched",
+    )  # fmt: skip
+
+    def __init__(self, id: str, seq: int) -> None:  # noqa: A002 - the field's name
+        self.id = id
+        self.status = "open"  # open, blocked, done, cancelled
+        self.first = self.seen = self.touched = seq  # seqs; `seen` of the last task event
+        self.goal: Quote | None = None
+        self.state: Quote | None = None
+        self.note: Quote | None = None
+        self.plan: Quote | None = None
+        self.specs: Quote | None = None
+        self.marks: dict[int, Quote] = {}
+        self.decisions: list[Quote] = []
+        self.failures: list[Quote] = []
+        self.artifacts: list[Quote] = []
+        self.files: list[Quote] = []
+
+    @property
+    def size(self) -> int:
+        """Bytes of the row without its quotes, at most."""
+        return _TASK_BYTES + _NAME_BYTES * len(self.id)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The specs that belong to it."""
+        return () if self.specs is None else tuple(self.specs.more)
+
+    def quotes(self) -> Iterator[Quote]:
+        """Yield everything quoted."""
+        for name in _SINGLE:
+            quote: Quote | None = getattr(self, name)
+            if quote is not None:
+                yield quote
+        yield from self.marks.values()
+        for name in _KEPT:
+            yield from getattr(self, name)
+
+    def row(self) -> dict[str, Any]:
+        """The task as JSON values."""
+        row: dict[str, Any] = {
+            "id": self.id, "status": self.status,
+            "first": self.first, "seen": self.seen, "touched": self.touched,
+        }  # fmt: skip
+        for name in _SINGLE:
+            quote: Quote | None = getattr(self, name)
+            if quote is not None:
+                row[name] = quote.row()
+        if self.marks:
+            row["marks"] = [[step, quote.row()] for step, quote in self.marks.items()]
+        for name in _KEPT:
+            if getattr(self, name):
+                row[name] = [quote.row() for quote in getattr(self, name)]
+        return row
+
+    @classmethod
+    def from_row(cls, row: dict[str, Any]) -> Task:
+        """The task that `row` was made from."""
+        task = cls(row["id"], row["first"])
+        task.status, task.seen, task.touched = row["status"], row["seen"], row["touched"]
+        for name in _SINGLE:
+            if name in row:
+                setattr(task, name, Quote(row[name]))
+        task.marks = {step: Quote(quote) for step, quote in row.get("marks", ())}
+        for name in _KEPT:
+            setattr(task, name, [Quote(quote) for quote in row.get(name, ())])
+        return task
+
+
+class TaskTable:
+    """The state: tasks, which of them is active where, and calls that wait for their result.
+
+    Read it, never write it, outside the projector. `shed` counts the tasks that only the log has.
+    """
+
+    __slots__ = ("_keyed", "active", "brief", "bytes", "calls", "keep", "shed", "tasks")
+
+    def __init__(self, keep: str | None = None) -> None:
+        self.keep = keep  # a task that no bound strips: for reading one from the log
+        self.tasks: dict[str, Task] = {}  # with details, by their last task event
+        self.brief: dict[str, Task] = {}  # closed, or crowded out, by the same
+        self.active: dict[str | None, tuple[str, int]] = {}  # session -> task, seq; None: the plane
+        self.calls: dict[str, str] = {}  # call -> digest of its text
+        self.shed = 0
+        self.bytes = 0
+        self._keyed: dict[tuple[str, str], list[Task]] = {}
+
+    # --- reading ---
+
+    def get(self, id: str) -> Task | None:  # noqa: A002 - the field's name
+        """The task, with details or without; None where the tables do not hold it."""
+        return self.tasks.get(id) or self.brief.get(id)
+
+    def newest(self) -> list[Task]:
+        """Every task in the tables, by its last task event, newest first."""
+        return sorted((*self.tasks.values(), *self.brief.values()), key=lambda task: -task.seen)
+
+    def open(self) -> list[Task]:
+        """Tasks that are not closed, newest first."""
+        return [task for task in self.newest() if task.status not in CLOSED]
+
+    def active_in(self, session: str | None) -> str | None:
+        """The task that events of a session belong to: its own, else the plane's."""
+        own = self.active.get(session) or self.active.get(None)
+        return None if own is None else own[0]
+
+    def active_for(self, session: str | None) -> str | None:
+        """The task that a request is about; without a session the latest of any."""
+        if session is not None:
+            return self.active_in(session)
+        latest = max(self.active.values(), key=lambda one: one[1], default=None)
+        return None if latest is None else latest[0]
+
+    def specs_of(self, id: str | None) -> tuple[str, ...]:  # noqa: A002 - the field's name
+        """The specs that a task names."""
+        task = None if id is None else self.get(id)
+        return () if task is None else task.names
+
+    # --- writing, for the projector ---
+
+    def enter(self, task: Task, event: Event) -> None:
+        """File a task by its status, as the newest; what it crowds out is kept with less."""
+        was_detailed = self.tasks.pop(task.id, None) is not None
+        was_known = self.brief.pop(task.id, None) is not None or was_detailed
+        if not was_known:
+            self.bytes += task.size
+        task.seen = task.touched = event.seq
+        if task.status in CLOSED and task.id != self.keep:
+            self._strip(task)
+            self._file_brief(task)
+        else:
+            self.tasks[task.id] = task
+            if len(self.tasks) > DETAILED_MAX:
+                self._crowd_out()
+
+    def hold(self, task: Task, quote: Quote) -> None:
+        """Count a quote that stands somewhere in the task."""
+        self.bytes += quote.size
+        if quote.key is not None:
+            self._keyed.setdefault((quote.ns, quote.key), []).append(task)
+
+    def release(self, task: Task, quote: Quote) -> None:
+        """Count a quote no longer."""
+        self.bytes -= quote.size
+        if quote.key is not None:
+            place = (quote.ns, quote.key)
+            holders = self._keyed[place]
+            holders.remove(task)
+            if not holders:
+                del self._keyed[place]
+
+    def put(self, task: Task, name: str, quote: Quote | None) -> None:
+        """Put a single quote in its place."""
+        old: Quote | None = getattr(task, name)
+        if old is not None:
+            self.release(task, old)
+        setattr(task, name, quote)
+        if quote is not None:
+            self.hold(task, quote)
+
+    def add(self, task: Task, name: str, quote: Quote) -> None:
+        """Put a quote at the end of a list; the oldest makes room."""
+        kept: list[Quote] = getattr(task, name)
+        kept.append(quote)
+        self.hold(task, quote)
+        if len(kept) > _KEPT[name]:
+            self.release(task, kept.pop(0))
+        task.touched = quote.seq
+
+    def drop(self, task: Task, name: str, gone: list[Quote]) -> None:
+        """Take quotes out of a list."""
+        kept: list[Quote] = getattr(task, name)
+        for quote in gone:
+            kept.remove(quote)
+            self.release(task, quote)
+
+    def mark(self, task: Task, step: int, quote: Quote | None) -> None:
+        """Set or take away the latest word on a step."""
+        old = task.marks.pop(step, None)
+        if old is not None:
+            self.release(task, old)
+        if quote is not None:
+            task.marks[step] = quote
+            self.hold(task, quote)
+
+    def close(self, id: str) -> None:  # noqa: A002 - the field's name
+        """A closed task is active nowhere."""
+        for session in [session for session, (one, _) in self.active.items() if one == id]:
+            del self.active[session]
+
+    def activate(self, session: str | None, id: str, seq: int) -> None:  # noqa: A002
+        """Make a task the active one of a session, or of the plane."""
+        self.active.pop(session, None)
+        self.active[session] = (id, seq)
+        if len(self.active) > ACTIVE_MAX:
+            del self.active[next(one for one in self.active if one is not None)]
+
+    def supersede(self, ns: str, key: str) -> None:
+        """Drop every quote of what is replaced."""
+        for task in tuple(self._keyed.get((ns, key), ())):
+            for name in _SINGLE:
+                quote: Quote | None = getattr(task, name)
+                if quote is not None and (quote.ns, quote.key) == (ns, key):
+                    self.put(task, name, None)
+            for step in [s for s, one in task.marks.items() if (one.ns, one.key) == (ns, key)]:
+                self.mark(task, step, None)
+            for name in _KEPT:
+                kept: list[Quote] = getattr(task, name)
+                self.drop(task, name, [one for one in kept if (one.ns, one.key) == (ns, key)])
+
+    def forget(self, forget: Forget) -> None:
+        """Flag what is named, or take the flag away."""
+        if forget.key is not None:
+            held = self._keyed.get((forget.ns, forget.key), ())
+            place = (forget.ns, forget.key)
+            named = [q for task in held for q in task.quotes() if (q.ns, q.key) == place]
+        else:
+            named = [
+                quote
+                for task in (*self.tasks.values(), *self.brief.values())
+                for quote in task.quotes()
+                if forget.names(quote.id, quote.session)
+            ]
+        for quote in named:
+            quote.forgotten = not forget.undo
+
+    def load(self, task: Task, *, detailed: bool) -> None:
+        """Take a task from the file."""
+        (self.tasks if detailed else self.brief)[task.id] = task
+        self.bytes += task.size
+        for quote in task.quotes():
+            self.hold(task, quote)
+
+    def shrink(self) -> bool:
+        """Give up what matters least; False where nothing is left to give up."""
+        if len(self.brief) > _BRIEF_LEAST:
+            self._shed()
+            return True
+        oldest = sorted(self.tasks.values(), key=lambda task: task.touched)
+        for task in oldest:
+            if task.id != self.keep and any(True for _ in self._details(task)):
+                self._strip(task)
+                return True
+        if self.brief:
+            self._shed()
+            return True
+        if len(oldest) > 1:
+            self._crowd_out()
+            return True
+        return False
+
+    def _details(self, task: Task) -> Iterator[Quote]:
+        kept = (task.goal, task.state, task.specs)
+        return (quote for quote in task.quotes() if quote not in kept)
+
+    def _strip(self, task: Task) -> None:
+        for quote in tuple(self._details(task)):
+            self.release(task, quote)
+        task.note = task.plan = None
+        task.marks = {}
+        for name in _KEPT:
+            setattr(task, name, [])
+
+    def _crowd_out(self) -> None:
+        others = (task for task in self.tasks.values() if task.id != self.keep)
+        task = min(others, key=lambda task: task.touched)
+        del self.tasks[task.id]
+        self._strip(task)
+        self._file_brief(task)
+
+    def _file_brief(self, task: Task) -> None:
+        self.brief[task.id] = task
+        if len(self.brief) > BRIEF_MAX:
+            self._shed()
+
+    def _shed(self) -> None:
+        task = self.brief.pop(next(iter(self.brief)))
+        self.close(task.id)
+        self.shed += 1
+        self.bytes -= task.size
+        for quote in task.quotes():
+            self.release(task, quote)

@@ -1,0 +1,282 @@
+"""Tasks: goal, status, plan, and what was decided, failed and made while each was worked on.
+
+An event of kind `task` opens or changes the task that it names. Its text is the goal where it
+opens one and a note where it does not; its data may hold
+
+    status   open, active, blocked, done or cancelled; without one nothing changes but the words
+    reason   why it is blocked, or how it ended; else the text says it
+    plan     [{"step": "write the parser", "state": "todo"}, ...], the whole of it
+    steps    {"done": [1, 2], "doing": [3], "failed": [4], "todo": [5]}: marks on the plan
+    specs    names of the `/spec/<name>` that belong to it, all of them
+
+Any other event belongs to the task that it names, by `task` or by a namespace `/task/<id>`, else
+to the active one of its session. `active` makes a task the active one, `open` only where none is;
+without a session that holds for every session that has none of its own.
+
+A failure (a tool result with status error, or the marker) stays open until the same tool gives a
+result without one: for the same path and the same call, where both are known. An event of the
+task with status resolved, fixed or ok that refers to it closes it too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Final
+
+from memplane.event import Event
+from memplane.ports import Line
+from memplane.projections.acts import KEYLESS_KINDS
+from memplane.projections.forgetting import forget_of
+from memplane.projections.projector import canonical
+from memplane.projections.quote import Quote
+from memplane.projections.task_table import CALLS_MAX, CLOSED, Task, TaskTable
+
+__all__ = ["BYTES_MAX", "PLAN_MAX", "STATES", "STEP_CHARS_MAX", "Tasks", "task_of"]
+
+# The file stays below 512 KiB: quotes up to this, names of sessions and calls in the rest.
+BYTES_MAX: Final = 320 * 1024
+PLAN_MAX: Final = 32
+STEP_CHARS_MAX: Final = 200
+STATES: Final = ("todo", "doing", "done", "failed")
+_SPECS_MAX: Final = 16
+_NAME_MAX: Final = 128
+_PATH_MAX: Final = 300
+_SPEC: Final = "/spec/"
+_TASK: Final = "/task/"
+# What people and other programs write, and what it means.
+_STATUS: Final = {
+    "open": "open", "active": "active", "in_progress": "active", "doing": "active",
+    "blocked": "blocked", "done": "done", "closed": "done", "completed": "done",
+    "cancelled": "cancelled", "canceled": "cancelled", "abandoned": "cancelled",
+}  # fmt: skip
+_RESOLVED: Final = frozenset(("resolved", "fixed", "ok"))
+# Kinds that say something about a task whatever their marks are.
+_TELLING: Final = frozenset(("decision", "tool_call", "tool_result", "artifact"))
+
+
+class Tasks:
+    """The projector. `keep`: a task whose details no bound and no closing takes away."""
+
+    name = "tasks"
+    version = 1
+
+    def __init__(self, *, keep: str | None = None, bytes_max: int = BYTES_MAX) -> None:
+        self.keep, self.bytes_max = keep, bytes_max
+
+    def initial(self) -> TaskTable:
+        return TaskTable(self.keep)
+
+    def apply(self, state: TaskTable, line: Line) -> None:
+        event = line.event
+        kind = event.kind
+        if kind in KEYLESS_KINDS:
+            if kind == "forget":
+                forget = forget_of(event)
+                if forget is not None:
+                    state.forget(forget)
+            return
+        if event.key is not None:
+            state.supersede(event.ns, event.key)
+        if kind == "task":
+            _task(state, event)
+        elif not state.tasks:
+            return
+        elif kind in _TELLING or event.markers or event.refs or "path" in event.data:
+            task = _owner(state, event)
+            if task is None:
+                return
+            _told(state, task, event)
+        else:
+            return
+        while state.bytes > self.bytes_max and state.shrink():
+            pass
+
+    def dump(self, state: TaskTable) -> bytes:
+        return canonical(
+            {
+                "tasks": [task.row() for task in state.tasks.values()],
+                "brief": [task.row() for task in state.brief.values()],
+                "active": [[session, *one] for session, one in state.active.items()],
+                "calls": [[call, digest] for call, digest in state.calls.items()],
+                "shed": state.shed,
+            }
+        )
+
+    def load(self, data: bytes) -> TaskTable:
+        fields: dict[str, Any] = json.loads(data)
+        state = self.initial()
+        for row in fields["tasks"]:
+            state.load(Task.from_row(row), detailed=True)
+        for row in fields["brief"]:
+            state.load(Task.from_row(row), detailed=False)
+        state.active = {session: (id_, seq) for session, id_, seq in fields["active"]}
+        state.calls = dict(fields["calls"])
+        state.shed = fields["shed"]
+        return state
+
+
+def task_of(event: Event) -> str | None:
+    """The task that an event names, by its field or by its namespace."""
+    if event.task is not None:
+        return event.task
+    return event.ns[len(_TASK) :] if event.ns.startswith(_TASK) else None
+
+
+def _owner(state: TaskTable, event: Event) -> Task | None:
+    id_ = task_of(event)
+    if id_ is None:
+        id_ = state.active_in(event.session)
+    return None if id_ is None else state.tasks.get(id_)
+
+
+def _task(state: TaskTable, event: Event) -> None:
+    id_ = task_of(event)
+    if id_ is None or len(id_) > _NAME_MAX:
+        return
+    data = event.data
+    status = data.get("status")
+    word = _STATUS.get(status) if isinstance(status, str) else None
+    task = state.get(id_)
+    opens = task is None
+    if task is None:
+        task = Task(id_, event.seq)
+    was_closed = task.status in CLOSED
+    if word is not None:
+        task.status = "open" if word == "active" else word
+    state.enter(task, event)
+    _words(state, task, event, word, opens or (was_closed and task.status not in CLOSED))
+    _plan(state, task, event)
+    if "specs" in data:
+        names = _specs(data["specs"]) if event.sensitivity != "secret" else ()
+        state.put(task, "specs", Quote.of(event, "", more=list(names)) if names else None)
+    if task.status in CLOSED:
+        state.close(id_)
+    elif word == "active" or (word == "open" and event.session not in state.active):
+        state.activate(event.session, id_, event.seq)
+
+
+def _words(state: TaskTable, task: Task, event: Event, word: str | None, opens: bool) -> None:
+    """Take the text as goal, reason or note; an event without words of its own changes neither."""
+    data = event.data
+    text = event.text.strip()
+    given = data.get("reason")
+    reason = given if isinstance(given, str) else None
+    if text and (opens or word == "open" or task.goal is None):
+        state.put(task, "goal", Quote.of(event))
+        text = ""
+    if word in ("open", "active"):
+        state.put(task, "state", None)
+    elif word is not None:
+        said = text if reason is None else reason
+        state.put(task, "state", Quote.of(event, said))
+        if said == text:
+            text = ""
+    if text and task.status not in CLOSED:
+        state.put(task, "note", Quote.of(event))
+
+
+def _plan(state: TaskTable, task: Task, event: Event) -> None:
+    if task.id not in state.tasks:
+        return
+    data = event.data
+    given = data.get("plan")
+    if isinstance(given, list):
+        for step in tuple(task.marks):
+            state.mark(task, step, None)
+        steps = [step for step in map(_step, given[:PLAN_MAX]) if step is not None]
+        if event.sensitivity == "secret":  # it replaces the plan, and shows nowhere
+            steps = []
+        state.put(task, "plan", Quote.of(event, "", more=steps) if steps else None)
+    marked = data.get("steps")
+    if task.plan is not None and isinstance(marked, dict):
+        for value in STATES:
+            numbers = marked.get(value)
+            for number in numbers if isinstance(numbers, list) else ():
+                if type(number) is int and 1 <= number <= len(task.plan.more):
+                    state.mark(task, number, Quote.of(event, "", more=[value]))
+
+
+def _step(given: object) -> list[str] | None:
+    text = given.get("step") if isinstance(given, dict) else given
+    value = given.get("state") if isinstance(given, dict) else "todo"
+    if not isinstance(text, str) or not text.strip():
+        return None
+    return [text.strip()[:STEP_CHARS_MAX], value if value in STATES else "todo"]
+
+
+def _specs(given: object) -> tuple[str, ...]:
+    found = [
+        one.removeprefix(_SPEC)
+        for one in (given if isinstance(given, list) else ())
+        if isinstance(one, str) and 0 < len(one.removeprefix(_SPEC)) <= _NAME_MAX
+    ]
+    return tuple(dict.fromkeys(found))[:_SPECS_MAX]
+
+
+def _told(state: TaskTable, task: Task, event: Event) -> None:
+    """What an event that belongs to the task says about it."""
+    kind, data, markers = event.kind, event.data, event.markers
+    keeps = event.sensitivity != "secret"
+    status = data.get("status")
+    failed = status == "error" and kind == "tool_result"
+    if kind == "tool_call":
+        _call(state, event)
+    elif kind == "tool_result":
+        call = _digest(state, data)
+        _closed(state, task, event, call, failed=failed)
+        if failed and keeps:
+            state.add(task, "failures", Quote.of(event, call=call))
+    elif kind == "artifact" and keeps:
+        state.add(task, "artifacts", Quote.of(event))
+    if keeps and event.text:
+        if kind == "decision" or "decision" in markers:
+            state.add(task, "decisions", Quote.of(event))
+        if "failure" in markers and not failed:
+            state.add(task, "failures", Quote.of(event))
+    if event.refs and isinstance(status, str) and status in _RESOLVED:
+        refs = frozenset(event.refs)
+        state.drop(task, "failures", [one for one in task.failures if one.id in refs])
+    if kind in ("tool_call", "message") and keeps:
+        _file(state, task, event)
+
+
+def _call(state: TaskTable, event: Event) -> None:
+    """Remember what was called, so that its result can be told from those of other calls."""
+    call = event.data.get("call")
+    if isinstance(call, str) and 0 < len(call) <= _NAME_MAX:
+        text = event.text.encode(errors="surrogatepass")
+        state.calls[call] = hashlib.sha256(text).hexdigest()[:16]
+        if len(state.calls) > CALLS_MAX:
+            del state.calls[next(iter(state.calls))]
+
+
+def _digest(state: TaskTable, data: dict[str, Any]) -> str:
+    call = data.get("call")
+    return state.calls.pop(call, "") if isinstance(call, str) else ""
+
+
+def _closed(state: TaskTable, task: Task, event: Event, call: str, *, failed: bool) -> None:
+    """Close what the result answers; where it failed again, its own line stands for the older."""
+    tool, path = event.data.get("tool"), event.data.get("path")
+    if not isinstance(tool, str) or not tool or (failed and not call):
+        return
+    gone = [
+        one
+        for one in task.failures
+        if one.kind == "tool_result"
+        and one.tool == tool[:_PATH_MAX]
+        and (not one.path or not isinstance(path, str) or one.path == path[:_PATH_MAX])
+        and (not one.call or not call or one.call == call)
+        and (not failed or one.call == call)
+    ]
+    if gone:
+        state.drop(task, "failures", gone)
+
+
+def _file(state: TaskTable, task: Task, event: Event) -> None:
+    path = event.data.get("path")
+    if not isinstance(path, str) or not path or len(path) > _PATH_MAX:
+        return
+    state.drop(task, "files", [one for one in task.files if one.path == path])
+    state.add(task, "files", Quote.of(event, ""))

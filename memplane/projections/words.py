@@ -1,0 +1,46 @@
+"""Words of prompts and paths, in the form in which a files view compares them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["words"]
+
+_WORD: Final = re.compile(r"[^\W_]+")
+_CAMEL: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_LONGEST: Final = 24
+# Longest first: "checkpoints" and "checkpointed" are about `checkpoint.go`.
+_ENDINGS: Final = ("ing", "ed", "es", "s")
+_SAID_ANYWHERE: Final = frozenset(
+    [
+        "a", "about", "all", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by",
+        "can", "could", "did", "do", "does", "for", "from", "get", "had", "has", "have", "how", "i",
+        "if", "in", "into", "is", "it", "its", "just", "let", "make", "me", "my", "need", "no",
+        "not", "now", "of", "on", "or", "our", "please", "should", "so", "some", "that", "the",
+        "their", "them", "then", "there", "these", "they", "this", "to", "up", "us", "use", "want",
+        "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with",
+        "would", "you", "your",
+    ]
+)  # fmt: skip
+
+
+def words(text: str, most: int) -> list[str]:
+    """The first `most` different words: small letters, identifiers in parts, endings dropped."""
+    found: dict[str, None] = {}
+    for run in _WORD.findall(text):
+        parts = (run,) if run.islower() or not run.isascii() else _CAMEL.findall(run)
+        for part in parts:
+            word = part.lower()
+            if len(word) > 1 and word not in _SAID_ANYWHERE:
+                found[_stem(word[:_LONGEST])] = None
+        if len(found) >= most:
+            break
+    return list(found)[:most]
+
+
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word

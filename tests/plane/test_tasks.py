@@ -1,0 +1,240 @@
+"""plane.tasks: what each call records, what it refuses, and what can be read back."""
+
+import pytest
+
+import memplane
+from memplane.errors import InputError, NotFoundError, ScopeError
+
+
+def test_each_change_is_one_event_in_the_namespace_of_its_task(plane):
+    before = plane.record("a first event").seq
+    plane.tasks.open("t", "goal", plan=["one", "two"], specs=["/spec/x", "y"], session="s")
+    plane.tasks.update("t", "a note", done=[1], doing=[2])
+    plane.tasks.block("t", "why")
+    plane.tasks.switch("t", session="s")
+    plane.tasks.done("t", "merged")
+    events = list(plane.events(after=before))
+    assert [(e.kind, e.ns, e.task, e.session, e.text) for e in events] == [
+        ("task", "/task/t", "t", "s", "goal"),
+        ("task", "/task/t", "t", None, "a note"),
+        ("task", "/task/t", "t", None, "why"),
+        ("task", "/task/t", "t", "s", ""),
+        ("task", "/task/t", "t", None, "merged"),
+    ]
+    plan = [{"step": "one", "state": "todo"}, {"step": "two", "state": "todo"}]
+    assert [e.data for e in events] == [
+        {"status": "open", "plan": plan, "specs": ["x", "y"]},
+        {"steps": {"doing": [2], "done": [1]}},
+        {"status": "blocked", "reason": "why"},
+        {"status": "active"},
+        {"status": "done"},
+    ]
+
+
+def test_every_field_of_an_event_can_be_given(plane):
+    receipt = plane.tasks.open(
+        "t", "goal", actor="builder", tags=["x"], id="mine", data={"branch": "main"}
+    )
+    event = receipt.event
+    assert (event.actor, event.tags, event.id) == ("builder", ("x",), "mine")
+    assert event.data == {"branch": "main", "status": "open"}
+
+
+def test_a_view_tells_what_is_known_of_the_task(plane):
+    opened = plane.tasks.open(
+        "t", "Ship it. At last.", plan=["one", "two"], specs=["x"], session="s"
+    )
+    plane.tasks.update("t", done=[1])
+    plane.record("We keep it", kind="decision", session="s")
+    plane.record("red", kind="tool_result", data={"tool": "Bash", "status": "error"}, session="s")
+    last = plane.tasks.update("t", "a note")
+    view = plane.tasks.get("t")
+    assert (view.id, view.status, view.active, view.goal) == (
+        "t",
+        "open",
+        True,
+        "Ship it. At last.",
+    )
+    assert [tuple(step) for step in view.plan] == [("one", "done"), ("two", "todo")]
+    assert (view.specs, view.sessions) == (("x",), ("s",))
+    assert (view.decisions, view.failures, view.files) == (("We keep it",), ("red",), ())
+    assert (view.opened_seq, view.changed_seq) == (opened.seq, last.seq)
+    assert view.short == "Ship it. … Failing Bash: red."
+    assert view.tokens == plane._engine.counter(plane.policies).count(view.paragraph)
+    assert opened.id in view.events
+    assert view.as_json()["plan"][0] == {"text": "one", "state": "done"}
+
+
+def test_the_short_digest_is_a_sentence_or_two(plane):
+    plane.tasks.open("t", "Ship it")
+    assert plane.tasks.get("t").short == "Ship it."
+    plane.tasks.update("t", plan=["write tests", "port"])
+    assert plane.tasks.get("t").short == "Ship it. Next, step 1 of 2: write tests."
+    plane.tasks.update("t", done=[1], doing=[2])
+    assert plane.tasks.get("t").short == "Ship it. Doing step 2 of 2: port."
+    plane.tasks.update("t", done=[2])
+    assert plane.tasks.get("t").short == "Ship it. All steps done."
+    plane.tasks.block("t", "no key. Ask Ada.")
+    assert plane.tasks.get("t").short == "Ship it. Blocked: no key. …"
+    plane.tasks.switch("t")
+    plane.tasks.done("t", cancelled=True)
+    assert plane.tasks.get("t").short == "Ship it. Cancelled."
+    plane.tasks.open("long", "word " * 60)
+    assert plane.tasks.get("long").short.endswith("word …")
+    assert len(plane.tasks.get("long").short) < 170
+
+
+# --- names ---
+
+
+def test_a_goal_alone_makes_the_id(plane):
+    receipt = plane.tasks.open("Parse Nested lists, without recursion!")
+    assert receipt.event.task == "parse-nested-lists-without-recursion"
+    assert receipt.event.text == "Parse Nested lists, without recursion!"
+    again = plane.tasks.open("Parse Nested lists, without recursion!")
+    assert again.event.task == "parse-nested-lists-without-recursion-2"
+    long = plane.tasks.open("many words " * 30).event.task
+    assert len(long) <= 48
+    assert len(plane.tasks.open("many words " * 30).event.task) <= 48
+    assert plane.tasks.open("? !").event.task == "task"
+    assert plane.tasks.open("Ünïcode wörds").event.task == "ünïcode-wörds"
+
+
+def test_an_id_made_of_a_goal_holds_nothing_that_the_policy_masks(plane):
+    receipt = plane.tasks.open("Rotate password: hunter2swordfish today")
+    assert "hunter2swordfish" not in receipt.event.task
+    assert "hunter2swordfish" not in receipt.event.text
+
+
+def test_an_id_made_of_a_goal_is_none_that_was_closed_long_ago(plane):
+    plane.tasks.open("ship it")
+    plane.tasks.done("ship-it")
+    for number in range(130):
+        plane.record("x", kind="task", task=f"t{number}", data={"status": "done"})
+    assert plane.hotset().head == plane.head().seq
+    assert plane.tasks.open("ship it").event.task == "ship-it-2"
+
+
+def test_a_task_that_is_open_cannot_be_opened_and_one_that_is_closed_can(plane):
+    plane.tasks.open("t", "goal")
+    with pytest.raises(InputError) as error:
+        plane.tasks.open("t")
+    assert str(error.value) == "name: task 't' is open already; update it, or switch to it"
+    plane.tasks.done("t")
+    plane.tasks.open("t")
+    view = plane.tasks.get("t")
+    assert (view.status, view.goal) == ("open", "goal")
+
+
+# --- what is refused ---
+
+
+def test_an_unknown_task_is_named_with_the_one_that_was_meant(plane):
+    plane.tasks.open("parser", "goal")
+    for call in (plane.tasks.get, plane.tasks.switch, plane.tasks.done):
+        with pytest.raises(NotFoundError) as error:
+            call("praser")
+        assert str(error.value) == "no task 'praser'; did you mean 'parser'?"
+    with pytest.raises(NotFoundError) as error:
+        plane.tasks.get("zzz")
+    assert str(error.value) == "no task 'zzz'"
+
+
+def test_what_cannot_be_taken_is_refused_and_nothing_is_stored(plane):
+    plane.tasks.open("t", "goal", plan=["one"])
+    plane.tasks.open("closed", "goal")
+    plane.tasks.done("closed")
+    before = plane.head().seq
+    refused = {
+        "done: found 2; expected 1 to 1": lambda: plane.tasks.update("t", done=[2]),
+        "doing: found 0; expected 1 to 1": lambda: plane.tasks.update("t", doing=[0]),
+        "expected a text, a plan or steps to mark, found none": lambda: plane.tasks.update("t"),
+        "reason: expected why it is blocked, found nothing": lambda: plane.tasks.block("t", " "),
+        "id: task 'closed' is done; open it again first": lambda: plane.tasks.switch("closed"),
+        "name: expected a name without blanks, found 'a b'": lambda: plane.tasks.open("a b", "goal"),
+        "plan: expected a list of at most 32 steps, found 33 steps":
+            lambda: plane.tasks.open("u", plan=["x"] * 33),
+        "plan: expected the words of a step, found ' '": lambda: plane.tasks.open("u", plan=[" "]),
+        "specs: expected the name of a spec, found '/spec/'":
+            lambda: plane.tasks.open("u", specs=["/spec/"]),
+    }  # fmt: skip
+    for message, call in refused.items():
+        with pytest.raises(InputError) as error:
+            call()
+        assert str(error.value) == message
+    assert plane.head().seq == before
+    plane.tasks.open("empty")
+    with pytest.raises(InputError, match="the task has none"):
+        plane.tasks.update("empty", done=[1])
+
+
+# --- reading ---
+
+
+def test_a_list_holds_the_open_tasks_newest_first_and_with_all_the_closed_ones_too(plane):
+    for name in ("a", "b", "c"):
+        plane.tasks.open(name, f"goal of {name}")
+    plane.tasks.done("b")
+    plane.tasks.update("a", "news")
+    assert [view.id for view in plane.tasks.list()] == ["a", "c"]
+    assert [(v.id, v.status) for v in plane.tasks.list(all=True)] == [
+        ("a", "open"), ("b", "done"), ("c", "open"),
+    ]  # fmt: skip
+    assert [view.id for view in plane.tasks.list() if view.active] == ["a"]
+
+
+def test_a_task_closed_long_ago_is_read_from_the_log_with_what_happened_in_it(plane):
+    plane.tasks.open("old", "the oldest goal", plan=["one"])
+    plane.record("We keep it", kind="decision")
+    plane.tasks.done("old", "merged")
+    assert plane.tasks.get("old").decisions == ("We keep it",)
+    for number in range(130):
+        plane.record("x", kind="task", task=f"t{number}", data={"status": "done"})
+    assert "old" not in {view.id for view in plane.tasks.list(all=True)}
+    view = plane.tasks.get("old")
+    assert (view.status, view.goal, view.reason) == ("done", "the oldest goal", "merged")
+    assert view.decisions == ("We keep it",)
+    assert view.short == "the oldest goal. Done: merged."
+
+
+def test_a_task_that_a_channel_may_not_see_is_no_part_of_its_answers(plane):
+    plane.tasks.open("t", "quokka", sensitivity="high")
+    assert plane.tasks.get("t").goal == "quokka"
+    assert plane.tasks.list(channel="public") == []
+    with pytest.raises(ScopeError, match="not for channel public"):
+        plane.tasks.get("t", channel="public")
+    with pytest.raises(InputError, match="unknown channel"):
+        plane.tasks.get("t", channel="nobody")
+
+
+def test_reading_tasks_writes_nothing(plane):
+    plane.tasks.open("t", "goal")
+    before = plane.head()
+    plane.tasks.list(all=True)
+    plane.tasks.get("t")
+    assert plane.head() == before
+
+
+def test_tasks_are_the_same_after_a_rebuild_and_in_another_process(plane):
+    plane.tasks.open("t", "goal", plan=["one"], session="s")
+    plane.record("We keep it", kind="decision", session="s")
+    plane.tasks.block("t", "why")
+    view = plane.tasks.get("t")
+    plane.rebuild()
+    assert plane.tasks.get("t") == view
+    assert (plane.home / "projections" / "tasks.json").exists()
+    assert plane.differing() == []
+    with memplane.open(plane.home) as other:
+        assert other.tasks.get("t") == view
+
+
+def test_two_sessions_each_work_on_a_task_of_their_own(plane):
+    plane.tasks.open("a", "goal of a", session="s1")
+    plane.tasks.open("b", "goal of b", session="s2")
+    plane.record("of a", kind="decision", session="s1")
+    plane.record("of b", kind="decision", session="s2")
+    assert plane.tasks.get("a").decisions == ("of a",)
+    assert plane.tasks.get("b").decisions == ("of b",)
+    assert [v.id for v in plane.tasks.list(session="s1") if v.active] == ["a"]
+    plane.tasks.done("a", session="s1")
+    assert [v.id for v in plane.tasks.list(session="s2") if v.active] == ["b"]

@@ -1,0 +1,186 @@
+"""The sessions: figures, names and bounds."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from journal import FORGETS, SESSIONS, STATEMENTS, Journal
+from law import fold, holds_the_law
+
+from memplane.projections.sessions import BYTES_MAX, Sessions, session_facts
+from memplane.tokens import make
+
+COUNTER = make("len4", scale_ppm=1_000_000, table=bytes)
+FILE_MAX = 512 * 1024
+
+MARKS = st.fixed_dictionaries(
+    {
+        "kind": st.just("session"),
+        "session": st.sampled_from(["s1", "s2", "s3", "s4"]),
+        "data": st.fixed_dictionaries(
+            {"status": st.sampled_from(["start", "checkpoint", "end", 7])},
+            optional={"branch": st.text(max_size=9), "reason": st.sampled_from(["gap", 3])},
+        ),
+    },
+    optional={"actor": st.sampled_from(["a", "b"])},
+)
+WORK = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(["tool_call", "tool_result", "message", "new-kind"]),
+        "session": SESSIONS,
+        "data": st.fixed_dictionaries(
+            {},
+            optional={
+                "path": st.one_of(st.text(max_size=20), st.just(7)),
+                "status": st.sampled_from(["error", "ok"]),
+            },
+        ),
+    },
+    optional={
+        "task": st.sampled_from(["t1", "t2"]),
+        "sensitivity": st.sampled_from(["high", "secret"]),
+        "ns": st.sampled_from(["/agent/x", "/task/t1"]),
+        "tokens": st.integers(0, 99),
+    },
+)
+EXTRACTS = st.fixed_dictionaries(
+    {"kind": st.just("summary"), "session": SESSIONS, "data": st.just({"extract": True})}
+)
+HISTORIES = st.lists(st.one_of(WORK, WORK, MARKS, EXTRACTS, STATEMENTS, FORGETS), max_size=40)
+
+
+def folded(rows, **bounds):
+    return fold(Sessions(COUNTER, **bounds), Journal(rows).lines)
+
+
+def message(session, text="hello", **fields):
+    return {"session": session, "text": text, "role": "user", **fields}
+
+
+def mark(session, status, **fields):
+    return {"kind": "session", "session": session, "data": {"status": status}, **fields}
+
+
+@settings(max_examples=60, deadline=None)
+@given(HISTORIES, st.integers(1, 5), st.sampled_from([1500, 3000, BYTES_MAX]))
+def test_any_split_of_any_history_folds_to_the_same_bytes_whatever_the_bounds(rows, kept, size):
+    holds_the_law(Sessions(COUNTER, kept_max=kept, bytes_max=size), Journal(rows).lines)
+
+
+@settings(max_examples=60, deadline=None)
+@given(HISTORIES, st.integers(1, 3), st.sampled_from([1500, 3000]))
+def test_the_bounds_hold_after_every_event_and_the_sizes_are_never_too_small(rows, kept, size):
+    projector = Sessions(COUNTER, kept_max=kept, bytes_max=size)
+    state = projector.initial()
+    for line in Journal(rows).lines:
+        projector.apply(state, line)
+        assert len(state.sessions) <= kept
+        assert state.bytes == sum(facts.size for facts in state.sessions.values())
+        assert state.bytes <= size or len(state.sessions) == 1
+        assert len(projector.dump(state)) <= state.bytes + 60 + 16 * len(state.gone)
+
+
+def test_a_file_of_the_longest_names_stays_below_512_kib():
+    paths = [f"{n:03}" + '"\\' * 98 for n in range(40)]
+    rows = [
+        row
+        for n in range(300)
+        for row in (
+            mark(f"{n:03}" + "é" * 125, "start", actor="é" * 128, id=f"{n:05}" + '"' * 123),
+            *(
+                {"kind": "tool_call", "session": f"{n:03}" + "é" * 125, "data": {"path": path}}
+                for path in paths
+            ),
+        )
+    ]
+    projector = Sessions(COUNTER)
+    state = folded(rows)
+    assert len(projector.dump(state)) < FILE_MAX - 1024
+    assert 30 < len(state.sessions) < 200
+
+
+def test_two_hundred_usual_sessions_are_all_kept():
+    state = folded([message(f"s{n}") for n in range(201)])
+    assert list(state.sessions) == [f"s{n}" for n in range(1, 201)]
+
+
+def test_over_a_bound_an_ended_session_goes_before_an_open_one():
+    rows = [message("a"), message("b"), mark("b", "end"), message("c"), message("d")]
+    assert list(folded(rows, kept_max=3).sessions) == ["a", "c", "d"]
+
+
+def test_a_session_that_was_let_go_of_and_goes_on_says_that_it_is_older():
+    rows = [message("a"), message("b"), message("c"), message("a")]
+    facts = folded(rows, kept_max=2).sessions["a"]
+    assert (facts.partial, facts.events) == (True, 1)
+    whole = session_facts(Journal(rows), ["a"], COUNTER)["a"]
+    assert (whole.partial, whole.events) == (False, 2)
+
+
+def test_a_session_that_was_let_go_of_does_not_come_back_only_to_be_ended():
+    rows = [message("a"), message("b"), message("c"), mark("a", "end")]
+    assert list(folded(rows, kept_max=2).sessions) == ["b", "c"]
+
+
+def test_figures_are_those_of_the_events():
+    rows = [
+        mark("s", "start", actor="coder", data={"status": "start", "branch": "main"}),
+        message("s", "x" * 40, tokens=7, task="t"),
+        {"kind": "tool_call", "session": "s", "data": {"tool": "Edit", "path": "a.py"}},
+        {"kind": "tool_result", "session": "s", "data": {"status": "error", "path": "a.py"}},
+        {"kind": "decision", "session": "s", "text": "y" * 40},
+        message("other"),
+    ]
+    facts = folded(rows).sessions["s"]
+    assert facts.kinds == {
+        "session": 1, "message": 1, "tool_call": 1, "tool_result": 1, "decision": 1,
+    }  # fmt: skip
+    assert (facts.agent, facts.branch, facts.prompts, facts.errors) == ("coder", "main", 1, 1)
+    assert facts.tokens == 7 + COUNTER.count("y" * 40), "what nobody counted is counted"
+    assert (list(facts.files), list(facts.tasks)) == (["a.py"], ["t"])
+    assert (facts.first_seq, facts.last_seq) == (1, 5)
+
+
+def test_the_agent_is_the_last_who_started_it_else_the_first_in_whose_namespace_it_wrote():
+    rows = [
+        mark("a", "start", actor="w"),
+        mark("a", "start", actor="x"),
+        message("a", ns="/agent/y"),
+        mark("a", "start"),
+        message("b", ns="/agent/y", actor="Ann"),
+        message("c", actor="Ann"),
+    ]
+    assert [facts.agent for facts in folded(rows).sessions.values()] == ["x", "y", None]
+
+
+def test_an_event_in_an_ended_session_opens_it_again_and_a_summary_does_not():
+    ended = [message("s"), mark("s", "end", data={"status": "end", "reason": "gap"})]
+    summary = {"kind": "summary", "session": "s", "data": {"extract": True}}
+    facts = folded([*ended, summary]).sessions["s"]
+    assert (facts.ended, facts.reason, facts.summary) == (2, "gap", 3)
+    assert facts.events == 2, "what memplane adds changes no figure"
+    for row in (message("s"), mark("s", "start"), mark("s", "checkpoint")):
+        assert folded([*ended, row]).sessions["s"].ended == 0
+
+
+def test_an_end_is_not_the_last_thing_that_happened():
+    rows = [message("s", id="m", ts="2026-01-01T00:00:00.000000Z"), mark("s", "end")]
+    facts = folded(rows).sessions["s"]
+    assert (facts.last_id, facts.last_ts) == ("m", "2026-01-01T00:00:00.000000Z")
+
+
+@pytest.mark.parametrize("sensitivity", ["high", "secret"])
+def test_files_and_tasks_of_what_not_everybody_may_see_are_counted_and_not_named(sensitivity):
+    row = {"kind": "tool_call", "data": {"path": "a.py"}, "task": "t", "session": "s"}
+    facts = folded([{**row, "sensitivity": sensitivity}]).sessions["s"]
+    assert (facts.kinds, facts.files, facts.tasks) == ({"tool_call": 1}, {}, {})
+
+
+def test_a_forgotten_session_is_marked_until_it_goes_on_and_then_without_its_old_names():
+    touch = {"kind": "tool_call", "data": {"path": "a.py"}, "session": "s", "id": "cc:1"}
+    for named in ({"session": "s"}, {"source": "cc"}):
+        forget = {"kind": "forget", "data": {"forget": named}}
+        assert folded([touch, forget]).sessions["s"].forgotten
+        undo = {"kind": "forget", "data": {"forget": named, "undo": True}}
+        assert not folded([touch, forget, undo]).sessions["s"].forgotten
+        again = folded([touch, forget, message("s")]).sessions["s"]
+        assert (again.forgotten, again.files) == (False, {})
