@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import memplane
+from memplane.errors import MemplaneError
 from memplane.importers import import_paths
+from memplane.importers.git import is_repository
 
 ROOT = Path(__file__).resolve().parent.parent
 SAMPLES = ROOT / "scenarios" / "data"
 WIDTH = 100
 COMMITS_MAX = 200
-FIELD, END = "\x1f", "\x1e"
 
 VIEWS = {
     "identity.md": """\
@@ -86,13 +87,8 @@ def fill(home: Path) -> None:
             if not view.exists():
                 view.write_text(text)
         step("views", f"{', '.join(VIEWS)}: written by people, read at every pack", start)
-    rows, why = commits()
     start = time.perf_counter()
-    if rows:
-        receipt = record(home, rows)
-        step("record", f"this repository's commits: {told(receipt)}", start)
-    else:
-        step("record", f"no commits of this repository: {why}", start)
+    step("import", f"this repository's commits: {commits(home)}", start)
     with memplane.open(home) as plane:
         start = time.perf_counter()
         report = import_paths(plane, "claude-code", [SAMPLES / "sample-session.jsonl"])
@@ -104,6 +100,17 @@ def fill(home: Path) -> None:
     start = time.perf_counter()
     receipt = record(home, (SAMPLES / "sample-decisions.jsonl").read_text())
     step("record", f"sample-decisions.jsonl: {told(receipt)}", start)
+    start = time.perf_counter()
+    with memplane.open(home) as plane:
+        if not plane.tasks.list(all=True):
+            plane.tasks.open(
+                "metrics",
+                "Count redirects without storing anything about visitors",
+                plan=("agree on what is counted", "one table, one row a day", "a page"),
+            )
+            plane.tasks.update("metrics", done=[1], doing=[2])
+        told_of = plane.tasks.list()[0].short
+    step("task", f"metrics: {told_of}", start)
 
 
 def record(home: Path, rows: str) -> dict[str, Any]:
@@ -118,35 +125,16 @@ def record(home: Path, rows: str) -> dict[str, Any]:
     return receipt
 
 
-def commits() -> tuple[str, str]:
-    """This repository's commits as rows, newest last; or no rows, and why."""
-    shape = f"%H{FIELD}%cI{FIELD}%B{END}"
-    try:
-        top = git("rev-parse", "--show-toplevel").strip()
-        # An unpacked archive may lie inside somebody else's repository.
-        if not top or Path(top).resolve() != ROOT:
-            return "", "this folder is no git clone"
-        found = git("log", "--no-merges", "--reverse", f"-n{COMMITS_MAX}", f"--format={shape}")
-    except OSError:
-        return "", "git is not installed"
-    rows = []
-    for one in filter(str.strip, found.split(END)):
-        sha, moment, message = one.strip().split(FIELD)
-        rows.append({
-            "id": f"git:{sha}", "ts": moment, "kind": "observation", "session": "git",
-            "text": message.strip() or sha, "tags": ["commit"], "data": {"sha": sha},
-        })  # fmt: skip
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    return lines, "" if rows else "it has no history here"
-
-
-def git(*arguments: str) -> str:
-    """What git says about this folder; nothing where it has nothing to say."""
-    command = ["git", "-C", str(ROOT), *arguments]
-    done = subprocess.run(
-        command, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False
-    )
-    return done.stdout if done.returncode == 0 else ""
+def commits(home: Path) -> str:
+    """Import this repository's newest commits; what became of them, or why there are none."""
+    if not is_repository(ROOT):  # an unpacked archive may lie inside somebody else's repository
+        return "none, this folder is no git clone"
+    with memplane.open(home) as plane:
+        try:
+            report = import_paths(plane, "git", [ROOT], max_count=COMMITS_MAX)
+        except MemplaneError as error:
+            return f"none: {error}"
+    return f"{report.events} events, {report.repeated} known before"
 
 
 def ask(home: Path, reports: Path, budget: int) -> None:

@@ -1,27 +1,29 @@
-"""Plane, what a program opens. Each method says what it promises; other rooms do the work."""
+"""Plane, what a program opens. Each method says what it promises; other rooms do the work.
+
+Recording, packing and upkeep stand here; what reads single events stands in `answers`.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from memplane.errors import InputError, NotFoundError
-from memplane.event import GLOBAL, KINDS, Event
+from memplane.errors import InputError
+from memplane.event import GLOBAL
 from memplane.home import Home
-from memplane.intake import namespace, timestamp
-from memplane.intake.redact import shown
+from memplane.intake import timestamp
 from memplane.log import FileLog
 from memplane.pack.block import Block
 from memplane.plane import packing, recent
+from memplane.plane.answers import Answers
 from memplane.plane.asking import request_of
 from memplane.plane.audit import FINDINGS_MAX, AuditReport, audit
 from memplane.plane.compare import differing
 from memplane.plane.engine import Engine, MakeCounter
 from memplane.plane.pinning import pin_row
-from memplane.plane.reading import Expanded, Version, parse_handle
 from memplane.plane.tasks import PlaneTasks
 from memplane.plane.writing import BulkReceipt, Receipt
 from memplane.policy import Policies
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Plane"]
 
 
-class Plane:
+class Plane(Answers):
     """A memory plane: record what happened, pack what an agent needs.
 
     Threads may share one. Any number of processes may have the same plane open. Use it as a
@@ -148,7 +150,7 @@ class Plane:
             head = folds.log.head()
             request = request_of(
                 query, asked, policies, head=head.seq, clock=self._engine.clock,
-                seq_by=self._engine.seq_by,                redact=self._engine.redact(policies),
+                seq_by=self._engine.seq_by, redact=self._engine.redact(policies),
             )  # fmt: skip
             watch.mark("catch_up")
             if request.as_of != head.seq:
@@ -179,133 +181,7 @@ class Plane:
             return block._replace(report_path=where)
         return block
 
-    # --- reading ---
-
-    def event(self, id: str | int, *, channel: str = "private") -> Event:  # noqa: A002
-        """One event by id or seq. Raises NotFoundError, ScopeError."""
-        reader = self._engine.reader(channel)
-        line = self._log.line(id) if isinstance(id, int) else self._log.find(id)
-        if (
-            line is not None
-            and self._engine.as_of is not None
-            and line.event.seq > self._engine.as_of
-        ):
-            line = None
-        return reader.one(line, id)
-
-    def archived(self, event: Event) -> tuple[str, int] | None:
-        """Why an event is out of force, `superseded` or `forgotten`, and the seq that did it."""
-        with self._engine.lock:
-            return self._engine.caught_up().memories.archived(event, upto=self._engine.as_of)
-
-    def text(self, event: Event) -> str:
-        """The whole text of an event, also where the line holds only its beginning."""
-        return self._engine.redact(self._engine.watched.policies_or_last())(self._log.text(event))
-
-    def events(
-        self, *, kind: str | None = None, session: str | None = None, ns: str | None = None,
-        after: int = 0, limit: int | None = None, channel: str = "private",
-    ) -> Iterator[Event]:  # fmt: skip
-        """The events that match, in log order, behind the seq `after`."""
-        if kind is not None and kind not in KINDS:
-            raise InputError(f"unknown kind {shown(kind)}; known: {', '.join(KINDS)}", where="kind")
-        namespace(ns)
-        reader = self._engine.reader(channel)
-        lines = self._log.read(after, self._engine.as_of)
-        return reader.events(lines, kind=kind, session=session, ns=ns, limit=limit)
-
-    def get(
-        self, key: str, ns: str = GLOBAL, *, channel: str = "private", now: str | None = None
-    ) -> Event | None:
-        """The value that a key has now; None where it has none, was forgotten or is out of time."""
-        reader = self._engine.reader(channel, now)
-        namespace(ns)
-        with self._engine.lock:
-            row = self._engine.caught_up().memories.current(ns, key, upto=self._engine.as_of)
-        if row is None:
-            return None
-        event = reader.one(self._log.line(row.seq), key, f" in {ns}")
-        return event if reader.in_time(event) else None
-
-    def keys(
-        self, prefix: str = "", ns: str | None = GLOBAL, *, channel: str = "private",
-        limit: int = 1000,
-    ) -> list[str]:  # fmt: skip
-        """The keys with a value now, in byte order; `ns` None: of all namespaces."""
-        reader = self._engine.reader(channel)
-        namespace(ns)
-        with self._engine.lock:
-            memories = self._engine.caught_up().memories
-            rows = memories.keys(prefix, ns, limit=limit, upto=self._engine.as_of)
-            lines = [(row.key, self._log.line(row.seq)) for row in rows]
-        return [
-            key
-            for key, line in lines
-            if line is not None and reader.shows(line.event) and reader.in_time(line.event)
-        ]
-
-    def history(self, key: str, ns: str = GLOBAL, *, channel: str = "private") -> list[Version]:
-        """Every value that a key had, oldest first, each with what became of it."""
-        reader = self._engine.reader(channel)
-        namespace(ns)
-        with self._engine.lock:
-            rows = self._engine.caught_up().memories.history(ns, key, upto=self._engine.as_of)
-            lines = [(row, self._log.line(row.seq)) for row in rows]
-        return [
-            Version(reader.emit(line.event), row.reason, row.by_seq)
-            for row, line in lines
-            if line is not None and reader.shows(line.event)
-        ]
-
-    def decisions(self, *, channel: str = "private", ns: str | None = None) -> list[Event]:
-        """The decisions in force that the ledger holds, in log order."""
-        reader = self._engine.reader(channel)
-        namespace(ns)
-        with self._engine.lock:
-            found = [s.seq for s in self._engine.caught_up().decisions.state.active()]
-            lines = [self._log.line(seq) for seq in found]
-        events = [line.event for line in lines if line is not None]
-        return [
-            reader.emit(event)
-            for event in events
-            if reader.shows(event) and reader.in_time(event) and ns in (None, event.ns)
-        ]
-
-    def files(
-        self, query: str = "", *, session: str | None = None, branch: str | None = None,
-        limit: int = 20, channel: str = "private",
-    ) -> list[recent.FileView]:  # fmt: skip
-        """The files that the session works on, then those that it may need: the best first.
-
-        Without a branch, the session's. Guessed from what was touched, never from the disk.
-        """
-        return recent.list_files(
-            self._engine, query, session=session, branch=branch, limit=limit, channel=channel
-        )
-
-    def expand(self, handle: str, budget: int = 2000, *, channel: str = "private") -> Expanded:
-        """Open a handle: the whole of an event or view, as far as the budget (tokens) goes.
-
-        Raises InputError for what is no handle, NotFoundError, ScopeError.
-        """
-        seq, path, start = parse_handle(handle)
-        if budget <= 0:
-            raise InputError(f"expected 1 token or more, found {budget}", where="budget")
-        policies = self._engine.watched.policies()
-        reader, counter = self._engine.reader(channel), self._engine.counter(policies)
-        if seq is None:
-            view = (
-                self._engine.watched.view(path)
-                if path in packing.view_paths(policies, channel)
-                else None
-            )
-            if view is None or view.lost:
-                raise NotFoundError(f"no view {path} on channel {channel}")
-            return reader.expand_view(view, start, budget, counter)
-        event = self.event(seq, channel=channel)
-        line = self._log.line(seq)
-        assert line is not None
-        return reader.expand_event(event, self._log.text(line.event), start, budget, counter)
+    # --- where it stands ---
 
     def head(self) -> Head:
         """Where the log ends now."""

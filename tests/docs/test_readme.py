@@ -14,9 +14,8 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
-def test_the_tour_on_the_command_line_runs(tmp_path):
-    (tour,) = blocks("sh")
-    script = tour.replace("memplane ", f"{sys.executable} -m memplane ")
+def test_the_tours_on_the_command_line_run_one_after_the_other(tmp_path):
+    script = "".join(blocks("sh")).replace("memplane ", f"{sys.executable} -m memplane ")
     ran = subprocess.run(
         ["sh", "-e", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -25,6 +24,9 @@ def test_the_tour_on_the_command_line_runs(tmp_path):
     assert "We move to SQLite" in ran.stdout
     block = ran.stdout[ran.stdout.index("memplane:begin") : ran.stdout.index("memplane:end")]
     assert "We keep PostgreSQL" not in block
+    goal_on = ran.stdout[ran.stdout.rindex("memplane:begin") :]
+    assert "task parse-nested-lists (active): Parse nested lists" in goal_on
+    assert "The lexer never looks ahead" in goal_on
 
 
 def test_the_python_blocks_run_one_after_the_other(tmp_path, monkeypatch, capsys):
