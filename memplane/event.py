@@ -7,6 +7,7 @@ The log holds one event a line, as one JSON object in the field order of
 from __future__ import annotations
 
 import json
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 __all__ = [
@@ -143,37 +144,26 @@ class Draft(NamedTuple):
     )
 
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
 def encode(fields: dict[str, Any]) -> str:
     """Serialise fields in the order given; the only writer of log JSON in memplane."""
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return _ENCODER.encode(fields)
 
 
 def decode(fields: dict[str, Any]) -> Event:
     """Build an event from a parsed line; fields that a newer memplane added are ignored."""
-    get = fields.get
-    ts = fields["ts"]
-    return Event(
-        fields["seq"],
-        fields["id"],
-        ts,
-        get("rec", ts),
-        fields["kind"],
-        get("ns", GLOBAL),
-        get("session"),
-        get("task"),
-        get("actor"),
-        get("role"),
-        get("text", ""),
-        get("key"),
-        tuple(get("tags", ())),
-        tuple(get("markers", ())),
-        tuple(get("refs", ())),
-        get("sensitivity", "normal"),
-        get("importance", IMPORTANCE_DEFAULT),
-        get("tokens"),
-        get("valid_from"),
-        get("valid_until"),
-        get("data", {}),
-        get("dur", 0),
-        get("h", ""),
-    )
+    # Every line that is read passes here: one merge and one look-up of all fields at once.
+    said = _USUAL | fields
+    if said["rec"] is None:
+        said["rec"] = fields["ts"]
+    for name in ("tags", "markers", "refs"):
+        if said[name] is not _NONE:
+            said[name] = tuple(said[name])
+    return tuple.__new__(Event, _IN_ORDER(said))
+
+
+_NONE: Final = ()
+_USUAL: Final = {**Event._field_defaults, "rec": None}
+_IN_ORDER: Final = itemgetter(*Event._fields)

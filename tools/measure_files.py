@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memplane.event import Event
+from memplane.event import Event, encode
 from memplane.importers.jsonl import Jsonl
 from memplane.policy import ChannelRule
 from memplane.ports import Line
@@ -71,7 +71,8 @@ def events(folder: Path, *, cut: bool) -> Iterator[tuple[str, Line]]:
                 seq, row["id"], row["ts"], row["ts"], row["kind"], session=row["session"],
                 role=row.get("role"), text=row["text"], tokens=len(row["text"]) // 4, data=data,
             )  # fmt: skip
-            yield record["event_id"], Line(event, 1, seq, seq + 1)
+            size = len(encode(event._asdict()).encode())
+            yield record["event_id"], Line(event, 1, 0, size)
 
 
 def short(path: str) -> str:

@@ -1,5 +1,6 @@
 """`memplane doctor`: is this plane fit to be used, and what is missing around it."""
 
+import os
 import platform
 import sqlite3
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from memplane.errors import HomeError
 from memplane.home import VERSION
 from memplane.importers import git
 from memplane.plane.doctor import Check, examine
+from memplane.policy import variables
 from memplane.wiring import clock, find_home, make_counter
 
 __all__ = ["doctor"]
@@ -49,7 +51,10 @@ def _plane(home: str | None) -> list[Check]:
         return [Check("home", "fail", str(error))]
     if not Path(path).is_dir():
         return [Check("home", "fail", f"{path}: no plane here", "make one with `memplane init`")]
-    return examine(path, clock=clock, make_counter=make_counter, loads=orjson.loads)
+    return examine(
+        path, clock=clock, make_counter=make_counter, loads=orjson.loads,
+        overrides=variables(os.environ),
+    )  # fmt: skip
 
 
 def _surroundings() -> Iterator[Check]:

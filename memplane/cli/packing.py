@@ -9,6 +9,7 @@ from memplane.cli.fields import Time
 from memplane.cli.options import Budget, Channel, Home, Json
 from memplane.cli.output import data, put, say
 from memplane.errors import InputError
+from memplane.intake.redact import shown
 from memplane.pack.block import Block
 from memplane.wiring import open_plane
 
@@ -60,7 +61,7 @@ def pack(
     """Print the block on stdout, where it can be piped, and its cost on stderr."""
     if messages not in (None, "openai", "anthropic"):
         raise InputError(
-            f"expected openai or anthropic, found {messages!r:.60}", where="--messages"
+            f"expected openai or anthropic, found {shown(messages)}", where="--messages"
         )
     if messages is not None and as_json:
         raise InputError("expected --json or --messages (which is JSON), found both")

@@ -9,7 +9,7 @@ from memplane.cli.app import command, policy_app
 from memplane.cli.exits import FINE, NO
 from memplane.cli.options import Home, Json
 from memplane.cli.output import put, say
-from memplane.errors import InputError, Problem
+from memplane.errors import InputError
 from memplane.home import asset
 from memplane.policy import NAMES
 from memplane.policy.effective import Row
@@ -36,10 +36,10 @@ def check(*, home: Home = None, as_json: Json = False) -> int:
     answer: dict[str, Any] = {
         "ok": not problems,
         "packs": not found.mistakes,
-        "problems": [_placed(problem)._asdict() for problem in problems],
+        "problems": [problem._asdict() for problem in problems],
     }
     if problems:
-        put(answer, "\n".join(str(_placed(problem)) for problem in problems), as_json=as_json)
+        put(answer, "\n".join(map(str, problems)), as_json=as_json)
         if not found.mistakes:
             say("packs go on under these policies; say what was meant, so that they do it")
         return NO
@@ -83,13 +83,6 @@ def _other_schemas(home: Path) -> list[str]:
     names = [f"schemas/{stem}.schema.json" for stem in _STEMS]
     there = [name for name in names if (home / name).is_file()]
     return [name for name in there if (home / name).read_bytes() != asset(name)]
-
-
-def _placed(problem: Problem) -> Problem:
-    """The problem with its file as it lies in the home; the environment is no file."""
-    if problem.file == "environment":
-        return problem
-    return problem._replace(file=f"policies/{problem.file}")
 
 
 def _json(row: Row) -> dict[str, Any]:

@@ -34,7 +34,10 @@ def start(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Begin a session and print its name. The same agent's that were left open are ended."""
+    """Begin a session and print its name.
+
+    Of the same agent's others, those silent for longer than plane.yaml's gap_minutes are ended.
+    """
     with open_plane(home) as plane:
         started = plane.sessions.start(session, agent=agent, branch=branch)
         words = [started.session, *(_ended(one) for one in started.ended)]
@@ -88,7 +91,8 @@ def end(
 def list_sessions(
     *,
     agent: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only this agent's sessions.")
+        str | None,
+        typer.Option(metavar="NAME", help="Only this agent's sessions, as it sees them."),
     ] = None,
     only_open: Annotated[bool, typer.Option("--open", help="Only what has not ended.")] = False,
     channel: Channel = "private",
@@ -104,11 +108,19 @@ def list_sessions(
 
 @command("show", example="session show s1", group=session_app)
 def show(
-    session: _Id, *, channel: Channel = "private", home: Home = None, as_json: Json = False
+    session: _Id,
+    *,
+    agent: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Who reads: it alone is told what is in its namespace."),
+    ] = None,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
 ) -> None:
     """Print what a session came to, in figures, and its summary."""
     with open_plane(home) as plane:
-        found = plane.sessions.get(session, channel=channel)
+        found = plane.sessions.get(session, channel=channel, agent=agent)
     put(found.as_json(), _whole(found), as_json=as_json)
 
 

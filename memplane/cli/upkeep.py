@@ -63,13 +63,13 @@ def verify(*, home: Home = None, as_json: Json = False) -> int:
     ]  # fmt: skip
     answer = {
         **_report_json(report, findings, differ),
-        "policy_mistakes": [f"policies/{problem}" for problem in mistakes],
+        "policy_mistakes": [str(problem) for problem in mistakes],
     }
     put(answer, _report_words(report, findings), as_json=as_json)
     if mistakes:
         say(
             f"{counted(len(mistakes), 'mistake')} in the policies, the first: "
-            f"policies/{mistakes[0]}; "
+            f"{mistakes[0]}; "
             "the projections were not compared: run `memplane policy check` first"
         )
     return NO if findings else FINE

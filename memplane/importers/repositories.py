@@ -21,8 +21,9 @@ from memplane.importers.report import REFUSED_LISTED, FileReport, ImportReport, 
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Generator, Iterable
 
+    from memplane.importers.git import Commit
     from memplane.importers.rows import Row
     from memplane.plane import Plane
 
@@ -71,6 +72,8 @@ class _Reading:
         self._plane, self._report, self._file, self._progress = plane, report, file, progress
         self._rows: list[Row] = []
         self._text = 0
+        self._total = 0
+        self._stopped_by: InputError | None = None
 
     def read(
         self, repository: Repository, consumed: Consumed, newest: int | None, *, full: bool
@@ -86,19 +89,17 @@ class _Reading:
             file.unchanged = True
             return
         known = repository.known(heads) if heads else []
-        try:
-            self._take(repository, known, newest)
-        except InputError as error:
-            self._flush()
+        self._take(repository, known, newest)
+        error = self._stopped_by
+        if error is not None:
             if not self._report.lines:
-                raise
+                raise error
             file.skip(str(error).removeprefix(f"{error.where}: "))
             return
         consumed.keep_heads(repository.folder, how, [*known, repository.head])
 
     def _take(self, repository: Repository, known: list[str], newest: int | None) -> None:
-        total = repository.count(without=known, newest=newest) if self._progress else 0
-        with closing(repository.commits(without=known, newest=newest)) as commits:
+        with closing(self._commits(repository, known, newest)) as commits:
             for commit in commits:
                 self._file.lines += 1
                 row = row_of(commit, repository.branch, repository.boundary)
@@ -111,8 +112,23 @@ class _Reading:
                 if len(self._rows) >= _ROWS_AT_ONCE or self._text >= _TEXT_AT_ONCE:
                     self._flush()
                 if self._progress:
-                    self._progress(self._file.lines, total, self._report.events)
+                    self._progress(self._file.lines, self._total, self._report.events)
         self._flush()
+
+    def _commits(
+        self, repository: Repository, known: list[str], newest: int | None
+    ) -> Generator[Commit]:
+        """The commits as far as git can read them; what stops it is kept, to be told by `read`.
+
+        Only that: a mistake in what is made of a commit is none of the repository's.
+        """
+        try:
+            if self._progress:
+                self._total = repository.count(without=known, newest=newest)
+            with closing(repository.commits(without=known, newest=newest)) as commits:
+                yield from commits
+        except InputError as error:
+            self._stopped_by = error
 
     def _flush(self) -> None:
         rows, self._rows, self._text = self._rows, [], 0

@@ -1,8 +1,9 @@
 """Secrets that a form of text gives away: URLs, HTTP headers, key blocks, markup, SQL, commands.
 
-Each finder yields the spans to mask, from left to right, and first looks for a word without which
-its form cannot stand there. What stands around a secret stays. All patterns are bounded: a hostile
-megabyte costs what any megabyte costs.
+Each finder gives the spans to mask, from left to right, and first looks for a word without which
+its form cannot stand there: in `lowered`, the text in small letters, which is quicker to search.
+What stands around a secret stays. All patterns are bounded: a hostile megabyte costs what any
+megabyte costs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from memplane.intake.marks import Span
 from memplane.intake.pairs import looks_secret, secret_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["bearers", "commands", "json_keys", "markup", "private_keys", "sql", "urls"]
 
@@ -29,14 +30,14 @@ _QUERY: Final = re.compile(
 )
 
 
-def urls(text: str, _: str) -> Iterator[Span]:
+def urls(text: str, lowered: str) -> Iterable[Span]:
     """Passwords in URLs, `postgres://user:…@host/db`, and keys in queries, `?key=…`."""
-    if "://" not in text:
-        return
-    found = [match.span("value") for match in _URL.finditer(text)] if "@" in text else []
-    if "=" in text:
+    if ("@" not in lowered and "=" not in lowered) or "://" not in lowered:
+        return ()
+    found = [match.span("value") for match in _URL.finditer(text)] if "@" in lowered else []
+    if "=" in lowered:
         found += [m.span("value") for m in _QUERY.finditer(text) if "[redacted:" not in m.group()]
-    yield from sorted(found)
+    return sorted(found)
 
 
 _BEARER: Final = re.compile(
@@ -47,10 +48,14 @@ _BEARER: Final = re.compile(
 )
 
 
-def bearers(text: str, lowered: str) -> Iterator[Span]:
+def bearers(text: str, lowered: str) -> Iterable[Span]:
     """Credentials of an HTTP header: `Bearer …`, `Authorization: Basic …`."""
-    if "bearer" not in lowered and "authorization" not in lowered:
-        return
+    if "bearer" in lowered or "authorization" in lowered:
+        return _bearers(text)
+    return ()
+
+
+def _bearers(text: str) -> Iterator[Span]:
     for match in _BEARER.finditer(text):
         name = "bearer" if match["bearer"] is not None else "other"
         # Prose about bearer tokens has long words, but no digits in them.
@@ -62,31 +67,41 @@ _PEM_BEGIN: Final = re.compile(r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOC
 _PEM_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,60}-----|KEY(?: BLOCK)?-----")
 _PEM_BODY: Final = re.compile(r"[A-Za-z0-9+/=]{20}")
 _PEM_MOST: Final = 65_536
-# A block without an end: every line that could still belong to it, a log's prefix before each.
+# A block without an end: every line that could still belong to it, a log's prefix before each. It
+# never passes another block's beginning but on a line of base64, which is masked: so no character
+# is looked at for more than one block.
 _PEM_LINES: Final = re.compile(
-    r"(?:(?:\s|\\[nr])*+(?:[A-Za-z0-9+/=]{16,}+|(?:Proc-Type|DEK-Info):[^\n]{0,80}"
+    r"(?:(?:\s|\\[nr])*+(?:[A-Za-z0-9+/=]{16,}+"
+    r"|(?:Proc-Type|DEK-Info):(?:(?!-----BEGIN)[^\n]){0,80}"
     r"|[^\n]{1,40}[ \t|>\"'][A-Za-z0-9+/=]{40,}+(?=[\s\"'\\]|\Z)))*+"
     r"(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=]{1,15}\Z)?"
 )
 
 
-def private_keys(text: str, _: str) -> Iterator[Span]:
+def private_keys(text: str, lowered: str) -> Iterable[Span]:
     """PEM blocks over any number of lines: cut off, with escaped line ends, in lines of a log."""
-    if "PRIVATE KEY" not in text:
-        return
+    return _private_keys(text) if "-----" in lowered and "private key" in lowered else ()
+
+
+def _private_keys(text: str) -> Iterator[Span]:
+    last = 0
     for begin in _PEM_BEGIN.finditer(text):
         start, body = begin.span()
+        if start < last:
+            continue
         # What opens next ends the search: two blocks are two.
         mark = text.find("-----", body, body + _PEM_MOST)
         end = _PEM_END.search(text, max(body, mark - 10), mark + 80) if mark >= 0 else None
         if end is not None and "BEGIN" not in text[mark : mark + 10]:
             if _PEM_BODY.search(text, body, end.start()) or 64 <= end.start() - body <= 4096:
-                yield start, end.end()
+                last = end.end()
+                yield start, last
         else:
             lines = _PEM_LINES.match(text, body)
             assert lines is not None
             if _PEM_BODY.search(lines.group()):
-                yield start, lines.end()
+                last = lines.end()
+                yield start, last
 
 
 _JWK: Final = re.compile(
@@ -95,11 +110,11 @@ _JWK: Final = re.compile(
 )
 
 
-def json_keys(text: str, _: str) -> Iterator[Span]:
+def json_keys(text: str, lowered: str) -> Iterable[Span]:
     """The private parts of JSON web keys: `{"kty": "EC", "d": "…"}`."""
-    if '"kty' in text or "'kty" in text or 'kty\\"' in text:
-        for match in _JWK.finditer(text):
-            yield match.span("value")
+    if "kty" in lowered and ('"kty' in text or "'kty" in text or 'kty\\"' in text):
+        return [match.span("value") for match in _JWK.finditer(text)]
+    return ()
 
 
 _ELEMENT: Final = re.compile(
@@ -107,7 +122,7 @@ _ELEMENT: Final = re.compile(
 )
 # A name and its value side by side: XML attributes, lists of variables in YAML and JSON.
 _NAMED: Final = re.compile(
-    r"""\b(?:name|key|Name|Key)\\?["']?[ \t]{0,4}[:=][ \t]{0,4}\\?["']?"""
+    r"""[nkNK](?<!\w[nkNK])(?:(?<=[nN])ame|(?<=[kK])ey)\\?["']?[ \t]{0,4}[:=][ \t]{0,4}\\?["']?"""
     r"""(?P<key>[A-Za-z][\w.-]{2,60})\\?["']?(?:,|\\[nrt]|\s){1,40}"""
     r"""\\?["']?(?:value|Value)\\?["']?[ \t]{0,4}[:=][ \t]{0,4}"""
     r"""(?:\\?(?P<quote>["'])(?P<quoted>(?:(?!(?P=quote))[^\n\\]){6,1024})(?:\\?(?P=quote))"""
@@ -115,21 +130,24 @@ _NAMED: Final = re.compile(
 )
 
 
-def markup(text: str, lowered: str) -> Iterator[Span]:
+def markup(text: str, lowered: str) -> Iterable[Span]:
     """Values beside the name of a secret: `<password>…</password>`, `name: … value: …`."""
+    named = "value" in lowered and ("name" in lowered or "key" in lowered)
+    if not named and "<" not in lowered:
+        return ()
     found: list[Span] = []
-    if "</" in text:
+    if "</" in lowered:
         found += [
             match.span("value")
             for match in _ELEMENT.finditer(text)
             if secret_key(match["key"]) and looks_secret(match["value"])
         ]
-    if "value" in lowered and ("name" in lowered or "key" in lowered):
+    if named:
         for match in _NAMED.finditer(text):
             name = "value" if match["value"] is not None else "quoted"
             if secret_key(match["key"]) and looks_secret(match[name]):
                 found.append(match.span(name))
-    yield from sorted(found)
+    return sorted(found)
 
 
 _SQL: Final = re.compile(
@@ -151,12 +169,17 @@ _STATEMENTS: Final = (
 )
 
 
-def sql(text: str, lowered: str) -> Iterator[Span]:
+def sql(text: str, lowered: str) -> Iterable[Span]:
     """Passwords in SQL: `IDENTIFIED BY '…'`, `CREATE ROLE x LOGIN PASSWORD …`."""
-    if "identified" not in lowered and "password" not in lowered:
-        return
+    identified = "identified" in lowered
+    if not identified and "password" not in lowered:
+        return ()
     statement = any(map(lowered.__contains__, _STATEMENTS))
-    for match in _SQL.finditer(text) if statement or "identified" in lowered else ():
+    return _sql(text, statement=statement) if statement or identified else ()
+
+
+def _sql(text: str, *, statement: bool) -> Iterator[Span]:
+    for match in _SQL.finditer(text):
         name = next(name for name in ("quoted", "value", "bare") if match[name] is not None)
         value = match[name]
         # Prose identifies by many things; what has a digit, or stands in a statement, is chosen.
@@ -182,10 +205,17 @@ _COMMAND: Final = re.compile(
 _COMMANDS: Final = ("curl", "mysql", "mariadb", "sshpass", "redis-cli", "convertto-securestring")
 
 
-def commands(text: str, lowered: str) -> Iterator[Span]:
+def commands(text: str, lowered: str) -> Iterable[Span]:
     """Passwords in arguments of well-known commands: `curl -u user:…`, `mysql -p…`."""
-    if not any(map(lowered.__contains__, _COMMANDS)):
-        return
+    # All but the last take theirs as an option, and most texts have none.
+    if "-" not in lowered or not (
+        " -" in lowered or ("\t" in lowered and "\t-" in lowered) or _COMMANDS[-1] in lowered
+    ):
+        return ()
+    return _commands(text) if any(map(lowered.__contains__, _COMMANDS)) else ()
+
+
+def _commands(text: str) -> Iterator[Span]:
     for match in _COMMAND.finditer(text):
         assert match.lastgroup is not None
         value = match[match.lastgroup]

@@ -25,8 +25,9 @@ def widened(text: str, spans: Iterable[Span]) -> Iterator[Span]:
             continue
         while at < len(marks) and marks[at][1] <= start:
             at += 1
-        for mark_start, mark_end in marks[at:]:
-            if mark_start >= end:
-                break
+        inside = at
+        while inside < len(marks) and marks[inside][0] < end:
+            mark_start, mark_end = marks[inside]
             start, end = min(start, mark_start), max(end, mark_end)
+            inside += 1
         yield start, end

@@ -73,13 +73,17 @@ _CODE: Final = re.compile(
 # Where a key may begin, in lower case; it is completed to the left and judged whole.
 _STEMS: Final = ("pass", "swd", "swr", "pw", "secret", "token", "cred", "auth", "bearer", "key")
 # Behind the key a separator: an assignment (after a type too), a comparison, a comma between quoted
-# arguments, blanks before a quoted value (`#define PASSWORD "…"`), one blank behind an option.
+# arguments, blanks before a quoted value (`#define PASSWORD "…"`), one blank behind an option. No
+# repeat but that of `plain` can give back what the next part takes, so none of them tries.
 _VALUE: Final = re.compile(
-    r"""[A-Za-z0-9_-]{0,40}(?:(?P<close>\\?["'`])?[ \t]{0,4}"""
-    r"""(?:(?P<typed>:[ \t]{0,2}[A-Za-z][\w.\[\]|? ]{0,30}=)|:=|=>|!={1,2}|={1,3}|:|(?P<comma>,))"""
-    r"""|(?P<blank>(?:[ \t]|\\t){1,4}))"""
-    r"""[ \t]{0,4}(?:\\?(?P<quote>["'`])(?P<quoted>[^\s"'`\\]{6,})\\?(?P=quote)"""
-    r"""|(?P<plain>[^\s"'`\\,;()\[\]{}<>&|]{8,128})(?![(\[{<"'`]))"""
+    r"""[A-Za-z0-9_-]{0,40}+(?:(?P<close>\\?["'`])?[ \t]{0,4}+"""
+    r"""(?:(?P<typed>:[ \t]{0,2}+[A-Za-z][\w.\[\]|? ]{0,30}+=)"""
+    r"""|:=|=>|!={1,2}|={1,3}|:|(?P<comma>,))"""
+    r"""|(?P<blank>(?:[ \t]|\\t){1,4}+))"""
+    r"""[ \t]{0,4}+(?:\\?(?P<quote>["'`])(?P<quoted>[^\s"'`\\]{6,}+)\\?(?P=quote)"""
+    # Behind a blank a bare value has a digit, or is none.
+    r"""|(?(blank)(?=[^\d\s"'`\\,;()\[\]{}<>&|]{0,127}+\d))"""
+    r"""(?P<plain>[^\s"'`\\,;()\[\]{}<>&|]{8,128})(?![(\[{<"'`]))"""
 )
 _PLAIN_REST: Final = re.compile(r"""[^\s"'`\\,;()\[\]{}<>&|]*""")
 _KEY_HEAD: Final = re.compile(r"[A-Za-z0-9_-]*\Z")
@@ -113,9 +117,9 @@ def looks_secret(value: str) -> bool:
 
 def key_values(text: str, lowered: str) -> Iterator[Span]:
     """Values of secret-looking keys: `API_KEY=…`, `"password": "…"`, `--token …`."""
-    last = 0
+    last, value_at = 0, _VALUE.match
     for stem in _stems(lowered):
-        match = _VALUE.match(text, stem) if stem >= last else None
+        match = value_at(text, stem) if stem >= last else None
         if match is None:
             continue
         key, stands_alone = _key(text, stem)
@@ -153,12 +157,14 @@ def _key(text: str, stem: int) -> tuple[str, bool]:
 
 def _stems(lowered: str) -> list[int]:
     starts: list[int] = []
+    find = lowered.find
     for stem in _STEMS:
-        at = lowered.find(stem)
+        at = find(stem)
         while at >= 0:
             starts.append(at)
-            at = lowered.find(stem, at + len(stem))
-    return sorted(starts)
+            at = find(stem, at + len(stem))
+    starts.sort()
+    return starts
 
 
 # `PASS: test_3` reports a test and `pw` is a pulse width: behind these a value must look chosen.

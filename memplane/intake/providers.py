@@ -24,15 +24,16 @@ _JWT: Final = r"(?:[A-Za-z0-9_/-]|\\(?![nrtu\"'\\]))"
 
 
 class Row(NamedTuple):
-    """One provider's tokens: literals of which one stands in each, and the pattern."""
+    """One provider's tokens: literals of which one stands in each, pattern, what may be before."""
 
     name: str
     literals: tuple[str, ...]
     pattern: str
+    start: str
 
 
 def _row(name: str, literals: str, pattern: str, *, start: str = _START) -> Row:
-    return Row(name, tuple(literals.split()), f"{start}(?:{pattern})")
+    return Row(name, tuple(literals.split()), f"(?:{pattern})", start)
 
 
 PROVIDERS: Final = (
@@ -52,7 +53,7 @@ PROVIDERS: Final = (
     _row("huggingface-token", "hf_ api_org_", r"hf_[A-Za-z0-9]{34,}|api_org_[A-Za-z]{34}"),
     _row(
         "aws-access-key",
-        "AKIA ASIA ABIA ACCA A3T",
+        "AKIA{16} ASIA{16} ABIA{16} ACCA{16} A3T{17}",
         # The one of the manuals ends in EXAMPLE.
         r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)(?![A-Z0-9]{9}EXAMPLE)[A-Z0-9]{16}" + _END,
     ),
@@ -77,13 +78,13 @@ PROVIDERS: Final = (
     _row("gitlab-session", "_gitlab_session=", r"_gitlab_session=[0-9a-z]{32}"),
     _row(
         "slack-webhook",
-        "hooks",  # with any character for a dot: people write it `hooks[.]slack[.]com` too
+        "*hooks",  # with any character for a dot: people write it `hooks[.]slack[.]com` too
         r"hooks.{1,3}slack.{1,3}com/(?:services|workflows|triggers)/[A-Za-z0-9+/_-]{40,}",
     ),
     _row(
         "slack-token",
         "xoxb- xoxp- xoxa- xoxr- xoxe- xoxe. xoxo- xoxs- xapp- XAPP- xoxc- xoxd-",
-        r"xox[abcdeoprs]-(?=[A-Za-z-]*[0-9])[A-Za-z0-9-]{13,}|xoxe\.xox[bp]-[0-9]-[A-Za-z0-9]{100,}"
+        r"xox[abcdeoprs]-(?=[A-Za-z-]{0,80}+[0-9])[A-Za-z0-9-]{13,}|xoxe\.xox[bp]-[0-9]-[A-Za-z0-9]{100,}"
         r"|(?i:xapp)-[0-9]-[A-Za-z0-9]+-[0-9]+-[A-Za-z0-9]+",
     ),
     _row(
@@ -116,20 +117,20 @@ PROVIDERS: Final = (
         r"SG\.[A-Za-z0-9_=-]{16,40}\.[A-Za-z0-9_=.-]{16,64}|SG\.[A-Za-z0-9_=.-]{66}",
     ),
     _row("sendinblue-key", "xkeysib-", r"xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}"),
-    _row("twilio-key", "SK", r"SK[0-9a-fA-F]{32}" + _END),
-    _row("mailgun-key", "key- pubkey-", r"(?:pub)?key-[0-9a-f]{32}" + _END, start=ALONE),
+    _row("twilio-key", "SK{32}", r"SK[0-9a-fA-F]{32}" + _END),
+    _row("mailgun-key", "key-{32} pubkey-{32}", r"(?:pub)?key-[0-9a-f]{32}" + _END, start=ALONE),
     _row("mailchimp-key", "*-us", r"[0-9a-f]{32}-us[0-9]{1,2}" + _END),
-    _row("resend-key", "re_", r"re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}" + _END),
+    _row("resend-key", "re_{24}", r"re_[A-Za-z0-9]{8}_[A-Za-z0-9]{24}" + _END),
     _row("shopify-token", "shpat_ shpca_ shppa_ shpss_", r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
     _row(
         "square-token",
-        "sq0 EAAA",
+        "*sq0 EAAA",
         r"sq0[a-z]{3}-[A-Za-z0-9_-]{22,}|EAAA[A-Za-z0-9_-]{22,60}(?![A-Za-z0-9_-])",
         start=BARE,
     ),
-    _row("facebook-token", "EAA", r"EAA[A-Z][A-Za-z0-9]{100,}", start=BARE),
+    _row("facebook-token", "EAA{101}", r"EAA[A-Z][A-Za-z0-9]{100,}", start=BARE),
     _row("shippo-token", "shippo_", r"shippo_(?:live|test)_[a-fA-F0-9]{40}"),
-    _row("easypost-key", "EZAK EZTK", r"EZ[AT]K[A-Za-z0-9]{54}" + _END),
+    _row("easypost-key", "EZAK{54} EZTK{54}", r"EZ[AT]K[A-Za-z0-9]{54}" + _END),
     _row("duffel-token", "duffel_", r"duffel_(?:test|live)_[A-Za-z0-9_=-]{43}"),
     _row(
         "flutterwave-key",
@@ -152,11 +153,11 @@ PROVIDERS: Final = (
         "webhook.office.com/",
         r"webhook\.office\.com/webhookb2/[A-Za-z0-9@/-]{60,}",
     ),
-    _row("databricks-token", "dapi", r"dapi[a-f0-9]{32}(?:-[0-9])?" + _END),
+    _row("databricks-token", "dapi{32}", r"dapi[a-f0-9]{32}(?:-[0-9])?" + _END),
     _row("linear-key", "lin_", r"lin_(?:api|oauth)_[A-Za-z0-9]{40,}"),
     _row("notion-token", "ntn_ secret_", r"ntn_[A-Za-z0-9]{40,}|secret_[A-Za-z0-9]{43}" + _END),
     _row("figma-token", "figd_ figo_ figu_", r"fig[dou]_[A-Za-z0-9_-]{36,}"),
-    _row("airtable-token", "pat", r"pat[A-Za-z0-9]{14}\.[a-f0-9]{64}" + _END),
+    _row("airtable-token", "pat{14}", r"pat[A-Za-z0-9]{14}\.[a-f0-9]{64}" + _END),
     _row(
         "hubspot-token",
         "pat-na pat-eu",
@@ -168,13 +169,13 @@ PROVIDERS: Final = (
     _row("vault-token", "hvs. hvb. hvr.", r"hv[sbr]\.[A-Za-z0-9_-]{24,}"),
     _row(
         "vault-legacy-token",  # two digits: `s.` before a name of 24 letters is code
-        "s.",
+        "s.{24}",
         r"s\.(?=[A-Za-z]*[0-9][A-Za-z]*[0-9])[A-Za-z0-9]{24}(?![A-Za-z0-9_.(])",
         start=ALONE,
     ),
     _row("terraform-token", "*.atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}"),
     _row("doppler-token", "dp.", r"dp\.(?:pt|st|ct|sa|scim|audit)\.[A-Za-z0-9._-]{40,}"),
-    _row("pulumi-token", "pul-", r"pul-[a-f0-9]{40}" + _END, start=ALONE),
+    _row("pulumi-token", "pul-{40}", r"pul-[a-f0-9]{40}" + _END, start=ALONE),
     _row("netlify-token", "nfp_", r"nfp_[A-Za-z0-9]{36,}"),
     _row(
         "fly-token",
@@ -201,7 +202,7 @@ PROVIDERS: Final = (
         r"(?:sc|ext|scauth|authress)_[a-z0-9]{5,30}\.[a-z0-9]{4,6}\.acc[_-][a-z0-9-]{10,32}"
         r"\.[a-z0-9+/_=-]{30,}",
     ),
-    _row("clickhouse-key", "4b1d", r"4b1d[A-Za-z0-9]{38}" + _END),
+    _row("clickhouse-key", "4b1d{38}", r"4b1d[A-Za-z0-9]{38}" + _END),
     _row(
         "new-relic-key",
         "NRAK- NRJS- NRBR- NRII- *NRAL",
@@ -210,7 +211,7 @@ PROVIDERS: Final = (
     ),
     _row(
         "grafana-token",
-        "glc_ glsa_ eyJrIjoi",
+        "glc_ glsa_ eyJrIjoi{70}",
         r"glc_[A-Za-z0-9+/]{32,}={0,3}|glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}|eyJrIjoi[A-Za-z0-9]{70,}={0,3}",
     ),
     _row("sentry-token", "sntrys_ sntryu_", r"sntrys_[A-Za-z0-9+/=_-]{40,}|sntryu_[a-f0-9]{64}"),
@@ -222,7 +223,7 @@ PROVIDERS: Final = (
     ),
     _row("readme-key", "rdme_", r"rdme_[a-z0-9]{70}"),
     _row("prefect-key", "pnu_", r"pnu_[A-Za-z0-9]{36}" + _END),
-    _row("infracost-key", "ico-", r"ico-[A-Za-z0-9]{32}" + _END, start=ALONE),
+    _row("infracost-key", "ico-{32}", r"ico-[A-Za-z0-9]{32}" + _END, start=ALONE),
     _row("buildkite-token", "bkua_", r"bkua_[a-f0-9]{40}"),
     _row("circleci-token", "CCIPAT_ CCIPRJ_", r"CCIP(?:AT|RJ)_[A-Za-z0-9]{16,}_[a-f0-9]{40}"),
     _row("sonar-token", "squ_ sqp_ sqa_", r"sq[upa]_[a-f0-9]{40}"),
@@ -232,18 +233,23 @@ PROVIDERS: Final = (
     _row("dropbox-token", "sl.", r"sl\.(?:u\.)?[A-Za-z0-9_=-]{100,}"),
     _row(
         "atlassian-token",
-        "ATATT3 ATCTT3 ATBB",
+        "ATATT3 ATCTT3 ATBB{24}",
         r"AT[AC]TT3[A-Za-z0-9_=-]{40,}(?:(?:\\?=|%3[Dd])[A-F0-9]{8})?|ATBB[A-Za-z0-9]{24,}",
     ),
     _row("tailscale-key", "tskey-", r"tskey-[a-z]{2,12}-[A-Za-z0-9-]{20,}"),
-    _row("artifactory-key", "AKCp cmVmd", r"AKCp[A-Za-z0-9]{69}|cmVmd[A-Za-z0-9]{59}", start=BARE),
-    _row("alibaba-key", "LTAI", r"LTAI[A-Za-z0-9]{20}" + _END, start=BARE),
+    _row(
+        "artifactory-key",
+        "AKCp{69} cmVmd{59}",
+        r"AKCp[A-Za-z0-9]{69}|cmVmd[A-Za-z0-9]{59}",
+        start=BARE,
+    ),
+    _row("alibaba-key", "LTAI{20}", r"LTAI[A-Za-z0-9]{20}" + _END, start=BARE),
     _row("adobe-secret", "p8e-", r"p8e-[A-Za-z0-9]{32}"),
     _row("yandex-key", "AQVN", r"AQVN[A-Za-z0-9_-]{35,38}(?![A-Za-z0-9_-])"),
     _row("maxmind-key", "*_mmk", r"[A-Za-z0-9]{6}_[A-Za-z0-9]{29}_mmk" + _END),
-    _row("octopus-key", "API-", r"API-[A-Z0-9]{26}" + _END),
+    _row("octopus-key", "API-{26}", r"API-[A-Z0-9]{26}" + _END),
     _row("openshift-token", "sha256~", r"sha256~[A-Za-z0-9_-]{43}"),
-    _row("settlemint-token", "sm_", r"sm_[aps]at_[A-Za-z0-9]{16}" + _END),
+    _row("settlemint-token", "sm_{16}", r"sm_[aps]at_[A-Za-z0-9]{16}" + _END),
     _row("scalingo-token", "tk-us-", r"tk-us-[A-Za-z0-9_-]{48}"),
     _row("frameio-token", "fio-u-", r"fio-u-[A-Za-z0-9_=-]{64}"),
     _row("intra42-secret", "s-s4t2", r"s-s4t2(?:ud|af)-[a-f0-9]{64}"),
@@ -256,7 +262,7 @@ PROVIDERS: Final = (
     _row("age-key", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
     _row(
         "jwt",
-        "*.ey",
+        "~.ey",
         r"ey[A-Za-z0-9_-]{10,}\.ey" + _JWT + r"{10,}\.(?:" + _JWT + r"{10,}={0,2})?",
         start=ALONE,
     ),
@@ -273,12 +279,22 @@ PROVIDERS: Final = (
     _row("vercel-token", "vcp_ vci_ vca_ vcr_ vck_", r"vc[piark]_[A-Za-z0-9]{24,}"),
     _row("wundergraph-key", "cosmo_", r"cosmo_[a-f0-9]{32}" + _END),
     _row("akamai-token", "akab- akaa-", r"aka[ab]-[a-z0-9]{16}-[a-z0-9]{16}" + _END),
-    _row("nats-seed", "SU SA SO SN SC", r"S[UAONC][A-Z2-7]{56}" + _END, start=BARE),
-    _row("nuget-key", "oy2", r"oy2[a-z0-9]{43}" + _END, start=BARE),
+    _row(
+        "nats-seed",
+        "SU{56} SA{56} SO{56} SN{56} SC{56}",
+        r"S[UAONC][A-Z2-7]{56}" + _END,
+        start=BARE,
+    ),
+    _row("nuget-key", "oy2{43}", r"oy2[a-z0-9]{43}" + _END, start=BARE),
     _row("instagram-token", "IGQ", r"IGQ[A-Za-z0-9_-]{80,}", start=BARE),
     _row("ntlm-message", "TlRMTVNTUAA", r"TlRMTVNTUAA[A-Za-z0-9+/]{24,}={0,2}", start=BARE),
     _row("salesforce-client-id", "3MVG", r"3MVG[A-Za-z0-9._]{60,}"),
-    _row("lob-key", "live_ test_", r"(?:live|test)_(?:pub_)?[a-f0-9]{31,35}" + _END, start=ALONE),
+    _row(
+        "lob-key",
+        "live_{31} test_{31}",
+        r"(?:live|test)_(?:pub_)?[a-f0-9]{31,35}" + _END,
+        start=ALONE,
+    ),
     _row("mapbox-token", "sk. tk. pk.", r"[stp]k\.[A-Za-z0-9_-]{60,}\.[A-Za-z0-9_-]{22}" + _END),
     _row(
         "plaid-token",
@@ -290,7 +306,7 @@ PROVIDERS: Final = (
     _row("twitter-bearer", "AAAAAAAAAAAAAAAAAAAAA", r"A{21,22}[A-Za-z0-9%]{80,}", start=BARE),
     _row("voyage-key", "pa-", r"pa-[A-Za-z0-9_-]{43}(?![A-Za-z0-9_-])", start=ALONE),
     _row("pinecone-key", "pcsk_", r"pcsk_[A-Za-z0-9_]{50,}"),
-    _row("fireworks-key", "fw_", r"fw_[A-Za-z0-9]{24}" + _END, start=ALONE),
+    _row("fireworks-key", "fw_{24}", r"fw_[A-Za-z0-9]{24}" + _END, start=ALONE),
     _row("cerebras-key", "csk-", r"csk-[a-z0-9]{40,}"),
     _row("nvidia-key", "nvapi-", r"nvapi-[A-Za-z0-9_-]{60,}"),
     _row("e2b-key", "e2b_", r"e2b_[a-f0-9]{40}" + _END),

@@ -61,7 +61,7 @@ _FINDERS: Final[tuple[tuple[str, Callable[[str, str], Iterable[tuple[int, int]]]
     ("url-password", urls),
     ("bearer", bearers),
 )
-_SHORT: Final = 128  # characters of a string of data that may come again
+_SHORT: Final = 128  # characters of what may come again
 _MANY: Final = 10_000
 # A pattern that begins with a plain word can only match where that word stands.
 _FIRST_WORD: Final = re.compile(
@@ -72,12 +72,12 @@ _FIRST_WORD: Final = re.compile(
 class Redactor:
     """The built-in rules, before them the policy's patterns, behind them a detector, if any.
 
-    Threads share one. It remembers short strings of data that hold no secret, since tools, paths
-    and keys come again and again; answers never depend on that. Rule names are `policy-1`,
-    `policy-2` … for patterns in the order given, and `<detector>:<rule>`.
+    Threads share one. It remembers identifiers and short strings of data that hold no secret, since
+    sessions, tools and paths come again and again; answers never depend on that. Rule names are
+    `policy-1`, `policy-2` … for patterns in the order given, and `<detector>:<rule>`.
     """
 
-    __slots__ = ("_clean", "_detector", "_names", "_patterns")
+    __slots__ = ("_clean", "_detector", "_identifiers", "_names", "_patterns")
 
     def __init__(self, patterns: tuple[str, ...] = (), detector: Detector | None = None) -> None:
         self._patterns = tuple(
@@ -85,6 +85,7 @@ class Redactor:
         )
         self._detector = Second(detector) if detector is not None else None
         self._clean: set[str] = set()
+        self._identifiers: set[str] = set()  # in which `in_name` found nothing
         self._names: dict[str, bool] = {}  # of clean keys: whether a secret stands under them
 
     def redact(self, text: str, taken: list[str] | None = None) -> tuple[str, Counts]:
@@ -114,6 +115,18 @@ class Redactor:
 
         What only looks like a key and its value is none: identifiers are `a=b` and `a:b`.
         """
+        if name in self._identifiers:
+            return Counts()
+        counts = self._in_name(name)
+        if not counts and "/" in name:  # of a namespace: behind a slash some shapes do not begin
+            counts = self.in_name(name.rpartition("/")[2])
+        if not counts and len(name) <= _SHORT:
+            if len(self._identifiers) >= _MANY:
+                self._identifiers.clear()
+            self._identifiers.add(name)
+        return counts
+
+    def _in_name(self, name: str) -> Counts:
         counts = Counts()
         if self._patterns:
             lowered = _lowered(name)
@@ -121,12 +134,10 @@ class Redactor:
                 if word in lowered:
                     _spliced(name, _matches(name, pattern), rule, counts)
         if len(name) >= RUN_MIN:
-            for shape in suspects(name.encode()):
+            for shape in suspects(name.encode("ascii", "replace")):
                 _spliced(name, shape.spans(name), shape.name, counts)
         if self._detector is not None:
             self._detected(self._detector, name, counts)
-        if not counts and "/" in name:  # of a namespace: behind a slash some shapes do not begin
-            return self.in_name(name.rpartition("/")[2])
         return counts
 
     def _once(self, text: str, counts: Counts) -> str:
@@ -134,13 +145,16 @@ class Redactor:
         for rule, pattern, word in self._patterns:
             if word in lowered:
                 text = _spliced(text, _matches(text, pattern), rule, counts)
-        for shape in suspects(text.encode()):
+        for shape in suspects(text.encode("ascii", "replace")):
             text = _spliced(text, shape.spans(text), shape.name, counts)
+        seen = text if not counts else None
         for rule, find in _FINDERS:
-            # Finders look up places of `lowered` in the text: the two must be of one length.
-            if len(lowered) != len(text) or counts:
-                lowered = _lowered(text)
-            text = _spliced(text, find(text, lowered), rule, counts)
+            # Finders look up places of `lowered` in the text: the two are of one length.
+            if seen is not text:
+                seen, lowered = text, _lowered(text)
+            spans = find(text, lowered)
+            if spans:
+                text = _spliced(text, spans, rule, counts)
         return text
 
     def _detected(self, detector: Second, text: str, counts: Counts) -> str:
@@ -198,13 +212,12 @@ def masked_data(value: Any) -> Any:
     return _BUILT_IN.redact_data(value)[0]
 
 
-def shown(value: object) -> str:
+def shown(value: object, most: int = 60) -> str:
     """Show a value in an error message: short, and without the tokens that it may hold."""
     text = repr(value).encode("utf-8", "backslashreplace").decode()
-    if len(text) > 4096:
-        text = text[:4096]
-    text = masked(text)
-    return text if len(text) <= 60 else text[:57] + "..."
+    # Masked first: what is cut off a token's end leaves a beginning that no rule knows.
+    text = masked(text[:4096])
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def _compiled(pattern: str, number: int) -> tuple[str, re.Pattern[str], str]:
@@ -221,10 +234,17 @@ def _compiled(pattern: str, number: int) -> tuple[str, re.Pattern[str], str]:
 
 
 def _lowered(text: str) -> str:
+    """The text in small letters, `?` for what is beyond ASCII: as long, and quick to search."""
+    if text.isascii():
+        return text.lower()
     # Four letters match ASCII ones under (?i) although str.lower does not make them ASCII.
-    if not text.isascii():
-        text = text.replace("\u0130", "i").replace("\u0131", "i").replace("\u017f", "s")
-    return text.lower()
+    for letter, plain in _FOLDED:
+        if letter in text:
+            text = text.replace(letter, plain)
+    return text.encode("ascii", "replace").decode("ascii").lower()
+
+
+_FOLDED: Final = (("\u0130", "i"), ("\u0131", "i"), ("\u017f", "s"), ("\u212a", "k"))
 
 
 def _matches(text: str, pattern: re.Pattern[str]) -> Iterator[Span]:

@@ -18,16 +18,19 @@ DATA_DEPTH_MAX: Final = 32
 _PATH_MAX: Final = 4096
 _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**64 - 1
+# No value takes more bytes of JSON than this, and six for each of its characters.
+_ITEM_BYTES: Final = 32
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 
 
 class Cleaner:
     """Cleans the strings of one event and counts the characters that it had to replace."""
 
-    __slots__ = ("replaced",)
+    __slots__ = ("_bound", "replaced")
 
     def __init__(self) -> None:
         self.replaced = 0
+        self._bound = 0  # bytes that the data seen so far can take at most
 
     def text(self, text: str) -> str:
         """Put U+FFFD for NUL and lone surrogates, which JSON readers do not agree on."""
@@ -50,8 +53,9 @@ class Cleaner:
             raise InputError(
                 f"found {type(value).__name__}; expected an object with string keys", where=where
             )
+        self._bound = _ITEM_BYTES
         out = self._object(value, where, 1)
-        size = len(encode(out).encode())
+        size = len(encode(out).encode()) if self._bound > DATA_BYTES_MAX else 0
         if size > DATA_BYTES_MAX:
             raise InputError(
                 f"found {size} bytes of JSON; expected at most {DATA_BYTES_MAX}; "
@@ -68,11 +72,14 @@ class Cleaner:
                     f"found a key of type {type(key).__name__}; expected a string",
                     where=_shown(where),
                 )
+            self._bound += 6 * len(key)
             out[self.text(key)] = self._any(item, where, key, depth + 1)
         return out
 
     def _any(self, value: Any, where: str, key: object, depth: int) -> Any:
+        self._bound += _ITEM_BYTES
         if isinstance(value, str):
+            self._bound += 6 * len(value)
             return self.text(str(value))
         if value is None or isinstance(value, bool):
             return value

@@ -78,9 +78,7 @@ class Reader:
                 continue
             if upto is not None and span.run.first > upto:
                 return
-            for line in self._lines(span):
-                if line.event.seq > after and (upto is None or line.event.seq <= upto):
-                    yield line
+            yield from self._lines(span, after, upto)
 
     def read_from(self, position: Head) -> Iterator[Line]:
         """The lines behind a position that `matches`; NotFoundError where it does not."""
@@ -312,11 +310,15 @@ class Reader:
         header = None if following is None else self._segments.header(following)
         return header is None or gap.first <= header.prev_seq
 
-    def _lines(self, span: Span) -> Iterator[Line]:
-        starts = span.run.starts
+    def _lines(self, span: Span, after: int = 0, upto: int | None = None) -> Iterator[Line]:
+        """The lines of a run with after < seq <= upto; within a run no seq is missing."""
+        run = span.run
         loads, data, base, number = self._loads, span.data, span.offset, span.segment
-        for row, start in enumerate(starts):
-            end = starts[row + 1] if row + 1 < len(starts) else span.run.end
+        bounds = [*run.starts, run.end]
+        first = max(0, after + 1 - run.first)
+        last = len(run.starts) if upto is None else min(len(run.starts), upto + 1 - run.first)
+        for row in range(first, last):
+            start, end = bounds[row], bounds[row + 1]
             event = decode(loads(data[start : end - 1]))
             if event.kind == "repair" and event.data.get("case") == "salvaged":
                 self._salvaged.add((event.data["segment"], event.data["offset"]))

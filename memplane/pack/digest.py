@@ -153,7 +153,7 @@ def short(task: Task, sight: Sight, room: int, *, label: bool = True) -> Digest 
     """
     if not is_seen(task, sight):
         return None
-    goal = task.goal if sight.sees(task.goal) else None
+    goal = _goal(task, sight)
     what, whole = _sentence(goal.text, sight.printer) if goal is not None else (_NO_GOAL, False)
     name = f"task {_plain(task.id)}" if label else ""
     second, about = _standing(task, sight)
@@ -171,9 +171,14 @@ def short(task: Task, sight: Sight, room: int, *, label: bool = True) -> Digest 
     return None
 
 
-def _head(label: str, task: Task, sight: Sight, most: int) -> _Line:
+def _goal(task: Task, sight: Sight) -> Quote | None:
     goal = task.goal
-    if goal is None or not sight.sees(goal):
+    return goal if goal is not None and goal.text and sight.sees(goal) else None
+
+
+def _head(label: str, task: Task, sight: Sight, most: int) -> _Line:
+    goal = _goal(task, sight)
+    if goal is None:
         text = f"{sight.printer.redact(label)}: {_NO_GOAL}\n"
         return _Line(-1, text, _count(task, text, sight.printer), False, ())
     said = _Said("goal", (goal,), label, goal.text, most)

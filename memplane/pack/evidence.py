@@ -27,7 +27,8 @@ def pool_before(materials: Materials, prompt: int) -> list[Item]:
     """Candidates as of the prompt: the plane's events right before it, whoever may see them."""
     hotset = materials.hotset
     most = min(_BEFORE_PROMPT, materials.policies.budgets.limits.hotset_max_events)
-    return [hotset.items[seq] for seq in hotset.plane if seq < prompt][-most:]
+    items = hotset.items
+    return [items[seq] for seq in [seq for seq in hotset.plane if seq < prompt][-most:]]
 
 
 def pool_now(materials: Materials, session: str | None) -> list[Item]:
@@ -35,10 +36,11 @@ def pool_now(materials: Materials, session: str | None) -> list[Item]:
     hotset, limits = materials.hotset, materials.policies.budgets.limits
     by_seq = {item.seq: item for item in (*materials.decisions, *materials.cards)}
     ring = hotset.sessions.get(session) if session is not None else None
+    items = hotset.items
     for turn in ring.ring if ring is not None else ():
-        by_seq[turn.seq] = hotset.items[turn.seq]
+        by_seq[turn.seq] = items[turn.seq]
     for seq in hotset.plane[-limits.hotset_max_events :]:
-        by_seq[seq] = hotset.items[seq]
+        by_seq[seq] = items[seq]
     return [by_seq[seq] for seq in sorted(by_seq)][-limits.candidate_pool_max :]
 
 
@@ -61,22 +63,21 @@ def place_evidence(
         if not item.final:
             item.finish(sheet.counter)
     sheet.scored += len(pool)
-    hidden = [scope.hides(item) is not None for item in pool]
-    open_seqs = {
-        item.seq
-        for item, mask in zip(pool, hidden, strict=True)
-        if not mask and item.seq not in never and item.seq not in sheet.seqs
-    }
+    hidden = scope.masks(pool)
+    placed = sheet.seqs
     hits = score(query, pool, hidden, scoring)
-    ranked = {hit.item.seq: hit for hit in hits if hit.item.seq in open_seqs}
-    best = max((hit.score for hit in ranked.values()), default=0)
+    hits = [hit for hit in hits if hit.item.seq not in never and hit.item.seq not in placed]
+    hits = [hit for hit in hits if scope.hides(hit.item) is None]
+    best = max((hit.score for hit in hits), default=0)
     floor = max(1, best * scoring.evidence_floor // 1000)
-    good = [hit for hit in ranked.values() if hit.score >= floor]
-    for item in pool:
+    good = [hit for hit in hits if hit.score >= floor]
+    scored = {hit.item.seq: hit.score for hit in hits}
+    for item, mask in zip(pool, hidden, strict=True):
         seq = item.seq
-        if seq in open_seqs and (seq not in ranked or ranked[seq].score < floor):
-            below = ranked[seq].score if seq in ranked else 0
-            sheet.omit(item, part.section, item.cost, "not_relevant", below)
+        if not mask and seq not in placed and seq not in never:
+            below = scored.get(seq, 0)
+            if below < floor:
+                sheet.omit(item, part.section, item.cost, "not_relevant", below)
     newest = _newest_of_same(good)
     good.sort(key=_by_value)
     most = materials.policies.budgets.limits.retrieved_chunks_max

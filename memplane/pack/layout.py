@@ -133,7 +133,11 @@ class Sheet:
         One that no room of this part could hold is cut to a snippet with a handle; one that only
         comes too late is passed over, so that a shorter one behind it may still fit.
         """
-        room = self.room(part) if most is None else min(self.room(part), most)
+        room = self.left.get(part.section, 0)
+        if part.name not in self.placed:
+            room -= self.heading_tokens(part)
+        if most is not None and most < room:
+            room = most
         if room < _LEAST_ENTRY:
             self.omit(item, part.section, item.cost, "budget", score, item.cost - room)
             return False

@@ -109,7 +109,7 @@ def pack(
     facts = Facts(
         request, budget, intent, given, sheet, window, ground.epoch,
         ground.prompt.seq if ground.prompt is not None else 0,
-        _hidden(ground, pool), _left_over(ground, sheet, pool),
+        *_not_placed(ground, sheet, pool),
     )  # fmt: skip
     omissions, report = report_of(facts, materials, rendered)
     report["prefix"] = prefix_of(facts, rendered, materials)
@@ -274,22 +274,20 @@ def _query_event(ground: _Ground) -> int:
     return max(same, default=0)
 
 
-def _hidden(ground: _Ground, pool: list[Item]) -> dict[str, int]:
-    """Suppressed candidates by reason: counts, and nothing else about them."""
+def _not_placed(
+    ground: _Ground, sheet: Sheet, pool: list[Item]
+) -> tuple[dict[str, int], list[Item]]:
+    """Counts of suppressed candidates by reason, and visible ones that no stage spoke about.
+
+    Of the suppressed nothing else is told; the others are older than what was looked at.
+    """
     counts: dict[str, int] = {}
+    left: list[Item] = []
+    hides = ground.scope.hides
     for item in pool:
-        reason = ground.scope.hides(item)
+        reason = hides(item)
         if reason is not None:
             counts[reason] = counts.get(reason, 0) + 1
-    return dict(sorted(counts.items()))
-
-
-def _left_over(ground: _Ground, sheet: Sheet, pool: list[Item]) -> list[Item]:
-    """Visible candidates that no stage placed or spoke about: older than what was looked at."""
-    return [
-        item
-        for item in pool
-        if item.seq not in sheet.seqs
-        and item.seq not in sheet.omitted
-        and not ground.scope.hides(item)
-    ]
+        elif item.seq not in sheet.seqs and item.seq not in sheet.omitted:
+            left.append(item)
+    return dict(sorted(counts.items())), left

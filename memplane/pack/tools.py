@@ -19,6 +19,8 @@ from memplane.recall.suppress import Scope
 __all__ = ["guessed_files", "naming_texts", "own_files", "place_files", "place_tools"]
 
 _SHOWN: Final = 10
+_REMEMBERED: Final = 1000  # lines and views
+_LEAST: Final = 4  # tokens of the shortest line that names a file
 _FILES_PART: Final = next(part for part in PARTS if part.name == "files")
 _TOOLS_PART: Final = next(part for part in PARTS if part.name == "tools")
 
@@ -39,13 +41,15 @@ def place_files(
 
     Without a session: the files of all, the newest touch first.
     """
+    if sheet.room(_FILES_PART) < _LEAST:
+        return
     if materials.files is None:
         files = own_files(materials.hotset, request.session, scope)
     else:
-        branch = materials.files.branch_of(request.session)
+        branch = materials.files.branch_of(request.session, scope.hides)
         files = guessed_files(materials.files, materials, scope, query, branch)
     for file in files[:_SHOWN]:
-        _place(sheet, file)
+        _place(sheet, file, materials.memo)
 
 
 def own_files(hotset: HotsetState, session: str | None, scope: Scope) -> list[File]:
@@ -98,10 +102,17 @@ def place_tools(sheet: Sheet, materials: Materials, scope: Scope) -> None:
                 sheet.offer(_TOOLS_PART, item, tier=1)
 
 
-def _place(sheet: Sheet, file: File) -> None:
-    named = " ".join(f"{file.path} ({file.branch})".split() if file.branch else file.path.split())
-    line = shown("file", sheet.printer.redact(named))
-    tokens = sheet.counter.count(line)
+def _place(
+    sheet: Sheet, file: File, memo: dict[tuple[str, int, str], tuple[str, int, bool]]
+) -> None:
+    named = f"{file.path} ({file.branch})" if file.branch else file.path
+    known = memo.get((named, 0, sheet.printer.stamp))
+    if known is None:
+        line = shown("file", sheet.printer.redact(" ".join(named.split())))
+        if len(memo) >= _REMEMBERED:
+            memo.clear()
+        known = memo[named, 0, sheet.printer.stamp] = (line, sheet.counter.count(line), True)
+    line, tokens, _ = known
     if tokens > sheet.room(_FILES_PART):
         return
     part = _FILES_PART

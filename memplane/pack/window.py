@@ -134,8 +134,9 @@ def _newest(
 ) -> list[Item]:
     """The newest of these events that fit without a hole between them, in log order."""
     chosen: list[Item] = []
+    items = materials.hotset.items
     for seq in reversed(seqs):
-        item = materials.hotset.items[seq]
+        item = items[seq]
         if not _shows(sheet, item, scope):
             continue
         cost = item.form(tier, sheet.printer)[1]

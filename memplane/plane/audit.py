@@ -31,7 +31,7 @@ _KNOWN_MAX: Final = 100_000
 _SECRETS_MAX: Final = 2_000
 _QUOTE_MIN: Final = 8  # a shorter secret stands in other texts by chance
 _FILE_BYTES_MAX: Final = 64 * 1024 * 1024
-_FOLDERS: Final = ("views", "policies", "scenarios")
+_FOLDERS: Final = ("views", "policies", "scenarios", "log/quarantine", "log/spool")
 _NAMES: Final = ("id", "ns", "session", "task", "actor", "key")
 _OWN: Final = ("redactions", "replaced", "body")  # keys of data that memplane writes
 
@@ -101,7 +101,7 @@ class AuditReport:
 def audit(
     engine: Engine, *, limit: int = FINDINGS_MAX, progress: Callable[[int, int], None] | None = None
 ) -> AuditReport:
-    """Scan log, bodies, views, policies and reports of an open plane; see `Plane.audit`."""
+    """Scan log, bodies, reports, and the files beside them; see `Plane.audit`."""
     engine.check_open()
     redactor = engine.intake(engine.watched.policies()).redactor
     return _Audit(engine, redactor, limit, progress or _silent).run()
@@ -238,7 +238,10 @@ class _Audit:
         return quotes, refs
 
     def _look_at_files(self) -> int:
-        """Files that people write, snapshots that reports name, and reports; how many must go."""
+        """Files that people write, what a repair set aside, snapshots and reports.
+
+        Returns how many of the reports must go.
+        """
         for folder in _FOLDERS:
             for path in sorted((self._home / folder).rglob("*")):
                 self._file(path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +18,7 @@ from memplane.home import Home, open_home
 from memplane.log import FileLog
 from memplane.plane.engine import MakeCounter
 from memplane.plane.files import Reads, Watched
-from memplane.plane.premises import (
+from memplane.plane.folder_checks import (
     Check,
     filesystem,
     ignored,
@@ -42,13 +42,21 @@ class _Place(NamedTuple):
     clock: Clock
     make_counter: MakeCounter
     loads: Callable[[bytes], Any]
+    overrides: Mapping[str, str]
+
+    def watched(self) -> Watched:
+        return Watched(self.path, Reads(), lambda: False, self.overrides)
 
 
 def examine(
-    path: Path, *, clock: Clock, make_counter: MakeCounter, loads: Callable[[bytes], Any]
-) -> list[Check]:
-    """Make every check of the plane in a folder, whatever state it is in."""
-    place = _Place(path, clock, make_counter, loads)
+    path: Path, *, clock: Clock, make_counter: MakeCounter, loads: Callable[[bytes], Any],
+    overrides: Mapping[str, str],
+) -> list[Check]:  # fmt: skip
+    """Make every check of the plane in a folder, whatever state it is in.
+
+    `overrides` are the variables that stand before values of the policies.
+    """
+    place = _Place(path, clock, make_counter, loads, overrides)
     checks = [_tried("home", _home, place)]
     opens = checks[0].status != "fail"
     for name, check in _CHECKS.items():
@@ -78,19 +86,19 @@ def _home(place: _Place) -> Check:
 
 def _policies(place: _Place) -> Check:
     try:
-        Watched(place.path, Reads(), lambda: False).policies()
+        place.watched().policies()
     except PolicyError as error:
         count = len(error.problems)
         mistakes = "1 mistake" if count == 1 else f"{count} mistakes"
         return Check(
-            "policies", "fail", f"{mistakes}; the first: policies/{error.problems[0]}",
+            "policies", "fail", f"{mistakes}; the first: {error.problems[0]}",
             "`memplane policy check` lists them all; nothing is packed until then",
         )  # fmt: skip
     return Check("policies", "ok", "no mistakes")
 
 
 def _counter(place: _Place) -> Check:
-    budgets = Watched(place.path, Reads(), lambda: False).policies_or_last().budgets
+    budgets = place.watched().policies_or_last().budgets
     there, lost = [], {}
     for name in tokens.NAMES:
         try:

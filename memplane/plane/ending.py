@@ -1,12 +1,17 @@
-"""How sessions end: the summary of each, the rows that say so, and the write that stores them."""
+"""How sessions end: the summary of each, the rows that say so, and the write that stores them.
+
+What was read holds for what is written: a write goes to the very head that was read, or nothing is
+stored and all is read again. So no summary quotes what was forgotten before it.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane.errors import ConflictError
 from memplane.event import Event
 from memplane.plane.writing import Receipt
 from memplane.projections.sessions import SessionFacts, session_facts
@@ -18,13 +23,16 @@ if TYPE_CHECKING:
     from memplane.plane.folds import Folds
     from memplane.policy import Policies
 
-__all__ = ["Ended", "NameEnd", "Rows", "end_all", "marked", "minutes_before", "write"]
+__all__ = ["Choose", "Ended", "NameEnd", "Rows", "end_all", "marked", "minutes_before", "write"]
 
 Rows = list[dict[str, Any]]
 # The id of what is added behind a session's last event: of its name, a word and that event's id.
 NameEnd = Callable[[str, str, str], str]
+# The sessions to end, as the projections of now show them.
+Choose = Callable[["Folds"], Sequence[SessionFacts]]
 
 _SESSIONS_AT_ONCE: Final = 32  # whose events are held at once, and who end in one write
+_TRIES: Final = 5  # to write before somebody else does; then sessions end without a summary
 
 
 class Ended(NamedTuple):
@@ -53,41 +61,86 @@ def minutes_before(now: str, minutes: int) -> str:
 
 
 def end_all(
-    engine: Engine, folds: Folds, policies: Policies, sessions: Sequence[SessionFacts],
-    reason: str, *, summary: bool = True, name: NameEnd | None = None,
+    engine: Engine, policies: Policies, choose: Choose, reason: str, *, summary: bool = True,
+    name: NameEnd | None = None,
 ) -> list[Ended]:  # fmt: skip
     """End sessions, each with the summary of what happened in it. Hold the engine's lock.
 
     An importer's ends are dated to the last event of the session; the others are of now.
     """
-    lost = [facts.id for facts in sessions if facts.partial]
-    whole = session_facts(folds.log, lost, engine.counter(policies)) if lost else {}
-    sessions = [whole.get(facts.id, facts) for facts in sessions]
-    ended = []
-    for start in range(0, len(sessions), _SESSIONS_AT_ONCE):
-        group = sessions[start : start + _SESSIONS_AT_ONCE]
-        sources = _sources(engine, folds, policies, group) if summary else {}
-        made = []
-        for facts in group:
-            rows = _summed(engine, policies, facts, sources.get(facts.id, []))
-            agent = {} if facts.agent is None else {"actor": facts.agent}
-            rows.append({**marked(facts.id, "end", "Session ended", reason=reason), **agent})
-            _identify(rows, facts, name or _name)
-            if name is not None:
-                rows = [{"ts": facts.last_ts, **row} for row in rows]
-            made.append(rows)
-        receipts = iter(write(engine, [row for rows in made for row in rows]))
-        for facts, rows in zip(group, made, strict=True):
-            said = {row["kind"]: next(receipts) for row in rows}
-            ended.append(Ended(facts.id, reason, summary=said.get("summary")))
-    return ended
+    ended: list[Ended] = []
+    left = _TRIES
+    while True:
+        folds = engine.caught_up(policies)
+        at = folds.memories.position
+        seq = at.seq if at is not None else 0
+        sessions = _whole(engine, folds, policies, choose(folds))
+        try:
+            for start in range(0, len(sessions), _SESSIONS_AT_ONCE):
+                group = sessions[start : start + _SESSIONS_AT_ONCE]
+                sources = _sources(engine, folds, policies, group) if summary and left else {}
+                made = [
+                    _rows_of(engine, policies, facts, sources.get(facts.id, []), reason, name)
+                    for facts in group
+                ]
+                rows = [row for each in made for row in each]
+                receipts = write(engine, rows, expected_seq=seq if left else None)
+                seq += len(rows)
+                ended += _told(group, made, receipts, reason)
+                left = _TRIES
+        except ConflictError:
+            if not left:
+                raise
+            left -= 1
+        else:
+            return ended
 
 
-def write(engine: Engine, rows: Rows) -> list[Receipt]:
-    """Record events of memplane's own, all of them or none."""
+def write(engine: Engine, rows: Rows, *, expected_seq: int | None = None) -> list[Receipt]:
+    """Record events of memplane's own, all of them or none; ConflictError as the log's append."""
     draft = engine.drafting(internal=True)
-    done = engine.append([draft(row, "") for row in rows])
+    done = engine.append([draft(row, "") for row in rows], expected_seq=expected_seq)
     return [Receipt(one, engine.durability, engine.log.line) for one in done]
+
+
+def _whole(
+    engine: Engine, folds: Folds, policies: Policies, sessions: Sequence[SessionFacts]
+) -> list[SessionFacts]:
+    lost = [facts.id for facts in sessions if facts.partial]
+    counter, state = engine.counter(policies), folds.sessions.state
+    whole = session_facts(folds.log, state, lost, counter) if lost else {}
+    return [whole.get(facts.id, facts) for facts in sessions]
+
+
+def _rows_of(
+    engine: Engine, policies: Policies, facts: SessionFacts, sources: list[Event], reason: str,
+    name: NameEnd | None,
+) -> Rows:  # fmt: skip
+    """The rows that end a session."""
+    rows = _summed(engine, policies, facts, sources)
+    agent = {"actor": facts.agent} if _may_be_named(engine, facts) else {}
+    rows.append({**marked(facts.id, "end", "Session ended", reason=reason), **agent})
+    _identify(rows, facts, name or _name)
+    return rows if name is None else [{"ts": facts.last_ts, **row} for row in rows]
+
+
+def _may_be_named(engine: Engine, facts: SessionFacts) -> bool:
+    """Whether anybody may read who the agent is: the end of a session is for all."""
+    line = engine.log.line(facts.agent_seq) if facts.agent is not None else None
+    return (
+        line is not None
+        and line.event.sensitivity in ("low", "normal")
+        and not line.event.ns.startswith("/agent/")
+    )
+
+
+def _told(
+    sessions: Sequence[SessionFacts], made: Sequence[Rows], receipts: Sequence[Receipt], reason: str
+) -> Iterator[Ended]:
+    each = iter(receipts)
+    for facts, rows in zip(sessions, made, strict=True):
+        said = {row["kind"]: next(each) for row in rows}
+        yield Ended(facts.id, reason, summary=said.get("summary"))
 
 
 def _sources(

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from memplane.errors import HomeError, InputError, NotFoundError
+from memplane.errors import ConflictError, HomeError, InputError, NotFoundError
 from memplane.event import Draft, Event
 from memplane.home import Home
 from memplane.intake import Intake, Redactor, namespace, same, timestamp
@@ -39,6 +39,7 @@ _CHECKPOINT_WRITING = 5000
 _CHECKPOINT_AT_CLOSE = 64
 _PREFIXES_KEPT = 4
 _IDS_AT_ONCE = 200  # of an event that forgets
+_TRIES = 5  # to forget before somebody else writes
 _CACHES = ("hotset.json", "decisions.json", "cards.json", "tasks.json", "cache.sqlite")
 # Opened for who asks for them: no pack does but, for files, that of a session without any.
 _LAZY = ("sessions.json", "files.json")
@@ -59,7 +60,8 @@ class Engine:
         self.make_counter, self.detector = make_counter, detector
         self.keeps = not home.read_only and as_of is None  # whether caches may be written
         self.reads = Reads()
-        self.watched = Watched(home.path, self.reads, lambda: self.keeps, overrides)
+        self._counter: tuple[tuple[str, int], TokenCounter] | None = None
+        self.watched = Watched(home.path, self.reads, lambda: self.keeps, overrides, self.counter)
         self.lock = threading.RLock()
         self.log = log or FileLog(
             home.path, home.plane_id, clock=clock,
@@ -70,7 +72,6 @@ class Engine:
         self.recorder = Recorder(self.append, self._id_of)
         self._folds: Folds | None = None
         self._prefixes: dict[tuple[int, str], Folds] = {}
-        self._counter: tuple[tuple[str, int], TokenCounter] | None = None
         self._intake: tuple[str, Intake] | None = None
         self._sessions: dict[tuple[str, str, str], HotsetState] = {}
         self._recorded = 0
@@ -83,14 +84,14 @@ class Engine:
 
     # --- writing ---
 
-    def append(self, drafts: list[Draft]) -> list[Appended]:
+    def append(self, drafts: list[Draft], *, expected_seq: int | None = None) -> list[Appended]:
         """Append and acknowledge; then fold, where somebody reads."""
         self.check_open()
         if self.as_of is not None:
             raise HomeError(f"this is the plane as of seq {self.as_of}; it cannot be written")
         if self.home.read_only:
             raise HomeError(f"{self.home.path}: is read-only; nothing was recorded")
-        done = self.log.append(drafts)
+        done = self.log.append(drafts, expected_seq=expected_seq)
         self._recorded += len(drafts)
         if self._folds is not None or self._recorded >= _FOLD_AFTER:
             with self.lock:
@@ -134,17 +135,21 @@ class Engine:
             what = {"ids": [value]}
         elif not any(_is_of(line.event, field, value) for line in self.log.read()):
             raise NotFoundError(f"no event of {field} {shown(value)}")
-        with self.lock:
-            quoting = summaries_quoting(self.log, self.caught_up(), field, value, ns, undo=undo)
-        # A key or source cannot stand beside ids in one event, nor any number of ids.
-        parts = range(0, len(quoting), _IDS_AT_ONCE)
-        every = [what, *({"ids": quoting[at : at + _IDS_AT_ONCE]} for at in parts)]
-        again = {"undo": True} if undo else {}
-        data = [{"forget": one, **again} for one in every]
-        draft = self.drafting(internal=True)
-        rows = [{"kind": "forget", "text": reason, "data": one} for one in data]
-        appended = self.append([draft(row, "") for row in rows])[0]
-        return Receipt(appended, self.durability, self.log.line)
+        for left in range(_TRIES, -1, -1):  # a session that ends meanwhile may quote what is named
+            with self.lock:
+                folds = self.caught_up()
+                read = folds.memories.position
+                quoting = summaries_quoting(self.log, folds, field, value, ns, undo=undo)
+            rows = _forgetting([what, *_by_ids(quoting)], reason, undo=undo)
+            draft = self.drafting(internal=True)
+            drafts = [draft(row, "") for row in rows]
+            try:
+                done = self.append(drafts, expected_seq=read.seq if read and left else None)
+                break
+            except ConflictError:
+                if not left:
+                    raise
+        return Receipt(done[0], self.durability, self.log.line)
 
     def _same(self, event: Event, draft: Draft) -> bool:
         redactor = self.intake(self.watched.policies_or_last()).redactor
@@ -218,7 +223,9 @@ class Engine:
             self._count(folder / name for name in _CACHES)
         before = self._folds.hotset.position
         if self._folds.catch_up():
-            self._count_log(before, self._folds.log.head())
+            after = self._folds.hotset.position
+            assert after is not None, "a line was folded"
+            self._count_log(before, after)
         if self.keeps and self._folds.unsaved > save_after:
             self._folds.save()
         return self._folds
@@ -356,6 +363,16 @@ class Engine:
 def _variant(policies: Policies) -> str:
     """The counter and its scale: what the counts in projections and forms depend on."""
     return f"{policies.budgets.counter} x {policies.budgets.scale_ppm}"
+
+
+def _by_ids(ids: list[str]) -> list[dict[str, Any]]:
+    """What events name: a key or source cannot stand beside ids in one, nor any number of ids."""
+    return [{"ids": ids[at : at + _IDS_AT_ONCE]} for at in range(0, len(ids), _IDS_AT_ONCE)]
+
+
+def _forgetting(named: list[dict[str, Any]], reason: str, *, undo: bool) -> list[dict[str, Any]]:
+    again = {"undo": True} if undo else {}
+    return [{"kind": "forget", "text": reason, "data": {"forget": one, **again}} for one in named]
 
 
 def _is_of(event: Event, field: str, value: str | None) -> bool:

@@ -8,15 +8,15 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import policy
-from memplane.errors import PolicyError, WriteError
+from memplane.errors import MissingExtraError, PolicyError, Problem, WriteError
 from memplane.home import VERSION, Assets, replace_file
 from memplane.pack.request import View
-from memplane.policy import NAMES, Policies
+from memplane.policy import NAMES, Budgets, Policies
 
 if TYPE_CHECKING:
     from memplane.policy.check import Checked
@@ -65,15 +65,19 @@ class _Seen(NamedTuple):
 
 
 class Watched:
-    """Policies and views of a home. `overrides` are the variables that stand before its files."""
+    """Policies and views of a home. `overrides` are the variables that stand before its files.
+
+    `counts` raises MissingExtraError for policies whose counter cannot be made here.
+    """
 
     def __init__(
         self, home: Path, reads: Reads, keep: Callable[[], bool],
         overrides: Mapping[str, str] = _NO_OVERRIDES,
+        counts: Callable[[Policies], object] = bool,
     ) -> None:  # fmt: skip
         self._home, self._reads = home, reads
         self._keep = keep  # whether parsed forms may be written
-        self.overrides = overrides
+        self.overrides, self._counts = overrides, counts
         self._seen: dict[str, _Seen] = {}
         self._paths = {name: f"{home}/policies/{name}" for name in NAMES}
         self._policies: Policies | None = None
@@ -114,8 +118,19 @@ class Watched:
         """For recording, which goes on under a broken policy: the last good one, else the defaults.
 
         A mistake in another file leaves privacy.yaml in force. Where it is broken itself, every
-        quoted text in it that is a pattern still redacts: too much is better than a secret.
+        quoted text in it that is a pattern still redacts: too much is better than a secret. A
+        counter that is not installed here is replaced by the default one.
         """
+        return self._countable(self._good_or_last())
+
+    def _countable(self, policies: Policies) -> Policies:
+        try:
+            self._counts(policies)
+        except MissingExtraError:
+            return policies._replace(budgets=policies.budgets._replace(counter=Budgets().counter))
+        return policies
+
+    def _good_or_last(self) -> Policies:
         try:
             return self.policies()
         except PolicyError:
@@ -136,39 +151,43 @@ class Watched:
             )
 
     def _loaded(self, files: dict[str, bytes | None], overrides: Mapping[str, str]) -> Policies:
-        return policy.load(
-            files, defaults=Assets("policies", NAMES), schemas=Assets("schemas", _SCHEMAS),
-            version=VERSION, overrides=overrides, cached=self._cached, keep=self._kept,
-        )  # fmt: skip
+        with _problems_in_the_home():
+            return policy.load(
+                files, defaults=Assets("policies", NAMES), schemas=Assets("schemas", _SCHEMAS),
+                version=VERSION, overrides=overrides, cached=self._cached, keep=self._kept,
+            )  # fmt: skip
 
     def rows(self) -> list[Row]:
         """Every value in force, with its origin; raises PolicyError."""
         from memplane.policy.effective import rows  # noqa: PLC0415 - for people
 
-        return rows(
-            self._policy_bytes(), defaults=Assets("policies", NAMES),
-            schemas=Assets("schemas", _SCHEMAS), overrides=self.overrides,
-        )  # fmt: skip
+        with _problems_in_the_home():
+            return rows(
+                self._policy_bytes(), defaults=Assets("policies", NAMES),
+                schemas=Assets("schemas", _SCHEMAS), overrides=self.overrides,
+            )  # fmt: skip
 
     def checked(self) -> Checked:
         """Every mistake and every doubt, also about views that do not exist."""
         from memplane.policy.check import check  # noqa: PLC0415 - for people
 
         folder = f"{self._home}/views"
-        found = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
-        views = sorted(file.relative_to(self._home).as_posix() for file in found)
-        return check(
+        files = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
+        views = sorted(file.relative_to(self._home).as_posix() for file in files)
+        found = check(
             self._policy_bytes(), defaults=Assets("policies", NAMES),
             schemas=Assets("schemas", _SCHEMAS), overrides=self.overrides,
             views=[view for view in views if view.endswith(".md") and not self.view(view).lost],
         )  # fmt: skip
+        return found._replace(mistakes=_placed(found.mistakes), doubts=_placed(found.doubts))
 
     def _policy_bytes(self) -> dict[str, bytes | None]:
         return {name: self.bytes_of(path) for name, path in self._paths.items()}
 
     def policies_last_read(self) -> Policies:
         """The policies of a moment ago, for what follows in the same call."""
-        return self.policies_or_last() if self._policies is None else self._policies
+        last = self._policies
+        return self.policies_or_last() if last is None else self._countable(last)
 
     def view(self, path: str) -> View:
         """A view by its path under the home; one that leads outside it is not read."""
@@ -214,6 +233,22 @@ class Watched:
                 forms = [(file.stat().st_mtime_ns, file) for file in folder.glob("policy-*.json")]
                 for _, old in sorted(forms)[:-_FORMS_KEPT]:
                     old.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _problems_in_the_home() -> Iterator[None]:
+    """Name files as they lie in the home, wherever their mistakes are told."""
+    try:
+        yield
+    except PolicyError as error:
+        raise PolicyError(tuple(_placed(error.problems))) from None
+
+
+def _placed(problems: Iterable[Problem]) -> list[Problem]:
+    return [
+        problem._replace(file=f"policies/{problem.file}") if problem.file in NAMES else problem
+        for problem in problems
+    ]
 
 
 def _quoted_patterns(data: bytes) -> tuple[str, ...]:

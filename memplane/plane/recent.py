@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memplane.errors import InputError
+from memplane.intake.redact import shown
+from memplane.pack.allocate import budget_of
 from memplane.pack.tools import naming_texts
 from memplane.pack.window import prompt_of
 from memplane.plane.asking import request_of
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["LIMIT_MAX", "FileView", "files_for", "list_files"]
 
 LIMIT_MAX = 1000
+_LEAST = 8  # tokens of a heading and the shortest line that names a file
 # A session's own files stand before guessed ones, whose terms add up to less than this.
 _OWN = 10_000
 
@@ -52,6 +55,7 @@ def files_for(
         request.session is None
         or request.session in hotset.files
         or section is None
+        or min(section.max_tokens, budget_of(request.budget, policies.budgets)) < _LEAST
         or (request.sections and "tool_state" not in request.sections)
     ):
         return None
@@ -64,9 +68,9 @@ def list_files(
 ) -> list[FileView]:  # fmt: skip
     """The session's own files, the warmest first, then those that it may need."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
-        raise InputError(f"expected 1 to {LIMIT_MAX}, found {limit!r:.60}", where="limit")
+        raise InputError(f"expected 1 to {LIMIT_MAX}, found {shown(limit)}", where="limit")
     if branch is not None and not isinstance(branch, str):
-        raise InputError(f"expected a text, found {branch!r:.60}", where="branch")
+        raise InputError(f"expected a text, found {shown(branch)}", where="branch")
     with engine.lock:
         policies = engine.watched.policies()
         folds = engine.caught_up(policies)
@@ -86,7 +90,8 @@ def list_files(
         own = _own(state, hotset, session, scope)
         guesses = guess(
             state, scope, query=wanted, named=naming_texts(hotset, decisions, scope),
-            branch=state.branch_of(session) if branch is None else branch, limit=LIMIT_MAX,
+            branch=state.branch_of(session, scope.hides) if branch is None else branch,
+            limit=LIMIT_MAX,
         )  # fmt: skip
         redact = engine.redact(policies)
     listed = {one.path for one in own}

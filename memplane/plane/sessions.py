@@ -9,10 +9,11 @@ from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memplane.errors import NotFoundError, ScopeError
+from memplane.errors import InputError, NotFoundError, ScopeError
 from memplane.event import Event
 from memplane.intake.redact import shown
 from memplane.plane.ending import Ended, NameEnd, end_all, marked, minutes_before, write
+from memplane.plane.telling import Telling
 from memplane.plane.writing import Receipt, ulid
 from memplane.projections.sessions import SessionFacts, session_facts
 
@@ -30,7 +31,8 @@ class Session(NamedTuple):
     `status`: open, idle (open, and silent for longer than the policy's gap) or ended, for `reason`:
     explicit, importer, gap, abandoned. `events` counts by kind. `files` and `tasks` name the ones
     touched last, newest first; `more`: there are others. `partial`: it is older than what was
-    counted; `get` gives the whole.
+    counted; `get` gives the whole. Figures are of all its events; agent, reason, files, tasks,
+    branch, folder and summary are told where the reader may see an event that they are of.
     """
 
     id: str
@@ -91,19 +93,19 @@ class Sessions:
         than the policy's gap are ended and summed up. Another agent's is never touched.
         """
         engine = self._engine
+        _texts(session=session, agent=agent, branch=branch, cwd=cwd)
         named = ulid(engine.clock()) if session is None else session
         row = marked(named, "start", "Session started", branch=branch, cwd=cwd)
         row |= {} if agent is None else {"actor": agent}
         engine.drafting()(row, "")  # a mistake in what was given ends nothing
+
+        def left(folds: Folds) -> Sequence[SessionFacts]:
+            idle = self._idle(folds, policies)
+            return [facts for facts in idle if facts.agent == agent and facts.id != named]
+
         with engine.lock:
             policies = engine.watched.policies_or_last()
-            folds = engine.caught_up(policies)
-            idle = [
-                facts
-                for facts in self._idle(folds, policies)
-                if facts.agent == agent and facts.id != named
-            ]
-            ended = end_all(engine, folds, policies, idle, "gap")
+            ended = end_all(engine, policies, left, "gap")
             (receipt,) = write(engine, [row])
         return Started(named, receipt, tuple(ended))
 
@@ -113,6 +115,8 @@ class Sessions:
         Raises NotFoundError where nothing happened in a session of that name.
         """
         engine = self._engine
+        _texts(session=session, none=False)
+        _texts(text=text, none=False)
         with engine.lock:
             policies = engine.watched.policies_or_last()
             self._one(session, engine.caught_up(policies), policies)
@@ -125,23 +129,30 @@ class Sessions:
         Raises NotFoundError where nothing happened in a session of that name.
         """
         engine = self._engine
+        _texts(session=session, none=False)
+
+        def still_open(folds: Folds) -> Sequence[SessionFacts]:
+            facts = self._one(session, folds, policies)
+            return () if facts.ended else (facts,)
+
         with engine.lock:
             policies = engine.watched.policies_or_last()
-            folds = engine.caught_up(policies)
-            facts = self._one(session, folds, policies)
-            if facts.ended:
-                return Ended(session, facts.reason, already=True)
-            (ended,) = end_all(engine, folds, policies, [facts], "explicit", summary=summary)
-        return ended
+            ended = end_all(engine, policies, still_open, "explicit", summary=summary)
+            if ended:
+                return ended[0]
+            facts = self._one(session, engine.caught_up(policies), policies)
+        return Ended(session, facts.reason, already=True)
 
     def end_idle(self, *, summary: bool = True) -> _Done:
         """End every session, of any agent, that was silent for longer than the policy's gap."""
         engine = self._engine
         with engine.lock:
             policies = engine.watched.policies_or_last()
-            folds = engine.caught_up(policies)
-            idle = self._idle(folds, policies)
-            return end_all(engine, folds, policies, idle, "abandoned", summary=summary)
+
+            def idle(folds: Folds) -> Sequence[SessionFacts]:
+                return self._idle(folds, policies)
+
+            return end_all(engine, policies, idle, "abandoned", summary=summary)
 
     def end_imported(self, read: Collection[str], known: Collection[str], name: NameEnd) -> _Done:
         """End sessions of an importer whose last event happened longer ago than the gap.
@@ -150,79 +161,82 @@ class Sessions:
         gives the ids of what is added.
         """
         engine = self._engine
-        with engine.lock:
-            policies = engine.watched.policies_or_last()
-            folds = engine.caught_up(policies)
-            found = dict(folds.sessions.state.sessions)
+
+        def over(folds: Folds) -> Sequence[SessionFacts]:
+            state = folds.sessions.state
+            found = dict(state.sessions)
             if lost := [id_ for id_ in read if id_ not in found]:
-                found |= session_facts(folds.log, lost, engine.counter(policies))
+                found |= session_facts(folds.log, state, lost, engine.counter(policies))
             before = minutes_before(engine.clock(), policies.plane.session_gap_minutes)
             done = [
                 facts
                 for id_ in sorted({*read, *known})
                 if (facts := found.get(id_)) and not facts.ended and facts.last_ts < before
             ]
-            done.sort(key=lambda facts: facts.first_seq)
-            return end_all(engine, folds, policies, done, "importer", name=name)
+            return sorted(done, key=lambda facts: facts.first_seq)
+
+        with engine.lock:
+            policies = engine.watched.policies_or_last()
+            return end_all(engine, policies, over, "importer", name=name)
 
     def list(
         self, *, agent: str | None = None, only_open: bool = False, channel: str = "private"
     ) -> _Found:
         """The newest 200 sessions, the one with the latest event last; forgotten ones not.
 
-        `agent`: only this one's; `only_open`: only those that have not ended.
+        `agent`: only this one's, as it sees them; `only_open`: only those that have not ended.
         """
         engine = self._engine
+        _texts(agent=agent)
         with engine.lock:
             policies = engine.watched.policies()
-            hidden = self._hidden(policies, channel)
-            found = list(engine.caught_up(policies).sessions.state.sessions.values())
-        now, gap = engine.clock(), policies.plane.session_gap_minutes
-        found.sort(key=lambda facts: facts.last_seq)
-        return [
-            _shown(facts, now, gap)
-            for facts in found
-            if not hidden
-            and not facts.forgotten
-            and agent in (None, facts.agent)
-            and not (only_open and facts.ended)
-        ]
-
-    def get(self, session: str, *, channel: str = "private") -> Session:
-        """One session, with its summary if it has one that the channel may see.
-
-        Raises NotFoundError, and ScopeError where the channel sees no sessions.
-        """
-        engine = self._engine
-        with engine.lock:
-            policies = engine.watched.policies()
-            if self._hidden(policies, channel):
-                raise ScopeError(f"session {shown(session)} is not for channel {channel}")
             folds = engine.caught_up(policies)
-            facts = self._one(session, folds, policies)
-            summary = self._summary(facts, folds, channel)
-        found = _shown(facts, engine.clock(), policies.plane.session_gap_minutes)
-        return found._replace(summary=summary)
+            telling = Telling(engine, folds, policies, channel, agent)
+            now, gap = engine.clock(), policies.plane.session_gap_minutes
+            return [
+                _shown(facts, telling, now, gap)
+                for facts in sorted(folds.sessions.state.sessions.values(), key=_latest)
+                if not facts.forgotten
+                and telling.sees(facts)
+                and (agent is None or telling.name(facts.agent, facts.agent_seq) == agent)
+                and not (only_open and facts.ended)
+            ]
 
-    def _summary(self, facts: SessionFacts, folds: Folds, channel: str) -> Event | None:
-        reader = self._engine.reader(channel)
-        line = self._engine.log.line(facts.summary) if facts.summary else None
-        if line is None or not reader.shows(line.event) or folds.memories.archived(line.event):
-            return None
-        return reader.emit(line.event)
+    def get(self, session: str, *, channel: str = "private", agent: str | None = None) -> Session:
+        """One session, with its summary if it has one that the reader may see.
 
-    def _one(self, session: str, folds: Folds, policies: Policies) -> SessionFacts:
+        `agent`: who reads; what is in its own namespace is told to it alone. Raises NotFoundError,
+        and ScopeError where the channel may see nothing of the session.
+        """
+        engine = self._engine
+        _texts(session=session, none=False)
+        _texts(agent=agent)
+        with engine.lock:
+            policies = engine.watched.policies()
+            folds = engine.caught_up(policies)
+            telling = Telling(engine, folds, policies, channel, agent)
+            facts = self._one(session, folds, policies, telling) if telling.sessions else None
+            if facts is None or not telling.sees(facts):
+                raise ScopeError(f"session {shown(session)} is not for channel {channel}")
+            found = _shown(facts, telling, engine.clock(), policies.plane.session_gap_minutes)
+            return found._replace(summary=telling.event(facts.summary))
+
+    def _one(
+        self, session: str, folds: Folds, policies: Policies, telling: Telling | None = None
+    ) -> SessionFacts:
         """The session's facts; of one that the projection let go of, folded from the log."""
         state = folds.sessions.state
         facts = state.sessions.get(session)
-        if facts is not None and not facts.partial:
-            return facts
         # Where nothing was let go of, what is not there never was.
-        if facts is not None or state.gone:
+        if (facts is None and state.gone) or (facts is not None and facts.partial):
             counter = self._engine.counter(policies)
-            facts = session_facts(folds.log, [session], counter).get(session, facts)
+            facts = session_facts(folds.log, state, [session], counter).get(session, facts)
         if facts is None:
-            close = get_close_matches(session, sorted(state.sessions), 1)
+            telling = telling or Telling(self._engine, folds, policies, "private", None)
+            known = [
+                one.id for one in state.sessions.values() if not one.forgotten and telling.sees(one)
+            ]
+            close = get_close_matches(session, sorted(known), 1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise NotFoundError(f"no session {shown(session)}{hint}")
         return facts
@@ -233,18 +247,28 @@ class Sessions:
         every = folds.sessions.state.sessions.values()
         return [facts for facts in every if not facts.ended and facts.last_rec < before]
 
-    def _hidden(self, policies: Policies, channel: str) -> bool:
-        self._engine.reader(channel)  # refuses a channel that nobody knows
-        return "session" in policies.privacy.rule(channel).suppress_kinds
+
+def _texts(*, none: bool = True, **given: object) -> None:
+    """Refuse what is no text; None where it may not be left out."""
+    for name, value in given.items():
+        if not (isinstance(value, str) or (none and value is None)):
+            raise InputError(f"expected a text, found {shown(value)}", where=name)
 
 
-def _shown(facts: SessionFacts, now: str, gap: int) -> Session:
+def _latest(facts: SessionFacts) -> int:
+    return facts.last_seq
+
+
+def _shown(facts: SessionFacts, telling: Telling, now: str, gap: int) -> Session:
     silent = facts.last_rec < minutes_before(now, gap)
     kinds = facts.kinds
+    files, tasks = telling.names(facts, facts.files), telling.names(facts, facts.tasks)
+    more = facts.more or len(files) < len(facts.files) or len(tasks) < len(facts.tasks)
     return Session(
-        facts.id, facts.agent, "ended" if facts.ended else "idle" if silent else "open",
-        facts.reason, facts.first_ts, facts.last_ts, dict(kinds), facts.prompts,
-        kinds.get("tool_call", 0), facts.errors, kinds.get("decision", 0), facts.tokens,
-        tuple(reversed(facts.files)), tuple(reversed(facts.tasks)), facts.more, facts.branch,
-        facts.cwd, facts.partial,
+        facts.id, telling.name(facts.agent, facts.agent_seq),
+        "ended" if facts.ended else "idle" if silent else "open",
+        telling.name(facts.reason, facts.ended), facts.first_ts, facts.last_ts, dict(kinds),
+        facts.prompts, kinds.get("tool_call", 0), facts.errors, kinds.get("decision", 0),
+        facts.tokens, files, tasks, more, telling.name(facts.branch, facts.branch_seq),
+        telling.name(facts.cwd, facts.cwd_seq), facts.partial,
     )  # fmt: skip

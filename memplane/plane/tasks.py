@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from memplane.errors import InputError, NotFoundError, ScopeError
+from memplane.intake.redact import shown
 from memplane.pack.digest import (
     PARAGRAPH_TOKENS_MAX,
     Sight,
@@ -88,13 +89,13 @@ class PlaneTasks:
         task = self._find(id_)
         if task is not None and task.status not in CLOSED:
             raise InputError(
-                f"task {id_!r:.160} is open already; update it, or switch to it", where="name"
+                f"task {shown(id_, 160)} is open already; update it, or switch to it", where="name"
             )
         data: dict[str, Any] = {"status": "open"}
         if plan:
             data["plan"] = _planned(plan)
         if specs:
-            data["specs"] = [_spec(name) for name in specs]
+            data["specs"] = [_spec(name) for name in _listed(specs, "specs")]
         return self._write(id_, goal, data, session, fields)
 
     def update(
@@ -107,8 +108,9 @@ class PlaneTasks:
         Raises InputError for a step that the plan does not have, NotFoundError.
         """
         task = self._open(id)
+        _check_text(text, "text")
         marks = {"todo": todo, "doing": doing, "done": done, "failed": failed}
-        marked = {state: [*numbers] for state, numbers in marks.items()}
+        marked = {state: _listed(numbers, state) for state, numbers in marks.items()}
         marked = {state: numbers for state, numbers in marked.items() if numbers}
         if not text and not plan and not marked:
             raise InputError("expected a text, a plan or steps to mark, found none")
@@ -117,7 +119,7 @@ class PlaneTasks:
             for number in numbers:
                 if type(number) is not int or not 1 <= number <= size:
                     has = f"1 to {size}" if size else "a plan first: the task has none"
-                    raise InputError(f"found {number!r:.60}; expected {has}", where=state)
+                    raise InputError(f"found {shown(number)}; expected {has}", where=state)
         data: dict[str, Any] = {"plan": _planned(plan)} if plan else {}
         if marked:
             data["steps"] = marked
@@ -128,7 +130,7 @@ class PlaneTasks:
     ) -> Receipt:  # fmt: skip
         """Say why an open task cannot go on. `switch` takes it up again. Raises NotFoundError."""
         self._open(id)
-        if not reason.strip():
+        if not _check_text(reason, "reason").strip():
             raise InputError("expected why it is blocked, found nothing", where="reason")
         return self._write(id, reason, {"status": "blocked", "reason": reason}, session, fields)
 
@@ -172,28 +174,35 @@ class PlaneTasks:
         with self._engine.lock:
             folds = self._engine.caught_up()
             table = folds.tasks.state
-            task = table.tasks.get(id)
-            if task is None and (id in table.brief or table.shed):
+            task = table.tasks.get(_check_text(id, "id"))
+            if task is None and (id in table.brief or table.only_in_log(id)):
                 task = task_fold(folds.log, id)
             if task is None:
-                raise self._unknown(table, id)
+                raise self._unknown(table, id, channel)
             view = self._view(table, task, channel, session)
         if view is None:
-            raise ScopeError(f"task {id!r:.160} is not for channel {channel}")
+            raise ScopeError(f"task {shown(id, 160)} is not for channel {channel}")
         return view
 
     def _write(
         self, id_: str, text: str, data: dict[str, Any], session: str | None, fields: dict[str, Any]
     ) -> Receipt:
-        data = {**fields.pop("data", {}), **data}
+        given = fields.pop("data", {})
+        if not isinstance(given, Mapping):
+            raise InputError(f"expected an object, found {shown(given)}", where="data")
+        for name in ("kind", "task", "text"):
+            if name in fields:
+                raise InputError("is given by the call itself", where=name)
+        data = {**given, **data}
         return self._record(text, kind="task", task=id_, session=session, data=data, **fields)
 
     def _find(self, id_: str) -> Task | None:
+        _check_text(id_, "id")
         with self._engine.lock:
             folds = self._engine.caught_up()
             table = folds.tasks.state
             task = table.get(id_)
-            if task is None and table.shed:
+            if task is None and table.only_in_log(id_):
                 task = task_fold(folds.log, id_)
         return task
 
@@ -201,22 +210,30 @@ class PlaneTasks:
         task = self._find(id_)
         if task is None:
             with self._engine.lock:
-                raise self._unknown(self._engine.caught_up().tasks.state, id_)
+                raise self._unknown(self._engine.caught_up().tasks.state, id_, "private")
         if task.status in CLOSED:
-            raise InputError(f"task {id_!r:.160} is {task.status}; open it again first", where="id")
+            raise InputError(
+                f"task {shown(id_, 160)} is {task.status}; open it again first", where="id"
+            )
         return task
 
-    def _unknown(self, table: TaskTable, id_: str) -> NotFoundError:
-        known = [task.id for task in table.newest()]
+    def _unknown(self, table: TaskTable, id_: str, channel: str) -> NotFoundError:
+        """Of the names that the channel may know, the closest one is offered."""
+        known = [task.id for task in table.newest() if is_seen(task, self._sight(task, channel))]
         close = get_close_matches(id_, known, 1)
-        hint = f"; did you mean {close[0]!r:.160}?" if close else ""
-        return NotFoundError(f"no task {id_!r:.160}{hint}")
+        hint = f"; did you mean {shown(close[0], 160)}?" if close else ""
+        return NotFoundError(f"no task {shown(id_, 160)}{hint}")
 
     def _named(self, name: str, goal: str) -> tuple[str, str]:
+        _check_text(goal, "goal")
+        if not _check_text(name, "name").strip():
+            raise InputError("expected a name or a goal, found nothing", where="name")
         if not any(character.isspace() for character in name):
             return name, goal
         if goal:
-            raise InputError(f"expected a name without blanks, found {name!r:.80}", where="name")
+            raise InputError(
+                f"expected a name without blanks, found {shown(name, 80)}", where="name"
+            )
         # An id is stored as it is and compared: what a policy masks must not get into one.
         words = _WORDS.findall(self._engine.redact(self._engine.watched.policies_or_last())(name))
         first, number = _joined(words, _ID_CHARS_MAX), 1
@@ -226,9 +243,7 @@ class PlaneTasks:
             id_ = f"{_joined(words, _ID_CHARS_MAX - 1 - len(str(number)))}-{number}"
         return id_, name
 
-    def _view(
-        self, table: TaskTable, task: Task, channel: str, session: str | None
-    ) -> TaskView | None:
+    def _sight(self, task: Task, channel: str) -> Sight:
         engine = self._engine
         policies = engine.watched.policies()
         check_channel(policies, channel)
@@ -237,16 +252,21 @@ class PlaneTasks:
             policies.privacy.rule(channel), now=engine.clock(), as_of=as_of, task=task.id,
             specs=task.names,
         )  # fmt: skip
-        printer = engine.printer(policies)
 
         def hides(quote: Quote) -> str | None:
             # To read about a task by its name is no prompt: approval is a pack's business.
             reason = scope.hides(quote)
             return None if reason == "unapproved" else reason
 
-        sight = Sight(hides, printer)
+        return Sight(hides, engine.printer(policies))
+
+    def _view(
+        self, table: TaskTable, task: Task, channel: str, session: str | None
+    ) -> TaskView | None:
+        sight = self._sight(task, channel)
         if not is_seen(task, sight):
             return None
+        printer = sight.printer
         active = table.active_for(session) == task.id
         whole = paragraph(task, sight, PARAGRAPH_TOKENS_MAX, active=active)
         brief = short(task, sight, NO_END, label=False)
@@ -273,22 +293,34 @@ class PlaneTasks:
         )  # fmt: skip
 
 
+def _check_text(value: str, where: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"expected a text, found {shown(value)}", where=where)
+    return value
+
+
+def _listed(values: object, where: str) -> list[Any]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputError(f"expected a list, found {shown(values)}", where=where)
+    return list(values)
+
+
 def _planned(plan: Sequence[str]) -> list[dict[str, str]]:
-    if isinstance(plan, str) or len(plan) > PLAN_MAX:
-        found = "a text" if isinstance(plan, str) else f"{len(plan)} steps"
+    steps = _listed(plan, "plan")
+    if len(steps) > PLAN_MAX:
         raise InputError(
-            f"expected a list of at most {PLAN_MAX} steps, found {found}", where="plan"
+            f"expected a list of at most {PLAN_MAX} steps, found {len(steps)} steps", where="plan"
         )
-    for step in plan:
+    for step in steps:
         if not isinstance(step, str) or not step.strip():
-            raise InputError(f"expected the words of a step, found {step!r:.60}", where="plan")
-    return [{"step": step, "state": "todo"} for step in plan]
+            raise InputError(f"expected the words of a step, found {shown(step)}", where="plan")
+    return [{"step": step, "state": "todo"} for step in steps]
 
 
 def _spec(name: str) -> str:
-    short_name = name.removeprefix("/spec/")
+    short_name = _check_text(name, "specs").removeprefix("/spec/")
     if not short_name or any(character.isspace() for character in short_name):
-        raise InputError(f"expected the name of a spec, found {name!r:.80}", where="specs")
+        raise InputError(f"expected the name of a spec, found {shown(name, 80)}", where="specs")
     return short_name
 
 

@@ -18,6 +18,7 @@ from memplane.ports import Appended, Line
 __all__ = ["BulkReceipt", "Receipt", "Recorder", "Refusal", "ulid"]
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_DRAWN = 8 * _ALPHABET.encode()  # a letter for each byte of chance
 
 
 class Receipt:
@@ -175,8 +176,10 @@ def _first_of_each(
 
 def ulid(now: str) -> str:
     """A ULID (github.com/ulid/spec): 48 bits of the time in milliseconds, 80 of chance."""
-    value = (_milliseconds(now) << 80) | int.from_bytes(os.urandom(10), "big")
-    return "".join(_ALPHABET[value >> shift & 31] for shift in range(125, -1, -5))
+    moment = _milliseconds(now)
+    letters = [_ALPHABET[moment >> shift & 31] for shift in range(45, -1, -5)]
+    letters.append(os.urandom(16).translate(_DRAWN).decode())
+    return "".join(letters)
 
 
 def _milliseconds(now: str) -> int:

@@ -44,14 +44,19 @@ def pattern_mistake(pattern: str) -> str:
 
 def _blows_up(pattern: str) -> str:
     # Here, because a plane whose policies are cached asks about no pattern.
-    from memplane.policy.ambiguity import TooLargeError, ambiguous  # noqa: PLC0415
+    from memplane.policy.ambiguity import ambiguous  # noqa: PLC0415
+    from memplane.policy.automaton import TooLargeError  # noqa: PLC0415
+    from memplane.policy.splitting import shared  # noqa: PLC0415
 
     try:
         text = ambiguous(pattern)
+        if text is not None:
+            why = f"a repeat in it matches a row of {shown(text)} in two ways"
+            return f"it can take exponential time; {why}"
+        text = shared(pattern)
     except (TooLargeError, RecursionError):
         return "it is too large to tell whether it can take exponential time"
-    if text is None:
-        return ""
-    return (
-        f"it can take exponential time; a repeat in it matches a row of {shown(text)} in two ways"
-    )
+    if text is not None:
+        why = f"too many repeats in it can share a row of {shown(text)}"
+        return f"it can take minutes on a short text; {why}"
+    return ""

@@ -81,14 +81,15 @@ def _faults(name: str, document: Any, schemas: Mapping[str, bytes]) -> list[Faul
         return []
     if not isinstance(document, dict):
         return [Fault((), f"expected a mapping of keys, found {shown(document)}")]
+    schema = schemas[name.replace(".yaml", ".schema.json")]
+    found = [*against_schema(document, schema), *FORMATS[name].faults(document)]
     written = document.get("version")
     if isinstance(written, int) and written > VERSION:
-        # Another format: what else would be said about it could only mislead.
         reads = f"expected {VERSION}, the version that this memplane reads"
         newer = f"{reads}, found {shown(written)}: written for a newer memplane"
-        return [Fault(("version",), newer)]
-    schema = schemas[name.replace(".yaml", ".schema.json")]
-    return [*against_schema(document, schema), *FORMATS[name].faults(document)]
+        found = [fault for fault in found if fault.path != ("version",)]
+        found.append(Fault(("version",), newer))
+    return found
 
 
 def _in_order(found: list[Problem]) -> list[Problem]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Generic, Protocol
+from typing import Final, Generic, Protocol
 
 from memplane.ports import Head, Line
 from memplane.projections.checkpoint import Checkpoint, alone, read, render, replace
-from memplane.projections.projector import Projector, Replayable, State
+from memplane.projections.projector import Projector, Replayable, State, fold
 
 __all__ = ["Folded", "Follower", "behind", "catch_up"]
+
+
+_BATCH: Final = 64
 
 
 class Follower(Protocol):
@@ -21,8 +25,8 @@ class Follower(Protocol):
         """Behind the last folded line; None before the first."""
         ...
 
-    def fold(self, line: Line) -> None:
-        """Fold the next line."""
+    def fold(self, lines: Sequence[Line]) -> None:
+        """Fold the next lines. One who is interrupted begins again from nothing."""
         ...
 
     def reset(self) -> None:
@@ -42,22 +46,29 @@ def catch_up(log: Replayable, followers: Sequence[Follower]) -> int:
         if _stands_at(log.head(), at):
             return 0
         if log.matches(at):
-            return _fold(log.read_from(at), [one.fold for one in followers])
+            count = 0
+            for lines in _batches(log.read_from(at)):
+                _fold(lines, followers)
+                count += len(lines)
+            return count
     late = behind(log, followers)
     if not late:
         return 0
     _reset_strays(log, late)
     waiting = sorted(late, key=_seq, reverse=True)
     start = waiting[-1].position
-    folds: list[Callable[[Line], None]] = []
     count = 0
-    for line in log.read() if start is None else log.read_from(start):
-        seq = line.event.seq
-        while waiting and _seq(waiting[-1]) < seq:
-            folds.append(waiting.pop().fold)
-        for fold in folds:
-            fold(line)
-        count += 1
+    active: list[Follower] = []
+    for lines in _batches(log.read() if start is None else log.read_from(start)):
+        begun = 0
+        for row, line in enumerate(lines if waiting else ()):
+            if waiting and _seq(waiting[-1]) < line.event.seq:
+                _fold(lines[begun:row], active)
+                begun = row
+                while waiting and _seq(waiting[-1]) < line.event.seq:
+                    active.append(waiting.pop())
+        _fold(lines[begun:], active)
+        count += len(lines)
     return count
 
 
@@ -67,13 +78,16 @@ def _together(followers: Sequence[Follower]) -> Head | None:
     return first if all(one.position == first for one in followers[1:]) else None
 
 
-def _fold(lines: Iterable[Line], folds: Sequence[Callable[[Line], None]]) -> int:
-    count = 0
-    for line in lines:
-        for fold in folds:
-            fold(line)
-        count += 1
-    return count
+def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
+    """Lines by the dozens: each follower goes through many at a stretch."""
+    while batch := list(islice(lines, _BATCH)):
+        yield batch
+
+
+def _fold(lines: Sequence[Line], followers: Sequence[Follower]) -> None:
+    if lines:
+        for one in followers:
+            one.fold(lines)
 
 
 def behind(log: Replayable, followers: Sequence[Follower]) -> list[Follower]:
@@ -124,11 +138,15 @@ class Folded(Generic[State]):
         """Fold what is new; return the lines read."""
         return catch_up(self._log, [self])
 
-    def fold(self, line: Line) -> None:
-        """Fold the next line."""
-        self.projector.apply(self.state, line)
-        self._last = line
-        self.unsaved += 1
+    def fold(self, lines: Sequence[Line]) -> None:
+        """Fold the next lines. One who is interrupted begins again from nothing."""
+        try:
+            fold(self.projector, self.state, lines)
+        except BaseException:
+            self.reset()
+            raise
+        self._last = lines[-1]
+        self.unsaved += len(lines)
 
     def reset(self) -> None:
         """Go back to before the first line."""

@@ -118,6 +118,7 @@ class MemoryChains:
 
     name = "memories"
     version = 1
+    kinds_read = frozenset(("forget", "pin"))
 
     def initial(self) -> Chains:
         """Return no chains."""

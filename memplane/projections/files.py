@@ -13,10 +13,19 @@ read the file, and packs of sessions that touched none yet.
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.ports import Line
+from memplane.projections.file_rows import (
+    COUNT_BYTES,
+    QUOTES,
+    Episode,
+    FilesState,
+    LastTouch,
+    Now,
+    Origin,
+)
 from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.projector import canonical
 from memplane.projections.touches import PATH_MAX, json_bytes, touched_by
@@ -32,142 +41,9 @@ TEXT_MAX: Final = 4000  # characters of a prompt that are looked at
 # The file stays below 192 KiB: what is counted against this is an upper bound of its rows.
 BYTES_MAX: Final = 184 * 1024
 
-_LAST_BYTES: Final = 48  # numbers and quotes of a last touch
-_EPISODE_BYTES: Final = 40
-_COUNT_BYTES: Final = 10  # a file in an episode: its number and how often
-_QUOTES: Final = 3  # of a text, with its comma
+_TURNS: Final = ("session", "message", "tool_call", "tool_result")
 _TOUCHING: Final = frozenset(("tool_call", "message"))
 _NEVER_KEYED: Final = frozenset((*UPKEEP_KINDS, "session"))
-
-
-class Episode:
-    """What one prompt led to. `terms` are empty where the prompt is not as visible as the touches.
-
-    `at` is the clock (touches of the whole plane) at its last touch; `paths` counts touches.
-    """
-
-    __slots__ = (
-        "at", "branch", "forgotten", "ns", "paths", "prompt", "sensitivity", "session", "terms",
-        "unsaid",
-    )  # fmt: skip
-
-    def __init__(
-        self, session: str, branch: str, ns: str, sensitivity: str, prompt: str, terms: list[str]
-    ) -> None:
-        self.session = session  # "" outside of any
-        self.branch = branch
-        self.ns = ns
-        self.sensitivity = sensitivity
-        self.prompt = prompt  # its id, "" where there is none
-        self.terms = terms
-        self.at = 0
-        self.forgotten = False
-        self.unsaid = False  # the prompt alone was forgotten
-        self.paths: dict[str, int] = {}
-
-    def names(self) -> tuple[str, ...]:
-        """What the file writes once for all episodes."""
-        return self.session, self.branch, self.ns, self.sensitivity
-
-    def size(self) -> int:
-        """An upper bound of its row's bytes, without its names and files."""
-        terms = sum(json_bytes(term) + _QUOTES for term in self.terms)
-        return _EPISODE_BYTES + json_bytes(self.prompt) + terms
-
-
-class LastTouch:
-    """The newest touch of a file in one namespace at one sensitivity: what `Scope` asks for."""
-
-    __slots__ = (
-        "episode", "forgotten", "id", "key", "kind", "seq", "superseded", "touches", "ts",
-        "valid_from", "valid_until",
-    )  # fmt: skip
-
-    def __init__(self, episode: Episode, fields: list[Any]) -> None:
-        self.episode = episode
-        self.seq: int = fields[0]
-        self.id: str = fields[1]
-        self.ts: str = fields[2]
-        self.touches: int = fields[3]  # of this file in this namespace at this sensitivity
-        self.kind: str = fields[4]
-        self.forgotten: bool = fields[5]
-        self.superseded: bool = fields[6]
-        self.key: str | None = fields[7]
-        self.valid_from: str | None = fields[8]
-        self.valid_until: str | None = fields[9]
-
-    @property
-    def ns(self) -> str:
-        return self.episode.ns
-
-    @property
-    def sensitivity(self) -> str:
-        return self.episode.sensitivity
-
-    def fields(self) -> list[Any]:
-        """The row of the file, without its usual end."""
-        row = [
-            self.seq, self.id, self.ts, self.touches, self.kind, self.forgotten, self.superseded,
-            self.key, self.valid_from, self.valid_until,
-        ]  # fmt: skip
-        while len(row) > _LEAST and row[-1] == _USUAL[len(row) - _LEAST - 1]:
-            row.pop()
-        return row
-
-    def size(self) -> int:
-        """An upper bound of the row's bytes."""
-        rest = (self.key, self.valid_from, self.valid_until)
-        more = sum(json_bytes(text) + _QUOTES for text in rest if text)
-        return _LAST_BYTES + json_bytes(self.id) + json_bytes(self.ts) + more
-
-
-_LEAST: Final = 4
-_USUAL: Final = ("tool_call", False, False, None, None, None)
-
-
-class Now:
-    """Where a session stands: its branch and its last prompt."""
-
-    __slots__ = ("branch", "bytes", "ns", "prompt", "sensitivity", "terms")
-
-    def __init__(
-        self, branch: str = "", prompt: str = "", ns: str = "", sensitivity: str = "",
-        terms: list[str] | None = None,
-    ) -> None:  # fmt: skip
-        self.branch = branch
-        self.prompt, self.ns, self.sensitivity = prompt, ns, sensitivity
-        self.terms = terms or []
-        self.bytes = self.size()
-
-    def fields(self) -> list[Any]:
-        """The row of the file."""
-        return [self.branch, self.prompt, self.ns, self.sensitivity, self.terms]
-
-    def size(self) -> int:
-        """An upper bound of the row's bytes, without the session's name."""
-        texts = (self.branch, self.prompt, self.ns, self.sensitivity, *self.terms)
-        return sum(json_bytes(text) + _QUOTES for text in texts)
-
-
-class FilesState:
-    """The fold's state. Read it, never write it, outside `Files`."""
-
-    __slots__ = ("bytes", "clock", "episodes", "keyed", "last", "latest", "names", "sessions")
-
-    def __init__(self) -> None:
-        self.clock = 0
-        self.bytes = 0
-        self.episodes: list[Episode] = []
-        self.last: dict[str, list[LastTouch]] = {}  # by path, the path touched last behind
-        self.sessions: dict[str, Now] = {}
-        self.latest: dict[str, Episode] = {}  # the newest episode of each session
-        self.names: dict[str, int] = {}  # how many places of episodes hold each name
-        self.keyed = 0  # touches with a key: so rare that they are looked for one by one
-
-    def branch_of(self, session: str | None) -> str:
-        """The branch that the session was last seen on, "" where none was."""
-        now = self.sessions.get(session) if session is not None else None
-        return now.branch if now is not None else ""
 
 
 class Files:
@@ -191,7 +67,7 @@ class Files:
             _supersede(state, event.ns, event.key)
         if event.sensitivity == "secret":
             return
-        if event.session is not None and (event.data or event.role == "user"):
+        if event.session is not None and ("branch" in event.data or event.role == "user"):
             _stand(state, event, event.session)
         # No artifact: one is shown only when approved, and nothing approves one yet.
         if kind in _TOUCHING and "path" in event.data:
@@ -241,10 +117,7 @@ class Files:
             state.episodes.append(episode)
             state.latest[session] = episode
         for path, *rows in fields["last"]:
-            state.last[path] = [
-                LastTouch(state.episodes[at], [*row, *_USUAL[len(row) - _LEAST :]])
-                for at, *row in rows
-            ]
+            state.last[path] = [LastTouch.of(state.episodes[at], row) for at, *row in rows]
             state.keyed += sum(touch.key is not None for touch in state.last[path])
         return state
 
@@ -254,18 +127,23 @@ def _stand(state: FilesState, event: Event, session: str) -> None:
     branch = event.data.get("branch")
     now = state.sessions.get(session)
     prompts = event.role == "user" and event.kind == "message"
-    if not prompts and (branch is None or (now is not None and now.branch == branch)):
+    if not prompts and (branch is None or (now is not None and _said(now, event, branch))):
         return
     named = branch if isinstance(branch, str) and len(branch) <= PATH_MAX else None
+    if event.key is not None or event.valid_from is not None or event.valid_until is not None:
+        named = None  # it may cease to hold, and nobody would take the branch back
     if now is None:
         now = Now()
-        state.bytes += json_bytes(session) + _QUOTES
+        state.bytes += json_bytes(session) + QUOTES
     else:
         del state.sessions[session]
         state.bytes -= now.bytes
     state.sessions[session] = now  # behind the others: the one longest silent goes first
     if named is not None:
         now.branch = named
+        now.origin = Origin(
+            event.seq, event.id, event.ts, event.kind, event.ns, event.sensitivity
+        )  # fmt: skip
     if prompts:
         now.prompt, now.ns, now.sensitivity = event.id, event.ns, event.sensitivity
         now.terms = words(event.text[:TEXT_MAX], WORDS)
@@ -273,21 +151,24 @@ def _stand(state: FilesState, event: Event, session: str) -> None:
     state.bytes += now.bytes
     if len(state.sessions) > SESSIONS:
         silent = next(iter(state.sessions))
-        state.bytes -= state.sessions.pop(silent).bytes + json_bytes(silent) + _QUOTES
+        state.bytes -= state.sessions.pop(silent).bytes + json_bytes(silent) + QUOTES
     _bound(state)
 
 
 def _touch(state: FilesState, event: Event, path: str, branch: str) -> None:
+    state.grounds = {}
     state.clock += 1
-    episode = _episode(state, event, path, branch or state.branch_of(event.session))
+    episode = _episode(state, event, path, branch or _branch(state, event))
     if path not in episode.paths:
-        state.bytes += _COUNT_BYTES
+        state.bytes += COUNT_BYTES
     episode.paths[path] = episode.paths.get(path, 0) + 1
     episode.at = state.clock
     touches = state.last.pop(path, None)
     if touches is None:
         touches = []
-        state.bytes += json_bytes(path) + _QUOTES
+        state.bytes += json_bytes(path) + QUOTES
+        if state.indexed is not None:
+            state.indexed.enter(path)
     state.last[path] = touches
     count = 1
     for at, old in enumerate(touches):
@@ -301,8 +182,28 @@ def _touch(state: FilesState, event: Event, path: str, branch: str) -> None:
     ]  # fmt: skip
     touch = LastTouch(episode, fields)
     touches.append(touch)
-    state.bytes += touch.size()
+    state.bytes += touch.bytes
     state.keyed += event.key is not None
+
+
+def _said(now: Now, event: Event, branch: object) -> bool:
+    """Whether the branch is known already, from an event that the same readers may see."""
+    origin = now.origin
+    return (
+        origin is not None
+        and now.branch == branch
+        and (origin.ns, origin.sensitivity) == (event.ns, event.sensitivity)
+    )
+
+
+def _branch(state: FilesState, event: Event) -> str:
+    """The session's branch, where whoever may see the touch may also see what named the branch."""
+
+    def hides(origin: Origin) -> str | None:
+        alike = (origin.ns, origin.sensitivity) == (event.ns, event.sensitivity)
+        return None if alike and origin.kind in _TURNS else "other"
+
+    return state.branch_of(event.session, hides)
 
 
 def _episode(state: FilesState, event: Event, path: str, branch: str) -> Episode:
@@ -324,10 +225,12 @@ def _episode(state: FilesState, event: Event, path: str, branch: str) -> Episode
     episode = Episode(*named, prompt, now.terms if now is not None and alike else [])
     state.episodes.append(episode)
     state.latest[session] = episode
-    state.bytes += episode.size()
+    if state.indexed is not None:
+        state.indexed.begin(episode)
+    state.bytes += episode.bytes
     for name in episode.names():
         if name not in state.names:
-            state.bytes += json_bytes(name) + 2 * _QUOTES + 4
+            state.bytes += json_bytes(name) + 2 * QUOTES + 4
         state.names[name] = state.names.get(name, 0) + 1
     return episode
 
@@ -335,14 +238,17 @@ def _episode(state: FilesState, event: Event, path: str, branch: str) -> Episode
 def _bound(state: FilesState) -> None:
     while len(state.episodes) > 1 and (state.bytes > BYTES_MAX or len(state.last) > PATHS):
         oldest = state.episodes.pop(0)
-        state.bytes -= oldest.size() + _COUNT_BYTES * len(oldest.paths)
+        state.grounds = {}
+        if state.indexed is not None:
+            state.indexed.end(oldest)
+        state.bytes -= oldest.bytes + COUNT_BYTES * len(oldest.paths)
         if state.latest[oldest.session] is oldest:
             del state.latest[oldest.session]
         for name in oldest.names():
             state.names[name] -= 1
             if not state.names[name]:
                 del state.names[name]
-                state.bytes -= json_bytes(name) + 2 * _QUOTES + 4
+                state.bytes -= json_bytes(name) + 2 * QUOTES + 4
         for path in oldest.paths:
             _drop_touch(state, path, oldest)
 
@@ -356,15 +262,18 @@ def _drop_touch(state: FilesState, path: str, episode: Episode) -> None:
             break
     if not touches:
         del state.last[path]
-        state.bytes -= json_bytes(path) + _QUOTES
+        state.bytes -= json_bytes(path) + QUOTES
+        if state.indexed is not None:
+            state.indexed.leave(path)
 
 
 def _let_go(state: FilesState, touch: LastTouch) -> None:
-    state.bytes -= touch.size()
+    state.bytes -= touch.bytes
     state.keyed -= touch.key is not None
 
 
 def _supersede(state: FilesState, ns: str, key: str) -> None:
+    state.grounds = {}
     for touches in state.last.values():
         for touch in touches:
             if touch.key == key and touch.ns == ns:
@@ -375,6 +284,7 @@ def _forget(state: FilesState, event: Event) -> None:
     forget = forget_of(event)
     if forget is None:
         return
+    state.grounds = {}
     for touches in state.last.values():
         for touch in touches:
             if _names(forget, touch):
@@ -384,11 +294,19 @@ def _forget(state: FilesState, event: Event) -> None:
             episode.forgotten = not forget.undo
         elif episode.prompt and forget.names(episode.prompt, None):
             episode.unsaid = not forget.undo
-    for id_, now in state.sessions.items():
-        if now.terms and not forget.undo and forget.names(now.prompt, id_):
-            now.terms = []
-            state.bytes += now.size() - now.bytes
-            now.bytes = now.size()
+    if not forget.undo:
+        for id_, now in state.sessions.items():
+            _unsay(state, forget, id_, now)
+
+
+def _unsay(state: FilesState, forget: Forget, session: str, now: Now) -> None:
+    """Drop what a session's forgotten events said: its branch, its prompt's words."""
+    if now.origin is not None and forget.names(now.origin.id, session):
+        now.branch, now.origin = "", None
+    if now.terms and forget.names(now.prompt, session):
+        now.terms = []
+    state.bytes += now.size() - now.bytes
+    now.bytes = now.size()
 
 
 def _names(forget: Forget, touch: LastTouch) -> bool:

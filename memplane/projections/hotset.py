@@ -19,7 +19,7 @@ from typing import Any, Final
 from memplane.event import UPKEEP_KINDS, Event, encode
 from memplane.ports import Line, TokenCounter
 from memplane.projections.forgetting import Forget, forget_of
-from memplane.projections.item import Item
+from memplane.projections.item import Item, size_of
 from memplane.projections.rings import SESSION_RING, HotsetState, SessionRing, Turn
 from memplane.projections.sessions import is_extract
 from memplane.projections.touches import FileTable, touched_by
@@ -42,6 +42,7 @@ NAME_MAX: Final = 300  # characters of a tool's name
 BYTES_MAX: Final = 416 * 1024
 # Added to the tokens of a turn for its label and newline when windows are laid out.
 LABEL_TOKENS: Final = 6
+_FRESH_MAX: Final = 4000  # characters of a text that waits for its first reader
 
 # Kinds that leave something in a table.
 _UPKEEP: Final = frozenset(UPKEEP_KINDS)
@@ -73,23 +74,24 @@ class Hotset:
         if kind == "session":
             _session(state, event)
             return
-        if event.sensitivity == "secret":  # stored, never loaded
-            _supersede(state, event)
+        if event.key is not None:
+            _supersede(state, event.ns, event.key)
+        if event.sensitivity == "secret" or not event.text:  # stored, never loaded
             return
-        _supersede(state, event)
-        if not event.text:
-            return
-        self._add(state, event)
+        self._add(state, event, line.end - line.offset)
         while state.bytes > BYTES_MAX and _shrink(state):
             pass
 
-    def _add(self, state: HotsetState, event: Event) -> None:
+    def _add(self, state: HotsetState, event: Event, line_bytes: int) -> None:
         tokens = event.tokens
         if tokens is None:  # a light process wrote it
             tokens = self.counter.count(event.text)
-        seq = event.seq
-        item = state.items[seq] = Item.of(event, tokens)
-        state.bytes += item.size
+        seq, kind = event.seq, event.kind
+        size = size_of(event, tokens, line_bytes)
+        state.bytes += size
+        state.fresh[seq] = (event, tokens, size)
+        if len(event.text) > _FRESH_MAX:  # an item holds less of it
+            state.item(seq)
         if event.key is not None:
             state.by_key.setdefault((event.ns, event.key), []).append(seq)
         state.holds[seq] = 1
@@ -97,9 +99,10 @@ class Hotset:
         plane.append(seq)
         if len(plane) > PLANE_RING:
             _release(state, plane.pop(0))
-        if event.session is not None and event.kind != "task" and not is_extract(event):
+        no_turn = kind == "task" or (kind == "summary" and is_extract(event))
+        if event.session is not None and not no_turn:
             _turn(state, event, tokens)
-        if event.kind in _TABLED:
+        if kind in _TABLED and event.data:
             _tables(state, event)
         for tag in event.tags:
             state.topics[tag] = state.topics.pop(tag, 0) + 1
@@ -118,7 +121,7 @@ class Hotset:
                 "head": state.head,
                 "gaps": state.gaps,
                 "gone": [[id_, *left] for id_, left in state.gone.items()],
-                "items": [item.fields() for item in state.items.values()],
+                "items": [item.fields() for _, item in sorted(state.items.items())],
                 "plane": state.plane,
                 "sessions": [
                     [r.id, r.epoch, r.seen, r.count, list(r.spent), r.prompts,
@@ -139,7 +142,7 @@ class Hotset:
         state.gone = {id_: (epoch, n, tuple(spent)) for id_, epoch, n, spent in fields["gone"]}
         for row in fields["items"]:
             item = Item(row)
-            state.items[item.seq] = item
+            state.made[item.seq] = item
             state.holds[item.seq] = 0
             state.bytes += item.size
             if item.key is not None:
@@ -163,9 +166,12 @@ def _turn(state: HotsetState, event: Event, tokens: int) -> None:
     id_ = event.session
     assert id_ is not None
     seq = event.seq
-    ring = _ring(state, id_, seq)
+    ring = state.sessions.get(id_)
+    if ring is None:
+        ring = _ring(state, id_, seq)
+    ring.seen = seq
     turns, count, spent = ring.ring, ring.count, ring.spent
-    turns.append(Turn(seq, count, spent))
+    turns.append(tuple.__new__(Turn, (seq, count, spent)))  # the quickest way to make one
     state.holds[seq] += 1
     ring.count = count + 1
     first, second, third = spent
@@ -212,7 +218,7 @@ def _session(state: HotsetState, event: Event) -> None:
 def _tables(state: HotsetState, event: Event) -> None:
     if event.kind in ("tool_call", "tool_result"):
         _tool(state, event)
-    if event.kind in ("tool_call", "artifact", "message"):
+    if "path" in event.data and event.kind != "tool_result":
         _file(state, event)
 
 
@@ -248,12 +254,10 @@ def _file(state: HotsetState, event: Event) -> None:
     state.bytes += table.bytes - before
 
 
-def _supersede(state: HotsetState, event: Event) -> None:
-    """Mark what the event replaces; decided on all events, whatever a reader may see of them."""
-    if event.key is None:
-        return
-    for seq in state.by_key.get((event.ns, event.key), ()):
-        state.items[seq].superseded = True
+def _supersede(state: HotsetState, ns: str, key: str) -> None:
+    """Mark what an event replaces; decided on all events, whatever a reader may see of them."""
+    for seq in state.by_key.get((ns, key), ()):
+        state.item(seq).superseded = True
 
 
 def _forget(state: HotsetState, event: Event) -> None:
@@ -269,7 +273,7 @@ def _forgotten(state: HotsetState, forget: Forget) -> list[Item]:
     if forget.key is not None:
         # The value in force at that time: older ones are superseded, and stay so.
         seqs = state.by_key.get((forget.ns, forget.key), ())
-        return [state.items[seq] for seq in seqs]
+        return [state.item(seq) for seq in seqs]
     return [item for item in state.items.values() if forget.names(item.id, item.session)]
 
 
@@ -290,13 +294,19 @@ def _release(state: HotsetState, seq: int) -> None:
         state.holds[seq] = left
         return
     del state.holds[seq]
-    item = state.items.pop(seq)
-    state.bytes -= item.size
-    if item.key is not None:
-        named = state.by_key[(item.ns, item.key)]
+    fresh = state.fresh.pop(seq, None)
+    if fresh is None:
+        item = state.made.pop(seq)
+        ns, key, size = item.ns, item.key, item.size
+    else:
+        event, _, size = fresh
+        ns, key = event.ns, event.key
+    state.bytes -= size
+    if key is not None:
+        named = state.by_key[(ns, key)]
         named.remove(seq)
         if not named:
-            del state.by_key[(item.ns, item.key)]
+            del state.by_key[(ns, key)]
 
 
 def _count_holds(state: HotsetState) -> None:

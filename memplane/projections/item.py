@@ -13,7 +13,7 @@ from memplane.ports import TokenCounter
 from memplane.projections.window import handle, label, limits, plain, shown
 from memplane.tokens import cut
 
-__all__ = ["Item", "Printer", "digest_of"]
+__all__ = ["Item", "Printer", "digest_of", "size_of"]
 
 # Characters kept of a text that is too long, until its tokens are counted: about what the
 # limit of tokens holds in English, so that counting can wait until somebody reads it.
@@ -21,8 +21,18 @@ _CHARACTERS_A_TOKEN: Final = 5
 # Blanks and rules of dashes have many characters a token: this bounds the file all the same.
 _CHARACTERS_MOST: Final = 8
 _NAME_MAX: Final = 300
+_NAMED: Final = ("call", "tool", "status", "path")  # in an event's data
 _LAST_WORD: Final = re.compile(r"(?<=\s)\S{1,200}\Z")
 _ROW_BYTES: Final = 260
+# What a row says that a line of the log does not: whole, superseded, forgotten, final, cost, size;
+# less the line's hash.
+_FLAG_BYTES: Final = 88 - 24
+_DIGEST_BYTES: Final = 28
+# What a line says that a row does not.
+_RECORDED_BYTES: Final = len('"rec":"2026-01-01T00:00:00.000000Z",')
+_TOKENS_BYTES: Final = len('"tokens":1,')
+# A longer line may hold much that the row leaves out.
+_LINE_BYTES: Final = 1500
 
 
 class Printer(NamedTuple):
@@ -85,10 +95,11 @@ class Item:
         self.words: str | None = None  # likewise: the text for comparing with others
 
     @classmethod
-    def of(cls, event: Event, tokens: int) -> Item:
-        """The item of a new event; counting and cutting wait until `finish`."""
-        # Every event of the log passes here once: no dict in between, as for rows of the file,
-        # and no look-up of one field after the other.
+    def of(cls, event: Event, tokens: int, size: int = 0) -> Item:
+        """The item of a new event; counting and cutting wait until `finish`.
+
+        `size` is what the hotset counts it as.
+        """
         (
             seq, id_, ts, _, kind, ns, session, task, actor, role, text, key, tags, markers, _,
             sensitivity, importance, _, valid_from, valid_until, data, _, _,
@@ -114,11 +125,7 @@ class Item:
         item.superseded = item.forgotten = item.final = False
         item.cost = 0
         item.forms, item.terms, item.words = {}, None, None
-        # An upper bound of the row's bytes in the file, quick to find and never revised.
-        quoted = encode_basestring(
-            f"{id_}{ns}{session}{task}{actor}{key}{tags}{markers}{call}{tool}{status}{path}{text}"
-        )
-        item.size = _ROW_BYTES + (len(quoted) if quoted.isascii() else len(quoted.encode()))
+        item.size = size
         return item
 
     def finish(self, counter: TokenCounter) -> None:
@@ -213,6 +220,33 @@ _USUAL: Final[tuple[tuple[str, object], ...]] = (
     ("forgotten", False), ("final", False), ("cost", 0),
     ("digest", ""), ("size", 0),
 )  # fmt: skip
+
+
+def size_of(event: Event, tokens: int, line_bytes: int) -> int:
+    """An upper bound of the row's bytes in the file, quick to find and never revised.
+
+    `line_bytes` is the length of the event's line, which says most of what the row says.
+    """
+    text = event.text
+    most = limits(event.kind)[0]
+    kept = most * (_CHARACTERS_A_TOKEN if tokens > most else _CHARACTERS_MOST)
+    if len(text) <= kept and line_bytes <= _LINE_BYTES:
+        size = line_bytes + (_FLAG_BYTES if event.tokens is None else _FLAG_BYTES - _TOKENS_BYTES)
+        if event.role == "user":
+            size += _DIGEST_BYTES
+        for ref in event.refs:
+            size -= len(ref) + 3
+        for name, value in event.data.items():
+            if name not in _NAMED and type(value) is str:
+                size -= len(name) + len(value) + 6
+        return size if event.rec == event.ts else size - _RECORDED_BYTES
+    data = event.data
+    names = [_name(data.get(name)) for name in _NAMED] if data else ()
+    quoted = encode_basestring(
+        f"{event.id}{event.ns}{event.session}{event.task}{event.actor}{event.key}{event.tags}"
+        f"{event.markers}{names}{text[:kept]}"
+    )
+    return _ROW_BYTES + (len(quoted) if quoted.isascii() else len(quoted.encode()))
 
 
 def digest_of(text: str) -> str:

@@ -168,6 +168,7 @@ class LedgerProjector:
 
     def __init__(self, *, kept_max: int = KEPT_MAX, bytes_max: int = BYTES_MAX) -> None:
         self.kept_max, self.bytes_max = kept_max, bytes_max
+        self.kinds_read = self.kinds | {"forget", "pin"}
 
     def initial(self) -> Ledger:
         """Return an empty ledger."""

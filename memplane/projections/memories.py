@@ -12,7 +12,7 @@ import contextlib
 import heapq
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ from memplane.projections.cache import CACHE_NAME, Broken, Cache, create, extend
 from memplane.projections.catchup import catch_up
 from memplane.projections.chains import SEQ, Chains, MemoryChains, Record, Row, dumped, settle
 from memplane.projections.checkpoint import alone
-from memplane.projections.projector import Replayable
+from memplane.projections.projector import Replayable, fold
 
 __all__ = ["Memories"]
 
@@ -66,11 +66,15 @@ class Memories:
         """Fold what is new; return the lines read."""
         return catch_up(self._log, [self])
 
-    def fold(self, line: Line) -> None:
-        """Fold the next line."""
-        _FOLD.apply(self._chains, line)
-        self._last = line
-        self.unsaved += 1
+    def fold(self, lines: Sequence[Line]) -> None:
+        """Fold the next lines. One who is interrupted begins again from nothing."""
+        try:
+            fold(_FOLD, self._chains, lines)
+        except BaseException:
+            self.reset()
+            raise
+        self._last = lines[-1]
+        self.unsaved += len(lines)
 
     def reset(self) -> None:
         """Go back to before the first line."""

@@ -8,12 +8,12 @@ So a checkpoint and the lines behind it always equal a rebuild.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from memplane.ports import Head, Line
 
-__all__ = ["Projector", "Replayable", "State", "canonical"]
+__all__ = ["Projector", "Replayable", "State", "canonical", "fold"]
 
 State = TypeVar("State")
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -25,6 +25,7 @@ class Projector(Protocol[State]):
     Raise `version` whenever `apply` or the form of the state changes; checkpoints
     of another version are discarded and the log is replayed. `apply` reads no
     clock, no file and no environment, and never raises for what a line says.
+    One with a frozenset `kinds_read` does nothing for events without a key of other kinds.
     """
 
     name: str
@@ -65,6 +66,20 @@ class Replayable(Protocol):
     def read_from(self, position: Head) -> Iterator[Line]:
         """Yield the verified lines behind a position that matches."""
         ...
+
+
+def fold(projector: Projector[State], state: State, lines: Iterable[Line]) -> None:
+    """Apply the lines in order; what the projector would do nothing for is not shown to it."""
+    apply = projector.apply
+    read: frozenset[str] | None = getattr(projector, "kinds_read", None)
+    if read is None:
+        for line in lines:
+            apply(state, line)
+        return
+    for line in lines:
+        event = line.event
+        if event.key is not None or event.kind in read:
+            apply(state, line)
 
 
 def canonical(value: Any) -> bytes:

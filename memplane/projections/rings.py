@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from memplane.event import Event
 from memplane.projections.item import Item
 from memplane.projections.touches import FileTable
 
@@ -45,15 +46,19 @@ class SessionRing:
 
 
 class HotsetState:
-    """The fold's state. Read it, never write it, outside `Hotset`."""
+    """The fold's state. Read it, never write it, outside `Hotset`.
+
+    Most events leave every ring before anybody looks: an item is made of one when it is asked for.
+    """
 
     __slots__ = (
-        "by_key", "bytes", "files", "gaps", "gone", "head", "holds", "items", "plane", "sessions",
-        "tools", "topics",
+        "by_key", "bytes", "files", "fresh", "gaps", "gone", "head", "holds", "made", "plane",
+        "sessions", "tools", "topics",
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.items: dict[int, Item] = {}
+        self.made: dict[int, Item] = {}
+        self.fresh: dict[int, tuple[Event, int, int]] = {}  # event, tokens, size
         self.holds: dict[int, int] = {}  # item -> number of rings and tables that hold it
         self.bytes = 0
         self.plane: list[int] = []
@@ -67,10 +72,27 @@ class HotsetState:
         self.head = 0
         self.gaps: list[tuple[int, int]] = []  # seqs first..last that the log could not give
 
+    @property
+    def items(self) -> dict[int, Item]:
+        """Every item by its seq; what is fresh is made now."""
+        if self.fresh:
+            made = self.made
+            for seq, fresh in self.fresh.items():
+                made[seq] = Item.of(*fresh)
+            self.fresh = {}
+        return self.made
+
+    def item(self, seq: int) -> Item:
+        """One item; the others may stay as they are."""
+        fresh = self.fresh.pop(seq, None)
+        if fresh is not None:
+            self.made[seq] = Item.of(*fresh)
+        return self.made[seq]
+
     def joined(self, other: HotsetState) -> HotsetState:
         """This hotset with another's sessions in place of its own; both stay as they are."""
         both = HotsetState()
-        both.items = {**other.items, **self.items}
+        both.made = {**other.items, **self.items}
         both.plane, both.head, both.gaps = self.plane, self.head, self.gaps
         both.topics = self.topics
         both.sessions = {**self.sessions, **other.sessions}

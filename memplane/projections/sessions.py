@@ -3,7 +3,12 @@
 Bounds: the newest 200 sessions and `bytes_max` of JSON. Over a bound the session that
 ended and was silent longest goes first, an open one only when no other is left to go;
 the log still has it (`session_facts` folds it alone). The names of those that went are
-kept as hashes, so that one which goes on is known to be more than what is seen of it.
+kept as hashes, with the seqs that they lie between, so that one which goes on is known to be
+more than what is seen of it, and only its part of the log is read.
+
+Figures may be told to anybody, names may not. Each name stands with the seqs of events that it is
+of, the newest of each origin (kind, sensitivity, namespace), so that a reader can ask whether it
+may see one of them.
 """
 
 from __future__ import annotations
@@ -19,29 +24,40 @@ from memplane.ports import Line, TokenCounter
 from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.projector import Replayable, canonical
 
-__all__ = ["SessionFacts", "Sessions", "SessionsState", "is_extract", "session_facts"]
+__all__ = [
+    "Named", "Origin", "SessionFacts", "Sessions", "SessionsState", "is_extract", "session_facts",
+]  # fmt: skip
 
 KEPT_MAX: Final = 200
 # Rows as counted here; with the hashes and the checkpoint around it the file has 512 KiB at most.
-BYTES_MAX: Final = 440 * 1024
+BYTES_MAX: Final = 420 * 1024
 GONE_MAX: Final = 2000
 FILES_MAX: Final = 24
 TASKS_MAX: Final = 8
 NAME_MAX: Final = 200  # characters of a path, a branch, a folder
+ORIGINS_MAX: Final = 32  # of one session; what comes from others has no name here
 _HASH_DIGITS: Final = 12
 # Bytes of a row without its names: numbers, times, an id of 128 characters, punctuation.
-_ROW_BYTES: Final = 800
+_ROW_BYTES: Final = 860
 _COUNT_BYTES: Final = 24
+_NAME_BYTES: Final = 6  # brackets and commas around a name
+_PLACE_BYTES: Final = 16  # an origin's number and a seq
+_WHOLE_MAX: Final = 8  # sessions folded alone that are remembered until they go on
 
 _UPKEEP: Final = frozenset(UPKEEP_KINDS)
 _KNOWN: Final = frozenset(KINDS)
-_TOUCHING: Final = frozenset(("tool_call", "tool_result", "artifact", "message"))
+# No artifact: one is shown only when approved, and nothing approves one yet.
+_TOUCHING: Final = frozenset(("tool_call", "tool_result", "message"))
 _TELLABLE: Final = frozenset(("low", "normal"))
 _FIELDS: Final = (
     "id", "agent", "started", "ended", "reason", "branch", "cwd", "first_seq", "last_seq",
     "first_ts", "last_ts", "last_rec", "last_id", "prompts", "errors", "tokens", "summary",
-    "forgotten", "partial", "more",
+    "forgotten", "partial", "more", "agent_seq", "branch_seq", "cwd_seq",
 )  # fmt: skip
+
+
+Origin = tuple[str, str, str]  # kind, sensitivity, namespace of events
+Named = dict[str, dict[int, int]]  # name -> number of an origin -> seq of the newest event there
 
 
 class SessionFacts:
@@ -49,11 +65,12 @@ class SessionFacts:
 
     `ended` is the seq of the end in force, 0 while it is open. Times and ids are those of what
     happened in it: ends and generated summaries are none of that. `summary` is the seq of the
-    newest generated one. `partial`: something of it lies before what was counted here. `more`:
-    it touched more files or tasks than are named.
+    newest generated one. `partial`: something of it, from `first_seq` on, lies before what was
+    counted here. `more`: it touched more files or tasks than are named. `agent_seq` and the like
+    are of the events that said so.
     """
 
-    __slots__ = (*_FIELDS, "files", "kinds", "size", "tasks")
+    __slots__ = (*_FIELDS, "files", "kinds", "origins", "size", "tasks")
 
     def __init__(self, id: str, seq: int) -> None:  # noqa: A002 - the field's name
         self.id = id
@@ -67,8 +84,10 @@ class SessionFacts:
         self.first_ts = self.last_ts = self.last_rec = self.last_id = ""
         self.kinds: dict[str, int] = {}
         self.prompts = self.errors = self.tokens = self.summary = 0
-        self.files: dict[str, None] = {}  # the last touched last
-        self.tasks: dict[str, None] = {}
+        self.agent_seq = self.branch_seq = self.cwd_seq = 0
+        self.origins: dict[Origin, int] = {}  # of what happened in it, numbered; no secrets
+        self.files: Named = {}  # the last touched last
+        self.tasks: Named = {}
         self.more = self.forgotten = self.partial = False
         self.size = _ROW_BYTES + _bytes(id)
 
@@ -81,19 +100,21 @@ class SessionFacts:
 class SessionsState:
     """The fold's state: sessions in the order of their first events."""
 
-    __slots__ = ("bytes", "gone", "sessions")
+    __slots__ = ("bytes", "gone", "sessions", "whole")
 
     def __init__(self) -> None:
         self.sessions: dict[str, SessionFacts] = {}
-        self.gone: dict[str, None] = {}  # hashes of the names of those that bounds drove out
+        # Of those that bounds drove out: hash of the name -> first seq and last.
+        self.gone: dict[str, list[int]] = {}
         self.bytes = 0
+        self.whole: dict[str, SessionFacts] = {}  # folded alone, as of now; in no checkpoint
 
 
 class Sessions:
     """The projector. `counter` names the variant: it counts what a light process left uncounted."""
 
     name = "sessions"
-    version = 1
+    version = 2
 
     def __init__(
         self, counter: TokenCounter, *, kept_max: int = KEPT_MAX, bytes_max: int = BYTES_MAX
@@ -113,11 +134,13 @@ class Sessions:
             return
         if id_ is None:
             return
+        state.whole.pop(id_, None)
         facts = state.sessions.get(id_)
         extract = is_extract(event)
         ends = event.kind == "session" and event.data.get("status") == "end"
         if facts is None:
             if extract or ends:  # of a session that was let go of: it does not come back for this
+                _lengthen(state, id_, event.seq)
                 return
             facts = _begin(state, id_, event.seq)
         before = facts.size
@@ -135,11 +158,12 @@ class Sessions:
 
     def dump(self, state: SessionsState) -> bytes:
         rows = [_row(facts) for facts in state.sessions.values()]
-        return canonical({"gone": list(state.gone), "sessions": rows})
+        gone = [[hashed, *span] for hashed, span in state.gone.items()]
+        return canonical({"gone": gone, "sessions": rows})
 
     def load(self, data: bytes) -> SessionsState:
         fields, state = json.loads(data), SessionsState()
-        state.gone = dict.fromkeys(fields["gone"])
+        state.gone = {hashed: span for hashed, *span in fields["gone"]}
         for row in fields["sessions"]:
             facts = _facts(row)
             state.sessions[facts.id] = facts
@@ -153,27 +177,51 @@ def is_extract(event: Event) -> bool:
 
 
 def session_facts(
-    log: Replayable, ids: Collection[str], counter: TokenCounter
+    log: Replayable, state: SessionsState, ids: Collection[str], counter: TokenCounter
 ) -> dict[str, SessionFacts]:
-    """Fold some sessions alone, in one pass over the whole log; those that are none are left out.
+    """Fold some sessions alone, from the part of the log that they lie in; not those that are none.
 
     For sessions that the projection let go of: here nothing is bounded but the names in each.
+    `state` is the projection at the log's head.
     """
-    wanted = frozenset(ids)
-    projector, state = Sessions(counter, kept_max=2**63, bytes_max=2**63), SessionsState()
-    for line in log.read():
+    found = {id_: state.whole[id_] for id_ in ids if id_ in state.whole}
+    wanted = frozenset(ids) - found.keys()
+    spans = [span for id_ in wanted if (span := _span(state, id_)) is not None]
+    if len(spans) < len(wanted) and len(state.gone) >= GONE_MAX:
+        spans.append((1, log.head().seq))  # one of them may be older than all hashes
+    if not spans:
+        return found
+    first, last = min(span[0] for span in spans), max(span[1] for span in spans)
+    projector, alone = Sessions(counter, kept_max=2**63, bytes_max=2**63), SessionsState()
+    for line in log.read(first - 1, last):
         if line.event.session in wanted or line.event.kind == "forget":
-            projector.apply(state, line)
-    return state.sessions
+            projector.apply(alone, line)
+        if line.event.seq >= last:
+            break
+    for id_, facts in alone.sessions.items():
+        if (known := state.sessions.get(id_)) is not None:
+            facts.forgotten = known.forgotten  # maybe by what stands behind its last event
+        found[id_] = facts
+        if len(state.whole) < _WHOLE_MAX:
+            state.whole[id_] = facts
+    return found
+
+
+def _span(state: SessionsState, id_: str) -> tuple[int, int] | None:
+    """The seqs between which everything of a session lies, as far as that is known."""
+    facts = state.sessions.get(id_)
+    if facts is not None:
+        return facts.first_seq, max(facts.last_seq, facts.summary)
+    span = state.gone.get(_hash(id_))
+    return None if span is None else (span[0], span[1])
 
 
 def _begin(state: SessionsState, id_: str, seq: int) -> SessionFacts:
     facts = state.sessions[id_] = SessionFacts(id_, seq)
     state.bytes += facts.size
-    hashed = _hash(id_)
-    if hashed in state.gone:
-        del state.gone[hashed]
-        facts.partial = True
+    span = state.gone.pop(_hash(id_), None)
+    if span is not None:
+        facts.partial, facts.first_seq = True, span[0]
     return facts
 
 
@@ -196,77 +244,96 @@ def _count(facts: SessionFacts, event: Event, counter: TokenCounter) -> None:
 def _happened(facts: SessionFacts, event: Event) -> None:
     """Note what is no end: it is the latest, and an ended session goes on."""
     facts.ended, facts.reason = 0, None
-    if facts.forgotten:  # it shows itself again with what comes now, not with what it was
-        facts.forgotten = False
-        _take_all(facts)
+    facts.forgotten = False
     ts = event.ts
     if not facts.first_ts or ts < facts.first_ts:
         facts.first_ts = ts
     facts.last_ts = max(facts.last_ts, ts)
     facts.last_rec, facts.last_id = event.rec, event.id
+    if event.sensitivity == "secret":
+        return
     if event.kind == "session":
         _marked(facts, event)
     elif not facts.started and facts.agent is None and event.ns.startswith("/agent/"):
-        _set(facts, "agent", event.ns[len("/agent/") :])
-    if event.sensitivity in _TELLABLE:  # figures may be told to anybody, names may not
-        _touched(facts, event)
+        _set(facts, "agent", event.ns[len("/agent/") :], event.seq)
+    number = _origin(facts, event)
+    if number is not None and event.sensitivity in _TELLABLE:
+        _touched(facts, event, number)
 
 
-def _touched(facts: SessionFacts, event: Event) -> None:
+def _origin(facts: SessionFacts, event: Event) -> int | None:
+    origin = (event.kind if event.kind in _KNOWN else "other", event.sensitivity, event.ns)
+    number = facts.origins.get(origin)
+    if number is None and len(facts.origins) < ORIGINS_MAX:
+        number = facts.origins[origin] = len(facts.origins)
+        facts.size += sum(map(_bytes, origin)) + _NAME_BYTES
+    return number
+
+
+def _touched(facts: SessionFacts, event: Event, number: int) -> None:
     if event.task is not None:
-        _put(facts, facts.tasks, event.task, TASKS_MAX)
+        _put(facts, facts.tasks, event.task, TASKS_MAX, number, event.seq)
     if event.kind in _TOUCHING:
         path = event.data.get("path")
         if isinstance(path, str) and 0 < len(path) <= NAME_MAX:
-            _put(facts, facts.files, path, FILES_MAX)
+            _put(facts, facts.files, path, FILES_MAX, number, event.seq)
 
 
 def _marked(facts: SessionFacts, event: Event) -> None:
     if event.data.get("status", "start") == "start":
         facts.started = True
-        if event.actor is not None:
-            _set(facts, "agent", event.actor)
+        if event.actor is not None:  # decides what a start ends, whoever may read it
+            _set(facts, "agent", event.actor, event.seq)
     for name in ("branch", "cwd"):
         told = _short(event.data.get(name))
         if told is not None and event.sensitivity in _TELLABLE:
-            _set(facts, name, told)
+            _set(facts, name, told, event.seq)
 
 
-def _set(facts: SessionFacts, field: str, value: str | None) -> None:
+def _set(facts: SessionFacts, field: str, value: str, seq: int) -> None:
     facts.size += _bytes(value) - _bytes(getattr(facts, field))
     setattr(facts, field, value)
+    setattr(facts, f"{field}_seq", seq)
 
 
-def _put(facts: SessionFacts, names: dict[str, None], name: str, most: int) -> None:
-    if name in names:
-        del names[name]
-        names[name] = None
-        return
-    names[name] = None
-    facts.size += _bytes(name)
+def _put(
+    facts: SessionFacts, names: Named, name: str, most: int, number: int, seq: int
+) -> None:  # fmt: skip
+    places = names.pop(name, None)
+    if places is None:
+        places = {}
+        facts.size += _bytes(name) + _NAME_BYTES
+    if number not in places:
+        facts.size += _PLACE_BYTES
+    places[number] = seq
+    names[name] = places
     if len(names) > most:
-        _take(facts, names, next(iter(names)))
+        gone = next(iter(names))
+        facts.size -= _bytes(gone) + _NAME_BYTES + _PLACE_BYTES * len(names.pop(gone))
         facts.more = True
-
-
-def _take(facts: SessionFacts, names: dict[str, None], name: str) -> None:
-    del names[name]
-    facts.size -= _bytes(name)
-
-
-def _take_all(facts: SessionFacts) -> None:
-    for names in (facts.files, facts.tasks):
-        for name in list(names):
-            _take(facts, names, name)
 
 
 def _forget(state: SessionsState, event: Event) -> None:
     forget = forget_of(event)
+    state.whole.clear()
     if forget is None or (forget.session is None and forget.source is None):
         return
     for facts in state.sessions.values():
         if _names(forget, facts):
             facts.forgotten = not forget.undo
+    # One that was let go of is to be read up to here.
+    if forget.source is not None:
+        for span in state.gone.values():
+            span[1] = event.seq
+    elif forget.session is not None:
+        _lengthen(state, forget.session, event.seq)
+
+
+def _lengthen(state: SessionsState, id_: str, seq: int) -> None:
+    """Note that something of a session that was let go of stands here."""
+    span = state.gone.get(_hash(id_))
+    if span is not None:
+        span[1] = seq
 
 
 def _names(forget: Forget, facts: SessionFacts) -> bool:
@@ -285,7 +352,7 @@ def _shed(state: SessionsState, kept_max: int, bytes_max: int) -> None:
             gone = min(sessions.values(), key=lambda facts: facts.last_seq)
         del sessions[gone.id]
         state.bytes -= gone.size
-        state.gone[_hash(gone.id)] = None
+        state.gone[_hash(gone.id)] = [gone.first_seq, max(gone.last_seq, gone.summary)]
         if len(state.gone) > GONE_MAX:
             del state.gone[next(iter(state.gone))]
 
@@ -308,15 +375,24 @@ def _short(value: object) -> str | None:
 def _row(facts: SessionFacts) -> list[Any]:
     values = [getattr(facts, field) for field in _FIELDS]
     kinds = [[kind, number] for kind, number in facts.kinds.items()]
-    return [facts.size, values, kinds, list(facts.files), list(facts.tasks)]
+    names = [
+        [[name, [one for place in places.items() for one in place]] for name, places in of.items()]
+        for of in (facts.files, facts.tasks)
+    ]
+    return [facts.size, values, kinds, list(facts.origins), *names]
 
 
 def _facts(row: list[Any]) -> SessionFacts:
-    size, values, kinds, files, tasks = row
+    size, values, kinds, origins, files, tasks = row
     facts = SessionFacts("", 0)
     for field, value in zip(_FIELDS, values, strict=True):
         setattr(facts, field, value)
     facts.size = size
     facts.kinds = dict(kinds)
-    facts.files, facts.tasks = dict.fromkeys(files), dict.fromkeys(tasks)
+    facts.origins = {(kind, level, ns): at for at, (kind, level, ns) in enumerate(origins)}
+    facts.files, facts.tasks = _named(files), _named(tasks)
     return facts
+
+
+def _named(rows: list[Any]) -> Named:
+    return {name: dict(zip(flat[::2], flat[1::2], strict=True)) for name, flat in rows}

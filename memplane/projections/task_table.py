@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from json.encoder import encode_basestring
 from typing import Any, Final
 
 from memplane.event import Event
@@ -14,6 +15,7 @@ __all__ = ["BRIEF_MAX", "CLOSED", "DETAILED_MAX", "SHOWN", "Task", "TaskTable"]
 DETAILED_MAX: Final = 20
 BRIEF_MAX: Final = 100
 ACTIVE_MAX: Final = 64
+NAMES_BYTES_MAX: Final = 48 * 1024
 CALLS_MAX: Final = 32
 CLOSED: Final = frozenset(("done", "cancelled"))
 # What a digest shows of each list, and what is kept: some may be hidden from who asks.
@@ -23,6 +25,11 @@ _SINGLE: Final = ("goal", "state", "note", "plan", "specs")
 _TASK_BYTES: Final = 200
 _NAME_BYTES: Final = 6  # of a character of an id, at most
 _BRIEF_LEAST: Final = 20
+
+
+def _quoted(name: str) -> int:
+    """Bytes of a name in the file."""
+    return len(encode_basestring(name).encode(errors="surrogatepass")) + 1
 
 
 class Task:
@@ -106,10 +113,13 @@ class Task:
 class TaskTable:
     """The state: tasks, which of them is active where, and calls that wait for their result.
 
-    Read it, never write it, outside the projector. `shed` counts the tasks that only the log has.
+    Read it, never write it, outside the projector. Of tasks that only the log has, `gone` has the
+    names of the newest; `shed` counts those whose names are gone too.
     """
 
-    __slots__ = ("_keyed", "active", "brief", "bytes", "calls", "keep", "shed", "tasks")
+    __slots__ = (
+        "_keyed", "_names", "active", "brief", "bytes", "calls", "gone", "keep", "shed", "tasks",
+    )  # fmt: skip
 
     def __init__(self, keep: str | None = None) -> None:
         self.keep = keep  # a task that no bound strips: for reading one from the log
@@ -117,8 +127,10 @@ class TaskTable:
         self.brief: dict[str, Task] = {}  # closed, or crowded out, by the same
         self.active: dict[str | None, tuple[str, int]] = {}  # session -> task, seq; None: the plane
         self.calls: dict[str, str] = {}  # call -> digest of its text
+        self.gone: dict[str, None] = {}
         self.shed = 0
         self.bytes = 0
+        self._names = 0  # bytes of `gone`
         self._keyed: dict[tuple[str, str], list[Task]] = {}
 
     # --- reading ---
@@ -126,6 +138,10 @@ class TaskTable:
     def get(self, id: str) -> Task | None:  # noqa: A002 - the field's name
         """The task, with details or without; None where the tables do not hold it."""
         return self.tasks.get(id) or self.brief.get(id)
+
+    def only_in_log(self, id: str) -> bool:  # noqa: A002 - the field's name
+        """Whether the log may hold a task of that name that the tables do not."""
+        return id in self.gone or self.shed > 0
 
     def newest(self) -> list[Task]:
         """Every task in the tables, by its last task event, newest first."""
@@ -158,6 +174,9 @@ class TaskTable:
         """File a task by its status, as the newest; what it crowds out is kept with less."""
         was_detailed = self.tasks.pop(task.id, None) is not None
         was_known = self.brief.pop(task.id, None) is not None or was_detailed
+        if task.id in self.gone:
+            self._names -= _quoted(task.id)
+            del self.gone[task.id]
         if not was_known:
             self.bytes += task.size
         task.seen = task.touched = event.seq
@@ -309,10 +328,20 @@ class TaskTable:
         if len(self.brief) > BRIEF_MAX:
             self._shed()
 
+    def remember(self, id: str) -> None:  # noqa: A002 - the field's name
+        """Keep the name of a task that only the log has, as long as there is room."""
+        self.gone[id] = None
+        self._names += _quoted(id)
+        while self._names > NAMES_BYTES_MAX:
+            oldest = next(iter(self.gone))
+            del self.gone[oldest]
+            self._names -= _quoted(oldest)
+            self.shed += 1
+
     def _shed(self) -> None:
         task = self.brief.pop(next(iter(self.brief)))
         self.close(task.id)
-        self.shed += 1
+        self.remember(task.id)
         self.bytes -= task.size
         for quote in task.quotes():
             self.release(task, quote)

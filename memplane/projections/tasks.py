@@ -14,7 +14,7 @@ to the active one of its session. `active` makes a task the active one, `open` o
 without a session that holds for every session that has none of its own.
 
 A failure (a tool result with status error, or the marker) stays open until the same tool gives a
-result without one: for the same path and the same call, where both are known. An event of the
+result without one for the same path and the same call, as far as either is known. An event of the
 task with status resolved, fixed or ok that refers to it closes it too.
 """
 
@@ -99,6 +99,7 @@ class Tasks:
                 "brief": [task.row() for task in state.brief.values()],
                 "active": [[session, *one] for session, one in state.active.items()],
                 "calls": [[call, digest] for call, digest in state.calls.items()],
+                "gone": list(state.gone),
                 "shed": state.shed,
             }
         )
@@ -112,6 +113,8 @@ class Tasks:
             state.load(Task.from_row(row), detailed=False)
         state.active = {session: (id_, seq) for session, id_, seq in fields["active"]}
         state.calls = dict(fields["calls"])
+        for id_ in fields["gone"]:
+            state.remember(id_)
         state.shed = fields["shed"]
         return state
 
@@ -162,7 +165,9 @@ def _words(state: TaskTable, task: Task, event: Event, word: str | None, opens: 
     text = event.text.strip()
     given = data.get("reason")
     reason = given if isinstance(given, str) else None
-    if text and (opens or word == "open" or task.goal is None):
+    goal = task.goal
+    if goal is None or (text and (opens or word == "open" or not goal.text)):
+        # Without words it says at least that there is such a task, and who may know of it.
         state.put(task, "goal", Quote.of(event))
         text = ""
     if word in ("open", "active"):
@@ -223,7 +228,7 @@ def _told(state: TaskTable, task: Task, event: Event) -> None:
     if kind == "tool_call":
         _call(state, event)
     elif kind == "tool_result":
-        call = _digest(state, data)
+        call = _digest(state, event)
         _closed(state, task, event, call, failed=failed)
         if failed and keeps:
             state.add(task, "failures", Quote.of(event, call=call))
@@ -246,14 +251,19 @@ def _call(state: TaskTable, event: Event) -> None:
     call = event.data.get("call")
     if isinstance(call, str) and 0 < len(call) <= _NAME_MAX:
         text = event.text.encode(errors="surrogatepass")
-        state.calls[call] = hashlib.sha256(text).hexdigest()[:16]
+        state.calls[_call_name(event, call)] = hashlib.sha256(text).hexdigest()[:16]
         if len(state.calls) > CALLS_MAX:
             del state.calls[next(iter(state.calls))]
 
 
-def _digest(state: TaskTable, data: dict[str, Any]) -> str:
-    call = data.get("call")
-    return state.calls.pop(call, "") if isinstance(call, str) else ""
+def _call_name(event: Event, call: str) -> str:
+    """Calls are numbered by whoever makes them: two sessions may use the same name."""
+    return f"{event.session or ''} {call}"
+
+
+def _digest(state: TaskTable, event: Event) -> str:
+    call = event.data.get("call")
+    return state.calls.pop(_call_name(event, call), "") if isinstance(call, str) else ""
 
 
 def _closed(state: TaskTable, task: Task, event: Event, call: str, *, failed: bool) -> None:
@@ -266,9 +276,8 @@ def _closed(state: TaskTable, task: Task, event: Event, call: str, *, failed: bo
         for one in task.failures
         if one.kind == "tool_result"
         and one.tool == tool[:_PATH_MAX]
-        and (not one.path or not isinstance(path, str) or one.path == path[:_PATH_MAX])
-        and (not one.call or not call or one.call == call)
-        and (not failed or one.call == call)
+        and one.path == (path[:_PATH_MAX] if isinstance(path, str) else "")
+        and one.call == call
     ]
     if gone:
         state.drop(task, "failures", gone)

@@ -7,6 +7,8 @@ is a whole number: `fade` multiplies by a table of powers of two, the same on ev
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate, repeat
 from typing import Any, Final, NamedTuple
 
 from memplane.event import Event
@@ -33,6 +35,13 @@ _POWERS: Final = (
     1_000_000, 965_936, 933_033, 901_250, 870_551, 840_896, 812_252, 784_584, 757_858, 732_043,
     707_107, 683_020, 659_754, 637_280, 615_572, 594_604, 574_349, 554_785, 535_887, 517_632,
 )  # fmt: skip
+# UNIT * 2 ** (step / 40), for what a file could ever be: halves of a touch.
+_HEATS: Final = tuple(
+    heat // _PPM
+    for heat in accumulate(
+        repeat(1_017_480, 200), lambda heat, by: heat * by // _PPM, initial=UNIT * _PPM
+    )
+)
 _ROW_BYTES: Final = 40  # numbers, quotes and commas
 _KINDS: Final = frozenset(("tool_call", "artifact", "message"))
 # Tools that look around: the path is where they searched, not a file that was worked on. Counting
@@ -63,12 +72,21 @@ def touched_by(event: Event) -> tuple[str, str] | None:
 
 
 class Touch(NamedTuple):
-    """The last touch of a file in a session: its event, and the heat at that tick of the clock."""
+    """The last touch of a file in a session: its event, and the heat at that tick of the clock.
+
+    Whatever the clock is, of two touches the one with the lower `rank` is colder.
+    """
 
     seq: int
     branch: str
     heat: int
     at: int
+    rank: int
+
+    @classmethod
+    def of(cls, seq: int, branch: str, heat: int, at: int) -> Touch:
+        """A touch with its rank: the tick at which one touch alone would be as warm, doubled."""
+        return cls(seq, branch, heat, at, 2 * at + bisect_right(_HEATS, heat))
 
 
 class FileTable:
@@ -90,11 +108,13 @@ class FileTable:
             gone.append(before.seq)
             heat += fade(before.heat, self.clock - before.at)
             self.bytes -= _size_of(path, before.branch)
-        self.touches[path] = Touch(seq, branch, heat, self.clock)
+        self.touches[path] = Touch.of(seq, branch, heat, self.clock)
         self.bytes += _size_of(path, branch)
         if len(self.touches) > FILES:
             # Never the newest: it would come in cold again and again.
-            coldest = next(name for name, _ in reversed(self.warmest()) if name != path)
+            ranks = [(touch.rank, touch.seq, name) for name, touch in self.touches.items()]
+            ranks.pop()
+            coldest = min(ranks)[2]
             old = self.touches.pop(coldest)
             gone.append(old.seq)
             self.bytes -= _size_of(coldest, old.branch)
@@ -110,14 +130,14 @@ class FileTable:
 
     def fields(self) -> list[Any]:
         """The table as JSON values."""
-        return [self.clock, [[path, *touch] for path, touch in self.touches.items()]]
+        return [self.clock, [[path, *touch[:-1]] for path, touch in self.touches.items()]]
 
     @classmethod
     def of(cls, fields: list[Any]) -> FileTable:
         """The table that `fields` gave."""
         table = cls()
         table.clock = fields[0]
-        table.touches = {path: Touch(*rest) for path, *rest in fields[1]}
+        table.touches = {path: Touch.of(*rest) for path, *rest in fields[1]}
         table.bytes = sum(_size_of(path, touch.branch) for path, touch in table.touches.items())
         return table
 

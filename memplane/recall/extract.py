@@ -2,7 +2,9 @@
 
 Fixed labels in a fixed order; each part is cut at the end of a sentence or word and marked.
 The same events give the same bytes. Text of tools is not quoted: of a failure stand the tool
-and what it was called with. Everything that is quoted has its event among the refs.
+and what it was called with. What has a key is named by it and never quoted: a later value of
+that key would leave the old one standing here. Everything that is quoted or named has its event
+among the refs.
 """
 
 from __future__ import annotations
@@ -29,10 +31,13 @@ _SHARES: Final = {
     "Asked first": 20,
     "Asked last": 20,
     "Decided": 30,
+    "Decided on": 10,
     "Failed, still open": 12,
     "Files": 10,
     "Said last": 8,
 }
+# Lists of names, none of which is cut.
+_NAMES: Final = frozenset(("Decided on", "Files"))
 _UNREAD: Final = frozenset((*UPKEEP_KINDS, "session", "secret", "artifact", "approval", "episode"))
 _SIDE: Final = frozenset(("sidechain", "reasoning"))
 # The number of an item (`1.`) ends no sentence.
@@ -114,25 +119,34 @@ def _one_space(events: Sequence[Event]) -> tuple[str, list[Event]]:
 
 def _parts(events: list[Event]) -> Iterator[tuple[str, list[_Quote]]]:
     """Each label with what may stand behind it, the most important first."""
-    prompts = [e for e in events if e.kind == "message" and e.role == "user"]
+    unkeyed = [e for e in events if e.key is None]
+    prompts = [e for e in unkeyed if e.kind == "message" and e.role == "user"]
     # A command to the client (`/clear`) says little; it stands where nothing else was asked.
     prompts = [e for e in prompts if "command" not in e.tags] or prompts
     yield "Asked first", [_said(event) for event in prompts[:1]]
     yield "Asked last", [_said(event) for event in prompts[1:][-1:]]
     decisions = [e for e in events if e.kind == "decision" and e.role != "tool"]
-    yield "Decided", [_said(event) for event in decisions[::-1][:DECISIONS]]
+    latest = decisions[::-1][:DECISIONS]
+    yield "Decided", [_said(event) for event in latest if event.key is None]
+    yield "Decided on", _keys([event for event in latest if event.key is not None])
     yield "Failed, still open", _failures(events)[:FAILURES]
-    yield "Files", _files(events)[:FILES]
+    yield "Files", _files(unkeyed)[:FILES]
     answers = [
         e
-        for e in events
+        for e in unkeyed
         if e.kind == "message" and e.role == "assistant" and _SIDE.isdisjoint(e.tags)
     ]
     yield "Said last", [_Quote(_first_sentence(e.text), (e,)) for e in answers[-1:]]
 
 
 def _said(event: Event) -> _Quote:
-    return _Quote(event.text, (event,))
+    return _Quote(event.key or event.text, (event,))
+
+
+def _keys(events: list[Event]) -> list[_Quote]:
+    """Each key once, of all the events that have it."""
+    keys = dict.fromkeys(event.key or "" for event in events)
+    return [_Quote(key, tuple(event for event in events if event.key == key)) for key in keys]
 
 
 def _failures(events: list[Event]) -> list[_Quote]:
@@ -152,7 +166,8 @@ def _failures(events: list[Event]) -> list[_Quote]:
             if data["status"] == "error":
                 shown = call.text.partition("\n")[0] if call is not None else " ".join(about)
                 sources = (event,) if call is None else (event, call)
-                found[about] = _Quote(shown, sources)
+                key = next((source.key for source in sources if source.key is not None), shown)
+                found[about] = _Quote(key, sources)
         elif "failure" in event.markers and event.role != "tool":
             found["failure", event.id] = _said(event)
     return list(found.values())[::-1]
@@ -180,7 +195,8 @@ def _line(
     redact: Callable[[str], str],
 ) -> tuple[str, list[Event]]:  # fmt: skip
     """One line of what fits, and the events it quotes; "" where nothing does."""
-    line, joint = f"{label}: ", ", " if label == "Files" else "; "
+    names = label in _NAMES
+    line, joint = f"{label}: ", ", " if names else "; "
     used: list[Event] = []
     for place, quote in enumerate(quotes):
         before = f"{line}{joint}" if used else line
@@ -190,9 +206,9 @@ def _line(
             continue
         spent = counter.count(f"{before}\n")
         fair = max(_QUOTE_LEAST, (room - spent) // (len(quotes) - place))
-        most = room if label == "Files" else min(room, spent + fair)
+        most = room if names else min(room, spent + fair)
         if counter.count(f"{whole}\n") > most:
-            whole = "" if label == "Files" else _shortened(before, text, most, counter)
+            whole = "" if names else _shortened(before, text, most, counter)
             if not whole:
                 break
         line = whole

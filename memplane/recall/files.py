@@ -14,10 +14,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
+from itertools import islice
 from math import isqrt
 from typing import Final, NamedTuple
 
-from memplane.projections.files import Episode, FilesState, LastTouch
+from memplane.projections.file_index import path_words
+from memplane.projections.file_rows import Episode, FilesState, LastTouch
 from memplane.projections.touches import fade
 from memplane.projections.words import words
 from memplane.recall.suppress import Scope
@@ -31,6 +33,8 @@ _BRANCH_NAME: Final = 500  # thousandths of a word of the query
 _BY_DECISION: Final = 500  # thousandths of being named by the query
 _QUERY_WORDS: Final = 200
 _QUERY_CHARACTERS: Final = 8000
+_GROUNDS: Final = 8  # askers whose ground is remembered
+_COMMON: Final = 100  # a word that more files or prompts hold tells nothing
 _NAMING_TEXTS: Final = 50
 _NAMING_CHARACTERS: Final = 2000
 _FILE: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,7}")
@@ -53,6 +57,50 @@ class Guess(NamedTuple):
         return tuple(name for _, name in sorted(found, key=lambda one: -one[0]))
 
 
+class _Ground:
+    """What a guess finds before it looks at the query: the same until a file is touched again."""
+
+    __slots__ = ("branches", "episodes", "newest", "order", "recent", "timed", "visible")
+
+    def __init__(self, state: FilesState, scope: Scope) -> None:
+        self.newest = 0  # seq of the newest touch, hidden or not
+        self.timed = False  # whether the clock can change what is visible
+        self.visible = self._visible(state, scope)
+        reached = (one for one in state.episodes if not one.forgotten and _reaches(scope, one))
+        self.episodes = dict.fromkeys(reached if self.visible else ())
+        self.recent = _scaled(_touched(self.episodes, state.clock), self.visible, _WEIGHTS[0])
+        self.order = sorted(self.visible, key=self.place)
+        self.branches: dict[str, dict[str, int]] = {"": {}}
+
+    def place(self, path: str) -> tuple[int, int]:
+        """Where a file stands by its touches alone: ties go to the newer one."""
+        return -self.recent.get(path, 0), -self.visible[path].seq
+
+    def on(self, branch: str, clock: int) -> dict[str, int]:
+        """What touches on the branch are worth."""
+        known = self.branches.get(branch)
+        if known is None:
+            there = [one for one in self.episodes if one.branch == branch]
+            known = _scaled(_touched(there, clock), self.visible, _WEIGHTS[1])
+            self.branches[branch] = known
+        return known
+
+    def _visible(self, state: FilesState, scope: Scope) -> dict[str, LastTouch]:
+        """The newest touch of each file that the scope does not hide."""
+        found = {}
+        for path, touches in state.last.items():
+            newest = None
+            for touch in touches:
+                if touch.valid_from is not None or touch.valid_until is not None:
+                    self.timed = True
+                self.newest = max(self.newest, touch.seq)
+                if (newest is None or touch.seq > newest.seq) and scope.hides(touch) is None:
+                    newest = touch
+            if newest is not None:
+                found[path] = newest
+        return found
+
+
 def guess(
     state: FilesState, scope: Scope, *, query: str, branch: str, named: Iterable[str] = (),
     limit: int,
@@ -62,48 +110,56 @@ def guess(
     Only files with a touch that the scope does not hide; a hidden touch adds nothing. `named` are
     texts of decisions and errors that the asker may see.
     """
-    visible = _visible(state, scope)
+    ground = _ground(state, scope)
+    visible = ground.visible
     if not visible:
         return []
-    episodes = [one for one in state.episodes if not one.forgotten and _reaches(scope, one)]
     wanted = words(query[:_QUERY_CHARACTERS], _QUERY_WORDS)
     parts = (
-        _touched(episodes, state.clock),
-        _touched([one for one in episodes if branch and one.branch == branch], state.clock),
-        {} if "message" in scope.kinds else _prompted(episodes, scope, frozenset(wanted)),
-        _worded(visible, wanted, words(branch, _QUERY_WORDS)),
-        _naming(visible, query, named),
-    )  # fmt: skip
-    scaled = [_scaled(part, visible, weight) for part, weight in zip(parts, _WEIGHTS, strict=True)]
-    total = dict.fromkeys(visible, 0)
-    for part in scaled:
-        for path, worth in part.items():
-            total[path] += worth
-    best = sorted(visible, key=lambda path: (-total[path], -visible[path].seq))[:limit]
+        ground.recent,
+        ground.on(branch, state.clock),
+        _scaled(_prompted(state, ground, scope, wanted), visible, _WEIGHTS[2]),
+        _scaled(_worded(state, ground, wanted, words(branch, _QUERY_WORDS)), visible, _WEIGHTS[3]),
+        _scaled(_naming(state, query, named), visible, _WEIGHTS[4]),
+    )
+    score = dict(parts[1])
+    for part in parts[2:]:
+        for path, own in part.items():
+            score[path] = score.get(path, 0) + own
+    # Of those that nothing but their touches speaks for, the best are known.
+    others = (path for path in ground.order if path not in score)
+    score.update(dict.fromkeys(list(islice(others, limit)), 0))
+    for path in score:
+        score[path] += ground.recent.get(path, 0)
+    best = sorted(score, key=lambda path: (-score[path], -visible[path].seq))[:limit]
     return [
-        Guess(path, visible[path], total[path], tuple(part.get(path, 0) for part in scaled))
+        Guess(path, visible[path], score[path], tuple(part.get(path, 0) for part in parts))
         for path in best
     ]
 
 
-def _visible(state: FilesState, scope: Scope) -> dict[str, LastTouch]:
-    """The newest touch of each file that the scope does not hide."""
-    found = {}
-    for path, touches in state.last.items():
-        newest = None
-        for touch in touches:
-            if (newest is None or touch.seq > newest.seq) and scope.hides(touch) is None:
-                newest = touch
-        if newest is not None:
-            found[path] = newest
-    return found
+def _ground(state: FilesState, scope: Scope) -> _Ground:
+    """The ground as of the fold for what the scope asks for, from the last time if it is known."""
+    asked = (
+        scope.levels, scope.kinds, scope.ns, scope.task, scope.agent, scope.specs, scope.since,
+        scope.until, scope.exclude,
+    )  # fmt: skip
+    known: _Ground | None = state.grounds.get(asked)
+    if known is not None and known.newest <= scope.as_of:
+        return known
+    ground = _Ground(state, scope)
+    if not ground.timed and ground.newest <= scope.as_of:
+        if len(state.grounds) == _GROUNDS:
+            state.grounds.pop(next(iter(state.grounds)))
+        state.grounds[asked] = ground
+    return ground
 
 
 def _reaches(scope: Scope, episode: Episode) -> bool:
     return episode.sensitivity not in scope.levels and scope.reaches(episode.ns)
 
 
-def _touched(episodes: list[Episode], clock: int) -> dict[str, int]:
+def _touched(episodes: Iterable[Episode], clock: int) -> dict[str, int]:
     """Heat by file. Many touches under one prompt count as their root: one was enough to know."""
     heat: dict[str, int] = {}
     for episode in episodes:
@@ -115,62 +171,60 @@ def _touched(episodes: list[Episode], clock: int) -> dict[str, int]:
     return heat
 
 
-def _prompted(episodes: list[Episode], scope: Scope, wanted: frozenset[str]) -> dict[str, int]:
+def _prompted(
+    state: FilesState, ground: _Ground, scope: Scope, wanted: list[str]
+) -> dict[str, int]:
     """What the query shares with the prompts under which a file was touched."""
-    holding: dict[str, int] = {}
-    matched: list[tuple[Episode, list[str]]] = []
-    for episode in episodes:
-        if wanted.isdisjoint(episode.terms):
-            continue
-        found = [term for term in episode.terms if term in wanted]
-        if not episode.unsaid and episode.prompt not in scope.exclude:
-            matched.append((episode, found))
-            for term in found:
-                holding[term] = holding.get(term, 0) + 1
-    weight = {term: _rarity(len(episodes), count) for term, count in holding.items()}
+    if "message" in scope.kinds:
+        return {}
+    shares: dict[Episode, int] = {}
+    for term in wanted:
+        holding = [
+            one
+            for one in state.index.terms.get(term, ())
+            if not one.unsaid and one in ground.episodes and one.prompt not in scope.exclude
+        ]
+        if 0 < len(holding) <= _COMMON:
+            weight = _rarity(len(ground.episodes), len(holding))
+            for episode in holding:
+                shares[episode] = shares.get(episode, 0) + weight
     shared: dict[str, int] = {}
-    for episode, found in matched:
-        worth = sum(weight[term] for term in found)
+    for episode, worth in shares.items():
         for path in episode.paths:
             shared[path] = shared.get(path, 0) + worth
     return shared
 
 
-def _worded(paths: Collection[str], wanted: list[str], of_branch: list[str]) -> dict[str, int]:
+def _worded(
+    state: FilesState, ground: _Ground, wanted: list[str], of_branch: list[str]
+) -> dict[str, int]:
     """Words of the query, and at less of the branch's name, that a path is made of."""
     worth = {**dict.fromkeys(of_branch, _BRANCH_NAME), **dict.fromkeys(wanted, _UNIT)}
-    matched: dict[str, list[str]] = {}
-    holding: dict[str, int] = {}
-    for path in paths:
-        of_path = _path_words(path)
-        if worth.keys().isdisjoint(of_path):
-            continue
-        found = matched[path] = [word for word in of_path if word in worth]
-        for word in found:
-            holding[word] = holding.get(word, 0) + 1
-    weight = {word: _rarity(len(paths), count) * worth[word] for word, count in holding.items()}
+    found: dict[str, int] = {}
+    for word, own in worth.items():
+        holding = [path for path in state.index.words.get(word, ()) if path in ground.visible]
+        if 0 < len(holding) <= _COMMON:
+            weight = _rarity(len(ground.visible), len(holding)) * own
+            for path in holding:
+                found[path] = found.get(path, 0) + weight
     return {
-        path: sum(weight[word] for word in found) // isqrt(100 * (len(_path_words(path)) + 2))
-        for path, found in matched.items()
+        path: weight // isqrt(100 * (len(path_words(path)) + 2)) for path, weight in found.items()
     }
 
 
-def _naming(paths: Collection[str], query: str, named: Iterable[str]) -> dict[str, int]:
+def _naming(state: FilesState, query: str, named: Iterable[str]) -> dict[str, int]:
     """Files that the query, a decision or an error names by their last part."""
     worth: dict[str, int] = {}
-    for at, text in enumerate(named):
-        if at == _NAMING_TEXTS:
-            break
+    for text in islice(named, _NAMING_TEXTS):
         worth.update(dict.fromkeys(_names_in(text[:_NAMING_CHARACTERS]), _BY_DECISION))
     worth.update(dict.fromkeys(_names_in(query[:_QUERY_CHARACTERS]), _UNIT))
-    if not worth:
-        return {}
-    last = ((path, path.replace("\\", "/").rpartition("/")[2].lower()) for path in paths)
-    return {path: worth[name] for path, name in last if name in worth}
+    names = state.index.names
+    return {path: own for name, own in worth.items() for path in names.get(name, ())}
 
 
-def _names_in(text: str) -> list[str]:
-    return [name.lower() for name in _FILE.findall(text)]
+@lru_cache(maxsize=256)
+def _names_in(text: str) -> tuple[str, ...]:
+    return tuple(name.lower() for name in _FILE.findall(text))
 
 
 def _scaled(part: dict[str, int], visible: Collection[str], weight: int) -> dict[str, int]:
@@ -183,8 +237,3 @@ def _scaled(part: dict[str, int], visible: Collection[str], weight: int) -> dict
 def _rarity(total: int, holding: int) -> int:
     """How much a word tells that `holding` of `total` have: a fourth root for the usual log."""
     return isqrt(isqrt((total + holding) * _UNIT**4 // holding)) - _UNIT
-
-
-@lru_cache(maxsize=4096)
-def _path_words(path: str) -> tuple[str, ...]:
-    return tuple(words(path, 40))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from math import isqrt
+from operator import add
 from typing import Final, NamedTuple
 
 from memplane.policy import Scoring
@@ -143,10 +144,12 @@ def score(
     matched = _matches(wanted, pool)
     raw = [0 if mask else own for own, mask in zip(matched, hidden, strict=True)]
     lifted = _neighbours(raw, pool, scoring.neighbour)
-    best = max((own + near for own, near in zip(raw, lifted, strict=True)), default=0)
+    best = max(map(add, raw, lifted), default=0)
     lower = query.lower()
     scored = []
     for item, own, near in zip(pool, raw, lifted, strict=True):
+        if not (own or near or item.tags or item.key is not None):
+            continue  # most of the pool
         tags = key = marked = 0
         if item.tags and any(tag.lower() in wanted for tag in item.tags):
             tags = scoring.tag_weight
@@ -167,7 +170,7 @@ def score(
 def _matches(wanted: dict[str, int], pool: Sequence[Item]) -> list[int]:
     if not wanted:
         return [0] * len(pool)
-    documents = [_terms_of(item) for item in pool]
+    documents = [_terms_of(item) if item.terms is None else item.terms for item in pool]
     # Sets of matched terms: only counted and summed over, so their order never shows.
     matched = [wanted.keys() & document.keys() for document in documents]
     holding: dict[str, int] = {}
@@ -195,7 +198,9 @@ def _neighbours(raw: Sequence[int], pool: Sequence[Item], share: int) -> list[in
             continue
         before = last.get(item.session)
         if before is not None:
-            near[here] += raw[before] * share // _UNIT
-            near[before] += raw[here] * share // _UNIT
+            if raw[before]:
+                near[here] += raw[before] * share // _UNIT
+            if raw[here]:
+                near[before] += raw[here] * share // _UNIT
         last[item.session] = here
     return near

@@ -5,7 +5,7 @@ A suppressed event leaves one trace only: the count of its reason among the omis
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from memplane.event import GLOBAL, TYPED_KINDS
@@ -64,7 +64,7 @@ class Scope:
         )
         self.now, self.as_of = now, as_of
         self.ns, self.task, self.agent = ns, task, agent
-        self._specs = tuple(f"/spec/{name}" for name in specs)
+        self.specs = tuple(f"/spec/{name}" for name in specs)
         self.since, self.until = since, until
         self.exclude = exclude
         self._judged: dict[int, str | None] = {}
@@ -77,6 +77,13 @@ class Scope:
             reason = self._judged[event.seq] = self._judge(event)
         return reason
 
+    def masks(self, events: Iterable[Shown]) -> list[bool]:
+        """Whether each of the events may not be shown."""
+        judged, hides = self._judged, self.hides
+        return [
+            judged.get(event.seq, "") is not None and hides(event) is not None for event in events
+        ]
+
     def _judge(self, event: Shown) -> str | None:  # noqa: PLR0911 - a reason, a return
         if event.sensitivity in self.levels:
             return "sensitivity"
@@ -84,8 +91,6 @@ class Scope:
             return "kind"
         if event.ns not in self._inside and not self.reaches(event.ns):
             return "ns"
-        if event.kind == "artifact":  # shown only when approved, and nothing approves one yet
-            return "unapproved"
         if event.seq > self.as_of:
             return "as_of"
         if event.superseded:
@@ -100,7 +105,11 @@ class Scope:
             self.until is not None and event.ts > self.until
         ):
             return "time"
-        return "excluded" if event.id in self.exclude else None
+        if event.id in self.exclude:
+            return "excluded"
+        # Last, so that a reader who may see artifacts can tell them from what is gone. Nothing
+        # approves one yet.
+        return "unapproved" if event.kind == "artifact" else None
 
     def reaches(self, ns: str) -> bool:
         """Whether a namespace is in scope."""
@@ -111,5 +120,5 @@ class Scope:
         if self.task is None or ns == GLOBAL or ns.startswith("/agent/"):
             return True
         if ns.startswith("/spec/"):
-            return not self._specs or ns in self._specs
+            return not self.specs or ns in self.specs
         return ns == f"/task/{self.task}"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import memplane
-from memplane.plane.premises import network_kind, space
+from memplane.plane.folder_checks import network_kind, space
 
 MB = 1024 * 1024
 
@@ -132,6 +132,17 @@ def test_broken_policies_are_a_failure_that_names_the_first(examined, filled):
     assert (code, checks["policies"]["status"]) == (1, "fail")
     assert "policies/budgets.yaml:2" in checks["policies"]["found"]
     assert checks["log"]["status"] == "ok"
+
+
+def test_a_variable_with_a_mistake_is_a_failure_and_a_sound_one_is_in_force(examined, monkeypatch):
+    monkeypatch.setenv("MEMPLANE_BUDGETS__DEFAULT_PACK_TOKENS", "lots")
+    code, checks = examined()
+    assert (code, checks["policies"]["status"]) == (1, "fail")
+    assert "environment: MEMPLANE_BUDGETS__DEFAULT_PACK_TOKENS: " in checks["policies"]["found"]
+    monkeypatch.setenv("MEMPLANE_BUDGETS__DEFAULT_PACK_TOKENS", "700")
+    monkeypatch.setenv("MEMPLANE_BUDGETS__COUNTER", "bound/1")
+    code, checks = examined()
+    assert (code, checks["counter"]["found"].split(";")[0]) == (0, "bound/1")
 
 
 def test_damage_at_the_end_of_the_log_is_told_from_a_torn_tail(examined, filled):

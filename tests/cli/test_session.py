@@ -88,6 +88,26 @@ def test_all_idle_ones_are_ended_when_asked_for(run, left):
     )
 
 
+def test_an_agent_is_told_what_is_in_its_namespace_and_others_are_not(run, home):
+    for text in ("Count the herons", "by hand", "again"):
+        run("record", text, "--role", "user", "--session", "s", "--ns", "/agent/ann",
+            "--home", home)  # fmt: skip
+    run("session", "end", "s", "--home", home)
+    told = run("session", "show", "s", "--agent", "ann", "--home", home).out
+    assert "herons" in told
+    assert "agent       ann" in told
+    for other in ([], ["--agent", "bob"]):
+        told = run("session", "show", "s", *other, "--home", home).out
+        assert "prompts     3" in told
+        assert "herons" not in told
+        assert "ann" not in told
+
+
+def test_the_help_says_which_sessions_a_start_ends(run):
+    told = " ".join(run("session", "start", "--help").out.split())
+    assert "silent for longer than plane.yaml's gap_minutes are ended" in told
+
+
 def test_options_may_stand_before_the_group(run, left):
     assert run("--home", left, "session", "list").out.count("\n") == 2
 

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.errors import InputError
+from memplane.home import open_home
 from memplane.importers import detect, git, import_paths, sources_of
+from memplane.plane import Plane
+from memplane.wiring import make_counter
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 ENVIRONMENT = {
@@ -370,6 +373,27 @@ def test_a_repository_of_another_user_is_refused_with_what_would_open_it(plane, 
         os.chown(path, 65534, 65534)
     with pytest.raises(InputError, match=r"belongs to another user.*safe.directory"):
         run(plane, repository.path)
+
+
+def test_a_mistake_that_is_none_of_the_repository_is_an_error_wherever_it_comes(
+    plane, repository, clock
+):
+    for number in range(3):
+        repository.commit(f"Number {number}")
+
+    def makes(name, scale):
+        if scale != 1_000_000:
+            raise InputError(f"no scale of {scale}", where="scale")
+        return make_counter(name, scale)
+
+    plane.close()
+    for progress in (None, lambda *_: None):
+        budgets = plane.home / "policies" / "budgets.yaml"
+        budgets.unlink(missing_ok=True)
+        with Plane(open_home(plane.home), clock=clock, make_counter=makes) as opened:
+            budgets.write_text("version: 1\nscale: 2\n")
+            with pytest.raises(InputError, match=r"^scale: no scale of 2000000"):
+                import_paths(opened, "git", [repository.path], progress=progress)
 
 
 def test_without_the_program_an_import_says_so(plane, repository, monkeypatch, tmp_path):

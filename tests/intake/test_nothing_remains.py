@@ -112,6 +112,24 @@ def test_what_only_its_surroundings_give_away_does_not_remain_either(tmp_path):
     assert remains(home, words, [PLAIN]) == []
 
 
+def test_no_task_and_no_session_repeats_a_token_that_it_is_named_by(tmp_path):
+    words = []
+    home = tmp_path / "home"
+    with memplane.init(home) as plane:
+        plane.record("a", session="s1")
+        for token in EACH:
+            for before in ("", "a" * 50 + ":", "a" * 140 + ":"):
+                name = before + token
+                for door in (plane.tasks.open, plane.tasks.update, plane.tasks.get, plane.tasks.done,
+                             plane.tasks.switch, plane.sessions.start, plane.sessions.checkpoint,
+                             plane.sessions.end, plane.sessions.get):  # fmt: skip
+                    tried(words, door, name)
+                tried(words, plane.tasks.open, f"mend {token} today", specs=[name])
+                tried(words, plane.tasks.open, "t", "goal", plan=[name, 1])
+                tried(words, plane.tasks.open, f"{name} b", "a goal beside a name with blanks")
+    assert remains(home, words, EACH) == []
+
+
 def transcript(token, number):
     """A transcript with a token wherever its client could write one, and where nobody would."""
     common = {

@@ -278,6 +278,14 @@ def test_shown_values_are_short_and_hold_no_token():
     assert shown("\ud800") == "'\\ud800'"
 
 
+def test_a_value_is_masked_before_it_is_cut_so_that_no_beginning_of_a_token_is_shown():
+    for before in range(0, 160, 3):
+        for most in (60, 80, 160):
+            text = shown("." * before + GITHUB, most)
+            assert GITHUB[:8] not in text
+            assert len(text) <= most
+
+
 def test_a_masked_token_before_a_key_does_not_move_what_the_key_masks():
     text = f"{GITHUB} then DB_SECRET=abc123def456 stays=here"
     for redactor in (BUILT_IN, Redactor(("then",))):
@@ -299,3 +307,19 @@ def test_what_a_redactor_saw_before_never_changes_its_answer(values):
     seasoned = Redactor(())
     for value in values:
         assert seasoned.redact_data(value) == Redactor(()).redact_data(value)
+        for name in (*value, *value.values()):
+            for _ in range(2):
+                assert seasoned.in_name(name) == Redactor(()).in_name(name)
+
+
+@pytest.mark.parametrize("odd", ["…", "漢字", "\u0130", "\u017f", "\u212a", "é\U0001f600"])
+def test_letters_beyond_ascii_change_nothing_of_what_is_masked_beside_them(odd):
+    for text in (
+        "DB_PASSWORD=hunter2!x9", '{"client_secret": "s3cr3tvalue"}', "postgres://app:s3cret@db:5432/x",
+        '-H "Authorization: Basic dXNlcjpwYXNz"', "<password>s3cret-word</password>", PEM, f"use {GITHUB} now",
+        "- name: DB_PASSWORD\n  value: s3cretword", "mysqldump -u root -ps3cret1 shop", "sshpass -p 's3cret1' ssh a@b",
+        "CREATE USER a IDENTIFIED BY 'SqLpasSword';", '{"kty": "EC", "d": "' + "aB3-_" * 8 + '"}',
+    ):  # fmt: skip
+        once, counts = BUILT_IN.redact(text)
+        assert counts
+        assert BUILT_IN.redact(f"{odd} {text} {odd}") == (f"{odd} {once} {odd}", counts)

@@ -9,7 +9,7 @@ from made_up import TOKENS
 
 from memplane.intake import Redactor
 from memplane.intake.pairs import MARK
-from memplane.intake.shapes import RUN_MIN, SHAPES
+from memplane.intake.shapes import RUN_MIN, SHAPES, suspects
 
 BUILT_IN = Redactor()
 
@@ -45,6 +45,41 @@ def test_a_token_of_every_provider_is_masked_wherever_it_stands(name, token):
 @given(st.text(max_size=30), st.sampled_from([token for _, token in EVERY]), st.text(max_size=30))
 def test_a_token_between_spaces_never_survives_whatever_stands_around_it(before, token, after):
     assert token not in BUILT_IN.redact(f"{before} {token} {after}")[0]
+
+
+PIECES = st.one_of(
+    st.sampled_from([token for _, token in EVERY]),
+    st.sampled_from([token[: len(token) // 2] for _, token in EVERY]),
+    st.sampled_from(
+        ["\\n", "\\r", "\\t", "%3D", "%AB", "%", "[93m", "[3m", ";31m", "\x1b[1;31m", "a", "Z", "1", "-", "_", ".",
+         "/", "=", ":", " ", "\n", '"', "\u017f", "\u212a", "漢", "x" * 20]
+    ),
+    st.text(max_size=3),
+)  # fmt: skip
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(PIECES, max_size=8).map("".join))
+def test_looking_ahead_never_leaves_out_a_shape_whose_token_stands_in_the_text(text):
+    """Whatever comes before it: an escape, a colour, a percent sign, a letter beyond ASCII."""
+    expected = {
+        shape.name
+        for shape in SHAPES
+        for start, end in shape.spans(text)
+        if re.fullmatch(r"[A-Za-z0-9_.+/=~:%@\\-]{18,}", text[start:end])
+    }
+    for encoded in (text.encode("ascii", "replace"), text.encode("utf-8", "replace")):
+        assert expected <= {shape.name for shape in suspects(encoded)}
+
+
+def test_no_token_is_shorter_than_the_runs_that_are_searched():
+    """But for one whose parts may be of any length: the real ones are long."""
+    short = [
+        shape.name
+        for shape in SHAPES
+        if vars(re)["_parser"].parse(shape.pattern).getwidth()[0] < RUN_MIN
+    ]
+    assert short == ["slack-token"]
 
 
 def test_marks_have_the_form_that_protects_them():

@@ -138,6 +138,18 @@ def test_only_a_session_without_files_reads_the_files_view(plane, clock):
     assert again_ == usual
 
 
+def test_a_block_without_room_for_a_file_opens_no_files_view(plane, clock):
+    for number in range(100):
+        touch(plane, f"{number}.py", "own")
+    plane.pack(session="own")
+    plane.close()
+    with memplane.open(plane.home, clock=clock) as again:
+        again.pack(session="own")
+        usual = again.pack(session="own").report["io"]["files"]
+        assert again.pack(session="new", budget=7).report["io"]["files"] <= usual
+        assert again.pack(session="new", budget=4000).report["io"]["files"] == usual + 1
+
+
 def test_the_files_view_lists_own_files_before_guessed_ones_by_falling_score(plane):
     touch(plane, "guessed.py", "a")
     touch(plane, "own.py", "b")
@@ -224,3 +236,30 @@ def test_an_own_section_finds_decisions_and_cards_that_left_every_ring(plane):
     )
     shown = section_of(plane.pack(budget=4000, sections=["house_rules"]))
     assert shown == ["decision birds: We keep herons", "insight: Herons nest in March"]
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        {"sensitivity": "high"},
+        {"ns": "/task/other"},
+        {"ns": "/agent/somebody"},
+        {"kind": "decision", "text": "We merge with acme"},
+    ],
+)
+def test_a_branch_that_only_a_hidden_event_names_is_told_nowhere(plane, hidden):
+    start = {"kind": "session", "session": "a", "data": {"status": "start", "branch": "acquire"}}
+    plane.record(**{"text": "s", **start, **hidden})
+    plane.record("edit", kind="tool_call", session="a", data={"tool": "Edit", "path": "src/a.py"})
+    packed = plane.pack("x", session="new", channel="public", task="mine").text
+    listed = plane.files(channel="public") + plane.files(session="a", channel="public")
+    assert "src/a.py" in packed
+    assert "acquire" not in packed + str(listed)
+
+
+def test_a_branch_is_forgotten_with_the_event_that_named_it(plane):
+    named = {"status": "start", "branch": "acquire"}
+    start = plane.record("s", kind="session", session="a", data=named)
+    plane.forget(id=start.id)
+    plane.record("edit", kind="tool_call", session="a", data={"tool": "Edit", "path": "src/a.py"})
+    assert "acquire" not in plane.pack("x", session="new").text + str(plane.files(session="a"))

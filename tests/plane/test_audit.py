@@ -124,6 +124,19 @@ def test_views_policies_scenarios_and_snapshots_of_them_are_looked_at(plane):
     assert report.files >= 8
 
 
+def test_what_a_repair_set_aside_and_what_is_spooled_is_looked_at(plane):
+    for folder in ("quarantine", "spool"):
+        (plane.home / "log" / folder).mkdir()
+        row = json.dumps({"text": f"use {TOKEN}", "data": {"password": PASSWORD}}).encode()
+        (plane.home / "log" / folder / "1.part").write_bytes(b"\xff\x00half" + row + b"\n")
+    report = plane.audit()
+    assert {one.path for one in report.file_findings} == {
+        "log/quarantine/1.part", "log/spool/1.part",
+    }  # fmt: skip
+    assert {one.rule for one in report.file_findings} >= {"github-token"}
+    assert not report.clean
+
+
 def test_findings_are_listed_up_to_a_limit_and_counted_beyond(plane):
     for number in range(7):
         stored(plane, text=f"{number} {TOKEN}")

@@ -242,7 +242,8 @@ def test_a_summary_that_moves_to_another_namespace_leaves_none_behind(plane):
 
 @pytest.mark.parametrize("how", ["id", "session", "source", "key", "old key"])
 def test_what_is_forgotten_does_not_live_on_in_a_summary_and_comes_back_with_it(plane, how):
-    fields = {"kind": "decision", "key": "k", "session": "s"}
+    fields = {"kind": "decision", "session": "s"}
+    fields |= {"key": "the.margin"} if "key" in how else {}
     plane.record("The margin is 3 percent", **fields, id="crm:7:0")
     if how == "old key":
         plane.sessions.start("s")
@@ -253,7 +254,7 @@ def test_what_is_forgotten_does_not_live_on_in_a_summary_and_comes_back_with_it(
         plane.record("The margin is now secret", **{**fields, "session": "t"})
     named = {
         "id": {"id": "crm:7:0"}, "session": {"session": "s"}, "source": {"source": "crm"},
-        "key": {"key": "k"}, "old key": {"key": "k"},
+        "key": {"key": "the.margin"}, "old key": {"key": "the.margin"},
     }[how]  # fmt: skip
     plane.forget(**named)
     assert "margin" not in plane.pack("margin").text
@@ -266,6 +267,17 @@ def test_what_is_forgotten_does_not_live_on_in_a_summary_and_comes_back_with_it(
     if how != "old key":
         assert plane.archived(made) is None
         assert "margin" in summary(plane, "s").text
+
+
+def test_what_has_a_key_is_named_in_a_summary_and_what_it_was_lives_on_nowhere(plane):
+    talk(plane, "a", *THREE)
+    plane.record("We run on MySQL", kind="decision", key="db.engine", session="a")
+    made = plane.sessions.end("a").summary.event
+    assert "Decided on: db.engine" in made.text
+    plane.record("We run on Postgres", kind="decision", key="db.engine", session="b")
+    assert "MySQL" not in plane.pack("which database?", budget=4000).text
+    assert "Postgres" in plane.pack("which database?", budget=4000).text
+    assert plane.archived(made) is None
 
 
 def test_a_summary_comes_back_only_if_nothing_else_it_quotes_is_forgotten(plane):
@@ -393,6 +405,31 @@ def test_the_plane_of_an_earlier_seq_and_a_read_only_one_show_sessions_and_end_n
         assert again.sessions.get("s").summary is not None
         with pytest.raises(memplane.HomeError):
             again.sessions.start()
+
+
+@pytest.mark.parametrize("wrong", [None, 5, b"s", ["s"]])
+def test_what_is_no_text_is_refused_and_nothing_is_written(plane, wrong):
+    talk(plane, "s", "x")
+    seq = plane.head().seq
+    acts = [
+        lambda: plane.sessions.end(wrong),
+        lambda: plane.sessions.get(wrong),
+        lambda: plane.sessions.checkpoint(wrong),
+        lambda: plane.sessions.checkpoint("s", wrong),
+    ]
+    if wrong is not None:
+        acts += [
+            lambda: plane.sessions.start(wrong),
+            lambda: plane.sessions.start(agent=wrong),
+            lambda: plane.sessions.start(branch=wrong),
+            lambda: plane.sessions.start(cwd=wrong),
+            lambda: plane.sessions.list(agent=wrong),
+            lambda: plane.sessions.get("s", agent=wrong),
+        ]
+    for act in acts:
+        with pytest.raises(InputError, match="expected a text, found "):
+            act()
+    assert plane.head().seq == seq
 
 
 def test_a_channel_without_sessions_sees_none_and_an_unknown_one_is_refused(plane):

@@ -238,3 +238,69 @@ def test_two_sessions_each_work_on_a_task_of_their_own(plane):
     assert [v.id for v in plane.tasks.list(session="s1") if v.active] == ["a"]
     plane.tasks.done("a", session="s1")
     assert [v.id for v in plane.tasks.list(session="s2") if v.active] == ["b"]
+
+
+def test_a_task_without_a_goal_is_there_all_the_same(plane):
+    plane.tasks.open("parser")
+    (view,) = plane.tasks.list()
+    assert (view.id, view.goal, view.active) == ("parser", "", True)
+    assert plane.tasks.get("parser").paragraph == "task parser (active): (no goal to show)\n"
+    assert "task parser (active)" in plane.pack("x").text
+    plane.tasks.update("parser", "Parse nested lists")
+    assert plane.tasks.get("parser").goal == "Parse nested lists"
+
+
+@pytest.mark.parametrize("gone", ["forget", "expire"])
+def test_an_artifact_that_is_gone_is_in_no_task(plane, gone):
+    plane.tasks.open("t", "goal")
+    until = {"valid_until": "2020-01-01T00:00:00Z"} if gone == "expire" else {}
+    plane.record("report.pdf", kind="artifact", task="t", id="art", **until)
+    if gone == "forget":
+        assert plane.tasks.get("t").artifacts == ("report.pdf",)
+        plane.forget(id="art")
+    assert plane.tasks.get("t").artifacts == ()
+
+
+def test_a_name_that_the_channel_may_not_know_is_not_offered(plane):
+    plane.tasks.open("fire-bob", "goal", sensitivity="high")
+    with pytest.raises(NotFoundError) as error:
+        plane.tasks.get("fire-bo", channel="public")
+    assert "fire-bob" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda tasks: tasks.open(None),
+        lambda tasks: tasks.open("   "),
+        lambda tasks: tasks.open("q", "g", plan=5),
+        lambda tasks: tasks.open("q", "g", plan="abc"),
+        lambda tasks: tasks.open("q", "g", specs="abc"),
+        lambda tasks: tasks.open("q", "g", specs=[5]),
+        lambda tasks: tasks.open("q", "g", data=[1]),
+        lambda tasks: tasks.open("q", "g", kind="fact"),
+        lambda tasks: tasks.get(5),
+        lambda tasks: tasks.update("t", done=1),
+        lambda tasks: tasks.update("t", 5),
+        lambda tasks: tasks.block("t", None),
+    ],
+)
+def test_a_value_of_another_type_is_refused_and_nothing_is_stored(plane, act):
+    plane.tasks.open("t", "goal", plan=["one"])
+    before = plane.head().seq
+    with pytest.raises(InputError):
+        act(plane.tasks)
+    assert plane.head().seq == before
+
+
+def test_tasks_that_only_the_log_has_cost_no_look_at_it_until_they_are_named(plane):
+    for number in range(130):
+        plane.tasks.open(f"t{number}", "goal")
+        plane.tasks.done(f"t{number}")
+    table = plane._engine.caught_up().tasks.state
+    assert "t0" in table.gone
+    assert not table.only_in_log("another")
+    assert plane.tasks.get("t0").status == "done"
+    plane.tasks.open("t0")
+    assert [view.id for view in plane.tasks.list()] == ["t0"]
+    assert "t0" not in plane._engine.caught_up().tasks.state.gone

@@ -95,9 +95,9 @@ def test_numbers_in_other_decimal_spellings_are_taken(policies):
         ("version: true", ":1: version: expected 1, found `true`"),
         ("version: 0", ":1: version: expected 1, found `0`"),
         (
-            "reports: {bad: 1}\nversion: 2",
+            "version: 2",
             (
-                ":2: version: expected 1, the version that this memplane reads, found `2`: "
+                ":1: version: expected 1, the version that this memplane reads, found `2`: "
                 "written for a newer memplane"
             ),
         ),
@@ -105,6 +105,14 @@ def test_numbers_in_other_decimal_spellings_are_taken(policies):
 )
 def test_a_file_that_says_anything_says_its_version(mistakes, text, message):
     assert mistakes(plane=text) == [f"plane.yaml{message}"]
+
+
+@pytest.mark.parametrize("version", ["0", "2", "one", "1.5", "[1]"])
+def test_a_wrong_version_hides_no_other_mistake_of_its_file(mistakes, version):
+    said = mistakes(plane=f"version: {version}\nreports: {{keep: lots}}\nsesions: 1\n")
+    assert [line.split(": ")[:2] for line in said] == [
+        ["plane.yaml:1", "version"], ["plane.yaml:2", "reports.keep"], ["plane.yaml:3", "sesions"],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -200,7 +208,7 @@ def test_after_a_hundred_mistakes_the_rest_is_counted(mistakes):
         ),
         (
             "counter: 4",
-            ["counter: expected the name of a counter: bound/1, o200k, cl100k, len4 or a plugged-in one, found `4`"],
+            ["counter: expected one of `bound/1`, `o200k`, `cl100k`, `len4`, found `4`"],
         ),
         ("scale: 0", ["scale: expected a factor from 0.1 to 10, found `0`"]),
         (

@@ -91,7 +91,7 @@ def test_a_section_of_ones_own_and_only_one_that_is_there_can_be_changed(overrid
         ({"BUDGETS__DEFAULT_PACK_TOKENS": "many"}, "expected a number of tokens from 1 to 65000, found `many`"),
         ({"BUDGETS__DEFAULT_PACK_TOKENS": ""}, "expected a number of tokens from 1 to 65000, found nothing"),
         ({"BUDGETS__DEFAULT_PACK_TOKENS": "'9'"}, "expected a number of tokens from 1 to 65000, found `'9'`"),
-        ({"BUDGETS__COUNTER": "two words"}, "expected the name of a counter: bound/1, o200k, cl100k, len4 or a plugged-in one, found `two words`"),
+        ({"BUDGETS__COUNTER": "two words"}, "expected one of `bound/1`, `o200k`, `cl100k`, `len4`, found `two words`"),
         ({"BUDGETS__ACB_TOTAL_MAX_TOKENS": "4000"}, "reserve_tokens: expected `reserve_tokens` to be less than `acb_total_max_tokens` (4000), found `5000`: no room is left"),
         ({"BUDGETS__RESERVE_TOKENS": "65000"}, "expected `reserve_tokens` to be less than `acb_total_max_tokens` (65000), found `65000`: no room is left"),
         ({"PLANE__VERSION": "2"}, "expected 1, the version that this memplane reads, found `2`: written for a newer memplane"),

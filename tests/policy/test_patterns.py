@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from memplane.policy.ambiguity import TooLargeError, ambiguous
 from memplane.policy.patterns import pattern_mistake
+from memplane.policy.splitting import shared
 
 BLOW_UP = {
     r"(a+)+$": "a",
@@ -32,6 +33,26 @@ BLOW_UP = {
     r"(?:x(?:a*)?y)*z": "yx",
     r"(?i)(?:k+|K+)+;": "K",
     r"(a?){20,}b": "a",
+    r"(?:[ab]|[^b]){2,30}!": "aa",
+    r"(?P<x>a+)(?P=x)+b": "a",
+    r"(a+)(?:\1|aa)+b": "a",
+    r"(ab)(?:\1c|abc)+d": "abcabc",
+}
+SHARED = {
+    r"(.*)(.*)(.*)(.*)(.*)x": "a",
+    r"\s*\s*\s*\s*x": " ",
+    r"\s*\s*\s*x": " ",
+    r"(?i)key\s*\s*=\s*\s*x": " ",
+    r".*a.*b.*c": "ba",
+    r"(x*x*)(y*y*)z": "y",
+    r"\w+\s*\w+\s*\w+\s*=": "a",
+    r"(?:\w+\s*){2,5}!": "a",
+    r"(?=.*a.*b.*c)d": "ba",
+    r"\w*(?!\w*\d\w*=)x": "0a",
+    r".*(?>a*)b|.*(?>a*a*a*b)c": "a",
+    r"(a+)\1\1\1b": "a",
+    r".{0,64}.{0,64}.{0,64}.{0,64}x": "a",
+    r".*a.*b.{0,40}c": "ba",
 }
 FINE = [
     r"(?i)api_key\s*[:=]\s*\S+",
@@ -62,6 +83,17 @@ FINE = [
     r"(?>a+)+b",
     r"(?:wh(?:y|en)|how) did",
     r"(\()?a(?(1)\)|b)",
+    r".*a.*b",
+    r"(?i)secret.*=.*;",
+    r"(?=(a+))*b",
+    r"^(?=.*\d)(?=.*[a-z])(?=.*[A-Z])(?=.*\W).{8,}$",
+    r"(?i)(?:aws|amazon)[\w.-]{0,20}(?:key|secret)[\w.-]{0,20}\s*[:=]\s*['\"]?[a-z0-9/+]{40}",
+    r"[a-z]{20}[a-z0-9]{20}[a-z]{40}x",
+    r"(\w+)@\1\.com",
+    r"(\w)\1{4,}",
+    r"(?:a){0}(b){0}\1c",
+    r"\s*+\s*+\s*+\s*+x",
+    r"\w+-\w+-\w+-\w+-\w+!",
 ]
 
 
@@ -70,9 +102,35 @@ def test_a_pattern_with_two_ways_through_a_repeat_is_named_with_the_text(pattern
     assert ambiguous(pattern) == text
 
 
+@pytest.mark.parametrize(("pattern", "text"), SHARED.items())
+def test_repeats_that_can_share_one_text_in_too_many_ways_are_named_with_it(pattern, text):
+    assert ambiguous(pattern) is None
+    assert shared(pattern) == text
+    why = f"it can take minutes on a short text; too many repeats in it can share a row of `{text}`"
+    assert pattern_mistake(pattern) in (why, "it matches an empty text")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    repeats=st.lists(st.sampled_from([".*", ".+", r"[^;]*", r"\w+", "(?:ab|a)*"]), min_size=3),
+    between=st.lists(st.sampled_from(["", "a", "[ab]", "a?", "(?:a|ba)"]), min_size=3, max_size=3),
+)
+def test_three_repeats_of_one_text_are_always_named_and_two_never(repeats, between):
+    row = "".join(map("".join, zip(repeats, between, strict=False)))
+    assert shared(f"{row};;") is not None
+    assert shared(f"{repeats[0]}{between[0]}{repeats[1]}{between[1]};;") is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(count=st.integers(1, 12), repeat=st.sampled_from(["[a-z]+", r"\w*", "(?:ab|c)+", ".{0,30}"]))
+def test_repeats_with_an_end_that_they_cannot_take_are_never_named(count, repeat):
+    assert shared(f"(?:{repeat}\n)" * count + "!") is None
+
+
 @pytest.mark.parametrize("pattern", FINE)
 def test_the_patterns_that_people_write_are_taken(pattern):
     assert ambiguous(pattern) is None
+    assert shared(pattern) is None
     assert re.compile(pattern)
 
 

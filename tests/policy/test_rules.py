@@ -223,7 +223,7 @@ sections:
 limits: {cards_max: -1, card_max: 1}
 limits: {}
 """
-    counter = "the name of a counter: bound/1, o200k, cl100k, len4 or a plugged-in one"
+    counter = "one of `bound/1`, `o200k`, `cl100k`, `len4`"
     own = "expected `views` or `kinds` in a section of your own, found neither"
     assert mistakes(budgets=text) == [
         "budgets.yaml:2: acb_total_max_tokens: expected a number of tokens from 1 to 65000, found `65001`",

@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
+from memplane import tokens
 from memplane.event import KINDS, MARKERS, SENSITIVITIES, UPKEEP_KINDS
 from memplane.policy import NAMES, Limits
 from memplane.policy.budgets import STANDARD
@@ -65,3 +66,8 @@ def test_the_schemas_know_the_same_words_as_the_code(schemas):
     assert list(budgets["properties"]["limits"]["properties"]) == list(Limits._fields)
     boosts = scoring["properties"]["marker_boosts"]["properties"]
     assert set(boosts) == {*MARKERS, "custom"}
+
+
+def test_the_counters_are_those_that_can_be_made(schemas):
+    budgets = json.loads(schemas["budgets.schema.json"])
+    assert budgets["properties"]["counter"]["enum"] == list(tokens.NAMES)

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 
 from hypothesis import strategies as st
 
-from memplane.event import Event
+from memplane.event import Event, encode
 from memplane.ports import Head, Line
 
-LINE_BYTES = 100
 LINES_A_SEGMENT = 50
 
 
@@ -32,9 +31,10 @@ class Journal:
             }
             said = repr(sorted(fields.items())).encode("utf-8", "surrogatepass")
             h = hashlib.sha256(self.head().h.encode() + said).hexdigest()[:16]
-            at = (seq - 1) % LINES_A_SEGMENT * LINE_BYTES
+            at = self.lines[-1].end if (seq - 1) % LINES_A_SEGMENT else 0
             event = Event(**{"seq": seq, "rec": fields["ts"], "h": h, **fields})
-            self.lines.append(Line(event, 1 + (seq - 1) // LINES_A_SEGMENT, at, at + LINE_BYTES))
+            end = at + len(encode(event._asdict()).encode("utf-8", "surrogatepass")) + 1
+            self.lines.append(Line(event, 1 + (seq - 1) // LINES_A_SEGMENT, at, end))
 
     def cut(self, seq: int) -> None:
         """Lose every line behind seq, as a repair does."""

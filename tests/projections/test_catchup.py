@@ -1,12 +1,16 @@
 """Catching up: one pass, each line once, and from the start again when the log is another one."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal import HISTORIES, Journal
 
 from memplane.projections.catchup import Folded, behind, catch_up
+from memplane.projections.chains import MemoryChains
 from memplane.projections.decisions import Cards, Decisions
 from memplane.projections.memories import Memories
+from memplane.projections.projector import fold
+from memplane.projections.tasks import Tasks
 
 ROWS = [
     {"kind": ("decision", "fact")[n % 2], "text": str(n), "key": f"k{n % 5}"} for n in range(60)
@@ -85,3 +89,51 @@ def test_a_log_whose_tail_was_cut_is_folded_again_whatever_followed(before, afte
     assert dumps(followers) == dumps(fresh)
     if journal.lines:
         assert {one.position for one in followers} == {journal.head()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(HISTORIES)
+def test_what_a_projector_is_not_shown_would_have_changed_nothing(rows):
+    lines = Journal(rows).lines
+    for projector in (Decisions(), Cards(), MemoryChains(), Tasks()):
+        shown, every = projector.initial(), projector.initial()
+        fold(projector, shown, lines)
+        for line in lines:
+            projector.apply(every, line)
+        assert projector.dump(shown) == projector.dump(every)
+
+
+def test_a_fold_that_was_interrupted_begins_again_and_no_line_counts_twice():
+    journal = Journal(ROWS)
+    followers = three(journal)
+    want = three(Journal(ROWS))
+    catch_up(Journal(ROWS), want)
+    torn = followers[1].projector
+
+    class Torn(type(torn)):
+        def apply(self, state, line):
+            super().apply(state, line)
+            if line.event.seq == 40:
+                raise KeyboardInterrupt
+
+    followers[1].projector = Torn()
+    with pytest.raises(KeyboardInterrupt):
+        catch_up(journal, followers)
+    assert followers[1].position is None
+    followers[1].projector = torn
+    catch_up(journal, followers)
+    assert dumps(followers) == dumps(want)
+    assert {one.position for one in followers} == {journal.head()}
+
+
+def test_followers_join_one_pass_wherever_they_stand_in_it():
+    rows = [{"kind": "decision", "text": str(n), "key": f"k{n % 7}"} for n in range(700)]
+    journal = Journal(rows)
+    followers = three(journal)
+    for one, seq in zip(followers, (0, 255, 513), strict=True):
+        if seq:
+            catch_up(Journal(rows[:seq]), [one])
+    assert catch_up(journal, followers) == 700
+    fresh = three(journal)
+    catch_up(journal, fresh)
+    assert dumps(followers) == dumps(fresh)

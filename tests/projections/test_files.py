@@ -1,5 +1,7 @@
 """The files view: bounded at every event, the same however the log was cut, forgetting what is."""
 
+import random
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal import Journal
@@ -216,3 +218,17 @@ def test_a_file_worked_on_stays_warmer_than_one_looked_at_since():
         table.touch("worked.py", seq, "")
     table.touch("glance.py", 9, "")
     assert [path for path, _ in table.warmest()] == ["worked.py", "glance.py"]
+
+
+def test_of_seventeen_files_the_coldest_goes_whatever_the_clock_is():
+    table = FileTable()
+    chance = random.Random(5)
+    for seq in range(1, 2000):
+        path = f"{int(chance.expovariate(0.1))}.py"
+        before = dict(table.touches)
+        table.touch(path, seq, "main")
+        for gone in before.keys() - table.touches.keys():
+            heat = table.heat(before[gone])
+            # Heats within one fortieth of a halving are as good as equal.
+            kept = [table.heat(touch) for name, touch in table.touches.items() if name != path]
+            assert heat <= min(kept) * 103 // 100 + 1

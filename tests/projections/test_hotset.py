@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from journal import Journal
 from law import fold, holds_the_law
 
+from memplane.event import encode
 from memplane.projections.hotset import (
     BYTES_MAX,
     PLANE_RING,
@@ -72,6 +73,28 @@ ROW = st.fixed_dictionaries(
 @given(st.lists(ROW, max_size=60))
 def test_any_split_of_the_log_folds_to_the_same_bytes(rows):
     holds_the_law(PROJECTOR, Journal(rows).lines)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ROW, max_size=40))
+def test_who_reads_in_between_and_who_never_did_find_the_same(rows):
+    lines = Journal(rows).lines
+    read = PROJECTOR.initial()
+    for line in lines:
+        PROJECTOR.apply(read, line)
+        assert set(read.items) == set(read.holds)
+        PROJECTOR.finish(read)
+    assert PROJECTOR.dump(read) == PROJECTOR.dump(fold(PROJECTOR, lines))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(ROW, max_size=12))
+def test_an_item_is_never_counted_as_less_than_its_row(rows):
+    state = fold(PROJECTOR, Journal(rows).lines)
+    PROJECTOR.finish(state)
+    for item in state.items.values():
+        item.superseded = item.forgotten = True
+        assert len(encode(item.fields()).encode(errors="surrogatepass")) <= item.size
 
 
 def long_history(count: int, text: str) -> Journal:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from journal import FORGETS, SESSIONS, STATEMENTS, Journal
 from law import fold, holds_the_law
 
-from memplane.projections.sessions import BYTES_MAX, Sessions, session_facts
+from memplane.projections.sessions import BYTES_MAX, GONE_MAX, Sessions, session_facts
 from memplane.tokens import make
 
 COUNTER = make("len4", scale_ppm=1_000_000, table=bytes)
@@ -76,7 +76,7 @@ def test_the_bounds_hold_after_every_event_and_the_sizes_are_never_too_small(row
         assert len(state.sessions) <= kept
         assert state.bytes == sum(facts.size for facts in state.sessions.values())
         assert state.bytes <= size or len(state.sessions) == 1
-        assert len(projector.dump(state)) <= state.bytes + 60 + 16 * len(state.gone)
+        assert len(projector.dump(state)) <= state.bytes + 60 + 48 * len(state.gone)
 
 
 def test_a_file_of_the_longest_names_stays_below_512_kib():
@@ -110,10 +110,66 @@ def test_over_a_bound_an_ended_session_goes_before_an_open_one():
 
 def test_a_session_that_was_let_go_of_and_goes_on_says_that_it_is_older():
     rows = [message("a"), message("b"), message("c"), message("a")]
-    facts = folded(rows, kept_max=2).sessions["a"]
-    assert (facts.partial, facts.events) == (True, 1)
-    whole = session_facts(Journal(rows), ["a"], COUNTER)["a"]
+    state = folded(rows, kept_max=2)
+    facts = state.sessions["a"]
+    assert (facts.partial, facts.events, facts.first_seq) == (True, 1, 1)
+    whole = session_facts(Journal(rows), state, ["a"], COUNTER)["a"]
     assert (whole.partial, whole.events) == (False, 2)
+
+
+def folded_alone(rows, name, **bounds):
+    """One session from its part of the log, the lines read for it, and all that it was."""
+    projector, log = Sessions(COUNTER, **bounds), Journal(rows)
+    state = fold(projector, log.lines)
+    found = session_facts(log, state, [name], COUNTER).get(name)
+    whole = fold(Sessions(COUNTER), log.lines).sessions.get(name)
+    return found, log.lines_read, whole
+
+
+def row_of(facts):
+    fields = ("size", "bytes", "__weakref__")
+    return {f: getattr(facts, f) for f in facts.__slots__ if f not in fields}
+
+
+@settings(max_examples=150, deadline=None)
+@given(HISTORIES, st.integers(1, 3), st.sampled_from(["s1", "s2", "s3"]))
+def test_a_session_folded_from_its_part_of_the_log_is_what_the_whole_log_says(rows, kept, name):
+    found, _, whole = folded_alone(rows, name, kept_max=kept)
+    assert (found is None) == (whole is None)
+    if found is not None:
+        assert row_of(found) == row_of(whole)
+
+
+def test_of_a_session_that_was_let_go_of_only_its_part_of_the_log_is_read():
+    long = [message(f"s{n % 7}") for n in range(500)]
+    rows = [*long, message("a"), mark("a", "end"), *long, message("a"), *long]
+    found, lines, whole = folded_alone(rows, "a", kept_max=3)
+    assert (found.events, row_of(found)) == (3, row_of(whole))
+    assert lines <= 504
+    found, lines, _ = folded_alone(rows[:-501], "a", kept_max=3)
+    assert (found.events, lines) == (2, 2)
+    assert folded_alone(rows, "nowhere", kept_max=3)[:2] == (None, 0)
+
+
+def test_a_session_is_folded_alone_once_until_it_goes_on_or_something_is_forgotten():
+    rows = [message("a"), message("b"), message("c"), message("a")]
+    projector, log = Sessions(COUNTER, kept_max=2), Journal(rows)
+    state = fold(projector, log.lines)
+    for _ in range(3):
+        assert session_facts(log, state, ["a"], COUNTER)["a"].events == 2
+    assert log.passes == 1
+    more = [message("a"), {"kind": "forget", "data": {"forget": {"session": "a"}}}]
+    for events, row in zip((3, 3), more, strict=True):
+        log.extend([row])
+        fold(projector, log.lines[-1:], state)
+        assert session_facts(log, state, ["a"], COUNTER)["a"].events == events
+    assert log.passes == 3
+    assert session_facts(log, state, ["a"], COUNTER)["a"].forgotten
+
+
+def test_a_session_older_than_all_that_is_remembered_of_them_is_still_found():
+    rows = [message("a"), *(message(f"s{n}") for n in range(GONE_MAX + 2))]
+    assert folded_alone(rows, "a", kept_max=1)[0].events == 1
 
 
 def test_a_session_that_was_let_go_of_does_not_come_back_only_to_be_ended():
@@ -136,7 +192,11 @@ def test_figures_are_those_of_the_events():
     }  # fmt: skip
     assert (facts.agent, facts.branch, facts.prompts, facts.errors) == ("coder", "main", 1, 1)
     assert facts.tokens == 7 + COUNTER.count("y" * 40), "what nobody counted is counted"
-    assert (list(facts.files), list(facts.tasks)) == (["a.py"], ["t"])
+    assert facts.files == {"a.py": {2: 3, 3: 4}}, "by the number of an origin, the newest seq"
+    assert list(facts.origins)[2:4] == [
+        ("tool_call", "normal", "/global"), ("tool_result", "normal", "/global"),
+    ]  # fmt: skip
+    assert (facts.tasks, facts.agent_seq, facts.branch_seq) == ({"t": {1: 2}}, 1, 1)
     assert (facts.first_seq, facts.last_seq) == (1, 5)
 
 
@@ -175,12 +235,18 @@ def test_files_and_tasks_of_what_not_everybody_may_see_are_counted_and_not_named
     assert (facts.kinds, facts.files, facts.tasks) == ({"tool_call": 1}, {}, {})
 
 
-def test_a_forgotten_session_is_marked_until_it_goes_on_and_then_without_its_old_names():
+def test_who_the_agent_is_stands_with_its_event_and_a_secret_one_is_not_kept():
+    rows = [mark("s", "start", actor="coder", sensitivity="high"), message("s")]
+    facts = folded(rows).sessions["s"]
+    assert (facts.agent, facts.agent_seq) == ("coder", 1)
+    assert folded([{**rows[0], "sensitivity": "secret"}]).sessions["s"].agent is None
+
+
+def test_a_forgotten_session_is_marked_until_it_goes_on():
     touch = {"kind": "tool_call", "data": {"path": "a.py"}, "session": "s", "id": "cc:1"}
     for named in ({"session": "s"}, {"source": "cc"}):
         forget = {"kind": "forget", "data": {"forget": named}}
         assert folded([touch, forget]).sessions["s"].forgotten
         undo = {"kind": "forget", "data": {"forget": named, "undo": True}}
         assert not folded([touch, forget, undo]).sessions["s"].forgotten
-        again = folded([touch, forget, message("s")]).sessions["s"]
-        assert (again.forgotten, again.files) == (False, {})
+        assert not folded([touch, forget, message("s")]).sessions["s"].forgotten

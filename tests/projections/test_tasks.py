@@ -136,7 +136,7 @@ def test_the_file_stays_within_its_bound_whatever_is_recorded(text):
     assert len(PROJECTOR.dump(state)) <= FILE_BYTES_MAX
     assert len(state.tasks) <= DETAILED_MAX
     assert len(state.brief) <= BRIEF_MAX
-    assert state.shed
+    assert state.gone
 
 
 def test_the_law_holds_under_a_flood():
@@ -259,7 +259,7 @@ def test_a_failure_is_closed_by_the_same_tool_without_an_error():
     assert failures(result(text="f"), result("ok")) == []
     assert failures(result(text="f"), result("ok", tool="Read")) == ["f"]
     assert failures(result(text="f", data={"path": "a"}), result("ok", data={"path": "b"})) == ["f"]
-    assert failures(result(text="f", data={"path": "a"}), result("ok")) == []
+    assert failures(result(text="f", data={"path": "a"}), result("ok")) == ["f"]
     assert failures(result(text="f"), result("ok", task="other")) == ["f"]
 
 
@@ -275,6 +275,19 @@ def test_a_failure_of_one_call_is_not_closed_by_another_call_of_the_tool():
     rows = [call("1", "Bash pytest"), of("1", "error", "red"), call("2", "Bash ls"), of("2", "ok")]
     assert failures(*rows) == ["red"]
     assert failures(*rows, call("3", "Bash pytest"), of("3", "ok")) == []
+
+
+def test_a_result_that_names_no_call_closes_none_that_does():
+    rows = [call("1", "Bash pytest"), of("1", "error", "red"), result("ok")]
+    assert failures(*rows) == ["red"]
+
+
+def test_calls_of_two_sessions_are_told_apart_though_they_share_a_name():
+    mine = [{**row, "session": "s", "task": "a"} for row in
+            (call("1", "Bash pytest"), of("1", "error", "red"), call("2", "Bash pytest"))]  # fmt: skip
+    theirs = {**call("2", "Bash ls"), "session": "t", "task": "a"}
+    ended = {**of("2", "ok"), "session": "s", "task": "a"}
+    assert failures(*mine, theirs, ended) == []
 
 
 def test_the_same_call_failing_again_stands_for_its_older_failure():

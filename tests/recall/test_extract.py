@@ -87,6 +87,30 @@ def test_an_explicit_failure_is_quoted_as_it_was_said():
     assert "Failed, still open: the build is red" in summed(rows).text
 
 
+def test_what_has_a_key_is_named_by_it_and_never_quoted():
+    made = summed(
+        [
+            event(1, "old words", key="k.prompt"),
+            event(2, "old words", "decision", "assistant", key="db.engine"),
+            event(3, "We keep cookies", "decision", "assistant"),
+            event(4, "old words", "decision", "assistant", key="codes.alphabet", ns="/task/a"),
+            event(5, "old words", "decision", "assistant", key="db.engine", ns="/task/a"),
+            event(6, "old words", role="assistant", markers=("failure",), key="build.state"),
+            call(7, "c1", "old words", path="old-words.py")._replace(key="call.1"),
+            result(8, "c1", "error"),
+            event(9, "go on"),
+            event(10, "old words", role="assistant", key="k.answer"),
+        ]
+    )
+    assert made.text == (
+        "Asked first: go on\n"
+        "Decided: We keep cookies\n"
+        "Decided on: db.engine, codes.alphabet\n"
+        "Failed, still open: call.1; build.state"
+    )
+    assert made.refs == ("e9", "e3", "e5", "e2", "e4", "e8", "e7", "e6")
+
+
 def test_a_text_too_long_is_cut_at_a_sentence_or_a_word_and_marked():
     long = "First comes this sentence. Then comes that one. " + "and more words " * 40
     lines = summed([event(1, long), event(2), event(3)], 50).text.split("\n")
@@ -160,6 +184,7 @@ EVENTS = st.lists(
         ns=st.sampled_from(["/global", "/global", "/task/a", "/task/b"]),
         sensitivity=st.sampled_from(["low", "normal", "high"]),
         markers=st.sampled_from([(), ("failure",)]),
+        key=st.sampled_from([None, None, "k", "db.engine"]),
         data=st.fixed_dictionaries(
             {},
             optional={
@@ -185,6 +210,9 @@ def test_whatever_was_said_the_summary_keeps_to_its_tokens_refs_space_and_sensit
     by_id = {one.id: one for one in events}
     quoted = [by_id[ref] for ref in made.refs]
     assert 0 < len(quoted) <= 20
+    assert not any(
+        one.text in made.text for one in events if one.key is not None and len(one.text) > 99
+    )
     assert {one.ns for one in quoted} <= {"/global", made.ns}
     assert made.sensitivity == max((o.sensitivity for o in quoted), key=SENSITIVITIES.index)
     assert summed(events, most) == made

@@ -6,6 +6,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "projections"))
 
@@ -158,3 +160,60 @@ def test_a_guess_looks_at_a_bounded_number_of_files_texts_and_words():
     assert len(found) == 20
     assert len(judged) == sum(map(len, state.last.values())) <= 1000
     assert next(read) <= 52
+
+
+WORDS = st.lists(
+    st.sampled_from(["login", "token", "cache.py", "main", "ledger", "fix"]), max_size=4
+).map(" ".join)
+HIDING = {"sensitivity": st.sampled_from(["low", "normal", "high", "secret"])}
+ROWS = st.one_of(
+    st.builds(
+        lambda path, session, branch, more: touch(path, session, branch, **more),
+        st.sampled_from(["src/login.py", "src/cache.py", "docs/token.md", "ledger/main.py"]),
+        st.sampled_from(["a", "b", "c"]),
+        st.sampled_from(["main", "fix/login", ""]),
+        st.fixed_dictionaries(
+            {},
+            optional={
+                **HIDING,
+                "key": st.just("k"),
+                "valid_until": st.sampled_from([NOW, "2026-01-01T00:00:00.000000Z"]),
+            },
+        ),
+    ),
+    st.builds(
+        lambda text, session, more: prompt(text, session, **more),
+        WORDS,
+        st.sampled_from(["a", "b", "c"]),
+        st.fixed_dictionaries({}, optional=HIDING),
+    ),
+    st.sampled_from(
+        [{"session": "a"}, {"ids": ["e1", "e2", "e3"]}, {"key": "k", "ns": "/global"}]
+    ).map(lambda named: {"kind": "forget", "data": {"forget": named}}),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ROWS, max_size=30), WORDS, st.sampled_from(["main", "fix/login", ""]))
+def test_what_was_guessed_before_never_changes_a_guess(rows, query, branch):
+    projector = Files()
+    asked = {"query": query, "branch": branch, "named": ["see cache.py"], "limit": 3}
+    seen = (
+        scope(), scope(rule=ChannelRule(("secret",), ("message",))), scope(exclude=frozenset({"e2"})),
+    )  # fmt: skip
+    often = projector.initial()
+    for line in Journal(rows).lines:
+        projector.apply(often, line)
+        for _ in range(2):
+            found = [guess(often, one, **asked) for one in seen]
+    never = projector.load(projector.dump(often))
+    for one, known in zip(seen, found if rows else (), strict=bool(rows)):
+        assert [each[2:] for each in known] == [each[2:] for each in guess(never, one, **asked)]
+        assert [each.path for each in known] == paths(never, one, **asked)
+
+
+def test_a_word_that_a_hundred_files_share_tells_nothing():
+    rows = [touch(f"shared/word{n}.py", f"s{n}") for n in range(120)]
+    state = state_of(touch("other/rare.py", "z"), *rows)
+    assert paths(state, query="shared rare")[0] == "other/rare.py"
+    assert paths(state, query="shared") == paths(state)

@@ -1,0 +1,65 @@
+"""Texts made to cost much: no pattern looks at the same characters again and again.
+
+The pytest timeout is the bound: what goes over the rest of the text from each of its places needs
+minutes for these, and what tries all ways to match needs years.
+"""
+
+import pytest
+from made_up import TOKENS
+
+from memplane.intake import Redactor
+from memplane.intake.marks import MARK, widened
+from memplane.intake.shapes import SHAPES
+
+BUILT_IN = Redactor()
+BEGIN = "-----BEGIN PRIVATE KEY-----"
+# Words that open the doors of finders which look first whether they are needed at all.
+OPENED = " create user password identified name value <a> </a> curl -u mysql redis-cli kty .ey.a"
+UNBOUNDED = [shape for shape in SHAPES if any(sign in shape.pattern for sign in (",}", "+", "*"))]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        f"{BEGIN} {'A' * 40}\n", f"DEK-Info: {BEGIN}\n", f"{BEGIN}\n{'x' * 39}|{'A' * 39}\n", f"{BEGIN}\\n",
+        "x|" + "A" * 40 + "\n", "DEK-Info:", "-----BEGIN ", "-----END ", "xoxb-", "xapp-1-a-", "ey", "/ey", "s.a1",
+        "AAAAAAAAAAAAAAAAAAAAAA", ":AA1", "a1-us", "sq0abc-",
+    ],
+)  # fmt: skip
+def test_beginnings_without_an_end_are_worked_off(piece):
+    for before in ("", BEGIN):
+        BUILT_IN.redact(before + piece * (600_000 // len(piece)) + OPENED)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "curl -u ", "curl\t-ua", "create user ", "role ", "name: abc,\n", "name:abc,value:'", "?key=1", "<abc abc ",
+        "<abc>", "mysql -p", "redis-cli -a ", "identified with a ", "://a:", "key: abc|", "key \\t\\t'", 'pw="aaaaaa',
+        "token" + " " * 9, "password: a a a ", "key=a(", "--key a.a/", "authorization: ", '"d":"', "a/" * 20 + ".",
+        "password=a/", "password=a.", "passwordA",
+    ],
+)  # fmt: skip
+def test_names_of_secrets_without_values_are_worked_off_with_every_finder_awake(piece):
+    BUILT_IN.redact(piece * (200_000 // len(piece)) + OPENED)
+
+
+@pytest.mark.parametrize("shape", UNBOUNDED, ids=[shape.name for shape in UNBOUNDED])
+def test_beginnings_of_any_token_are_worked_off_wherever_its_pattern_has_no_bound(shape):
+    token = TOKENS[shape.name][0]
+    literals = {literal.lstrip("*~").partition("{")[0] for literal in shape.literals}
+    for piece in sorted({token[: len(token) // 2], token[:-1], *literals}):
+        for text in (piece, piece + "-", piece + "\\n"):
+            BUILT_IN.redact(text * (50_000 // len(text)) + OPENED)
+
+
+def test_a_pattern_that_matches_between_any_number_of_marks_takes_none_of_them_apart():
+    text = "[redacted:jwt]1" * 60_000
+    spans = [(at, at + 1) for at, letter in enumerate(text) if letter == "1"]
+    assert list(widened(text, spans)) == spans
+    across = [(start - 3, end + 3) for start, end in spans]
+    for start, end in list(widened(text, across))[:-1]:
+        assert all(
+            start <= mark.start() and mark.end() <= end for mark in MARK.finditer(text, start, end)
+        )
+        assert text[start] == "[" and text[end - 1] == "]"  # noqa: PT018 - one claim
