@@ -1,8 +1,13 @@
 """Planes to test on: real ones, in a temporary folder, with a clock that a test can move."""
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import memplane
+
+# How long an example takes to make says something about the machine, and nothing about a promise.
+settings.register_profile("memplane", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("memplane")
 
 
 class Clock:
