@@ -91,7 +91,11 @@ def test_nothing_acknowledged_is_lost_when_writers_are_killed(tmp_path, seed):
             with file.open("wb") as out:
                 durability = chance.choice(["os", "sync"])
                 running.append(start(home, f"k{turn}.{number}", 2, 4000, durability, out))
-        time.sleep(0.6 + chance.random())
+        # However slow the machine is, they are killed while they write, not while they start.
+        deadline = time.monotonic() + 60
+        while not any(file.stat().st_size for file in files) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.2 + chance.random())
         for process in running:
             os.kill(process.pid, signal.SIGKILL)
             process.communicate(timeout=60)
