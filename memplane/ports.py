@@ -106,13 +106,20 @@ class Index(Protocol):
 
 
 class Embedder(Protocol):
-    """Texts to vectors. Never called while recording."""
+    """Texts to vectors. Never called while recording.
+
+    `name` says which vectors they are: under another name all are computed again. A text's vector
+    does not depend on the texts it is given with.
+    """
 
     name: str
     dimension: int
 
-    def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One vector of `dimension` floats a text."""
+    def embed(self, texts: Sequence[str]) -> Sequence[bytes]:
+        """One vector a text: `dimension` signed bytes, the largest 127 or -127; zeros for none.
+
+        `memplane.index.vectors.signed_bytes` makes them of floats.
+        """
         ...
 
 

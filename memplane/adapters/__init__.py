@@ -1,0 +1,1 @@
+"""Implementations of ports that need an optional package."""

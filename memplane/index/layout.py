@@ -1,0 +1,189 @@
+"""The byte format of a segment, `index/seg-<level>-<number>.bin` and `index/open.bin`.
+
+Little-endian; every section begins at a multiple of 8, zeros between. A header of 128 bytes::
+
+    magic        8 bytes  "mpindex1"
+    format       u32      1; another one is not read, the index is rebuilt
+    level        u32      0: 256 documents; each level holds 8 segments of the one below
+    number       u64      place among the segments of its level, from 0
+    fingerprint  u64      plane, variant and analyser that the terms belong to
+    documents    u32      the open segment has fewer than its level says
+    wide         u32      1: documents of a posting are u32, else u16
+    text_bytes   u64
+    terms        u32      distinct ones, of all kinds
+    postings     u32
+    totals[3]    u64      sum of the lengths in words, bigrams, prefixes
+    body         16 bytes first half of SHA-256 over everything behind the header
+    head         16 bytes the same over the header before this field
+    padding      16 bytes
+
+then the terms as sorted u64, all kinds together; where the postings of each begin, u32,
+one more than terms; the documents of the postings, numbered within the segment, rising
+within a term; how often the term occurs there, u8, at most 255. Then the columns of
+`COLUMNS`, one value a document; where each text begins, u32, one more than documents; the
+texts in UTF-8.
+
+The bytes depend on the documents alone: the same documents give the same file, whatever
+the way they came in. A file is replaced by rename and never changed, so an open map stays
+whole. Full segments are synced before they count, for their sums are not checked again at
+every opening. All of it is a cache: torn, flipped, foreign and older files are told by
+their sums and built again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import struct
+from typing import Final, NamedTuple, TypeAlias
+
+from memplane.index.terms import ANALYSER
+
+__all__ = [
+    "COLUMNS",
+    "FANOUT",
+    "HEADER_BYTES",
+    "LEVELS",
+    "LEVEL_0",
+    "Buffer",
+    "Header",
+    "Section",
+    "capacity",
+    "digest",
+    "fingerprint",
+    "is_whole",
+    "parse",
+    "render",
+    "sections",
+]
+
+Buffer: TypeAlias = bytes | memoryview | mmap.mmap
+
+FORMAT: Final = 1
+LEVEL_0: Final = 256
+FANOUT: Final = 8
+LEVELS: Final = 4  # the largest holds 131,072 documents: merging more would hold a writer up
+HEADER_BYTES: Final = 128
+_MAGIC: Final = b"mpindex1"
+_FIELDS: Final = struct.Struct("<8s2I2Q2IQ2I3Q16s")
+_SUM_BYTES: Final = 16
+
+# Name and type code (struct's and numpy's letters agree for these) of each column.
+COLUMNS: Final = (
+    ("seq", "q"),
+    ("at", "q"),
+    ("group", "Q"),
+    ("speaker", "Q"),
+    ("words", "H"),  # lengths in terms of each kind, at most 65,535
+    ("bigrams", "H"),
+    ("prefixes", "H"),
+    ("tokens", "H"),
+    ("importance", "H"),
+    ("flags", "H"),
+    ("part", "H"),
+    ("role", "B"),  # place in document.ROLES
+)
+WIDTH: Final = {"B": 1, "H": 2, "I": 4, "Q": 8, "q": 8}
+
+
+class Header(NamedTuple):
+    """The facts that decide where everything in a segment stands."""
+
+    level: int
+    number: int
+    fingerprint: int
+    documents: int
+    text_bytes: int
+    terms: int
+    postings: int
+    totals: tuple[int, ...]
+    body: bytes = b""
+
+
+class Section(NamedTuple):
+    """Where an array stands in the file, and of what it is."""
+
+    name: str
+    offset: int
+    code: str
+    length: int
+
+
+def capacity(level: int) -> int:
+    """Return how many documents a full segment of the level holds."""
+    return int(LEVEL_0 * FANOUT**level)
+
+
+def wide(level: int) -> bool:
+    """Whether documents of the level need 32 bits."""
+    return capacity(level) > 1 << 16
+
+
+def sections(header: Header) -> tuple[dict[str, Section], int]:
+    """Return every array of the file by name, and the length of the file."""
+    doc = "I" if wide(header.level) else "H"
+    shapes: list[tuple[str, str, int]] = [
+        ("terms", "Q", header.terms),
+        ("starts", "I", header.terms + 1),
+        ("docs", doc, header.postings),
+        ("times", "B", header.postings),
+    ]
+    shapes += [(name, code, header.documents) for name, code in COLUMNS]
+    shapes += [("text.starts", "I", header.documents + 1), ("text", "B", header.text_bytes)]
+    found: dict[str, Section] = {}
+    offset = HEADER_BYTES
+    for name, code, count in shapes:
+        found[name] = Section(name, offset, code, count)
+        offset += (count * WIDTH[code] + 7) // 8 * 8
+    return found, offset
+
+
+def digest(data: Buffer) -> bytes:
+    """Return the sum that a header keeps of a body."""
+    return hashlib.sha256(data).digest()[:_SUM_BYTES]
+
+
+def fingerprint(plane: str, variant: str) -> int:
+    """Return the number of a plane and all else that its terms depend on."""
+    data = f"{plane}\n{variant}\n{ANALYSER}".encode()
+    return int.from_bytes(hashlib.sha256(data).digest()[:8], "little")
+
+
+def render(header: Header) -> bytes:
+    """Return the first bytes of a segment."""
+    data = _FIELDS.pack(
+        _MAGIC,
+        FORMAT,
+        header.level,
+        header.number,
+        header.fingerprint,
+        header.documents,
+        wide(header.level),
+        header.text_bytes,
+        header.terms,
+        header.postings,
+        *header.totals,
+        header.body,
+    )
+    return (data + digest(data)).ljust(HEADER_BYTES, b"\0")
+
+
+def parse(data: bytes | memoryview, size: int) -> Header | None:
+    """Return the header of a file of `size` bytes; None where it is not one of ours, unharmed."""
+    head = bytes(data[:HEADER_BYTES])
+    fields = head[: _FIELDS.size]
+    if len(head) < HEADER_BYTES or head[_FIELDS.size :][:_SUM_BYTES] != digest(fields):
+        return None
+    magic, form, level, number, mark, documents, _, text_bytes, *rest = _FIELDS.unpack(fields)
+    if magic != _MAGIC or form != FORMAT or level >= LEVELS:
+        return None
+    terms, postings, *totals, body = rest
+    header = Header(
+        level, number, mark, documents, text_bytes, terms, postings, tuple(totals), body
+    )
+    return header if sections(header)[1] == size else None
+
+
+def is_whole(data: Buffer, header: Header) -> bool:
+    """Whether the body is the one that the header was written for."""
+    return digest(memoryview(data)[HEADER_BYTES:]) == header.body

@@ -1,0 +1,113 @@
+"""One segment in arrays: made by `build`, `merge` and `live`, or mapped from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplane.index import layout
+from memplane.index.terms import KINDS
+
+__all__ = ["Array", "Postings", "Segment", "decode", "encode"]
+
+Array = NDArray[Any]
+LENGTHS: Final = KINDS[:3]  # labels have no length
+TIMES_MAX: Final = 255
+SHORT_MAX: Final = (1 << 16) - 1
+
+
+class Postings(NamedTuple):
+    """Terms of all kinds, sorted: the postings of terms[i] are starts[i] to starts[i + 1]."""
+
+    terms: Array
+    starts: Array
+    docs: Array  # numbered within the segment
+    times: Array
+
+    def find(self, wanted: Array) -> list[tuple[int, Array, Array]]:
+        """Return (place in `wanted`, docs, times) of each wanted term that occurs here."""
+        terms, starts = self.terms, self.starts
+        if not len(terms):
+            return []
+        places = np.searchsorted(terms, wanted)
+        places[places == len(terms)] = 0
+        hits = np.flatnonzero(terms[places] == wanted)
+        found = places[hits]
+        return [
+            (i, self.docs[a:b], self.times[a:b])
+            for i, a, b in zip(
+                hits.tolist(), starts[found].tolist(), starts[found + 1].tolist(), strict=True
+            )
+        ]
+
+
+class Segment(NamedTuple):
+    """Documents `first` to `first + size`, and what they hold."""
+
+    first: int
+    size: int
+    postings: Postings
+    columns: Mapping[str, Array]
+    text_starts: Array
+    texts: bytes | memoryview
+    totals: tuple[int, ...]
+
+    def find(self, wanted: Array) -> list[tuple[int, Array, Array]]:
+        """Return (place in `wanted`, docs, times) of each wanted term that occurs here."""
+        return self.postings.find(wanted)
+
+    def text(self, place: int) -> str:
+        """Return the text of a document, numbered within the segment."""
+        start, end = self.text_starts[place : place + 2].tolist()
+        return bytes(self.texts[start:end]).decode("utf-8", "surrogatepass")
+
+
+def totals(columns: Mapping[str, Array]) -> tuple[int, ...]:
+    """Return the sums of the lengths, as integers."""
+    return tuple(int(columns[name].sum(dtype=np.int64)) for name in LENGTHS)
+
+
+def encode(segment: Segment, level: int, mark: int) -> bytes:
+    """Return the file of a segment."""
+    header = layout.Header(
+        level,
+        segment.first // layout.capacity(level),
+        mark,
+        segment.size,
+        len(segment.texts),
+        len(segment.postings.terms),
+        len(segment.postings.docs),
+        segment.totals,
+    )
+    places, size = layout.sections(header)
+    arrays: dict[str, Array] = {"text.starts": segment.text_starts}
+    arrays["text"] = np.frombuffer(segment.texts, np.uint8)
+    arrays.update(segment.columns)
+    arrays.update(segment.postings._asdict())
+    data = np.zeros(size, np.uint8)
+    for section in places.values():
+        view = data[section.offset :].view(np.uint8)
+        bytes_ = np.ascontiguousarray(arrays[section.name], "<" + section.code).view(np.uint8)
+        view[: len(bytes_)] = bytes_
+    body = layout.digest(data[layout.HEADER_BYTES :].data)
+    return layout.render(header._replace(body=body)) + data[layout.HEADER_BYTES :].tobytes()
+
+
+def decode(data: layout.Buffer, header: layout.Header, first: int) -> Segment:
+    """Return the arrays of a file; they are views, nothing is copied or read ahead."""
+    places, _ = layout.sections(header)
+
+    def array(name: str) -> Array:
+        section = places[name]
+        return np.frombuffer(data, "<" + section.code, section.length, section.offset)
+
+    postings = Postings(*map(array, Postings._fields))
+    columns = {name: array(name) for name, _ in layout.COLUMNS}
+    text = places["text"].offset
+    texts = memoryview(data)[text : text + header.text_bytes]
+    return Segment(
+        first, header.documents, postings, columns, array("text.starts"), texts, header.totals
+    )

@@ -1,0 +1,292 @@
+"""The index of a plane: takes documents in log order, answers as of any seq, keeps files.
+
+Everything happens in memory first, so that a document is found as soon as it is added and
+a process that may not write still answers; `save` brings the folder up to date. What an
+index answers, and the bytes of its files, depend on its documents alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from memplane.index import layout, storage, terms
+from memplane.index.build import build
+from memplane.index.document import Document, blank
+from memplane.index.lexical import Block
+from memplane.index.live import Live
+from memplane.index.merge import erase, merge
+from memplane.index.segment import Array, Segment, decode, encode
+from memplane.index.view import View
+
+__all__ = ["Index"]
+
+# The largest segment that is built from documents at once; larger ones are merged.
+_BUILD_LEVEL: Final = 2
+
+
+class _Sealed(NamedTuple):
+    level: int
+    segment: Segment
+    entry: storage.Entry | None  # None: not in the folder yet
+
+
+class Index:
+    """Documents of one plane, in the folder or in memory alone (no folder).
+
+    `variant` names all that decides which documents a log gives. One thread adds, saves and
+    erases at a time; views taken before stay good.
+    """
+
+    def __init__(self, folder: Path | None = None, *, plane: str = "", variant: str = "") -> None:
+        self._folder = folder
+        self._mark = layout.fingerprint(plane, variant)
+        self._plane, self._variant = plane, variant
+        self._vocabulary = terms.Vocabulary()
+        self.reload()
+
+    def reload(self) -> None:
+        """Forget what is in memory and open the folder again.
+
+        Where segments are missing or harmed, `seq` says from where the log must be read again.
+        """
+        self._sealed: list[_Sealed] = []
+        self._opened: Segment | None = None
+        self._stamps: storage.Stamps = {}
+        self._cleared = False
+        self._last = (0, -1)
+        self.seq, self.mark, self.erased = 0, "", 0
+        loaded = (
+            storage.load(self._folder, self._plane, self._variant)
+            if self._folder
+            else storage.Loaded(storage.Manifest("", ""), (), {})
+        )
+        first = 0
+        for entry, (header, data) in zip(loaded.manifest.segments, loaded.files, strict=False):
+            segment = decode(data, header, first)
+            if entry.level < 0:
+                self._opened = segment
+            else:
+                self._sealed.append(_Sealed(entry.level, segment, entry))
+            first += header.documents
+            columns = segment.columns
+            self._last = (int(columns["seq"][-1]), int(columns["part"][-1]))
+        self._live = Live(first)
+        self._stamps = loaded.stamps
+        self.erased = loaded.manifest.erased
+        if loaded.complete:
+            self.seq, self.mark = loaded.manifest.seq, loaded.manifest.mark
+        else:
+            # The last event may have had more parts; those that are here are skipped when added.
+            self.seq = max(self._last[0] - 1, 0)
+
+    @property
+    def count(self) -> int:
+        """How many documents there are, blank ones too."""
+        return self._live.first + self._live.size
+
+    def blocks(self) -> list[Block]:
+        """Return the parts that the documents lie in, in order."""
+        found: list[Block] = [sealed.segment for sealed in self._sealed]
+        if self._opened is not None:
+            found.append(self._opened)
+        if self._live.size:
+            found.append(self._live)
+        return found
+
+    def view(self, upto: int | None = None) -> View:
+        """Return the index as of a seq: what it was when it held no later documents."""
+        return View(self.blocks(), self.count, upto)
+
+    def add(self, document: Document) -> None:
+        """Take one document in; it is found at once. One that is here already is passed over."""
+        place = (document.seq, document.part)
+        if place <= self._last:
+            return
+        self._last = place
+        self._live.add(document, self._vocabulary)
+        if self._live.first + self._live.size == self._sealed_end() + layout.LEVEL_0:
+            self._seal()
+
+    def add_many(self, documents: Iterable[Document]) -> None:
+        """Take documents in, quickly where there are many.
+
+        They stay in memory until `save`, so save now and then.
+        """
+        source = iter(documents)
+        while batch := list(islice(source, layout.capacity(_BUILD_LEVEL))):
+            fresh = []
+            for document in batch:
+                place = (document.seq, document.part)
+                if place > self._last:
+                    self._last = place
+                    fresh.append(document)
+            self._take(fresh)
+
+    def _take(self, documents: list[Document]) -> None:
+        while documents:
+            end = self._sealed_end()
+            missing = end + layout.LEVEL_0 - self.count
+            if len(documents) < missing:
+                for document in documents:
+                    self._live.add(document, self._vocabulary)
+                return
+            if missing < layout.LEVEL_0:
+                taken = missing
+                self._live.documents += documents[:taken]
+                self._seal()
+            else:
+                level = max(
+                    level
+                    for level in range(_BUILD_LEVEL + 1)
+                    if level == 0
+                    or (
+                        len(documents) >= layout.capacity(level)
+                        and end % layout.capacity(level) == 0
+                    )
+                )
+                taken = layout.capacity(level)
+                segment = build(documents[:taken], end, level, self._vocabulary)
+                self._push(level, segment)
+            documents = documents[taken:]
+
+    def _sealed_end(self) -> int:
+        return self._sealed[-1].segment.first + self._sealed[-1].segment.size if self._sealed else 0
+
+    def _newest(self) -> Segment | None:
+        """Give the open documents as one segment."""
+        parts = [] if self._opened is None else [self._opened]
+        if self._live.documents:
+            parts.append(build(self._live.documents, self._live.first, 0, self._vocabulary))
+        return merge(parts, 0) if len(parts) > 1 else next(iter(parts), None)
+
+    def _seal(self) -> None:
+        segment = self._newest()
+        assert segment is not None
+        assert segment.size == layout.LEVEL_0
+        self._push(0, segment)
+
+    def _push(self, level: int, segment: Segment) -> None:
+        self._sealed.append(_Sealed(level, segment, None))
+        self._opened, self._live = None, Live(segment.first + segment.size)
+        if self._vocabulary.full():
+            self._vocabulary = terms.Vocabulary()
+
+    def clear(self) -> None:
+        """Forget every document, here and with the next `save` in the folder.
+
+        For a log that is not the one the index was made from.
+        """
+        self._sealed, self._opened, self._live, self._stamps = [], None, Live(0), {}
+        self._last = (0, -1)
+        self.seq, self.mark, self.erased = 0, "", 0
+        self._cleared = True
+
+    def settle(self) -> None:
+        """Merge whatever eight neighbours of one level there are."""
+        done: list[_Sealed] = []
+        for sealed in self._sealed:
+            done.append(sealed)
+            while (
+                done[-1].level < layout.LEVELS - 1
+                and len(done) >= layout.FANOUT
+                and done[-layout.FANOUT].level == done[-1].level
+            ):
+                level = done[-1].level + 1
+                parts = [part.segment for part in done[-layout.FANOUT :]]
+                done[-layout.FANOUT :] = [_Sealed(level, merge(parts, level), None)]
+        self._sealed = done
+
+    def save(self, seq: int, mark: str = "") -> bool:
+        """Bring the folder up to date, the log being folded up to `seq`.
+
+        False where nothing was written: another process is writing, has come further or has
+        erased more (then `reload`), or the disk refuses. The index goes on in memory.
+        """
+        self.settle()
+        self.seq, self.mark = seq, mark
+        if self._folder is None:
+            return False
+        with storage.alone(self._folder) as held:
+            if not held:
+                return False
+            disk = storage.read_manifest(self._folder, self._plane, self._variant)
+            if disk and not self._cleared and (disk.erased > self.erased or self._is_behind(disk)):
+                return False
+            try:
+                self._write(self._folder)
+            except OSError:
+                return False
+        return True
+
+    def _is_behind(self, disk: storage.Manifest) -> bool:
+        return disk.erased == self.erased and disk.seq > self.seq
+
+    def _write(self, folder: Path) -> None:
+        stamps: storage.Stamps = {}
+        sealed = [self._stored(folder, part, stamps) for part in self._sealed]
+        entries = [part.entry for part in sealed if part.entry is not None]
+        newest = self._newest()
+        if newest is not None:
+            kept = self._stored(folder, _Sealed(-1, newest, None), stamps)
+            assert kept.entry is not None
+            entries.append(kept.entry)
+            newest = kept.segment
+        manifest = storage.Manifest(
+            self._plane, self._variant, self.seq, self.mark, self.erased, tuple(entries)
+        )
+        if storage.read_manifest(folder, self._plane, self._variant) != manifest:
+            storage.write_manifest(folder, manifest)
+        if stamps != storage.read_stamps(folder):
+            storage.write_stamps(folder, stamps)
+        storage.remove_others(folder, manifest)
+        self._sealed, self._opened, self._live = sealed, newest, Live(self.count)
+        self._stamps, self._cleared = stamps, False
+
+    def _stored(self, folder: Path, part: _Sealed, stamps: storage.Stamps) -> _Sealed:
+        """Give the part as the folder has it, written where it is not there yet."""
+        entry = part.entry
+        if entry is not None:
+            seen = storage.stamp(folder, entry)
+            if seen and self._stamps.get(entry.name) == seen:
+                stamps[entry.name] = seen
+                return part
+        data = encode(part.segment, max(part.level, 0), self._mark)
+        header = layout.parse(data, len(data))
+        assert header is not None
+        entry = storage.Entry(part.level, header.number, header.documents, header.body.hex())
+        seen = storage.stamp(folder, entry)
+        if not seen or self._stamps.get(entry.name) != seen:
+            storage.replace(folder / entry.name, data, sync=part.level >= 0)
+            seen = storage.stamp(folder, entry)
+        stamps[entry.name] = seen
+        kept = storage.map_entry(folder, entry, self._mark, stamps)
+        mapped = data if kept is None else kept[1]
+        return _Sealed(part.level, decode(mapped, header, part.segment.first), entry)
+
+    def erase(self, seqs: Sequence[int]) -> None:
+        """Leave blank documents in the slots of these events; `save` rewrites the files.
+
+        Call it once for each purge of the log, in order: `erased` tells stale processes apart.
+        """
+        gone = np.array(sorted(set(seqs)), np.int64)
+        self._sealed = [self._erased(part, gone) for part in self._sealed]
+        if self._opened is not None:
+            self._opened = self._erased(_Sealed(-1, self._opened, None), gone).segment
+        wanted = set(seqs)
+        live = Live(self._live.first)
+        for document in self._live.documents:
+            empty = document.seq in wanted
+            kept = blank(document.seq, document.part) if empty else document
+            live.add(kept, self._vocabulary)
+        self._live = live
+        self.erased += len(gone)
+
+    @staticmethod
+    def _erased(part: _Sealed, gone: Array) -> _Sealed:
+        there = np.isin(part.segment.columns["seq"], gone)
+        return _Sealed(part.level, erase(part.segment, there), None) if there.any() else part

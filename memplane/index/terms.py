@@ -1,0 +1,303 @@
+"""The analyser: text to terms, each a number of 64 bits.
+
+A *word* is a stem (Snowball English, irregular forms mapped to one), a number, the whole
+of an identifier or path beside its parts, or two neighbouring characters of a Hangul,
+CJK or kana run. A *bigram* is an unordered pair of neighbouring words after stop words
+are gone. A *prefix* is the first five letters of a word of six or more.
+
+Two texts that differ only in case, quotes, digit grouping or compatibility forms of
+characters have the same terms. Which characters are letters is Python's knowledge.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from array import array
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.index.wordlists import IRREGULAR, SCAFFOLD, STOP
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = [
+    "ANALYSER",
+    "KINDS",
+    "Atom",
+    "Query",
+    "Terms",
+    "Vocabulary",
+    "analyse",
+    "label",
+    "mix",
+    "prepare",
+    "query",
+    "stem",
+    "surfaces",
+]
+
+ANALYSER: Final = 1  # raise it when a text gets other terms
+KINDS: Final = ("words", "bigrams", "prefixes", "labels")
+PREFIX_LETTERS: Final = 5
+VOCABULARY_MAX: Final = 400_000  # surfaces remembered; hex ids would otherwise fill the memory
+
+_MASK: Final = (1 << 64) - 1
+MIX_1: Final = 0x9E3779B97F4A7C15
+MIX_2: Final = 0xBF58476D1CE4E5B9
+MIX_3: Final = 0x94D049BB133111EB
+
+# A surface is what belongs together: don't, well-known, src/parse_url.py, std::vec, 3.5
+surfaces: Final = re.compile(r"\w+(?:['./\\:-]+\w+)*").findall
+_DIGIT_GROUPS: Final = re.compile(r",(?<=\d,)(?=\d{3}(?!\d))")
+_WORD: Final = re.compile(r"\w+")
+_EAST_ASIAN: Final = (
+    "\u1100-\u11ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_RUNS: Final = re.compile(f"[{_EAST_ASIAN}]+|[^{_EAST_ASIAN}]+")
+_EAST: Final = re.compile(f"[{_EAST_ASIAN}]")
+_INNER_CAPITAL: Final = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
+_PLURAL_ACRONYM: Final = re.compile(r"[A-Z]{2,}s")
+_PARTS: Final = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")
+_CODE: Final = re.compile(r"[A-Za-z]+(?:-\d+)+")
+_FILE: Final = re.compile(r"[\w-]{2,}(?:[.-]\w+)*\.[A-Za-z]\w{0,4}")
+_SEPARATORS: Final = re.compile(r"[/\\]+")
+
+
+class Atom(NamedTuple):
+    """One word of a surface: its term, its prefix term (0: none), whether pairs may use it."""
+
+    word: int
+    prefix: int
+    chained: bool
+
+
+class Terms(NamedTuple):
+    """The terms of a text, repeated as often as they occur, in order."""
+
+    words: list[int]
+    bigrams: list[int]
+    prefixes: list[int]
+
+
+class Query(NamedTuple):
+    """What to look for: distinct terms with their weights, in rising order of the term.
+
+    `related` are words that a table or lexicon added: scored apart, no part of coverage.
+    """
+
+    words: tuple[tuple[int, float], ...] = ()
+    bigrams: tuple[tuple[int, float], ...] = ()
+    prefixes: tuple[tuple[int, float], ...] = ()
+    related: tuple[tuple[int, float], ...] = ()
+
+
+@lru_cache(maxsize=1)
+def _stemmer() -> Any:
+    # Not `snowballstemmer.stemmer`: that takes PyStemmer where it is installed, with its own rules.
+    # A tenth of a second that most processes do not need.
+    from snowballstemmer import english_stemmer  # noqa: PLC0415
+
+    return english_stemmer.EnglishStemmer()
+
+
+@lru_cache(maxsize=100_000)
+def stem(word: str) -> str:
+    """Return the stem that stands for a lower-case word."""
+    found: str = _stemmer().stemWord(IRREGULAR.get(word, word))
+    return found
+
+
+def _number(kind: bytes, text: str) -> int:
+    # 0 stands for no term.
+    data = kind + text.encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little") or 1
+
+
+@lru_cache(maxsize=100_000)
+def label(text: str) -> int:
+    """Return the term of an exact label."""
+    return _number(b"l", text)
+
+
+def word(text: str) -> int:
+    """Return the term of a word as it is: a stem, or a whole that is not stemmed."""
+    return _number(b"w", text)
+
+
+def mix(left: int, right: int) -> int:
+    """Return the bigram of two words, in either order."""
+    low, high = (left, right) if left <= right else (right, left)
+    x = (low * MIX_1 + high) & _MASK
+    x = ((x ^ (x >> 30)) * MIX_2) & _MASK
+    x = ((x ^ (x >> 27)) * MIX_3) & _MASK
+    return x ^ (x >> 31)
+
+
+def prepare(text: str) -> str:
+    """Return the text with one form of quotes, digits and composed characters."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text.replace("\u2019", "'").replace("\u02bc", "'"))
+    return _DIGIT_GROUPS.sub("", text) if "," in text else text
+
+
+def _simple(lower: str) -> Iterator[Atom]:
+    if lower in STOP or (len(lower) == 1 and not lower.isdecimal()):
+        return
+    if lower.isdecimal():
+        # 05 and 5 are the same day of a month.
+        yield Atom(word(str(int(lower)) if len(lower) == 2 else lower), 0, chained=True)
+        return
+    long = len(lower) > PREFIX_LETTERS and lower.isalpha()
+    prefix = _number(b"p", lower[:PREFIX_LETTERS]) if long else 0
+    yield Atom(word(stem(lower)), prefix, chained=True)
+
+
+@lru_cache(maxsize=200_000)
+def _token(token: str) -> tuple[Atom, ...]:
+    """Give the words of one run of word characters, the whole of an identifier last."""
+    return tuple(_east(token) if _EAST.search(token) else _identifier(token))
+
+
+def _east(token: str) -> Iterator[Atom]:
+    for run in _RUNS.findall(token):
+        if not _EAST.match(run):
+            yield from _token(run)
+        elif len(run) == 1:
+            yield Atom(word(run), 0, chained=True)
+        else:
+            for left, right in pairwise(run):
+                yield Atom(word(left + right), 0, chained=True)
+
+
+def _identifier(token: str) -> Iterator[Atom]:
+    if _PLURAL_ACRONYM.fullmatch(token):
+        token = token[:-1]  # PDFs are PDF; the stemmer sees no vowel and would leave the s
+    pieces = [piece for piece in token.split("_") if piece]
+    split = [
+        part
+        for piece in pieces
+        for part in (
+            _PARTS.findall(piece) if piece.isascii() and _INNER_CAPITAL.search(piece) else (piece,)
+        )
+    ]
+    for part in split:
+        yield from _simple(part.lower())
+    if len(split) > 1:
+        yield Atom(word(token.lower().strip("_")), 0, chained=False)
+
+
+def _whole(surface: str) -> Iterator[str]:
+    """Give the forms under which a composed surface is also found as one."""
+    lower = surface.lower()
+    if "/" in surface or "\\" in surface:
+        parts = [part for part in _SEPARATORS.split(lower) if part]
+        named = bool(parts and _FILE.fullmatch(parts[-1]))
+        if len(parts) > 2 or named:
+            yield "/".join(parts)
+        if named:
+            yield parts[-1]
+    elif "::" in surface or _CODE.fullmatch(surface) or _FILE.fullmatch(surface):
+        yield lower
+
+
+def atoms(surface: str) -> list[Atom]:
+    """Return the words that one surface stands for."""
+    if "'" in surface:
+        if surface.lower().endswith("n't"):
+            return []
+        return [atom for piece in surface.split("'") for atom in atoms(piece)]
+    tokens = _WORD.findall(surface)
+    if len(tokens) == 1:
+        return list(_token(tokens[0]))
+    found = [atom for token in tokens for atom in _token(token)]
+    found += [Atom(word(whole), 0, chained=False) for whole in _whole(surface)]
+    return found
+
+
+class Vocabulary(dict[str, int]):
+    """Surfaces seen so far, each with the number of its expansion in the flat columns.
+
+    The columns are arrays so that a bulk build can look all words of a batch up at once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = array("Q")
+        self.prefixes = array("Q")
+        self.chained = array("B")
+        self.starts = array("I", [0])
+        self.expansions: list[tuple[tuple[int, int, bool], ...]] = []
+
+    def __missing__(self, surface: str) -> int:
+        found = atoms(surface)
+        for atom in found:
+            self.words.append(atom.word)
+            self.prefixes.append(atom.prefix)
+            self.chained.append(atom.chained)
+        number = len(self.expansions)
+        self.expansions.append(tuple((atom.word, atom.prefix, atom.chained) for atom in found))
+        self.starts.append(len(self.words))
+        self[surface] = number
+        return number
+
+    def numbers(self, text: str) -> list[int]:
+        """Return the expansions of a prepared text, in order."""
+        return list(map(self.__getitem__, surfaces(text)))
+
+    def full(self) -> bool:
+        """Whether it is time to begin a new one."""
+        return len(self) >= VOCABULARY_MAX
+
+
+def _gather(runs: Iterable[list[int]], vocabulary: Vocabulary) -> Terms:
+    expansions = vocabulary.expansions
+    words: list[int] = []
+    bigrams: list[int] = []
+    prefixes: list[int] = []
+    for run in runs:
+        last = 0
+        for number in run:
+            for term, prefix, chained in expansions[number]:
+                words.append(term)
+                if prefix:
+                    prefixes.append(prefix)
+                if chained:
+                    if last:
+                        bigrams.append(mix(last, term))
+                    last = term
+    return Terms(words, bigrams, prefixes)
+
+
+def analyse(text: str, extra: str, vocabulary: Vocabulary) -> Terms:
+    """Return the terms of a document; no bigram spans its text and its extra."""
+    runs = (vocabulary.numbers(prepare(text)), vocabulary.numbers(prepare(extra)))
+    return _gather(runs, vocabulary)
+
+
+@lru_cache(maxsize=1)
+def _scaffold() -> frozenset[int]:
+    return frozenset(word(text) for text in SCAFFOLD)
+
+
+def _weighted(terms: Iterable[int]) -> tuple[tuple[int, float], ...]:
+    return tuple((term, 1.0) for term in sorted(set(terms)))
+
+
+def query(text: str) -> Query:
+    """Return what a question looks for.
+
+    Words that only frame a question are dropped, unless nothing else is left.
+    """
+    found = [atom for surface in surfaces(prepare(text)) for atom in atoms(surface)]
+    content = [atom for atom in found if atom.word not in _scaffold()] or found
+    chain = [atom.word for atom in content if atom.chained]
+    return Query(
+        _weighted(atom.word for atom in content),
+        _weighted(mix(left, right) for left, right in pairwise(chain)),
+        _weighted(atom.prefix for atom in content if atom.prefix),
+    )

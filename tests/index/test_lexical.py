@@ -1,0 +1,159 @@
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi
+
+from memplane.index import lexical, terms
+from memplane.index.bm25 import BM25, SCALE, Weights, idf
+from memplane.index.store import Index
+from memplane.index.terms import Query, Vocabulary, analyse
+
+from .shelf import document_lists, made_up, texts
+
+
+def of(documents):
+    index = Index()
+    index.add_many(documents)
+    return index
+
+
+def same(left, right):
+    for one, other in zip(left, right, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@settings(deadline=None)
+@given(document_lists(), texts, st.sampled_from([(0.9, 0.4), (1.5, 0.75), (1.2, 0.0)]))
+def test_scores_are_those_of_rank_bm25_with_the_lucene_idf(documents, question, constants):
+    vocabulary = Vocabulary()
+    bags = [analyse(d.text, d.extra, vocabulary) for d in documents]
+    query = terms.query(question)
+    matches = of(documents).view().match(query, bm25=BM25(*constants))
+    for kind, wanted, scores in zip(
+        range(3), query, (matches.words, matches.bigrams, matches.prefixes), strict=False
+    ):
+        bag = [list(map(str, found[kind])) for found in bags]
+        if not any(bag):
+            assert not scores.any()
+            continue
+        oracle = BM25Okapi(bag, k1=constants[0], b=constants[1])
+        holding = {t: sum(t in words for words in bag) for words in bag for t in words}
+        oracle.idf = {t: np.log(1 + (len(bag) - n + 0.5) / (n + 0.5)) for t, n in holding.items()}
+        expected = oracle.get_scores([str(term) for term, _ in wanted])
+        got = np.zeros(len(documents))
+        got[matches.docs] = scores
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-12)
+
+
+@settings(deadline=None)
+@given(document_lists(), texts, st.integers(0, 130))
+def test_the_index_as_of_a_seq_is_the_index_of_the_documents_up_to_it(documents, question, upto):
+    query = terms.query(question)
+    early = of([d for d in documents if d.seq <= upto]).view()
+    late = of(documents).view(upto)
+    assert late.count == early.count
+    same(late.match(query), early.match(query))
+    same([late.labelled("ns:/1", "s2")], [early.labelled("ns:/1", "s2")])
+
+
+@settings(deadline=None)
+@given(document_lists(), texts, st.integers(0, 2**31))
+def test_hidden_documents_are_no_match_and_change_no_score(documents, question, seed):
+    view = of(documents).view()
+    hidden = np.array([bool(seed >> (i % 31) & 1) for i in range(len(documents))], bool)
+    everything = view.match(terms.query(question))
+    kept = ~hidden[everything.docs]
+    same(view.match(terms.query(question), hidden), [column[kept] for column in everything])
+
+
+def test_as_of_a_seq_holds_across_segments():
+    documents = made_up(2600)
+    index = of(documents)
+    index.settle()
+    query = terms.query("guitar ledger migration pool.py Tokyo3")
+    for upto in (0, 1, 255, 256, 257, 2048, 2049, 2500, 2600, 9999):
+        same(index.view(upto).match(query), of(documents[:upto]).view().match(query))
+
+
+def test_coverage_is_the_share_of_rarity_and_ignores_related_words():
+    index = of(made_up(50))
+    plain = terms.query("guitar zebra")
+    related = plain._replace(related=((terms.word("ledger"), 0.4),))
+    view = index.view()
+    matches = view.match(related)
+    having = view.having(terms.word("guitar"))
+    share = idf(50, having) / (idf(50, having) + idf(50, 0))
+    assert {round(c, 9) for c in matches.coverage} == {0.0, round(share, 9)}
+    assert (matches.related > 0).any()
+    assert set(view.match(plain).docs) < set(matches.docs)
+
+
+def test_a_weight_scales_the_score_of_its_term():
+    view = of(made_up(50)).view()
+    full = view.match(Query(words=((terms.word("guitar"), 1.0),)))
+    half = view.match(Query(words=((terms.word("guitar"), 0.5),)))
+    np.testing.assert_allclose(half.words * 2, full.words)
+    same([half.coverage], [full.coverage])
+
+
+def test_nothing_is_found_in_an_empty_index_or_for_an_empty_query():
+    query = terms.query("guitar")
+    assert Index().view().hits(query, 5) == []
+    assert of(made_up(5)).view().hits(Query(), 5) == []
+    assert len(of(made_up(5)).view().match(Query()).docs) == 0
+    assert of(made_up(5)).view(0).hits(query, 5) == []
+
+
+@given(st.lists(st.integers(0, 5)), st.integers(0, 12))
+def test_the_best_come_first_and_of_equals_the_newer(scores, k):
+    ranked = sorted(range(len(scores)), key=lambda i: (-scores[i], -i))
+    assert lexical.best(np.array(scores, np.int64), k).tolist() == ranked[:k]
+
+
+@settings(deadline=None)
+@given(document_lists(), texts, st.integers(1, 6))
+def test_an_event_scores_as_its_best_document_and_comes_once(documents, question, k):
+    view = of(documents).view()
+    query = terms.query(question)
+    matches = view.match(query)
+    scores = lexical.whole(matches, Weights())
+    events = {}
+    for seq, score in zip(view.take("seq", matches.docs).tolist(), scores.tolist(), strict=True):
+        events[seq] = max(score, events.get(seq, 0))
+    ranked = sorted(events.items(), key=lambda item: (-item[1], -item[0]))
+    assert view.hits(query, k) == ranked[:k]
+
+
+@settings(deadline=None)
+@given(document_lists(), st.integers(1, 4))
+def test_neighbours_are_those_before_and_after_in_the_group(documents, reach):
+    view = of(documents).view()
+    docs = np.arange(len(documents))
+    table = view.neighbours(docs, reach)
+    for doc, row in enumerate(table.tolist()):
+        group = documents[doc].group
+        members = [i for i, d in enumerate(documents) if d.group == group] if group else [doc]
+        at = members.index(doc)
+        steps = range(at - reach, at + reach + 1)
+        assert row == [members[i] if 0 <= i < len(members) else -1 for i in steps]
+
+
+@settings(deadline=None)
+@given(document_lists())
+def test_columns_texts_and_events_come_back_by_number(documents):
+    view = of(documents).view()
+    docs = np.arange(len(documents))[::-1]
+    assert view.take("seq", docs).tolist() == [d.seq for d in documents][::-1]
+    assert view.take("tokens", docs).tolist() == [d.tokens for d in documents][::-1]
+    assert [view.text(i) for i in range(len(documents))] == [d.text for d in documents]
+    wanted = [d.seq for d in documents if d.seq % 2]
+    found = view.documents(wanted).tolist()
+    assert found == [i for i, d in enumerate(documents) if d.seq % 2]
+
+
+def test_a_score_of_one_is_the_scale():
+    matches = lexical.Matches(
+        np.zeros(1), *(np.array([0.5, 1.0])[i % 2 : i % 2 + 1] for i in range(5))
+    )
+    total = 0.5 + 0.7 * 1.0 + 0.2 * 0.5 + 1.0
+    assert lexical.whole(matches, Weights()).tolist() == [round(total * SCALE)]

