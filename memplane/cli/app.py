@@ -36,6 +36,7 @@ ORDER: Final = (
     "repair",
     "rebuild",
     "doctor",
+    "eval",
     "policy",
 )
 # No rich: help and errors are plain text, so they look the same in a terminal, a pipe and a page.

@@ -28,6 +28,7 @@ from memplane.cli import (  # noqa: F401
     task,
     upkeep,
 )
+from memplane.cli import eval as _eval  # noqa: F401 - likewise; its name is a builtin's
 from memplane.cli.app import GROUPS, app
 from memplane.cli.exits import BROKEN, FINE, STOPPED, WRONG, exit_of
 from memplane.cli.output import data, error_json, say

@@ -87,6 +87,12 @@ def test_every_example_does_what_it_shows(run, filled, tmp_path, monkeypatch, na
     assert argv[: len(name.split())] == name.split()
     if name.startswith("task ") and name != "task open":
         run("task", "open", "parser", "goal", "--plan", "write tests", "--home", filled)
+    if name == "eval":
+        row = {"conversation_id": "c", "event_id": "1", "text": "a mast of spruce"}
+        asks = {"question_id": "q", "question": "of what?", "evidence_event_ids": ["1"]}
+        (tmp_path / "events.jsonl").write_text(json.dumps(row))
+        (tmp_path / "questions.jsonl").write_text(json.dumps({**row, **asks}))
+        monkeypatch.chdir(tmp_path)
     if name == "unforget":
         run("forget", "db.engine", "--home", filled)
     assert run(*argv, "--home", filled)[0] == 0

@@ -1,0 +1,199 @@
+"""`memplane eval`: how much of what a question needs is in its block, on anybody's own data."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+
+import typer
+
+from memplane.cli.app import command
+from memplane.cli.options import Channel, Home, Json
+from memplane.cli.output import counted, put, say
+from memplane.cli.progress import Bar
+from memplane.errors import HomeError, InputError
+from memplane.plane import Plane
+from memplane.policy import NAMES
+from memplane.wiring import find_home, init, make_counter, open_plane
+
+if TYPE_CHECKING:
+    from memplane.evaluate import Asked, Builders
+
+__all__ = ["evaluate"]
+
+_File: TypeAlias = Path | None
+
+
+def _file(means: str) -> Any:
+    return typer.Option(metavar="FILE", help=means)
+
+
+_Budgets = Annotated[
+    str, typer.Option(metavar="TOKENS", help="Budgets to ask within, with commas between.")
+]
+_Baselines = Annotated[
+    str, typer.Option(metavar="NAMES", help="Beside it: some of recency,rank_bm25,lexical.")
+]
+_Together = Annotated[bool, typer.Option("--together", help="All conversations in one plane.")]
+_By = Annotated[
+    str | None, typer.Option("--by", metavar="category", help="Figures of each category too.")
+]
+_Folds = Annotated[
+    int, typer.Option(metavar="K", min=0, help="Figures of each of K folds of conversations too.")
+]
+_Limit = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="N questions, spread over the file.")
+]
+_Policies = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="The policies to ask under; else those of the plane, if there is one.",
+    ),
+]
+
+
+@command("eval", example="eval --events events.jsonl --questions questions.jsonl")
+def evaluate(
+    *,
+    events: Annotated[_File, _file("Conversations' events: .jsonl or .jsonl.gz.")] = None,
+    questions: Annotated[_File, _file("Questions, each with its evidence_event_ids.")] = None,
+    budgets: _Budgets = "500,1000,2000,4000,8000",
+    baselines: _Baselines = "",
+    together: _Together = False,
+    by: _By = None,
+    folds: _Folds = 0,
+    limit: _Limit = None,
+    policies: _Policies = None,
+    corpus: Annotated[_File, _file("Documents in BEIR form, to measure rankings.")] = None,
+    queries: Annotated[_File, _file("Queries in BEIR form.")] = None,
+    qrels: Annotated[_File, _file("Judgements: query, document, score, by tabs.")] = None,
+    report: Annotated[_File, _file("Keep all figures and each question there (JSON).")] = None,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Measure how much of the evidence for labelled questions gets into their blocks.
+
+    The conversations are imported into planes of their own, in a temporary folder; nothing is
+    written into yours. With --corpus, --queries and --qrels rankings are measured instead.
+    """
+    if report is not None and not report.absolute().parent.is_dir():
+        raise InputError(f"{report.parent}: no such folder", where="--report")
+    if (corpus or queries or qrels) and (events or questions or together or by or folds or limit):
+        raise InputError("--corpus, --queries and --qrels rank documents: no events, no questions")
+    if by not in (None, "category"):
+        raise InputError(f"expected category, found {by!r:.60}", where="--by")
+    named = tuple(dict.fromkeys(one.strip() for one in baselines.split(",") if one.strip()))
+    from memplane.evaluate import Asked  # noqa: PLC0415 - every command would pay for it
+
+    asked = Asked(_numbers(budgets), channel, together, named)
+    given = _policies_of(policies, home)
+    if corpus is not None and queries is not None and qrels is not None:
+        answer, words = _rankings((corpus, queries, qrels), asked, given)
+    elif events is not None and questions is not None:
+        answer, words = _blocks((events, questions), asked, given, (limit, by is not None, folds))
+    else:
+        raise InputError("expected --events and --questions, or --corpus, --queries and --qrels")
+    if report is not None:
+        report.write_text(json.dumps(answer, ensure_ascii=False) + "\n", encoding="utf-8")
+    put({key: answer[key] for key in answer if key not in _LONG}, words, as_json=as_json)
+
+
+_LONG = ("questions", "searched", "rankings")  # of the report alone: they are thousands
+
+
+def _blocks(
+    files: tuple[Path, Path], asked: "Asked", policies: Mapping[str, bytes],
+    wanted: tuple[int | None, bool, int],
+) -> tuple[dict[str, Any], str]:  # fmt: skip
+    from memplane.evaluate import (  # noqa: PLC0415 - as above
+        deal,
+        measure,
+        read_dataset,
+        report_of,
+        table,
+    )
+
+    limit, by_category, folds = wanted
+    dataset = read_dataset(*files)
+    if limit is not None:
+        dataset = dataset.limited(limit)
+    if folds:
+        deal(dataset.sizes, folds)  # a mistake here is better named before the minutes of work
+    with Bar("eval") as bar:
+        measured = measure(dataset, asked, _builders(), policies, progress=bar)
+    answer = report_of(
+        dataset, asked, measured, by_category=by_category, folds=folds, questions=True
+    )
+    for what, key in (("refused by the importer", "refused"), ("of no event", "unresolved")):
+        if count := answer["set"][key]:
+            first = answer["set"][f"{key}_first"][0]
+            noun = "evidence id" if key == "unresolved" else "row"
+            say(f"{counted(count, noun)} {what}, the first: {first}")
+    return answer, table(answer)
+
+
+def _rankings(
+    files: tuple[Path, Path, Path], asked: "Asked", policies: Mapping[str, bytes]
+) -> tuple[dict[str, Any], str]:
+    from memplane.evaluate import (  # noqa: PLC0415 - as above
+        collection_report,
+        collection_table,
+        rank_collection,
+        read_collection,
+    )
+
+    collection = read_collection(*files)
+    with Bar("eval") as bar:
+        run = rank_collection(
+            collection, asked.baselines, _builders(), policies, channel=asked.channel, progress=bar
+        )
+    answer = collection_report(run)
+    if collection.unresolved:
+        say(f"{counted(collection.unresolved, 'judgement')} of no document")
+    return {**answer, "rankings": [one._asdict() for one in run.rankings]}, collection_table(answer)
+
+
+def _numbers(given: str) -> tuple[int, ...]:
+    """Read the budgets, each once, the smallest first."""
+    words = [word.strip() for word in given.split(",")]
+    if not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise InputError(
+            f"expected numbers of tokens above 0 with commas between, found {given!r:.60}",
+            where="--budgets",
+        )
+    return tuple(sorted({int(word) for word in words}))
+
+
+def _policies_of(folder: Path | None, home: str | None) -> dict[str, bytes]:
+    """The policies to ask under: the folder's, else the plane's, else memplane's defaults."""
+    if folder is None:
+        try:
+            folder = find_home(home) / "policies"
+        except HomeError:
+            return {}
+        if not (folder.parent / "plane.json").is_file():
+            raise HomeError(f"{folder.parent}: no plane here; its policies were to be asked under")
+        say(f"under the policies of {folder.parent}")
+    elif not folder.is_dir():
+        raise InputError(f"{folder}: no such folder", where="--policies")
+    elif not any((folder / name).is_file() for name in NAMES):
+        raise InputError(
+            f"{folder}: expected some of {', '.join(NAMES)}, found none", where="--policies"
+        )
+    return {name: (folder / name).read_bytes() for name in NAMES if (folder / name).is_file()}
+
+
+def _plane(folder: Path, policies: Mapping[str, bytes]) -> Plane:
+    init(folder, durability="os").close()
+    for name, data in policies.items():
+        (folder / "policies" / name).write_bytes(data)
+    # A power cut may take a plane that is thrown away in the end; syncs would only cost time.
+    return open_plane(folder, durability="os")
+
+
+def _builders() -> "Builders":
+    from memplane.evaluate import Builders  # noqa: PLC0415 - as above
+
+    return Builders(_plane, make_counter)

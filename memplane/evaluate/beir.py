@@ -1,0 +1,231 @@
+"""Rankings of a whole collection: corpus, queries and judgements as the BEIR sets have them.
+
+::
+
+    corpus.jsonl    _id, title, text
+    queries.jsonl   _id, text
+    qrels.tsv       query-id <tab> corpus-id <tab> score, under a heading; 0 is not relevant
+
+Only rankings are measured here: nDCG@10 and recall, of queries with a relevant document.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.errors import InputError
+from memplane.evaluate.baselines import check_baselines, order_of
+from memplane.evaluate.dataset import Conversation
+from memplane.evaluate.figures import ndcg
+from memplane.evaluate.outcome import PRODUCT
+from memplane.evaluate.planes import Builders, recorded
+from memplane.evaluate.rows import Mistakes, checked_file, label, rows_of
+from memplane.evaluate.run import DEPTH, ranking_of
+from memplane.importers.jsonl import Jsonl
+from memplane.importers.lines import read_lines
+
+if TYPE_CHECKING:
+    import os
+
+    from memplane.evaluate.baselines import Order
+    from memplane.event import Event
+    from memplane.plane import Plane
+
+__all__ = ["Collection", "CollectionRun", "Placed", "rank_collection", "read_collection"]
+
+_NAME: Final = "collection"
+_NO_POLICIES: Final[Mapping[str, bytes]] = {}
+
+Ranking = Callable[[str], list[str | None]]
+
+
+class Collection(NamedTuple):
+    """Documents, queries and what is relevant. `unresolved`: judged documents that are not there.
+
+    `relevant` is query -> document -> gain; documents are named as in the corpus.
+    """
+
+    documents: Conversation
+    queries: dict[str, str]
+    relevant: dict[str, dict[str, int]]
+    unresolved: int
+
+
+class Placed(NamedTuple):
+    """One query, ranked by one system: nDCG@10, and the ranks at which relevant documents stand."""
+
+    query: str
+    system: str
+    ndcg: float
+    relevant: int
+    ranks: tuple[int, ...]
+    ns: int
+
+    def recall(self, k: int) -> float:
+        """The part of the relevant documents among the first k."""
+        return sum(rank <= k for rank in self.ranks) / self.relevant
+
+
+class CollectionRun(NamedTuple):
+    """Every ranking, and what was ranked."""
+
+    rankings: list[Placed]
+    has_search: bool
+    documents: int
+    queries: int
+    judged: int
+    unresolved: int
+
+
+def read_collection(
+    corpus: str | os.PathLike[str], queries: str | os.PathLike[str], qrels: str | os.PathLike[str]
+) -> Collection:
+    """Read a collection from three files, plain or gzip. Raises InputError with every mistake."""
+    mistakes = Mistakes()
+    documents = _documents(checked_file(Path(corpus), "corpus"), mistakes)
+    asked = _queries(checked_file(Path(queries), "queries"), mistakes)
+    path = checked_file(Path(qrels), "qrels")
+    relevant = _judgements(path, asked, mistakes)
+    mistakes.settle()
+    if not relevant:
+        raise InputError(f"{path}: no query has a relevant document: there is nothing to measure")
+    lost = sum(name not in documents.ids for found in relevant.values() for name in found)
+    return Collection(documents, asked, relevant, lost)
+
+
+def rank_collection(
+    collection: Collection, baselines: Sequence[str], builders: Builders,
+    policies: Mapping[str, bytes] = _NO_POLICIES, *, channel: str = "private",
+    progress: Callable[[int, int], None] | None = None,
+) -> CollectionRun:  # fmt: skip
+    """Rank the documents for each judged query: by `search`, where there is one, and the baselines.
+
+    Raises InputError where nothing can rank: recency has no query, and without an index there is
+    neither `search` nor `lexical`.
+    """
+    check_baselines(baselines, builders.make_index)
+    if "recency" in baselines:
+        raise InputError("recency ranks no documents: it takes no query", where="baselines")
+    rankings: list[Placed] = []
+    with recorded([collection.documents], builders, policies) as made:
+        systems = _systems(made.plane, baselines, builders, channel)
+        done, total = 0, len(collection.relevant) * len(systems)
+        for system, rank in systems.items():
+            for query, gains in collection.relevant.items():
+                begun = time.perf_counter_ns()
+                found = rank(collection.queries[query])
+                ns = time.perf_counter_ns() - begun
+                rankings.append(_placed(collection, query, gains, system, found, ns))
+                done += 1
+                if progress is not None:
+                    progress(done, total)
+        has_search = PRODUCT in systems
+    return CollectionRun(
+        rankings, has_search, len(collection.documents.lines), len(collection.queries),
+        len(collection.relevant), collection.unresolved,
+    )  # fmt: skip
+
+
+def _systems(
+    plane: Plane, baselines: Sequence[str], builders: Builders, channel: str
+) -> dict[str, Ranking]:
+    systems: dict[str, Ranking] = {}
+    search = getattr(plane, "search", None)
+    if search is not None:
+        systems[PRODUCT] = lambda query: list(ranking_of(search, query, channel))
+    events = [event for event in plane.events(channel=channel) if event.kind == "message"]
+    for name in baselines:
+        order = order_of(name, events, builders.make_index)
+        systems[name] = partial(_first, order, events)
+    if not systems:
+        raise InputError(
+            "nothing here can rank documents: this memplane has no search; "
+            "name a baseline: --baselines rank_bm25"
+        )
+    return systems
+
+
+def _first(order: Order, events: Sequence[Event], query: str) -> list[str | None]:
+    return [events[at].id for at in islice(order(query), DEPTH)]
+
+
+def _placed(
+    collection: Collection, query: str, gains: dict[str, int], system: str,
+    found: list[str | None], ns: int,
+) -> Placed:  # fmt: skip
+    ids = collection.documents.ids
+    gain_of = {ids[name]: gain for name, gain in gains.items() if name in ids}
+    ranked = [gain_of.get(one, 0) if one is not None else 0 for one in found]
+    ranks = tuple(rank for rank, gain in enumerate(ranked, start=1) if gain)
+    score = ndcg(ranked, list(gains.values()), 10)
+    return Placed(query, system, score, len(gains), ranks, ns)
+
+
+def _documents(path: Path, mistakes: Mistakes) -> Conversation:
+    """Make an event of each document: the title, and its text on the lines below."""
+    reader = Jsonl()
+    found = Conversation(_NAME, [], {})
+    seen: dict[str, int] = {}
+    for row in rows_of(path, mistakes):
+        name = label(row, "_id", path, mistakes)
+        if not name:
+            continue
+        if seen.setdefault(name, row.line) != row.line:
+            message = f"{name!r:.60} is another document already, in line {seen[name]}"
+            mistakes.add(path, row.line, "_id", message)
+            continue
+        title, text = row.record.get("title", ""), row.record.get("text", "")
+        if not isinstance(title, str) or not isinstance(text, str):
+            mistakes.add(path, row.line, "text", "expected a title and a text")
+            continue
+        record: dict[str, Any] = {
+            "conversation_id": _NAME,
+            "event_id": name,
+            "text": "\n".join(filter(None, (title, text))),
+        }
+        body = json.dumps(record).encode()
+        found.lines.append(body)
+        for made in reader.read(record, body).rows:
+            found.ids[name] = made["id"]
+    return found
+
+
+def _queries(path: Path, mistakes: Mistakes) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for row in rows_of(path, mistakes):
+        name, text = label(row, "_id", path, mistakes), row.record.get("text")
+        if not isinstance(text, str) or not text.strip():
+            mistakes.add(path, row.line, "text", f"expected a text, found {text!r:.60}")
+        elif name:
+            found[name] = text
+    return found
+
+
+def _judgements(
+    path: Path, queries: Mapping[str, str], mistakes: Mistakes
+) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    with closing(read_lines(path)) as lines:
+        for line in lines:
+            fields = line.body.decode("utf-8", "replace").rstrip("\r\n").split("\t")
+            heading = line.number == 1 and not fields[-1].strip().lstrip("-").isdecimal()
+            if line.fault:
+                mistakes.add(path, line.number, "", f"{line.fault}: nothing can be read here")
+            elif heading or not line.body.strip():
+                continue
+            elif len(fields) != 3 or not fields[2].strip().lstrip("-").isdecimal():
+                start = line.body[:60].decode("utf-8", "replace")
+                expected = "expected query, document and a whole score between tabs"
+                mistakes.add(path, line.number, "", f"{expected}, found {start!r}")
+            elif fields[0] not in queries:
+                mistakes.add(path, line.number, "query-id", f"no query {fields[0]!r:.60}")
+            elif int(fields[2]) > 0:
+                found.setdefault(fields[0], {})[fields[1]] = int(fields[2])
+    return found

@@ -1,0 +1,182 @@
+"""Conversations with questions about them, in the neutral form that the jsonl importer reads.
+
+::
+
+    events.jsonl     conversation_id, event_id, ts, session_id, role, speaker, text
+    questions.jsonl  conversation_id, question_id, question, evidence_event_ids,
+                     and where they are known category, asked_at
+
+An `event_id` is one of its conversation; evidence names events of the question's own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from memplane.errors import InputError
+from memplane.evaluate.rows import Mistakes, Row, checked_file, label, rows_of
+from memplane.importers.jsonl import Jsonl
+from memplane.intake import timestamp
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["Conversation", "Dataset", "Question", "read_dataset"]
+
+
+class Question(NamedTuple):
+    """One question. `evidence` are the event ids of the set that an answer needs, each once."""
+
+    conversation: str
+    id: str
+    text: str
+    category: str
+    asked_at: str | None
+    evidence: tuple[str, ...]
+
+
+class Conversation(NamedTuple):
+    """The lines of one conversation as they stood in the file, and event id -> id in a plane.
+
+    An event that the importer leaves out, one without text say, is not in `ids`.
+    """
+
+    name: str
+    lines: list[bytes]
+    ids: dict[str, str]
+
+
+class Dataset(NamedTuple):
+    """A labelled set. `unresolved`: (conversation, question, event id) that names no event.
+
+    Such evidence still counts as evidence: no block can hold it, and the figures say so.
+    """
+
+    conversations: dict[str, Conversation]
+    questions: list[Question]
+    unresolved: list[tuple[str, str, str]]
+
+    @property
+    def events(self) -> int:
+        """Lines of events."""
+        return sum(len(one.lines) for one in self.conversations.values())
+
+    @property
+    def asked(self) -> list[Question]:
+        """The questions that have evidence: the others measure nothing here."""
+        return [question for question in self.questions if question.evidence]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Questions with evidence of each conversation that has one."""
+        asked = [question.conversation for question in self.asked]
+        return {name: asked.count(name) for name in self.conversations if name in asked}
+
+    def limited(self, most: int) -> Dataset:
+        """Keep at most so many questions with evidence, spread evenly over the file."""
+        asked = self.asked
+        if len(asked) <= most:
+            return self
+        kept = [asked[at * len(asked) // most] for at in range(most)]
+        named = {(question.conversation, question.id) for question in kept}
+        lost = [one for one in self.unresolved if one[:2] in named]
+        return self._replace(questions=kept, unresolved=lost)
+
+
+def read_dataset(events: str | os.PathLike[str], questions: str | os.PathLike[str]) -> Dataset:
+    """Read a set from two files. Raises InputError that lists the mistakes of both."""
+    mistakes = Mistakes()
+    conversations = _conversations(checked_file(Path(events), "events"), mistakes)
+    path = checked_file(Path(questions), "questions")
+    asked = _questions(path, conversations, mistakes)
+    mistakes.settle()
+    if not any(question.evidence for question in asked):
+        raise InputError(f"{path}: no question has evidence, so there is nothing to measure")
+    lost = [
+        (question.conversation, question.id, event)
+        for question in asked
+        for event in question.evidence
+        if event not in conversations[question.conversation].ids
+    ]
+    return Dataset(conversations, asked, lost)
+
+
+def _conversations(path: Path, mistakes: Mistakes) -> dict[str, Conversation]:
+    reader = Jsonl()
+    found: dict[str, Conversation] = {}
+    seen: dict[tuple[str, str], Row] = {}
+    for row in rows_of(path, mistakes):
+        name = label(row, "conversation_id", path, mistakes)
+        event = label(row, "event_id", path, mistakes)
+        if not name or not event:
+            continue
+        first = seen.setdefault((name, event), row)
+        if first is not row:
+            if first.record != row.record:
+                message = f"{event!r:.60} is another event already, in line {first.line}"
+                mistakes.add(path, row.line, "event_id", message)
+            continue
+        conversation = found.setdefault(name, Conversation(name, [], {}))
+        conversation.lines.append(row.body)
+        for made in reader.read(row.record, row.body).rows:
+            conversation.ids[event] = made["id"]
+    return found
+
+
+def _questions(
+    path: Path, conversations: dict[str, Conversation], mistakes: Mistakes
+) -> list[Question]:
+    found: list[Question] = []
+    seen: dict[tuple[str, str], int] = {}
+    for row in rows_of(path, mistakes):
+        name = label(row, "conversation_id", path, mistakes)
+        question = label(row, "question_id", path, mistakes)
+        if name and name not in conversations:
+            mistakes.add(path, row.line, "conversation_id", f"no event is of {name!r:.60}")
+        if question and (first := seen.setdefault((name, question), row.line)) != row.line:
+            message = f"{question!r:.60} was asked already, in line {first}"
+            mistakes.add(path, row.line, "question_id", message)
+        found.append(
+            Question(
+                name, question, _text(row, path, mistakes), _category(row),
+                _asked_at(row, path, mistakes), _evidence(row, path, mistakes),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _text(row: Row, path: Path, mistakes: Mistakes) -> str:
+    text = row.record.get("question")
+    if isinstance(text, str) and text.strip():
+        return text
+    mistakes.add(path, row.line, "question", f"expected a text, found {text!r:.60}")
+    return ""
+
+
+def _category(row: Row) -> str:
+    value = row.record.get("category")
+    return str(value) if isinstance(value, str | int) and value != "" else "none"
+
+
+def _asked_at(row: Row, path: Path, mistakes: Mistakes) -> str | None:
+    value = row.record.get("asked_at")
+    if value is None:
+        return None
+    try:
+        return timestamp(value, where="asked_at")
+    except InputError as error:
+        mistakes.add(path, row.line, "", str(error))
+        return None
+
+
+def _evidence(row: Row, path: Path, mistakes: Mistakes) -> tuple[str, ...]:
+    """The ids in their order, each once: evidence that is named twice is no more evidence."""
+    key = "evidence_event_ids"
+    value = row.record.get(key, "nothing")
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(one, str | int) for one in value):
+        mistakes.add(path, row.line, key, f"expected a list of event ids, found {value!r:.60}")
+        return ()
+    return tuple(dict.fromkeys(str(one) for one in value))

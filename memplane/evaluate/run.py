@@ -1,0 +1,212 @@
+"""Asks every question of a set, of the product and of the baselines, within every budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.errors import BudgetError
+from memplane.evaluate.baselines import Shelf, check_baselines, order_of
+from memplane.evaluate.dataset import Conversation, Dataset, Question
+from memplane.evaluate.outcome import PRODUCT, Outcome, Ranked, found_in
+from memplane.evaluate.planes import Builders, recorded
+
+if TYPE_CHECKING:
+    from memplane.pack.block import Entry
+    from memplane.plane import Plane
+
+__all__ = ["BUDGETS", "DEPTH", "Asked", "Measured", "measure", "ranking_of"]
+
+BUDGETS: Final = (500, 1000, 2000, 4000, 8000)
+DEPTH: Final = 100  # hits taken of a search
+_NO_POLICIES: Final[Mapping[str, bytes]] = {}
+
+# A question with its five packs takes about as long as recording so many events.
+_EVENTS_A_QUESTION: Final = 30
+
+Progress = Callable[[int, int], None]
+
+
+class Asked(NamedTuple):
+    """How a set is asked. `together`: all its conversations lie in one plane."""
+
+    budgets: tuple[int, ...] = BUDGETS
+    channel: str = "private"
+    together: bool = False
+    baselines: tuple[str, ...] = ()
+
+
+class Measured(NamedTuple):
+    """Every answer, and what it was asked of.
+
+    `searched` is empty where this memplane has no search. `refused` are rows that the importer
+    did not take; `policies` are the hashes in force and `counter` the name behind every token.
+    """
+
+    outcomes: list[Outcome]
+    searched: list[Ranked]
+    has_search: bool
+    events: int
+    refused: list[str]
+    policies: dict[str, str]
+    counter: str
+
+
+def measure(
+    dataset: Dataset, asked: Asked, builders: Builders,
+    policies: Mapping[str, bytes] = _NO_POLICIES, *, progress: Progress | None = None,
+) -> Measured:  # fmt: skip
+    """Record the conversations and ask the questions that have evidence.
+
+    Each question is a new query, without a session, at the time it was asked. The answers come in
+    the order of the file, budget by budget, the product before the baselines. Raises BudgetError
+    and InputError for what cannot be asked, PolicyError for broken policies.
+    """
+    for budget in asked.budgets:
+        if budget <= 0:
+            raise BudgetError(f"expected 1 token or more, found {budget}", where="budgets")
+    check_baselines(asked.baselines, builders.make_index)
+    run = _Run(dataset, asked, builders, policies, progress)
+    for conversations, questions in _planes(dataset, together=asked.together):
+        run.ask(conversations, questions)
+    place = {(one.conversation, one.id): at for at, one in enumerate(dataset.questions)}
+    # In one plane or in many, and whatever the order of conversations: the file's order.
+    outcomes = sorted(run.outcomes, key=lambda one: place[one.conversation, one.question])
+    searched = sorted(run.searched, key=lambda one: place[one.conversation, one.question])
+    return Measured(
+        outcomes, searched, run.has_search, run.events, run.refused, run.hashes, run.counter
+    )
+
+
+def _planes(
+    dataset: Dataset, *, together: bool
+) -> Iterator[tuple[list[Conversation], list[Question]]]:
+    """Yield the conversations of each plane and the questions that are asked of it."""
+    asked = dataset.asked
+    if together:
+        yield list(dataset.conversations.values()), asked
+        return
+    for name, conversation in dataset.conversations.items():
+        questions = [question for question in asked if question.conversation == name]
+        if questions:
+            yield [conversation], questions
+
+
+class _Run:
+    """One measurement: what is asked, and the answers as they come."""
+
+    def __init__(
+        self, dataset: Dataset, asked: Asked, builders: Builders, policies: Mapping[str, bytes],
+        progress: Progress | None,
+    ) -> None:  # fmt: skip
+        self._dataset, self._asked, self._builders = dataset, asked, builders
+        self._policies, self._progress = policies, progress
+        self._total = sum(
+            sum(len(one.lines) for one in conversations) + _EVENTS_A_QUESTION * len(questions)
+            for conversations, questions in _planes(dataset, together=asked.together)
+        )
+        self._done = 0
+        self.outcomes: list[Outcome] = []
+        self.searched: list[Ranked] = []
+        self.has_search = False
+        self.events = 0
+        self.refused: list[str] = []
+        self.hashes: dict[str, str] = {}
+        self.counter = ""
+
+    def ask(self, conversations: list[Conversation], questions: list[Question]) -> None:
+        """Make a plane of the conversations and ask it."""
+        count = sum(len(one.lines) for one in conversations)
+
+        def importing(done: int, total: int, _events: int) -> None:
+            self._tell(count * done // max(1, total))
+
+        with recorded(conversations, self._builders, self._policies, importing) as made:
+            plane = made.plane
+            self._done += count
+            self.events += made.events
+            self.refused += made.refused
+            self.hashes = dict(sorted(plane.policies.hashes.items()))
+            self.counter = plane.policies.budgets.counter
+            search = getattr(plane, "search", None)
+            self.has_search = search is not None
+            shelf, orders = None, {}
+            if self._asked.baselines:
+                shelf = Shelf(plane, self._asked.channel, self._builders.make_counter)
+                orders = {
+                    name: order_of(name, shelf.events, self._builders.make_index)
+                    for name in self._asked.baselines
+                }
+            plane.pack("", budget=self._asked.budgets[0])  # the first one also opens the plane
+            for question in questions:
+                self._packs(plane, question)
+                if search is not None:
+                    self._search(search, question)
+                for name, order in orders.items():
+                    assert shelf is not None
+                    self._baseline(name, shelf, list(order(question.text)), question)
+                self._done += _EVENTS_A_QUESTION
+                self._tell(0)
+
+    def _tell(self, more: int) -> None:
+        if self._progress is not None:
+            self._progress(self._done + more, self._total)
+
+    def _packs(self, plane: Plane, question: Question) -> None:
+        at: dict[str, Any] = {} if question.asked_at is None else {"now": question.asked_at}
+        for budget in self._asked.budgets:
+            begun = time.perf_counter_ns()
+            block = plane.pack(question.text, budget=budget, channel=self._asked.channel, **at)
+            ns = time.perf_counter_ns() - begun
+            self._keep(question, PRODUCT, budget, block.entries, block.tokens, ns)
+
+    def _baseline(self, name: str, shelf: Shelf, order: Sequence[int], question: Question) -> None:
+        for budget in self._asked.budgets:
+            block = shelf.fill(order, budget)
+            self._keep(question, name, budget, block.entries, block.tokens, None)
+
+    def _keep(
+        self, question: Question, system: str, budget: int, entries: Iterable[Entry], tokens: int,
+        ns: int | None,
+    ) -> None:  # fmt: skip
+        whole: set[str] = set()
+        parts: set[str] = set()
+        for entry in entries:
+            whole.update(entry.events)
+            parts.update(entry.parts)
+        in_whole, touched, missing = found_in(self._evidence(question), whole, parts)
+        self.outcomes.append(
+            Outcome(
+                question.conversation, question.id, question.category, system, budget,
+                len(question.evidence), in_whole, touched, tokens, ns, missing,
+            )
+        )  # fmt: skip
+
+    def _search(self, search: Callable[..., Any], question: Question) -> None:
+        begun = time.perf_counter_ns()
+        ranking = ranking_of(search, question.text, self._asked.channel)
+        ns = time.perf_counter_ns() - begun
+        ranks = [
+            ranking[plane_id]
+            for plane_id in self._evidence(question).values()
+            if plane_id in ranking
+        ]
+        self.searched.append(
+            Ranked(
+                question.conversation, question.id, question.category, PRODUCT,
+                len(question.evidence), tuple(sorted(ranks)), ns,
+            )
+        )  # fmt: skip
+
+    def _evidence(self, question: Question) -> dict[str, str | None]:
+        ids = self._dataset.conversations[question.conversation].ids
+        return {event: ids.get(event) for event in question.evidence}
+
+
+def ranking_of(search: Callable[..., Any], query: str, channel: str) -> dict[str | None, int]:
+    """Ask a plane's `search`; return event id -> rank from 1. An event counts where it is first."""
+    ranks: dict[str | None, int] = {}
+    for hit in search(query, k=DEPTH, channel=channel):
+        ranks.setdefault(hit.event.id, len(ranks) + 1)
+    return ranks

@@ -1,0 +1,73 @@
+"""Rankings of a collection in BEIR form."""
+
+import pytest
+
+from memplane.errors import InputError
+from memplane.evaluate import collection_report, collection_table, rank_collection, read_collection
+
+CORPUS = [
+    {"_id": "d1", "title": "Masts", "text": "A mast of spruce is light."},
+    {"_id": "d2", "title": "", "text": "Frost takes beans and tomatoes."},
+    {"_id": "d3", "title": "Fleece", "text": "Cover seedlings against frost."},
+    {"_id": "d4", "text": "Nothing else."},
+]
+QUERIES = [{"_id": "1", "text": "seedlings or beans"}, {"_id": "2", "text": "spruce mast"}]
+QRELS = ["query-id\tcorpus-id\tscore", "1\td3\t1", "1\td2\t1", "2\td1\t2", "2\td2\t0", "2\td9\t1"]
+
+
+@pytest.fixture
+def collection(write):
+    return read_collection(
+        write("c.jsonl.gz", CORPUS), write("q.jsonl", QUERIES), write("r.tsv.gz", QRELS)
+    )
+
+
+def test_a_collection_is_read_with_what_is_relevant_and_what_is_not_there(collection):
+    assert collection.relevant == {"1": {"d3": 1, "d2": 1}, "2": {"d1": 2, "d9": 1}}
+    assert (len(collection.documents.lines), collection.unresolved) == (4, 1)
+
+
+def test_rankings_are_measured_by_ndcg_and_recall(collection, builders):
+    run = rank_collection(collection, ["rank_bm25"], builders)
+    first, second = run.rankings
+    assert (first.query, first.ranks, first.ndcg) == ("1", (1, 2), 1.0)
+    # d1 (gain 2) stands first, d9 (gain 1) is not there: 2 / (2 + 1 / log2(3)).
+    assert (second.ranks, round(second.ndcg, 6)) == ((1,), 0.760188)
+    report = collection_report(run)
+    (row,) = report["rows"]
+    assert (row["system"], row["queries"], row["recall_at"]["5"]) == ("rank_bm25", 2, 0.75)
+    assert row["ndcg_at_10"] == 0.88009
+    lines = collection_table(report).splitlines()
+    assert max(map(len, lines)) <= 100
+    assert lines[3].split()[:3] == ["rank_bm25", "2", "0.8801"]
+
+
+def test_where_nothing_can_rank_the_error_says_what_could(collection, builders):
+    with pytest.raises(InputError, match="no search; name a baseline: --baselines rank_bm25"):
+        rank_collection(collection, [], builders)
+    with pytest.raises(InputError, match="recency ranks no documents"):
+        rank_collection(collection, ["recency"], builders)
+
+
+def test_every_mistake_of_a_collection_is_named_with_its_line(write, tmp_path):
+    corpus = [*CORPUS, CORPUS[0], {"_id": "d5", "text": 7}, {"title": "no name"}]
+    queries = [*QUERIES, {"_id": "3", "text": ""}]
+    qrels = [*QRELS, "4\td1\t1", "1\td1", "1\td1\tmuch", ""]
+    with pytest.raises(InputError) as caught:
+        read_collection(write("c.jsonl", corpus), write("q.jsonl", queries), write("r.tsv", qrels))
+    assert str(caught.value).replace(f"{tmp_path}/", "").splitlines() == [
+        "c.jsonl:5: _id: 'd1' is another document already, in line 1",
+        "c.jsonl:6: text: expected a title and a text",
+        "c.jsonl:7: _id: expected a name, found nothing",
+        "q.jsonl:3: text: expected a text, found ''",
+        "r.tsv:7: query-id: no query '4'",
+        "r.tsv:8: expected query, document and a whole score between tabs, found '1\\td1'",
+        "r.tsv:9: expected query, document and a whole score between tabs, found '1\\td1\\tmuch'",
+    ]
+
+
+def test_a_collection_without_judgements_measures_nothing(write):
+    with pytest.raises(InputError, match="there is nothing to measure"):
+        read_collection(
+            write("c.jsonl", CORPUS), write("q.jsonl", QUERIES), write("r.tsv", QRELS[:1])
+        )
