@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import workload
 from peers import Sqlite
+from shelf import Shelf
 
 import memplane
 from memplane.wiring import make_counter
@@ -29,10 +30,10 @@ Closing = TypeVar("Closing", bound=_Closing)
 
 
 class Place:
-    """A folder of planes. `events` is the size of the big one."""
+    """A folder of planes. `events` is the size of the big one, `chunks` that of the index."""
 
-    def __init__(self, folder: Path, events: int, tell: Callable[[str], None]) -> None:
-        self.folder, self.events, self._tell = folder, events, tell
+    def __init__(self, folder: Path, events: int, chunks: int, tell: Callable[[str], None]) -> None:
+        self.folder, self.events, self.chunks, self._tell = folder, events, chunks, tell
         self.built_per_second = 0.0
         self._stack = ExitStack()
         self._numbers = count(1)
@@ -98,6 +99,16 @@ class Place:
         lines = [raw.decode() for raw in lines_of(self.big)]
         peer.insert_many([(json.loads(line).get("key"), line) for line in lines])
         return peer
+
+    @cached_property
+    def shelf(self) -> Shelf:
+        """The index of `chunks` chunks and the engines it is held against."""
+        return self.closing(Shelf(self.folder, self.chunks, self._tell))
+
+    @cached_property
+    def large_shelf(self) -> Shelf:
+        """An index ten times as large, alone."""
+        return self.closing(Shelf(self.folder, 10 * self.chunks, self._tell, alone=True))
 
     def copy(self) -> Path:
         """A copy of the big plane, to write to."""

@@ -1,4 +1,4 @@
-"""The table of speeds: `make bench`, in about three minutes; `--quick` in seconds, for its form.
+"""The table of speeds: `make bench`, in about six minutes; `--quick` in seconds, for its form.
 
 Prints it and leaves it in `reports/bench-<date>.txt` and `.json`. Figures compare within one run
 and one machine only: that is why each has a peer or a floor in the same rounds.
@@ -18,12 +18,16 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from index_peers import OPTIONAL, have
+from index_works import INDEX_WORKS, LARGE_WORKS
 from measure import Work, measure, table
 from place import Place
 from works import WORKS
 
 ROOT = Path(__file__).resolve().parent.parent
 _EVENTS, _EVENTS_QUICK = 65_000, 600
+_CHUNKS, _CHUNKS_QUICK = 100_000, 2_000
+_ALL = WORKS | INDEX_WORKS | LARGE_WORKS
 _ROUNDS, _ROUNDS_QUICK = 5, 1
 _RUNS, _RUNS_QUICK = 200, 20
 
@@ -36,12 +40,14 @@ def main() -> int:
     # memory, where a sync costs nothing.
     asked.reports.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=".bench-", dir=asked.reports))
-    place = Place(folder, asked.events or (_EVENTS_QUICK if asked.quick else _EVENTS), _tell)
+    events = asked.events or (_EVENTS_QUICK if asked.quick else _EVENTS)
+    place = Place(folder, events, _CHUNKS_QUICK if asked.quick else _CHUNKS, _tell)
     try:
         works = []
-        for name in asked.only or WORKS:
+        usual = [*WORKS, *INDEX_WORKS, *(LARGE_WORKS if asked.large else ())]
+        for name in asked.only or usual:
             _tell(f"preparing {name}")
-            works.append(WORKS[name](place, _RUNS_QUICK if asked.quick else _RUNS))
+            works.append(_ALL[name](place, _RUNS_QUICK if asked.quick else _RUNS))
         quiet = measure(works, rounds, _tell)
     finally:
         place.close()
@@ -62,8 +68,10 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="small planes, one round")
-    parser.add_argument("--only", action="append", choices=WORKS, metavar="NAME",
-                        help=f"only this row; may be repeated: {', '.join(WORKS)}")  # fmt: skip
+    parser.add_argument("--only", action="append", choices=_ALL, metavar="NAME",
+                        help=f"only this row; may be repeated: {', '.join(_ALL)}")  # fmt: skip
+    parser.add_argument("--large", action="store_true",
+                        help="an index of a million chunks too, which takes minutes")  # fmt: skip
     parser.add_argument("--events", type=int, help=f"size of the big plane (default {_EVENTS})")
     parser.add_argument("--rounds", type=int, help=f"rounds (default {_ROUNDS})")
     parser.add_argument("--reports", type=Path, default=ROOT / "reports", help="where they go")
@@ -91,6 +99,8 @@ def _facts(place: Place, rounds: int, *, quick: bool, took: float) -> dict[str, 
         "quick": quick,
         "rounds": rounds,
         "events": place.events,
+        "chunks": place.chunks,
+        "missing": [name for name in OPTIONAL if have(name) is None],
         "built_per_second": round(place.built_per_second),
         "seconds": round(took, 1),
     }
@@ -105,7 +115,17 @@ def _words(facts: dict[str, object]) -> str:
         f"{facts['events']:,} events" + (f", built at {built:,}/s" if built else "") + ".\n"
         "ratio: times the time of the peer below, above 1 is slower. loop: a fixed loop of Python "
         "beside each row;\nnoise: that loop against the run's quietest."
+        + _missing(facts["missing"])
         + ("\nQUICK: too few and too small for any figure to mean much." if facts["quick"] else "")
+    )
+
+
+def _missing(names: object) -> str:
+    if not isinstance(names, list) or not names:
+        return ""
+    return (
+        f"\nNot installed, so not beside the index: {', '.join(names)} "
+        "(pip install -r requirements-bench.txt)."
     )
 
 

@@ -73,6 +73,9 @@ if TYPE_CHECKING:
     from memplane.plane import (
         Receipt as Receipt,
     )
+    from memplane.plane import (
+        SearchHit as SearchHit,
+    )
     from memplane.wiring import init as init
     from memplane.wiring import open_plane
 
@@ -86,7 +89,7 @@ _HOMES = {
     ),
     "memplane.event": ("Event",),
     "memplane.pack.block": ("Block", "Entry", "Omission"),
-    "memplane.plane": ("BulkReceipt", "Plane", "Receipt"),
+    "memplane.plane": ("BulkReceipt", "Plane", "Receipt", "SearchHit"),
     "memplane.wiring": ("init", "open"),
 }  # fmt: skip
 _NAMED = {name: module for module, names in _HOMES.items() for name in names}

@@ -109,7 +109,7 @@ class Embedder(Protocol):
     """Texts to vectors. Never called while recording.
 
     `name` says which vectors they are: under another name all are computed again. A text's vector
-    does not depend on the texts it is given with.
+    does not depend on the texts it is given with. Threads may ask at once.
     """
 
     name: str

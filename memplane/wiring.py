@@ -18,12 +18,22 @@ from memplane.plane import Plane
 from memplane.plane.files import put_schemas
 from memplane.plane.writing import ulid
 from memplane.policy import NAMES, variables
-from memplane.ports import Clock, Detector, TokenCounter
+from memplane.ports import Clock, Detector, Embedder, TokenCounter
 
-__all__ = ["clock", "find_detector", "find_home", "init", "make_counter", "open_plane"]
+__all__ = [
+    "clock",
+    "find_detector",
+    "find_embedder",
+    "find_home",
+    "init",
+    "make_counter",
+    "open_plane",
+]
 
 
-DETECTORS = "memplane.detectors"  # the group of entry points
+# The groups of entry points.
+DETECTORS = "memplane.detectors"
+EMBEDDERS = "memplane.embedders"
 
 
 class _WallClock:
@@ -76,31 +86,32 @@ def find_home(path: str | os.PathLike[str] | None = None) -> Path:
 def init(
     path: str | os.PathLike[str] | None = None, *, durability: Literal["sync", "os"] = "sync",
     clock: Clock = clock, detector: Detector | None = None,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None, embedder: Embedder | None = None,
 ) -> Plane:  # fmt: skip
     """Make a plane in a folder (default: `.memplane` here) and open it, or open the one there."""
     folder = Path(path).expanduser() if path is not None else Path.cwd() / HOME_NAME
     now = clock()
     made = home.create(folder, ulid(now), now, Assets("policies", NAMES))
     put_schemas(made.path)
-    return _opened(made, durability, clock, detector, environment)
+    return _opened(made, durability, clock, detector, environment, embedder)
 
 
 def open_plane(
     path: str | os.PathLike[str] | None = None, *, durability: Literal["sync", "os"] = "sync",
     clock: Clock = clock, read_only: bool = False, detector: Detector | None = None,
-    environment: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None, embedder: Embedder | None = None,
 ) -> Plane:  # fmt: skip
     """Open the plane in a folder; without one, find it as `find_home` does.
 
-    `detector` is a second engine for secrets, asked after memplane's own rules. Variables of the
+    `detector` is a second engine for secrets, asked after memplane's own rules. `embedder` makes
+    the vectors in place of the one that plane.yaml names. Variables of the
     `environment` (by default the process's) stand before values of the policies:
     `MEMPLANE_BUDGETS__SCALE=1.2`; give {} for none.
     """
     found = home.open_home(find_home(path))
     if read_only:
         found = found._replace(read_only=True)
-    return _opened(found, durability, clock, detector, environment)
+    return _opened(found, durability, clock, detector, environment, embedder)
 
 
 def find_detector(name: str) -> Detector:
@@ -123,15 +134,46 @@ def find_detector(name: str) -> Detector:
     return detector
 
 
+@cache
+def find_embedder(name: str) -> Embedder:
+    """The embedder that a policy names, one a process.
+
+    memplane's own, or what an installed package offers in group `memplane.embedders`. Raises
+    MissingExtraError for `all-MiniLM-L6-v2` without its weights, InputError naming those there are.
+    """
+    if name == "all-MiniLM-L6-v2":
+        from memplane.adapters.minilm import MiniLM  # noqa: PLC0415 - it brings numpy along
+
+        return MiniLM()
+    if name == "static":
+        from memplane.index.static import StaticTable  # noqa: PLC0415 - likewise
+
+        return StaticTable((Path(__file__).parent / "index" / "data" / "static.i8").read_bytes())
+    from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms that few processes pay
+
+    offered = entry_points(group=EMBEDDERS)
+    if name not in offered.names:
+        known = ", ".join(("all-MiniLM-L6-v2", "static", *sorted(offered.names)))
+        raise InputError(
+            f"no embedder {shown(name)} is installed (found: {known}); a package offers one as an "
+            f"entry point of the group {EMBEDDERS}",
+            where="policies/plane.yaml: index.embedder",
+        )
+    made = offered[name].load()
+    embedder: Embedder = made() if isinstance(made, type) else made
+    return embedder
+
+
 def _opened(
     found: Home, durability: str, clock: Clock, detector: Detector | None,
-    environment: Mapping[str, str] | None,
+    environment: Mapping[str, str] | None, embedder: Embedder | None,
 ) -> Plane:  # fmt: skip
     if durability not in ("sync", "os"):
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
     return Plane(
         found, clock=clock, make_counter=make_counter, durability=durability, loads=_loads(),
         detector=detector, overrides=variables(os.environ if environment is None else environment),
+        make_embedder=find_embedder, embedder=embedder,
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ def test_the_public_names_are_these_and_each_can_be_had():
         "Block", "BudgetError", "BulkReceipt", "ConflictError", "CorruptError", "Entry", "Event",
         "FormatError", "HomeError", "InputError", "LockError", "MemplaneError",
         "MissingExtraError", "NotFoundError", "Omission", "Plane", "PlaneError", "PolicyError",
-        "Receipt", "ScopeError", "WriteError", "init", "open",
+        "Receipt", "ScopeError", "SearchHit", "WriteError", "init", "open",
     ]  # fmt: skip
     assert all(getattr(memplane, name) is not None for name in memplane.__all__)
 
@@ -34,11 +34,13 @@ def test_importing_memplane_imports_nothing_heavy():
     assert len(added) <= 40, sorted(added)
 
 
-def test_a_pack_with_warm_caches_imports_no_yaml_jsonschema_typer_or_numpy(tmp_path):
+def test_a_fast_pack_with_warm_caches_imports_no_yaml_jsonschema_typer_or_numpy(tmp_path):
     with memplane.init(tmp_path / "p") as plane:
         plane.record("hello", role="user", session="s")
         plane.pack("hello")
-    code = "import memplane, sys\nwith memplane.open(sys.argv[1]) as p: p.pack('hello')"
+    code = (
+        "import memplane, sys\nwith memplane.open(sys.argv[1]) as p: p.pack('hello', intent='fast')"
+    )
     loaded = loaded_after(code, str(tmp_path / "p"))
     assert not loaded & {"numpy", "yaml", "typer", "rich", "jsonschema", "asyncio", "rs_bpe"}
 

@@ -60,6 +60,9 @@ def questions(session: str | None) -> list[Question]:
     ]  # fmt: skip
 
 
+SEARCHED = "why are redirects answered with 302?"
+
+
 def main() -> int:
     """Run the demo; 0 when every step did what it should."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -111,6 +114,10 @@ def fill(home: Path) -> None:
             plane.tasks.update("metrics", done=[1], doing=[2])
         told_of = plane.tasks.list()[0].short
     step("task", f"metrics: {told_of}", start)
+    start = time.perf_counter()
+    with memplane.open(home) as plane:
+        reached = plane.index()
+    step("index", f"{reached} events can be searched; it follows the log by itself", start)
 
 
 def record(home: Path, rows: str) -> dict[str, Any]:
@@ -159,6 +166,16 @@ def ask(home: Path, reports: Path, budget: int) -> None:
             path = reports / f"demo-{number}.report.json"
             path.write_text(json.dumps(block.report, indent=1, ensure_ascii=False) + "\n")
             print(f"  report: {path.parent.name}/{path.name}")
+        heading("A search")
+        print(f"  {SEARCHED}\n")
+        start = time.perf_counter()
+        hits = plane.search(SEARCHED, 3)
+        took = time.perf_counter() - start
+        for hit in hits:
+            about = f"{hit.score:>5}  {hit.event.ts[:10]}  {hit.event.kind}"
+            print(f"  {about}  {hit.handle}")
+            tell(f"      {' '.join(hit.text.split())}", indent=8)
+        tell(f"{len(hits)} of {plane.head().seq} events, in {took * 1000:.1f} ms")
 
 
 def show(block: memplane.Block, budget: int, took: float) -> None:
@@ -210,6 +227,7 @@ def say_next(home: Path | None) -> None:
         "memplane init": "makes .memplane here",
         "memplane import claude-code ~/.claude/projects/": "or one project's folder below it",
         'memplane pack "what are we working on"': "the block on stdout",
+        'memplane search "why did the build fail"': "the best ten events, with scores",
     }
     if home is None:
         commands[".venv/bin/python tools/demo.py --home demo"] = "keeps this plane to look at"

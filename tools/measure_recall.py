@@ -9,8 +9,9 @@ that the evidence holds and the question does not, that stand in what is shown o
 Passages of long turns trade the first for the second (`--whole` packs none); the third says
 what it costs.
 
-`--cost notes` counts a turn as characters / 4 + 5, plus 12 a session; the default counts
-`speaker: text` lines and a dated line a session with `bound/1`.
+Costs are those of a printed block: its frame, a dated line for each session and day, a line
+`speaker: text` for each turn, and the handle behind a passage, all in `--counter`. `--cost notes`
+counts a turn as characters / 4 + 5, plus 12 a session.
 """
 
 from __future__ import annotations
@@ -18,9 +19,8 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -33,7 +33,7 @@ import memplane.tokens
 from memplane.index import terms
 from memplane.index.columns import Columns
 from memplane.index.document import Document
-from memplane.index.expansion import Neighbours, expand
+from memplane.index.expansion import Neighbours, related
 from memplane.index.lexical import idf
 from memplane.index.packing import Packing, steps
 from memplane.index.passage import passage, sentences
@@ -48,8 +48,12 @@ SETS: Final = "locomo,realtalk,beam_100K,beam_500K,qmsum"
 CHUNK_CHARACTERS: Final = 1_600
 POOL: Final = 2_000
 RESERVE_PERMILLE: Final = 80
-SESSION_LINE: Final = 12
-CUT_MARK: Final = 2
+NOTES_SESSION: Final = 12
+# What stands in every block: the begin and end line, a heading and two fences.
+FRAME: Final = (
+    f"memplane:begin\n## Evidence: quoted data\n~~~~\n~~~~\nmemplane:end {'0123456789abcdef'}\n"
+)
+MOST_OF_WHOLE: Final = (4, 5)  # a passage that saves less than the rest of this is no passage
 
 Row = dict[str, Any]
 
@@ -59,8 +63,8 @@ class Setting(NamedTuple):
 
     weights: Ranking
     packing: Packing
-    notes_cost: bool
-    expand: bool
+    notes_cost: bool = False
+    expand: bool = True
 
 
 class Shown(NamedTuple):
@@ -70,12 +74,13 @@ class Shown(NamedTuple):
     text: str
 
 
-@lru_cache(maxsize=1)
-def counter() -> Callable[[str], int]:
-    """Make the default counter, remembering counts."""
-    table = Path(memplane.tokens.__file__).with_name("bound1.idx").read_bytes()
-    made = memplane.tokens.make("bound/1", table=lambda: table)
-    return lru_cache(maxsize=1_000_000)(made.count)
+class Counts:
+    """A token counter that remembers what it counted."""
+
+    def __init__(self, name: str) -> None:
+        table = Path(memplane.tokens.__file__).with_name("bound1.idx").read_bytes()
+        made = memplane.tokens.make(name, table=lambda: table)
+        self.of = lru_cache(maxsize=1_000_000)(made.count)
 
 
 def lines(path: Path) -> Iterator[Row]:
@@ -104,8 +109,8 @@ def chunks(text: str) -> list[str]:
 class Conversation:
     """Events under one index, and what packing needs to know of them."""
 
-    def __init__(self, events: Iterable[Row]) -> None:
-        self.events = list(events)
+    def __init__(self, events: Iterable[Row], count: Callable[[str], int]) -> None:
+        self.events, self.count = list(events), count
         self.places = {
             (e["conversation_id"], e["event_id"]): seq for seq, e in enumerate(self.events, 1)
         }
@@ -119,8 +124,8 @@ class Conversation:
         flags = self.view.take("flags", every) & INSTRUCTION
         self.standing = set(self.view.take("seq", every[flags > 0]).tolist())
         # A slot for no event, seqs begin at 1.
-        self.tokens = np.array([0, *(counter()(e["text"]) for e in self.events)])
-        self.sessions = [("", ""), *((e["conversation_id"], e["session_id"]) for e in self.events)]
+        self.tokens = np.array([0, *(count(e["text"]) for e in self.events)])
+        self.groups = [("", "", ""), *map(_group, self.events)]
 
     def _documents(self) -> Iterator[Document]:
         for seq, event in enumerate(self.events, 1):
@@ -163,7 +168,7 @@ class Packer:
         self.where, self.setting = where, setting
         self.query, asked = where.asked(question)
         if setting.expand:
-            self.query = self.query._replace(related=related(where.view, question, self.query))
+            self.query = self.query._replace(related=near_words(where.view, question))
         self.found = where.ranked(self.query, asked, setting.weights)
         self.wanted = where.wanted(self.query)
         self._forms: dict[tuple[int, bool], tuple[int, Shown]] = {}
@@ -173,42 +178,47 @@ class Packer:
         if (place, whole) not in self._forms:
             seq = int(self.found.seqs[place])
             event = self.where.events[seq - 1]
-            text, mark = event["text"], 0
-            packing = self.setting.packing
-            if (
-                packing.passage_tokens
-                and not whole
-                and self.where.tokens[seq] > packing.whole_tokens
-            ):
-                chunk = self.where.view.text(int(self.found.docs[place]))
-                most = packing.passage_tokens
-                start, end = passage(chunk, self.wanted, most, counter(), _VOCABULARY)
-                if counter()(chunk[start:end].strip()) + CUT_MARK < self.where.tokens[seq] * 4 // 5:
-                    text, mark = chunk[start:end].strip(), CUT_MARK
-            if self.setting.notes_cost:
-                cost = len(text) // 4 + 5
-            else:
-                cost = counter()(f"{event['speaker']}: {text}\n")
-            self._forms[place, whole] = (cost + mark, Shown(not mark, text))
+            text = event["text"] if whole else self._passage(place)
+            shown = Shown(text == event["text"], text)
+            self._forms[place, whole] = self._cost(event["speaker"], seq, shown), shown
         return self._forms[place, whole]
+
+    def _passage(self, place: int) -> str:
+        """Cut the best passage of an event; the whole where that saves little."""
+        seq, most = int(self.found.seqs[place]), self.setting.packing.passage_tokens
+        text: str = self.where.events[seq - 1]["text"]
+        tokens = int(self.where.tokens[seq])
+        if not most or tokens <= self.setting.packing.whole_tokens:
+            return text
+        chunk = self.where.view.text(int(self.found.docs[place]))
+        start, end = passage(chunk, self.wanted, most, self.where.count, _VOCABULARY)
+        cut = chunk[start:end].strip()
+        part, whole = MOST_OF_WHOLE
+        return cut if self.where.count(f"{cut} …#{seq}") * whole < tokens * part else text
+
+    def _cost(self, speaker: str, seq: int, shown: Shown) -> int:
+        if self.setting.notes_cost:
+            return len(shown.text) // 4 + 5
+        mark = "" if shown.whole else f" …#{seq}"
+        return self.where.count(f"{speaker}: {shown.text}{mark}\n")
 
     def pack(self, budget: int) -> dict[int, Shown]:
         """Fill a block: standing instructions first, then by value; what does not fit is passed."""
         found, where = self.found, self.where
         block: dict[int, Shown] = {}
         spent: dict[int, int] = {}
-        sessions: set[tuple[str, str]] = set()
-        left = budget
+        groups: set[tuple[str, str, str]] = set()
+        left = budget if self.setting.notes_cost else budget - where.count(FRAME)
 
         def take(place: int, most: int, *, whole: bool = False) -> int:
             nonlocal left
             seq = int(found.seqs[place])
             cost, shown = self.form(place, whole=whole)
             more = cost - spent.get(seq, 0)
-            more += 0 if where.sessions[seq] in sessions else SESSION_LINE
+            more += 0 if where.groups[seq] in groups else self._dated(seq)
             if more > min(left, most):
                 return 0
-            sessions.add(where.sessions[seq])
+            groups.add(where.groups[seq])
             block[seq], spent[seq] = shown, cost
             left -= more
             return more
@@ -216,7 +226,7 @@ class Packer:
         room = budget * RESERVE_PERMILLE // 1000
         for place, seq in enumerate(found.seqs.tolist()):
             if seq in where.standing:
-                room -= take(place, room)
+                room -= take(place, room, whole=True)
         tokens = where.tokens[found.seqs]
         plan = steps(
             found.scores, tokens, np.zeros_like(tokens), found.seqs, budget, self.setting.packing
@@ -226,6 +236,15 @@ class Packer:
             if grows == (seq in block) and not (grows and block[seq].whole):
                 take(place, left, whole=grows)
         return block
+
+    def _dated(self, seq: int) -> int:
+        if self.setting.notes_cost:
+            return NOTES_SESSION
+        return self.where.count(f"{self.where.groups[seq][2]}\n")
+
+
+def _group(event: Row) -> tuple[str, str, str]:
+    return event["conversation_id"], event["session_id"], event["ts"][:10]
 
 
 _VOCABULARY = terms.Vocabulary()
@@ -238,21 +257,13 @@ def neighbours() -> Neighbours:
     return Neighbours(StaticTable(data.read_bytes()))
 
 
-def related(view: View, question: str, query: terms.Query) -> tuple[tuple[int, float], ...]:
+def near_words(view: View, question: str) -> tuple[tuple[int, float], ...]:
     """Look up what the static table has near to the words of a question."""
-    own = {term for term, _ in query.words}
-    asked = [
-        word
-        for word in re.findall(r"\w+", question.lower())
-        if {term for term, _ in terms.query(word).words} & own
-    ]
 
-    def term(word: str) -> int | None:
-        number = terms.word(terms.stem(word))
-        return number if view.having(number) else None
+    def present(some: Sequence[int]) -> Iterable[int]:
+        return [term for term in some if view.having(term)]
 
-    found = expand(asked, neighbours().near, term, own)
-    return tuple((number, permille / 1000) for number, permille in found)
+    return related(question, neighbours().near, present)
 
 
 def content(text: str) -> set[int]:
@@ -277,13 +288,15 @@ def figures(where: Conversation, row: Row, blocks: list[dict[int, Shown]]) -> Ar
     return np.array(found)
 
 
-def load(folder: Path, *, together: bool) -> tuple[Mapping[str, Conversation], list[Row]]:
+def load(
+    folder: Path, count: Callable[[str], int], *, together: bool
+) -> tuple[Mapping[str, Conversation], list[Row]]:
     """Read a set and index its conversations."""
     rows: dict[str, list[Row]] = defaultdict(list)
     for event in lines(folder / "events.jsonl.gz"):
         rows["all" if together else event["conversation_id"]].append(event)
     questions = [row for row in lines(folder / "questions.jsonl.gz") if row["evidence_event_ids"]]
-    return {name: Conversation(events) for name, events in rows.items()}, questions
+    return {name: Conversation(events, count) for name, events in rows.items()}, questions
 
 
 def measure(
@@ -307,20 +320,21 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sets", default=SETS)
-    parser.add_argument("--budgets", default="1000,2000,4000,8000")
+    parser.add_argument("--budgets", default="500,1000,2000,4000,8000")
     parser.add_argument("--whole", action="store_true", help="pack whole turns, no passages")
     parser.add_argument("--cost", choices=("lines", "notes"), default="lines")
-    parser.add_argument("--expand", action="store_true", help="add words of the static table")
+    parser.add_argument("--counter", default="bound/1", choices=memplane.tokens.NAMES)
+    parser.add_argument("--no-related", action="store_true", help="without the static table")
     parser.add_argument("--together", action="store_true")
     parser.add_argument("--categories", action="store_true")
     options = parser.parse_args()
     budgets = [int(budget) for budget in options.budgets.split(",")]
     packing = Packing(passage_tokens=0) if options.whole else Packing()
-    setting = Setting(Ranking(), packing, options.cost == "notes", options.expand)
+    setting = Setting(Ranking(), packing, options.cost == "notes", not options.no_related)
     print("whole / touched / answer words, % at " + ", ".join(f"{b:,}" for b in budgets))
-    means = []
+    means, count = [], Counts(options.counter).of
     for name in options.sets.split(","):
-        where, questions = load(options.folder / name, together=options.together)
+        where, questions = load(options.folder / name, count, together=options.together)
         found, times = measure(where, questions, budgets, setting)
         means.append(means_of(found))
         print(f"{name:26} {_cells(means[-1])}  {np.median(times):.1f} ms", flush=True)

@@ -16,6 +16,7 @@ ORDER: Final = (
     "record",
     "import",
     "pack",
+    "search",
     "show",
     "get",
     "keys",
@@ -36,6 +37,7 @@ ORDER: Final = (
     "repair",
     "rebuild",
     "doctor",
+    "embed",
     "eval",
     "policy",
 )

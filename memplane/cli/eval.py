@@ -1,7 +1,8 @@
 """`memplane eval`: how much of what a question needs is in its block, on anybody's own data."""
 
 import json
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -17,7 +18,7 @@ from memplane.policy import NAMES
 from memplane.wiring import find_home, init, make_counter, open_plane
 
 if TYPE_CHECKING:
-    from memplane.evaluate import Asked, Builders
+    from memplane.evaluate import Asked, Builders, Outcome
 
 __all__ = ["evaluate"]
 
@@ -41,6 +42,14 @@ _By = Annotated[
 _Folds = Annotated[
     int, typer.Option(metavar="K", min=0, help="Figures of each of K folds of conversations too.")
 ]
+_Candidates = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--candidate", metavar="FILE",
+        help="A scoring.yaml to choose among: each fold is judged by what was best on the others. "
+        "Repeatable.",
+    ),
+]  # fmt: skip
 _Limit = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="N questions, spread over the file.")
 ]
@@ -63,6 +72,7 @@ def evaluate(
     together: _Together = False,
     by: _By = None,
     folds: _Folds = 0,
+    candidate: _Candidates = None,
     limit: _Limit = None,
     policies: _Policies = None,
     corpus: Annotated[_File, _file("Documents in BEIR form, to measure rankings.")] = None,
@@ -80,7 +90,8 @@ def evaluate(
     """
     if report is not None and not report.absolute().parent.is_dir():
         raise InputError(f"{report.parent}: no such folder", where="--report")
-    if (corpus or queries or qrels) and (events or questions or together or by or folds or limit):
+    mixed = (events, questions, together, by, folds, limit, candidate)
+    if (corpus or queries or qrels) and any(mixed):
         raise InputError("--corpus, --queries and --qrels rank documents: no events, no questions")
     if by not in (None, "category"):
         raise InputError(f"expected category, found {by!r:.60}", where="--by")
@@ -91,6 +102,8 @@ def evaluate(
     given = _policies_of(policies, home)
     if corpus is not None and queries is not None and qrels is not None:
         answer, words = _rankings((corpus, queries, qrels), asked, given)
+    elif events is not None and questions is not None and candidate:
+        answer, words = _chosen((events, questions), asked, given, candidate, (limit, folds))
     elif events is not None and questions is not None:
         answer, words = _blocks((events, questions), asked, given, (limit, by is not None, folds))
     else:
@@ -100,6 +113,8 @@ def evaluate(
     put({key: answer[key] for key in answer if key not in _LONG}, words, as_json=as_json)
 
 
+_IN_FORCE = "the weights in force"
+_FOLDS = 5
 _LONG = ("questions", "searched", "rankings")  # of the report alone: they are thousands
 
 
@@ -132,6 +147,63 @@ def _blocks(
             noun = "evidence id" if key == "unresolved" else "row"
             say(f"{counted(count, noun)} {what}, the first: {first}")
     return answer, table(answer)
+
+
+def _chosen(
+    files: tuple[Path, Path], asked: "Asked", policies: Mapping[str, bytes], candidates: list[Path],
+    wanted: tuple[int | None, int],
+) -> tuple[dict[str, Any], str]:  # fmt: skip
+    """Cross-validation of the weights in force and those of the candidates, by conversation."""
+    from memplane.evaluate import (  # noqa: PLC0415 - as above
+        cross_validate,
+        deal,
+        measure,
+        read_dataset,
+    )
+
+    limit, folds = wanted
+    documents = {_IN_FORCE: policies.get("scoring.yaml", b"version: 1\n")}
+    for path in candidates:
+        if not path.is_file():
+            raise InputError(f"{path}: expected a scoring.yaml; no such file", where="--candidate")
+        documents[str(path)] = path.read_bytes()
+    dataset = read_dataset(*files)
+    dataset = dataset if limit is None else dataset.limited(limit)
+    # A mistake is better named before the minutes.
+    deal(dataset.sizes, folds or _FOLDS)
+    for document in documents.values():
+        with (
+            tempfile.TemporaryDirectory(prefix="memplane-eval-") as folder,
+            _plane(Path(folder, "plane"), {**policies, "scoring.yaml": document}) as plane,
+        ):
+            _ = plane.policies
+    with Bar("eval") as bar:
+        done = 0
+
+        def measured(document: bytes) -> "Sequence[Outcome]":
+            nonlocal done
+            before, done = done, done + 1
+
+            def told(now: int, total: int) -> None:
+                bar(before * total + now, len(documents) * total)
+
+            under = {**policies, "scoring.yaml": document}
+            alone = asked._replace(baselines=())
+            return measure(dataset, alone, _builders(), under, progress=told).outcomes
+
+        found = cross_validate(documents, measured, folds or _FOLDS)
+    answer = {
+        "honest": round(found.honest, 5),
+        "fitted": {name: round(share, 5) for name, share in found.fitted.items()},
+        "folds": [one._asdict() for one in found.folds],
+    }
+    lines = [f"{100 * share:5.1f}  {name}" for name, share in found.fitted.items()]
+    lines += [
+        f"fold {one.fold + 1}: {100 * one.own:5.1f}  under {one.candidate}, the best on the others"
+        for one in found.folds
+    ]
+    lines.append(f"{100 * found.honest:5.1f}  each fold under weights chosen without it")
+    return answer, "\n".join(lines)
 
 
 def _rankings(
@@ -195,5 +267,6 @@ def _plane(folder: Path, policies: Mapping[str, bytes]) -> Plane:
 
 def _builders() -> "Builders":
     from memplane.evaluate import Builders  # noqa: PLC0415 - as above
+    from memplane.index.plain import PlainIndex  # noqa: PLC0415 - as above
 
-    return Builders(_plane, make_counter)
+    return Builders(_plane, make_counter, PlainIndex)

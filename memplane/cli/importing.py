@@ -55,6 +55,9 @@ def import_files(
             plane, source, paths, progress=bar, reasoning=reasoning, full=full,
             max_count=max_count,
         )  # fmt: skip
+        if report.events:
+            with Bar("indexing") as indexing:
+                plane.index(indexing)
     put(report.as_json(), _words(report), as_json=as_json)
 
 

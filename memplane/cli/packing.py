@@ -8,6 +8,7 @@ from memplane.cli.app import command
 from memplane.cli.fields import Time
 from memplane.cli.options import Budget, Channel, Home, Json
 from memplane.cli.output import data, put, say
+from memplane.cli.progress import Bar
 from memplane.errors import InputError
 from memplane.intake.redact import shown
 from memplane.pack.block import Block
@@ -70,8 +71,8 @@ def pack(
         "ns": ns, "agent": agent, "sections": section, "expand": expand, "exclude": exclude,
         "since": since, "until": until, "as_of": as_of, "now": now,
     }  # fmt: skip
-    with open_plane(home) as plane:
-        block = plane.pack(query, save_report=report, **asked)
+    with open_plane(home) as plane, Bar("indexing") as bar:
+        block = plane.pack(query, save_report=report, progress=bar, **asked)
     if messages is not None:
         data(block.messages(cast("Literal['openai', 'anthropic']", messages)))
     elif as_json:
@@ -83,6 +84,8 @@ def pack(
     if budget is not None and block.report["budget"] < budget:
         most = block.report["budget"]
         say(f"--budget {budget} is more than budgets.yaml allows: {most} tokens at most")
+    if query and session is None and not block.report["candidates"]["found"]:
+        say("nothing recorded answers the query; the block holds what it would for any other")
     if block.report["gaps"]:
         say("parts of the log do not verify and were left out; run `memplane verify`")
 

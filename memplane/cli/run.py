@@ -15,6 +15,7 @@ import typer
 from memplane.cli import (  # noqa: F401
     audit,
     doctor,
+    embed,
     files,
     forgetting,
     importing,
@@ -23,6 +24,7 @@ from memplane.cli import (  # noqa: F401
     policy,
     reading,
     record,
+    search,
     session,
     status,
     task,

@@ -57,8 +57,8 @@ def verify(*, home: Home = None, as_json: Json = False) -> int:
             differ, mistakes = None, error.problems
     findings = [problem._asdict() for problem in report.problems]
     findings += [
-        {"segment": f"projections/{name}", "offset": 0, "what": "is not what the log folds to",
-         "remedy": "`memplane rebuild` makes it again"}
+        {"segment": name if "/" in name else f"projections/{name}", "offset": 0,
+         "what": "is not what the log folds to", "remedy": "`memplane rebuild` makes it again"}
         for name in differ or ()
     ]  # fmt: skip
     answer = {
@@ -108,7 +108,8 @@ def rebuild(*, home: Home = None, as_json: Json = False) -> None:
     with open_plane(home) as plane:
         if plane.read_only:
             raise HomeError(f"{plane.home}: is read-only; nothing was rebuilt")
-        lines = plane.rebuild()
+        with Bar("index") as bar:
+            lines = plane.rebuild(progress=bar)
     put({"folded": lines}, f"{lines} lines of the log folded", as_json=as_json)
 
 
@@ -140,7 +141,8 @@ def _counted(plane: Plane, channel: str) -> dict[str, Any]:
         "last": last,
         "decisions": len(plane.decisions(channel=channel)),
         "bytes": {
-            name: _size(plane.home / name) for name in ("log", "bodies", "projections", "reports")
+            name: _size(plane.home / name)
+            for name in ("log", "bodies", "projections", "index", "reports")
         },
     }
 

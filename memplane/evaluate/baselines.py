@@ -18,7 +18,7 @@ from memplane.event import UPKEEP_KINDS, Event
 from memplane.intake.redact import Redactor
 from memplane.pack.allocate import FRAMED_FROM, budget_of
 from memplane.pack.evidence import FOUND
-from memplane.pack.layout import Sheet, entry_of
+from memplane.pack.layout import Sheet, entry_of, group_of
 from memplane.pack.render import Rendered, frame_reserve, render
 from memplane.plane.folds import items_of_event
 from memplane.projections.item import Printer
@@ -75,10 +75,11 @@ class Shelf:
         sheet = Sheet({FOUND.section: budget - frame}, self._printer)
         room = sheet.room(FOUND)
         for at in order:
-            form = self._forms[at]
-            if form[1] <= room:
-                sheet.put(FOUND, entry_of(FOUND, self._items[at], form))
-                room -= form[1]
+            form, item = self._forms[at], self._items[at]
+            group = group_of(item)
+            if form[1] <= room and form[1] + sheet.date_tokens(FOUND, group) <= room:
+                sheet.put(FOUND, entry_of(FOUND, item, form), group)
+                room = sheet.room(FOUND)
                 if room < self._least:
                     break
         block = render(sheet.entries(), self._printer.counter, sheet.frame, framed=framed)

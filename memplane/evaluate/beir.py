@@ -77,7 +77,6 @@ class CollectionRun(NamedTuple):
     """Every ranking, and what was ranked."""
 
     rankings: list[Placed]
-    has_search: bool
     documents: int
     queries: int
     judged: int
@@ -105,10 +104,9 @@ def rank_collection(
     policies: Mapping[str, bytes] = _NO_POLICIES, *, channel: str = "private",
     progress: Callable[[int, int], None] | None = None,
 ) -> CollectionRun:  # fmt: skip
-    """Rank the documents for each judged query: by `search`, where there is one, and the baselines.
+    """Rank the documents for each judged query: by `search`, and by the baselines.
 
-    Raises InputError where nothing can rank: recency has no query, and without an index there is
-    neither `search` nor `lexical`.
+    Raises InputError for recency, which has no query.
     """
     check_baselines(baselines, builders.make_index)
     if "recency" in baselines:
@@ -126,9 +124,8 @@ def rank_collection(
                 done += 1
                 if progress is not None:
                     progress(done, total)
-        has_search = PRODUCT in systems
     return CollectionRun(
-        rankings, has_search, len(collection.documents.lines), len(collection.queries),
+        rankings, len(collection.documents.lines), len(collection.queries),
         len(collection.relevant), collection.unresolved,
     )  # fmt: skip
 
@@ -137,18 +134,11 @@ def _systems(
     plane: Plane, baselines: Sequence[str], builders: Builders, channel: str
 ) -> dict[str, Ranking]:
     systems: dict[str, Ranking] = {}
-    search = getattr(plane, "search", None)
-    if search is not None:
-        systems[PRODUCT] = lambda query: list(ranking_of(search, query, channel))
+    systems[PRODUCT] = lambda query: list(ranking_of(plane.search, query, channel))
     events = [event for event in plane.events(channel=channel) if event.kind == "message"]
     for name in baselines:
         order = order_of(name, events, builders.make_index)
         systems[name] = partial(_first, order, events)
-    if not systems:
-        raise InputError(
-            "nothing here can rank documents: this memplane has no search; "
-            "name a baseline: --baselines rank_bm25"
-        )
     return systems
 
 

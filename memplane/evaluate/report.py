@@ -52,7 +52,6 @@ def report_of(
         "asked": {**asked._asdict(), "folds": {name: at + 1 for name, at in dealt.items()}},
         "counter": measured.counter,
         "policies": measured.policies,
-        "search": measured.has_search,
         "bootstrap": {"resamples": RESAMPLES, "seed": SEED},
         "groups": groups,
     }
@@ -158,7 +157,6 @@ def collection_report(run: CollectionRun) -> dict[str, Any]:
             "documents": run.documents, "queries": run.queries, "judged": run.judged,
             "unresolved": run.unresolved,
         },
-        "search": run.has_search,
         "bootstrap": {"resamples": RESAMPLES, "seed": SEED},
         "rows": rows,
     }  # fmt: skip

@@ -11,6 +11,7 @@ from memplane.evaluate.baselines import Shelf, check_baselines, order_of
 from memplane.evaluate.dataset import Conversation, Dataset, Question
 from memplane.evaluate.outcome import PRODUCT, Outcome, Ranked, found_in
 from memplane.evaluate.planes import Builders, recorded
+from memplane.policy.plane import NO_EMBEDDER
 
 if TYPE_CHECKING:
     from memplane.pack.block import Entry
@@ -40,13 +41,12 @@ class Asked(NamedTuple):
 class Measured(NamedTuple):
     """Every answer, and what it was asked of.
 
-    `searched` is empty where this memplane has no search. `refused` are rows that the importer
-    did not take; `policies` are the hashes in force and `counter` the name behind every token.
+    `refused` are rows that the importer did not take; `policies` are the hashes in force and
+    `counter` the name behind every token.
     """
 
     outcomes: list[Outcome]
     searched: list[Ranked]
-    has_search: bool
     events: int
     refused: list[str]
     policies: dict[str, str]
@@ -74,9 +74,7 @@ def measure(
     # In one plane or in many, and whatever the order of conversations: the file's order.
     outcomes = sorted(run.outcomes, key=lambda one: place[one.conversation, one.question])
     searched = sorted(run.searched, key=lambda one: place[one.conversation, one.question])
-    return Measured(
-        outcomes, searched, run.has_search, run.events, run.refused, run.hashes, run.counter
-    )
+    return Measured(outcomes, searched, run.events, run.refused, run.hashes, run.counter)
 
 
 def _planes(
@@ -109,7 +107,6 @@ class _Run:
         self._done = 0
         self.outcomes: list[Outcome] = []
         self.searched: list[Ranked] = []
-        self.has_search = False
         self.events = 0
         self.refused: list[str] = []
         self.hashes: dict[str, str] = {}
@@ -124,13 +121,13 @@ class _Run:
 
         with recorded(conversations, self._builders, self._policies, importing) as made:
             plane = made.plane
+            if plane.policies.plane.embedder != NO_EMBEDDER:
+                plane.embed(progress=lambda done, total: self._tell(count * done // total))
             self._done += count
             self.events += made.events
             self.refused += made.refused
             self.hashes = dict(sorted(plane.policies.hashes.items()))
             self.counter = plane.policies.budgets.counter
-            search = getattr(plane, "search", None)
-            self.has_search = search is not None
             shelf, orders = None, {}
             if self._asked.baselines:
                 shelf = Shelf(plane, self._asked.channel, self._builders.make_counter)
@@ -138,11 +135,11 @@ class _Run:
                     name: order_of(name, shelf.events, self._builders.make_index)
                     for name in self._asked.baselines
                 }
-            plane.pack("", budget=self._asked.budgets[0])  # the first one also opens the plane
+            # The first one also opens the plane and indexes it, which is no part of a latency.
+            plane.pack(questions[0].text, budget=self._asked.budgets[0])
             for question in questions:
                 self._packs(plane, question)
-                if search is not None:
-                    self._search(search, question)
+                self._search(plane.search, question)
                 for name, order in orders.items():
                     assert shelf is not None
                     self._baseline(name, shelf, list(order(question.text)), question)

@@ -36,8 +36,6 @@ def _lines(report: dict[str, Any]) -> Iterator[str]:
         yield from _group(group, asked["folds"])
     yield ""
     yield _LEGEND
-    if not report["search"]:
-        yield "recall@k: not measured, this memplane has no search"
 
 
 def _group(group: dict[str, Any], folds: dict[str, int]) -> Iterator[str]:
@@ -98,6 +96,4 @@ def collection_table(report: dict[str, Any]) -> str:
             f"{row['system']:<10}{row['queries']:>8}{row['ndcg_at_10']:>9.4f}"
             f"{error}{recall}{_ms(row['p50_ns']):>9}{_ms(row['p95_ns']):>9}"
         )
-    if not report["search"]:
-        lines.append("memplane itself is not among them: it has no search")
     return "\n".join(lines)

@@ -6,8 +6,10 @@ work a word costs is one dictionary look-up and a few steps of array arithmetic.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
-from typing import Final
+from itertools import chain
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -23,10 +25,9 @@ from memplane.index.segment import (
     totals,
 )
 
-__all__ = ["build", "columns_of", "occurrences", "ranges"]
+__all__ = ["Analysed", "analysed", "build", "build_of", "ranges"]
 
 _ROLE: Final = {role: place for place, role in enumerate(ROLES)}
-_DOC_BITS: Final = 32
 ROW: Final = tuple(name for name, _ in layout.COLUMNS if name not in LENGTHS)
 
 
@@ -40,64 +41,82 @@ def ranges(starts: Array, counts: Array) -> Array:
 
 def _mix(low: Array, high: Array) -> Array:
     """Give the bigrams of words pair by pair; the same numbers as `terms.mix`."""
-    x = np.minimum(low, high) * np.uint64(terms.MIX_1) + np.maximum(low, high)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(terms.MIX_2)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(terms.MIX_3)
-    return x ^ (x >> np.uint64(31))
+    return np.minimum(low, high) * np.uint64(terms.MIX) + np.maximum(low, high)
+
+
+class Analysed(NamedTuple):
+    """A document and the numbers that a vocabulary has for its text and its extra."""
+
+    document: Document
+    text: list[int]
+    extra: list[int]
+
+
+def analysed(document: Document, vocabulary: terms.Vocabulary) -> Analysed:
+    """Look the words of a document up."""
+    return Analysed(document, vocabulary.numbers(document.text), vocabulary.numbers(document.extra))
 
 
 def occurrences(
-    documents: Sequence[Document], vocabulary: terms.Vocabulary
+    documents: Sequence[Analysed], vocabulary: terms.Vocabulary
 ) -> list[tuple[Array, Array]]:
     """Return the terms of the documents and the document of each, by kind, in order."""
-    numbers: list[int] = []
-    lengths: list[int] = []
-    for document in documents:
-        for text in (document.text, document.extra):
-            found = vocabulary.numbers(terms.prepare(text))
-            numbers += found
-            lengths.append(len(found))
-    starts = np.array(vocabulary.starts)
-    picked = np.array(numbers, np.int64)
-    counts = starts[picked + 1].astype(np.int64) - starts[picked]
-    atoms = ranges(starts[picked].astype(np.int64), counts)
+    found = [run for _, *runs in documents for run in runs]
+    lengths = list(map(len, found))
+    picked = np.fromiter(chain.from_iterable(found), np.int64, sum(lengths))
+    # The columns grow with the next word: nothing may hold on to their memory.
+    starts = np.frombuffer(vocabulary.starts, np.uint32)
+    firsts = starts[picked].astype(np.int64)
+    counts = starts[picked + 1] - firsts
+    del starts
+    atoms = ranges(firsts, counts)
     runs = np.repeat(np.repeat(np.arange(len(lengths)), lengths), counts)
 
-    words = np.array(vocabulary.words, np.uint64)[atoms]
-    prefixes = np.array(vocabulary.prefixes, np.uint64)[atoms]
-    chained = np.array(vocabulary.chained, bool)[atoms]
-    chain, chain_runs = words[chained], runs[chained]
+    words, prefixes = _picked(vocabulary.words, atoms), _picked(vocabulary.prefixes, atoms)
+    chained = _picked(vocabulary.chained, atoms).astype(bool)
+    links, chain_runs = words[chained], runs[chained]
     together = chain_runs[1:] == chain_runs[:-1]
     return [
         (words, runs >> 1),
-        (_mix(chain[:-1][together], chain[1:][together]), chain_runs[1:][together] >> 1),
+        (_mix(links[:-1][together], links[1:][together]), chain_runs[1:][together] >> 1),
         (prefixes[prefixes > 0], runs[prefixes > 0] >> 1),
         _labels(documents),
     ]
 
 
-def _labels(documents: Sequence[Document]) -> tuple[Array, Array]:
+def _picked(column: array[int], places: Array) -> Array:
+    if not len(column):
+        return np.zeros(0, column.typecode)
+    found: Array = np.frombuffer(column, column.typecode)[places]
+    return found
+
+
+def _labels(documents: Sequence[Analysed]) -> tuple[Array, Array]:
     found: list[int] = []
     docs: list[int] = []
-    for place, document in enumerate(documents):
+    for place, (document, *_) in enumerate(documents):
         names = (*document.labels, document.group) if document.group else document.labels
         found += map(terms.label, names)
         docs += [place] * len(names)
     return np.array(found, np.uint64), np.array(docs, np.int64)
 
 
-def postings(found: Array, docs: Array, doc_type: str) -> Postings:
+def postings(found: Array, docs: Array) -> Postings:
     """Group occurrences by term and document."""
-    distinct, places = np.unique(found, return_inverse=True)
-    keys = np.sort((places.astype(np.int64) << _DOC_BITS) | docs)
-    first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1]))[: len(keys)])
-    times = np.diff(first, append=len(keys))
-    kept = keys[first]
-    starts = np.searchsorted(kept >> _DOC_BITS, np.arange(len(distinct) + 1))
+    # Stable, and the documents of each kind rise: so do those of each term.
+    order = np.argsort(found, kind="stable")
+    found, docs = found[order], docs[order]
+    fresh = np.ones(len(found), bool)
+    np.not_equal(found[1:], found[:-1], out=fresh[1:])
+    begins = fresh.copy()
+    begins[1:] |= docs[1:] != docs[:-1]
+    first = np.flatnonzero(begins)
+    times = np.diff(first, append=len(found))
+    starts = np.append(np.flatnonzero(fresh[first]), len(first))
     return Postings(
-        distinct,
+        found[fresh],
         starts.astype(np.uint32),
-        (kept & ((1 << _DOC_BITS) - 1)).astype(doc_type),
+        docs[first].astype("<u2"),
         np.minimum(times, TIMES_MAX).astype(np.uint8),
     )
 
@@ -126,14 +145,17 @@ def columns_of(documents: Sequence[Document], lengths: Iterable[Array]) -> dict[
     return {name: np.array(values[name], "<" + code) for name, code in layout.COLUMNS}
 
 
-def build(
-    documents: Sequence[Document], first: int, level: int, vocabulary: terms.Vocabulary
-) -> Segment:
+def build(documents: Iterable[Document], first: int, vocabulary: terms.Vocabulary) -> Segment:
     """Return the segment of the documents, of which the first has the number `first`."""
-    found = occurrences(documents, vocabulary)
-    doc_type = "<u4" if layout.wide(level) else "<u2"
-    numbers, docs = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    lengths = [np.bincount(docs, minlength=len(documents)) for _, docs in found[:3]]
+    return build_of([analysed(document, vocabulary) for document in documents], first, vocabulary)
+
+
+def build_of(found: Sequence[Analysed], first: int, vocabulary: terms.Vocabulary) -> Segment:
+    """Return the same of documents that the vocabulary has looked up."""
+    documents = [one.document for one in found]
+    kinds = occurrences(found, vocabulary)
+    numbers, docs = (np.concatenate(parts) for parts in zip(*kinds, strict=True))
+    lengths = [np.bincount(own, minlength=len(documents)) for _, own in kinds[:3]]
     columns = columns_of(documents, lengths)
     texts = [document.text.encode("utf-8", "surrogatepass") for document in documents]
     text_starts = np.zeros(len(texts) + 1, np.uint32)
@@ -141,7 +163,7 @@ def build(
     return Segment(
         first,
         len(documents),
-        postings(numbers, docs, doc_type),
+        postings(numbers, docs),
         columns,
         text_starts,
         b"".join(texts),

@@ -86,24 +86,25 @@ def expand(
     near: Callable[[str], Iterable[Near]],
     term: Callable[[str], int | None],
     own: Collection[int] = (),
+    most: int = RELATED_MAX,
 ) -> list[tuple[int, int]]:
     """Terms to look for beside those of a question, each with its weight in thousandths.
 
-    `term` gives the term of a word if the index has it, and None if not. Each word adds the 6
-    nearest that the index has and that are no terms of the question (`own`); a term reached from
-    two words keeps the larger weight. In rising order of the term.
+    `term` gives the term of a word if the index has it, and None if not. Each word adds the
+    `most` nearest that the index has and that are no terms of the question (`own`); a term reached
+    from two words keeps the larger weight. In rising order of the term.
     """
     weights: dict[int, int] = {}
     for word in words:
         added: set[int] = set()
         for other, permille in near(word):
+            if len(added) == most:
+                break
             number = term(other)
             if number is None or number in own or number in added:
                 continue
             added.add(number)
             weights[number] = max(permille, weights.get(number, 0))
-            if len(added) == RELATED_MAX:
-                break
     return sorted(weights.items())
 
 
@@ -111,22 +112,28 @@ def related(
     question: str,
     near: Callable[[str], Iterable[Near]],
     present: Callable[[Sequence[int]], Iterable[int]],
+    *,
+    most: int = RELATED_MAX,
+    least: int = PERMILLE_MIN,
 ) -> tuple[tuple[int, float], ...]:
     """What to look for beside the words of a question: `Query.related`, weighted by cosine.
 
-    `present` says which of some terms the index has, as of what is asked; it is called once.
+    `present` says which of some terms the index has, as of what is asked; it is called once. At
+    most `most` words for each of the question's, none with a cosine below `least` thousandths.
     """
     own = {term for term, _ in terms.query(question).words}
     asked = dict.fromkeys(_LETTERS.findall(terms.prepare(question).lower()))
     words = [word for word in asked if _term(word) in own]
-    wanted = {_term(other.word) for word in words for other in near(word)} - own
+    close = {word: [one for one in near(word) if one.permille >= least] for word in words}
+    wanted = {_term(other.word) for others in close.values() for other in others} - own
     had = frozenset(present(sorted(wanted)))
 
     def term(word: str) -> int | None:
         number = _term(word)
         return number if number in had else None
 
-    return tuple((number, permille / 1_000) for number, permille in expand(words, near, term, own))
+    found = expand(words, close.__getitem__, term, own, most)
+    return tuple((number, permille / 1_000) for number, permille in found)
 
 
 @lru_cache(maxsize=50_000)

@@ -4,11 +4,11 @@ Little-endian; every section begins at a multiple of 8, zeros between. A header 
 
     magic        8 bytes  "mpindex1"
     format       u32      1; another one is not read, the index is rebuilt
-    level        u32      0: 256 documents; each level holds 8 segments of the one below
+    level        u32      place in `CAPACITIES`: how many documents a full one holds
     number       u64      place among the segments of its level, from 0
     fingerprint  u64      plane, variant and analyser that the terms belong to
     documents    u32      the open segment has fewer than its level says
-    wide         u32      1: documents of a posting are u32, else u16
+    zero         u32
     text_bytes   u64
     terms        u32      distinct ones, of all kinds
     postings     u32
@@ -18,8 +18,8 @@ Little-endian; every section begins at a multiple of 8, zeros between. A header 
     padding      16 bytes
 
 then the terms as sorted u64, all kinds together; where the postings of each begin, u32,
-one more than terms; the documents of the postings, numbered within the segment, rising
-within a term; how often the term occurs there, u8, at most 255. Then the columns of
+one more than terms; the documents of the postings, u16, numbered within the segment,
+rising within a term; how often the term occurs there, u8, at most 255. Then the columns of
 `COLUMNS`, one value a document; where each text begins, u32, one more than documents; the
 texts in UTF-8.
 
@@ -40,15 +40,14 @@ from typing import Final, NamedTuple, TypeAlias
 from memplane.index.terms import ANALYSER
 
 __all__ = [
+    "CAPACITIES",
     "COLUMNS",
-    "FANOUT",
     "HEADER_BYTES",
     "LEVELS",
     "LEVEL_0",
     "Buffer",
     "Header",
     "Section",
-    "capacity",
     "digest",
     "fingerprint",
     "is_whole",
@@ -59,10 +58,12 @@ __all__ = [
 
 Buffer: TypeAlias = bytes | memoryview | mmap.mmap
 
-FORMAT: Final = 1
-LEVEL_0: Final = 256
-FANOUT: Final = 8
-LEVELS: Final = 4  # the largest holds 131,072 documents: merging more would hold a writer up
+FORMAT: Final = 2
+# The largest is what 16 bits number, so that a posting takes three bytes; merging more would
+# also hold a writer up.
+CAPACITIES: Final = (256, 2_048, 16_384, 65_536)
+LEVEL_0: Final = CAPACITIES[0]
+LEVELS: Final = len(CAPACITIES)
 HEADER_BYTES: Final = 128
 _MAGIC: Final = b"mpindex1"
 _FIELDS: Final = struct.Struct("<8s2I2Q2IQ2I3Q16s")
@@ -109,23 +110,12 @@ class Section(NamedTuple):
     length: int
 
 
-def capacity(level: int) -> int:
-    """Return how many documents a full segment of the level holds."""
-    return int(LEVEL_0 * FANOUT**level)
-
-
-def wide(level: int) -> bool:
-    """Whether documents of the level need 32 bits."""
-    return capacity(level) > 1 << 16
-
-
 def sections(header: Header) -> tuple[dict[str, Section], int]:
     """Return every array of the file by name, and the length of the file."""
-    doc = "I" if wide(header.level) else "H"
     shapes: list[tuple[str, str, int]] = [
         ("terms", "Q", header.terms),
         ("starts", "I", header.terms + 1),
-        ("docs", doc, header.postings),
+        ("docs", "H", header.postings),
         ("times", "B", header.postings),
     ]
     shapes += [(name, code, header.documents) for name, code in COLUMNS]
@@ -158,7 +148,7 @@ def render(header: Header) -> bytes:
         header.number,
         header.fingerprint,
         header.documents,
-        wide(header.level),
+        0,
         header.text_bytes,
         header.terms,
         header.postings,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, chain, pairwise
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -29,7 +30,7 @@ class Matches(NamedTuple):
 
 
 class Block(Protocol):
-    """Neighbouring documents with their postings: a segment, or the live ones."""
+    """Neighbouring documents with their postings."""
 
     @property
     def first(self) -> int: ...
@@ -43,47 +44,61 @@ class Block(Protocol):
         """Return (place in `wanted`, docs, times) of each wanted term that occurs here."""
         ...
 
+    def counts(self, wanted: Array) -> Array:
+        """Return how many documents hold each of the terms."""
+        ...
+
     def text(self, place: int) -> str:
         """Return the text of a document, numbered within the block."""
         ...
 
 
 _LENGTHS: Final = ("words", "bigrams", "prefixes", "words")  # of the fields of a query
+_ROW_MAX: Final = 128
 
 
-class _Slice(NamedTuple):
-    """The postings of one term of the query in one block."""
+class _Gathered(NamedTuple):
+    """The postings of a query below a limit, field by field, within a field block by block.
 
-    place: int
-    first: int
+    `docs` are numbered in the index; `ends` says where the postings of each field end. A slice
+    is one term in one block: `places` names the term, `counts` how many postings it has there.
+    """
+
     docs: Array
     times: Array
+    places: Array
+    counts: Array
+    ends: tuple[int, ...]
+    having: list[int]  # documents of each term
 
 
-class _Scored(NamedTuple):
-    """What each posting adds: its document (numbered in the index), and the term's idf."""
-
-    docs: Array
-    scores: Array
-    rarity: Array
-
-
-_NOTHING: Final = _Scored(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
-
-
-def _gather(blocks: Sequence[Block], wanted: Array, limit: int) -> list[_Slice]:
-    """Give the postings below the limit, block by block, in the order of `wanted`."""
-    found: list[_Slice] = []
+def _gather(blocks: Sequence[Block], query: Query, limit: int) -> _Gathered:
+    wanted = np.array([term for field in query for term, _ in field], np.uint64)
+    field_of = [number for number, field in enumerate(query) for _ in field]
+    fields: list[list[tuple[int, int, int, Array, Array]]] = [[] for _ in query]
+    having = [0] * len(wanted)
     for block in blocks:
         first = block.first
+        inside = first + block.size <= limit
         for place, docs, times in block.find(wanted):
-            if first + block.size > limit:
-                end = int(np.searchsorted(docs, limit - first))
-                if end:
-                    found.append(_Slice(place, first, docs[:end], times[:end]))
-            else:
-                found.append(_Slice(place, first, docs, times))
-    return found
+            count = len(docs) if inside else int(docs.searchsorted(limit - first))
+            having[place] += count
+            if not inside:
+                docs, times = docs[:count], times[:count]  # noqa: PLW2901 - cut where the view ends
+            fields[field_of[place]].append((place, first, count, docs, times))
+    found = list(chain.from_iterable(fields))
+    if not found:
+        nothing = np.zeros(0, np.int64)
+        return _Gathered(nothing, np.zeros(0), nothing, nothing, (0,) * len(query), having)
+    places, firsts, counts, all_docs, all_times = zip(*found, strict=True)
+    sizes = np.array(counts)
+    docs = np.concatenate(all_docs).astype(np.int64)
+    docs += np.repeat(np.array(firsts), sizes)
+    times = np.concatenate(all_times).astype(np.float64)
+    # How many postings each field ends at.
+    up = [0, *accumulate(having)]
+    ends = tuple(up[end] for end in accumulate(map(len, query)))
+    return _Gathered(docs, times, np.array(places), sizes, ends, having)
 
 
 def length_total(blocks: Sequence[Block], kind: int, limit: int) -> int:
@@ -98,41 +113,15 @@ def length_total(blocks: Sequence[Block], kind: int, limit: int) -> int:
     return total
 
 
-class _Norms:
-    """How much the length of a document weighs down its terms: k1 (1 - b + b length / average)."""
+def _norms(lengths: Array, average: float, bm25: BM25) -> Array:
+    """How much the length of a document weighs its terms down: k1 (1 - b + b length / average).
 
-    def __init__(self, blocks: Sequence[Block], kind: int, limit: int, bm25: BM25) -> None:
-        self.bm25 = bm25
-        self._lengths = np.concatenate([block.columns[_LENGTHS[kind]] for block in blocks])
-        self._average = length_total(blocks, kind % 3, limit) / limit
-
-    def of(self, docs: Array) -> Array:
-        """Return the weight of each document, the same bits as computed one by one."""
-        k1, b = self.bm25
-        lengths = self._lengths[docs]
-        table = k1 * ((1.0 - b) + b * (np.arange(int(lengths.max()) + 1) / self._average))
-        found: Array = table[lengths]
-        return found
-
-
-def _score(
-    slices: Sequence[_Slice], weights: Sequence[float], rare: Sequence[float], norms: _Norms
-) -> _Scored:
-    """Give what the postings of one field of the query add, in the order given."""
-    if not slices:
-        return _NOTHING
-    places = [part.place for part in slices]
-    counts = np.array([len(part.docs) for part in slices])
-    firsts = np.array([part.first for part in slices])
-    docs = np.concatenate([part.docs for part in slices]).astype(np.int64)
-    docs += np.repeat(firsts, counts)
-    times = np.concatenate([part.times for part in slices]).astype(np.float64)
-    rarity = np.array([rare[place] for place in places])
-    strength = np.array([weights[place] * rare[place] for place in places])
-    gain = np.repeat(strength, counts) * (times * (norms.bm25.k1 + 1.0))
-    times += norms.of(docs)
-    gain /= times
-    return _Scored(docs, gain, np.repeat(rarity, counts))
+    The same bits as computed one by one.
+    """
+    k1, b = bm25
+    table = k1 * ((1.0 - b) + b * (np.arange(int(lengths.max()) + 1) / average))
+    found: Array = table.take(lengths)
+    return found
 
 
 def match(
@@ -147,51 +136,56 @@ def match(
     `hidden` says of each document whether it may not be seen: such a one is no match, and
     counts in the statistics all the same.
     """
-    terms = [term for field in query for term, _ in field]
+    found = _gather(blocks if limit else (), query, limit)
+    rare = [idf(limit, df) for df in found.having]
     weights = [weight for field in query for _, weight in field]
-    slices = _gather(blocks, np.array(terms, np.uint64), limit) if limit else []
-    having = [0] * len(terms)
-    for part in slices:
-        having[part.place] += len(part.docs)
-    rare = [idf(limit, df) for df in having]
-    parts: list[_Scored] = []
+    strength = np.array([weight * value for weight, value in zip(weights, rare, strict=True)])
+    gain = np.repeat(strength[found.places], found.counts)
+    gain *= found.times * (bm25.k1 + 1.0)
+    below = found.times
     start = 0
-    for kind, field in enumerate(query):
-        end = start + len(field)
-        own = [part for part in slices if start <= part.place < end]
-        parts.append(
-            _score(own, weights, rare, _Norms(blocks, kind, limit, bm25)) if own else _NOTHING
-        )
+    for kind, end in enumerate(found.ends):
+        if start < end:
+            lengths = np.concatenate([block.columns[_LENGTHS[kind]] for block in blocks])
+            average = length_total(blocks, kind % 3, limit) / limit
+            below[start:end] += _norms(lengths[found.docs[start:end]], average, bm25)
         start = end
+    gain /= below
+    words = sum(found.having[: len(query.words)])
+    slices = int(np.searchsorted(np.cumsum(found.counts), words, "right"))
+    rarity = np.repeat(np.array(rare)[found.places[:slices]], found.counts[:slices])
     mass = 0.0
     for value in rare[: len(query.words)]:
         mass += value
-    return _matches(parts, limit, hidden, mass)
+    return _added(found, gain, rarity, limit, hidden, mass)
 
 
-def _matches(parts: Sequence[_Scored], limit: int, hidden: Array | None, mass: float) -> Matches:
+def _added(
+    found: _Gathered, gain: Array, rarity: Array, limit: int, hidden: Array | None, mass: float
+) -> Matches:
+    """Sum up what the postings add to each document that may be seen."""
     seen = np.zeros(limit, bool)
-    for part in parts:
-        seen[part.docs] = True
+    seen[found.docs] = True
     if hidden is not None:
         seen &= ~hidden[:limit]
     docs = np.flatnonzero(seen)
-    dense = 2 * sum(len(part.docs) for part in parts) > limit
-    if not dense:
-        # One slot more takes what hidden documents would have got.
-        slots = np.full(limit, len(docs), np.int32)
-        slots[docs] = np.arange(len(docs), dtype=np.int32)
+    count = len(docs)
+    # One slot more takes what hidden documents would have got.
+    slots = np.empty(limit, np.int64) if hidden is None else np.full(limit, count)
+    slots[docs] = np.arange(count)
+    places = slots.take(found.docs)
 
     # bincount adds in the order given, one by one: a document's terms rise within its block.
-    def added(where: Array, what: Array) -> Array:
-        if not len(where):
-            return np.zeros(len(docs))
-        if dense:
-            return np.bincount(where, what, limit)[docs]
-        return np.bincount(slots[where], what, len(docs) + 1)[: len(docs)]
+    def added(start: int, what: Array) -> Array:
+        if not len(what):
+            return np.zeros(count)
+        return np.bincount(places[start : start + len(what)], what, count + 1)[:count]
 
-    words, bigrams, prefixes, related = (added(part.docs, part.scores) for part in parts)
-    coverage = added(parts[0].docs, parts[0].rarity)
+    starts = (0, *found.ends)
+    words, bigrams, prefixes, related = (
+        added(start, gain[start:end]) for start, end in pairwise(starts)
+    )
+    coverage = added(0, rarity)
     if mass > 0.0:
         coverage /= mass
     return Matches(docs.astype(np.int32), words, bigrams, prefixes, related, coverage)
@@ -199,10 +193,12 @@ def _matches(parts: Sequence[_Scored], limit: int, hidden: Array | None, mass: f
 
 def whole(matches: Matches, weights: Weights) -> Array:
     """Return one lexical score a match, in 2**-20, rounded half to even."""
-    total = matches.words + weights.bigrams * matches.bigrams
-    total = total + weights.prefixes * matches.prefixes
-    total = total + weights.related * matches.related
-    return np.rint(total * SCALE).astype(np.int64)
+    total = weights.bigrams * matches.bigrams
+    total += matches.words
+    total += weights.prefixes * matches.prefixes
+    total += weights.related * matches.related
+    total *= SCALE
+    return np.rint(total, out=total).astype(np.int64)
 
 
 def best(scores: Array, k: int) -> Array:
@@ -215,8 +211,18 @@ def best(scores: Array, k: int) -> Array:
         return np.zeros(0, np.int64)
     places = np.arange(count)
     if k < count:
-        bar = np.partition(scores, count - k)[count - k]
-        places = np.flatnonzero(scores >= bar)
+        places = np.flatnonzero(scores >= _bar(scores, k))
     order = np.lexsort((-places, -scores[places]))
     picked: Array = places[order][:k]
     return picked
+
+
+def _bar(scores: Array, k: int) -> Array:
+    """A score that at least k reach; not far below the k-th best."""
+    row = min(len(scores) // (4 * k), _ROW_MAX)
+    if row > 1:
+        # The best of each row are so many different scores.
+        rows = len(scores) // row
+        scores = scores[: rows * row].reshape(rows, row).max(axis=1)
+    bar: Array = np.partition(scores, len(scores) - k)[len(scores) - k]
+    return bar

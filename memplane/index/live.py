@@ -1,20 +1,20 @@
 """The newest documents, fewer than 256, each found as soon as it is added.
 
-Answers as a segment does; the documents are kept, so that a segment can be built of them.
+To add one looks its words up, no more. Whoever asks next puts what came since into a segment
+of its own, and small segments together, so that there are never more than a dozen.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-
-import numpy as np
-
-from memplane.index import layout, terms
-from memplane.index.build import ROW, row
+from memplane.index import terms
+from memplane.index.build import Analysed, analysed, build_of
 from memplane.index.document import Document
-from memplane.index.segment import LENGTHS, SHORT_MAX, TIMES_MAX, Array, totals
+from memplane.index.merge import merge
+from memplane.index.segment import Segment
 
 __all__ = ["Live"]
+
+_FANOUT = 4
 
 
 class Live:
@@ -23,57 +23,33 @@ class Live:
     def __init__(self, first: int) -> None:
         self.first = first
         self.documents: list[Document] = []
-        self._places: dict[int, list[int]] = {}
-        self._times: dict[int, list[int]] = {}
-        self._columns = {
-            name: np.zeros(layout.LEVEL_0, "<" + code) for name, code in layout.COLUMNS
-        }
+        self._waiting: list[Analysed] = []
+        self._segments: list[Segment] = []
 
     @property
     def size(self) -> int:
         """How many documents there are."""
         return len(self.documents)
 
-    @property
-    def totals(self) -> tuple[int, ...]:
-        """The sums of the lengths."""
-        return totals(self.columns)
-
-    @property
-    def columns(self) -> dict[str, Array]:
-        """The columns of the documents so far."""
-        return {name: column[: self.size] for name, column in self._columns.items()}
-
     def add(self, document: Document, vocabulary: terms.Vocabulary) -> None:
-        """Take a document in behind the others."""
-        place = self.size
-        found = terms.analyse(document.text, document.extra, vocabulary)
-        names = (*document.labels, document.group) if document.group else document.labels
-        marks = [terms.label(name) for name in names]
-        places, times = self._places, self._times
-        for kind, occurring in enumerate((*found, marks)):
-            for term, count in Counter(occurring).items():
-                if term in places:
-                    places[term].append(place)
-                    times[term].append(min(count, TIMES_MAX))
-                else:
-                    places[term] = [place]
-                    times[term] = [min(count, TIMES_MAX)]
-            if kind < len(LENGTHS):
-                self._columns[LENGTHS[kind]][place] = min(len(occurring), SHORT_MAX)
-        for name, value in zip(ROW, row(document), strict=True):
-            self._columns[name][place] = value
+        """Take a document in behind the others; always with the same vocabulary."""
+        self._waiting.append(analysed(document, vocabulary))
         self.documents.append(document)
 
-    def find(self, wanted: Array) -> list[tuple[int, Array, Array]]:
-        """Return (place in `wanted`, docs, times) of each wanted term that occurs here."""
-        places, times = self._places, self._times
-        return [
-            (i, np.array(places[term], np.uint16), np.array(times[term], np.uint8))
-            for i, term in enumerate(wanted.tolist())
-            if term in places
-        ]
+    def segments(self, vocabulary: terms.Vocabulary) -> list[Segment]:
+        """Return the documents in a few segments, in order."""
+        if self._waiting:
+            start = self.first + self.size - len(self._waiting)
+            self._segments.append(build_of(self._waiting, start, vocabulary))
+            self._waiting = []
+            while _crowded(self._segments):
+                self._segments[-_FANOUT:] = [merge(self._segments[-_FANOUT:])]
+        return list(self._segments)
 
-    def text(self, place: int) -> str:
-        """Return the text of a document, numbered from the first one here."""
-        return self.documents[place].text
+
+def _crowded(segments: list[Segment]) -> bool:
+    """Whether the first of the last four has not four times as many documents as another."""
+    if len(segments) < _FANOUT:
+        return False
+    tiers = [(segment.size.bit_length() - 1) // 2 for segment in segments[-_FANOUT:]]
+    return tiers[0] <= max(tiers[1:])

@@ -6,6 +6,7 @@ Both give the bytes that building from the documents gives.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
@@ -15,32 +16,57 @@ from memplane.index.segment import Array, Postings, Segment, totals
 
 __all__ = ["erase", "merge"]
 
+_STRIPE: Final = 1 << 18
 
-def _merge_postings(parts: Sequence[Postings], offsets: Sequence[int], doc_type: str) -> Postings:
+
+def _merge_postings(parts: Sequence[Postings], offsets: Sequence[int]) -> Postings:
+    # Stripe by stripe of the terms, which are spread evenly: what lies in memory beside the
+    # result stays small.
+    count = sum(len(part.terms) for part in parts) // _STRIPE + 1
+    bounds = np.array([(number << 64) // count for number in range(1, count)], np.uint64)
+    cuts = [[0, *part.terms.searchsorted(bounds).tolist(), len(part.terms)] for part in parts]
+    stripes: list[Postings] = []
+    base = 0
+    for number in range(count):
+        stripe = _stripe(
+            [
+                _between(part, offset, cut[number], cut[number + 1])
+                for part, offset, cut in zip(parts, offsets, cuts, strict=True)
+            ]
+        )
+        stripes.append(stripe._replace(starts=(stripe.starts + base).astype(np.uint32)))
+        base += len(stripe.docs)
+    found, starts, docs, times = map(np.concatenate, zip(*stripes, strict=True))
+    return Postings(found, np.append(starts, np.uint32(base)), docs, times)
+
+
+def _between(part: Postings, offset: int, start: int, end: int) -> Postings:
+    """The terms from `start` to before `end`, documents moved up by the offset."""
+    starts = part.starts[start : end + 1]
+    first, last = int(starts[0]), int(starts[-1])
+    docs = part.docs[first:last] + np.array(offset, part.docs.dtype)
+    return Postings(part.terms[start:end], starts, docs, part.times[first:last])
+
+
+def _stripe(parts: Sequence[Postings]) -> Postings:
+    """One of them all; `starts` has no end."""
     terms = np.concatenate([part.terms for part in parts])
     counts = np.concatenate([np.diff(part.starts) for part in parts]).astype(np.int64)
     # Stable: of one term, the postings of earlier segments come first.
     order = np.argsort(terms, kind="stable")
-    counts_sorted, terms = counts[order], terms[order]
-    docs = np.concatenate(
-        [
-            part.docs.astype(doc_type) + np.array(offset, doc_type)
-            for part, offset in zip(parts, offsets, strict=True)
-        ]
-    )
-    times = np.concatenate([part.times for part in parts])
-    picked = ranges((np.cumsum(counts) - counts)[order], counts_sorted)
-    first = np.flatnonzero(np.concatenate(([True], terms[1:] != terms[:-1]))[: len(terms)])
-    ends = np.concatenate(([0], np.cumsum(counts_sorted)))
-    starts = np.append(ends[first], ends[-1]).astype(np.uint32)
-    return Postings(terms[first], starts, docs[picked], times[picked])
+    terms, sizes = terms[order], counts[order]
+    picked = ranges((np.cumsum(counts) - counts)[order], sizes)
+    fresh = np.ones(len(terms), bool)
+    np.not_equal(terms[1:], terms[:-1], out=fresh[1:])
+    docs = np.concatenate([part.docs for part in parts])[picked]
+    times = np.concatenate([part.times for part in parts])[picked]
+    return Postings(terms[fresh], (np.cumsum(sizes) - sizes)[fresh], docs, times)
 
 
-def merge(parts: Sequence[Segment], level: int) -> Segment:
+def merge(parts: Sequence[Segment]) -> Segment:
     """Return one segment of the documents of all parts, which follow each other."""
     offsets = [part.first - parts[0].first for part in parts]
-    doc_type = "<u4" if layout.wide(level) else "<u2"
-    postings = _merge_postings([part.postings for part in parts], offsets, doc_type)
+    postings = _merge_postings([part.postings for part in parts], offsets)
     columns = {
         name: np.concatenate([part.columns[name] for part in parts]) for name, _ in layout.COLUMNS
     }

@@ -7,17 +7,15 @@ measured too: they name as many events in the same tokens and say less of the an
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Mapping
-from itertools import accumulate
 from typing import Final
 
 from memplane.index import terms
 
-__all__ = ["passage", "sentences"]
+__all__ = ["Sentences", "best_run", "passage", "sentences"]
 
 _SENTENCE_MAX: Final = 300  # characters; a longer one is cut between words
-_END: Final = re.compile(r"(?<=[.!?])[ \t]+|\s*\n\s*|(?<=[\u3002\uff01\uff1f])")
+_END: Final = re.compile(r"[.!?][ \t]+|\n\s*|[\u3002\uff01\uff1f]")
 
 
 def sentences(text: str) -> list[tuple[int, int]]:
@@ -36,6 +34,29 @@ def sentences(text: str) -> list[tuple[int, int]]:
     return spans
 
 
+class Sentences:
+    """A text cut into sentences, each with the words it holds: what no query changes.
+
+    Keep it for the next query; what a sentence costs is counted when somebody asks.
+    """
+
+    __slots__ = ("_costs", "spans", "text", "words")
+
+    def __init__(self, text: str, vocabulary: terms.Vocabulary) -> None:
+        self.text = text
+        self.spans = sentences(text)
+        self.words = [_words(text[start:end], vocabulary) for start, end in self.spans]
+        self._costs: list[int] = [-1] * len(self.spans)
+
+    def cost(self, at: int, count: Callable[[str], int]) -> int:
+        """What a sentence costs, without the blanks around it. Always by the same counter."""
+        cost = self._costs[at]
+        if cost < 0:
+            start, end = self.spans[at]
+            cost = self._costs[at] = count(self.text[start:end].strip())
+        return cost
+
+
 def passage(
     text: str,
     wanted: Mapping[int, int],
@@ -43,37 +64,51 @@ def passage(
     count: Callable[[str], int],
     vocabulary: terms.Vocabulary,
 ) -> tuple[int, int]:
+    """`best_run` of a text that is asked once."""
+    return best_run(Sentences(text, vocabulary), wanted, limit, count)
+
+
+def best_run(
+    said: Sentences, wanted: Mapping[int, int], limit: int, count: Callable[[str], int]
+) -> tuple[int, int]:
     """Return the span of the run of sentences that holds most of `wanted` in `limit` tokens.
 
-    `wanted` weighs terms (words and bigrams); each counts once. Of runs that hold as much the one
-    of fewest tokens is taken, then the first. A text without any gives its beginning, as much as
-    fits. At least one sentence, even over the limit.
+    `wanted` weighs words; each counts once. Of runs that hold as much the one of fewest tokens is
+    taken, then the first. A text without any gives its beginning, as much as fits. At least one
+    sentence, even over the limit.
     """
-    spans = sentences(text)
+    spans = said.spans
     if not spans:
         return 0, 0
-    # What the first n sentences cost.
-    costs = [0, *accumulate(count(text[start:end].strip()) for start, end in spans)]
-    holds = [_held(text[start:end], wanted, vocabulary) for start, end in spans]
+    asked = wanted.keys()
+    holds = [words & asked for words in said.words]
     best = (0, 0, 0, 0)
     for first, own in enumerate(holds):
         if not own:
             continue
         held: set[int] = set()
+        cost = worth = 0
         for last in range(first, len(spans)):
-            cost = costs[last + 1] - costs[first]
+            cost += said.cost(last, count)
             if cost > limit and last > first:
                 break
-            if holds[last] - held:
-                held |= holds[last]
-                found = (sum(wanted[term] for term in held), -cost, -first, -last)
-                best = max(best, found)
+            new = holds[last] - held
+            if new:
+                held |= new
+                worth += sum(map(wanted.__getitem__, new))  # whole numbers: in any order
+                best = max(best, (worth, -cost, -first, -last))
     if not best[0]:
-        last = max(1, bisect_right(costs, limit) - 1)
-        return 0, spans[last - 1][1]
+        last, cost = 0, said.cost(0, count)
+        while last + 1 < len(spans) and (cost := cost + said.cost(last + 1, count)) <= limit:
+            last += 1
+        return 0, spans[last][1]
     return spans[-best[2]][0], spans[-best[3]][1]
 
 
-def _held(text: str, wanted: Mapping[int, int], vocabulary: terms.Vocabulary) -> set[int]:
-    found = terms.analyse(text, "", vocabulary)
-    return {term for term in (*found.words, *found.bigrams) if term in wanted}
+def _words(text: str, vocabulary: terms.Vocabulary) -> frozenset[int]:
+    expansions = vocabulary.expansions
+    return frozenset(
+        word
+        for number in vocabulary.numbers(terms.prepare(text))
+        for word, _, _ in expansions[number]
+    )

@@ -17,28 +17,36 @@ from memplane.index.kernel import ONE, Kernel, spread
 from memplane.index.lexical import Matches
 from memplane.index.question import PREFERENCE
 from memplane.index.segment import Array
+from memplane.index.similar import Similar
 
 __all__ = ["Asked", "Ranked", "Ranking", "rank"]
 
 _USER: Final = ROLES.index("user")
+_SAME: Final = 1_000  # a factor that changes nothing
 
 
 class Ranking(NamedTuple):
     """The weights, in thousandths where nothing else is said.
 
-    `sources_max` matches at most speak for their neighbours, `wide_sources_max`
-    where the question is broad.
+    `speaker` and `first_person` multiply what the words of an event earn, where the question names
+    its speaker or is asked by its speaker; `speaker_heard` and `first_person_heard` multiply that
+    and what its neighbours lend it: the answer stands in the turns of the one who is asked about,
+    whoever used the words. A broad question is about what all say: `speaker_heard` is not for it.
+    `sources_max` matches at most speak for their neighbours, `wide_sources_max` where the question
+    is broad.
     """
 
     lexical: lexical.Weights = lexical.Weights(related=0.4)
     coverage: int = 200
-    speaker: int = 2_200
+    speaker: int = 1_800
+    speaker_heard: int = 1_500
     first_person: int = 2_000
+    first_person_heard: int = 1_300
     preference: int = 1_100
     near: Kernel = Kernel(400, 180, 12)
     wide: Kernel = Kernel(500, 700, 60)
-    sources_max: int = 300
-    wide_sources_max: int = 300
+    sources_max: int = 600
+    wide_sources_max: int = 600
 
 
 class Asked(NamedTuple):
@@ -52,13 +60,14 @@ class Asked(NamedTuple):
 class Ranked(NamedTuple):
     """Events found, best first. Scores are in 2**-20 of what the words alone could earn.
 
-    `own` is the part of the score that the event's own words earned; the rest came from
-    neighbours. `docs` is the document that speaks best for the event.
+    `own` is the part of the score that the event's own words earned, `alike` what its similarity
+    did; the rest came from neighbours. `docs` is the document that speaks best for the event.
     """
 
     seqs: Array
     scores: Array
     own: Array
+    alike: Array
     docs: Array
 
 
@@ -70,16 +79,22 @@ def rank(
     *,
     most: int,
     hidden: Array | None = None,
+    similar: Similar | None = None,
 ) -> Ranked:
     """Return at most `most` events by relevance; ties go by importance, then to the newer.
 
     `matches` and `frame` are of the same view. An event scores as its best document does. What is
     hidden is no match, speaks for no neighbour and hears none: hidden documents change nothing
-    but the statistics of terms.
+    but the statistics of terms. `similar` adds to what words match, and matches what stands out.
     """
     docs = matches.docs
-    mine = np.zeros(frame.size, np.int64)
+    mine, alike = np.zeros((2, frame.size), np.int64)
     mine[docs] = _own(matches, frame, asked, weights)
+    if similar is not None:
+        counts = similar.alone | (mine[similar.docs] > 0)
+        alike[similar.docs[counts]] = similar.scores[counts]
+        mine += alike
+        docs = np.flatnonzero(mine)
     scores = mine.copy()
     if len(docs):
         kernel = weights.wide if asked.broad else weights.near
@@ -90,11 +105,10 @@ def rank(
     if hidden is not None:
         scores[hidden[: frame.size]] = 0
     found = np.flatnonzero(scores)
-    prefers = (frame.flags[found] & PREFERENCE) != 0
-    scores[found[prefers]] = scores[found[prefers]] * weights.preference // 1000
+    scores[found] = _heard(scores[found], found, frame, asked, weights)
     best = _best_of_events(found, scores, frame)
     best = _highest(best, scores, frame, most)
-    return Ranked(frame.seq[best], scores[best], mine[best], best)
+    return Ranked(frame.seq[best], scores[best], mine[best] - alike[best], alike[best], best)
 
 
 def _own(matches: Matches, frame: Frame, asked: Asked, weights: Ranking) -> Array:
@@ -109,15 +123,36 @@ def _own(matches: Matches, frame: Frame, asked: Asked, weights: Ranking) -> Arra
     part = np.float64(weights.coverage) / 1000.0
     share = share * ((1.0 - part) + part * matches.coverage)
     own: Array = np.rint(share * ONE).astype(np.int64)
+    docs = matches.docs
     if asked.speakers:
-        theirs = np.zeros(len(own), bool)
-        for speaker in asked.speakers:
-            theirs |= frame.speaker[matches.docs] == np.uint64(speaker)
-        own = np.where(theirs, own * weights.speaker // 1000, own)
+        own = _raised(own, _said_by(asked.speakers, docs, frame), weights.speaker)
     if asked.first_person:
-        users = frame.role[matches.docs] == _USER
-        own = np.where(users, own * weights.first_person // 1000, own)
+        own = _raised(own, frame.role[docs] == _USER, weights.first_person)
     return own
+
+
+def _heard(scores: Array, docs: Array, frame: Frame, asked: Asked, weights: Ranking) -> Array:
+    """Apply the factors that are for what neighbours lend, too."""
+    if asked.speakers and not asked.broad:
+        scores = _raised(scores, _said_by(asked.speakers, docs, frame), weights.speaker_heard)
+    if asked.first_person:
+        scores = _raised(scores, frame.role[docs] == _USER, weights.first_person_heard)
+    return _raised(scores, (frame.flags[docs] & PREFERENCE) != 0, weights.preference)
+
+
+def _said_by(speakers: tuple[int, ...], docs: Array, frame: Frame) -> Array:
+    said = frame.speaker[docs]
+    found: Array = np.zeros(len(docs), bool)
+    for speaker in speakers:
+        found |= said == np.uint64(speaker)
+    return found
+
+
+def _raised(scores: Array, which: Array, permille: int) -> Array:
+    if permille == _SAME:
+        return scores
+    found: Array = np.where(which, scores * permille // 1000, scores)
+    return found
 
 
 def _best_of_events(docs: Array, scores: Array, frame: Frame) -> Array:

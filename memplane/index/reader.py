@@ -1,25 +1,29 @@
 """Answers from the files of an index with the standard library alone, for brief processes.
 
 The same events and the same integers as `View.hits` gives over the saved index: every
-operation on floats comes in the same order. Documents that were added and not saved are
-not seen. Needs a little-endian machine; another one finds nothing.
+operation on floats that ends up in a score comes in the same order. Documents that were added
+and not saved are not seen. Needs a little-endian machine; another one finds nothing.
 """
 
 from __future__ import annotations
 
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from mmap import mmap
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final
 
-from memplane.index import layout, storage
-from memplane.index.bm25 import BM25, SCALE, Weights, idf
+from memplane.index import layout, maxscore, storage
+from memplane.index.bm25 import BM25, Weights, idf
+from memplane.index.maxscore import Slice, Term
 from memplane.index.terms import KINDS, Query
 from memplane.ports import Hit
 
 __all__ = ["Reader"]
+
+_FIELDS: Final = (*KINDS[:3], KINDS[0])  # whose lengths each field of a query goes by
+_NEAR: Final = 256
 
 
 class _File:
@@ -29,20 +33,49 @@ class _File:
         self.first, self.size, self.totals = first, header.documents, header.totals
         self._places, _ = layout.sections(header)
         self._whole = memoryview(data)
+        self._arrays: dict[str, memoryview] = {}
 
     def array(self, name: str) -> memoryview:
-        section = self._places[name]
-        end = section.offset + section.length * layout.WIDTH[section.code]
-        return self._whole[section.offset : end].cast("B").cast(section.code)  # type: ignore[call-overload, no-any-return]
+        if name not in self._arrays:
+            section = self._places[name]
+            end = section.offset + section.length * layout.WIDTH[section.code]
+            part = self._whole[section.offset : end].cast("B")
+            self._arrays[name] = part.cast(section.code)  # type: ignore[call-overload]
+        return self._arrays[name]
+
+    def slice(self, term: int, kind: str, limit: int) -> Slice | None:
+        """The postings of a term below the limit; None where there are none."""
+        at = _place(self.array("terms"), term)
+        if at < 0:
+            return None
+        start, end = self.array("starts")[at : at + 2]
+        docs = self.array("docs")
+        if self.first + self.size > limit:
+            end = bisect_left(docs, limit - self.first, start, end)
+        if start == end:
+            return None
+        times = self.array("times")[start:end]
+        return Slice(self.first, docs[start:end], times, self.array(kind))
 
 
-class _Posting(NamedTuple):
-    """One term in one segment: its place in the query, and its documents up to the limit."""
+def _place(known: memoryview, term: int) -> int:
+    """Where a term stands; -1 where it does not.
 
-    file: _File
-    place: int
-    docs: memoryview
-    times: memoryview
+    Terms are spread evenly, so their number says where they stand but for a few hundred places:
+    two pages of a file are read, where halving would touch a dozen.
+    """
+    count = len(known)
+    if not count:
+        return -1
+    at = min(term * count >> 64, count - 1)
+    at = min(max(at + ((term - known[at]) * count >> 64), 0), count - 1)
+    low, high = max(at - _NEAR, 0), min(at + _NEAR, count)
+    if known[low] > term:
+        low = 0
+    if known[high - 1] < term:
+        high = count
+    at = bisect_left(known, term, low, high)
+    return at if at < count and known[at] == term else -1
 
 
 class Reader:
@@ -59,6 +92,7 @@ class Reader:
             self._files.append(_File(header, data, first))
             first += header.documents
         self.count = first
+        self._firsts = [file.first for file in self._files]
 
     def _below(self, upto: int | None) -> int:
         if upto is None:
@@ -69,25 +103,6 @@ class Reader:
                 return file.first + bisect_right(seqs, upto)
         return 0
 
-    def _postings(self, terms: Sequence[int], limit: int) -> list[_Posting]:
-        found: list[_Posting] = []
-        for file in self._files:
-            if file.first >= limit:
-                break
-            known, starts = file.array("terms"), file.array("starts")
-            docs, times = file.array("docs"), file.array("times")
-            at = 0
-            for place, term in enumerate(terms):
-                at = bisect_left(known, term, at)
-                if at == len(known) or known[at] != term:
-                    continue
-                start, end = starts[at], starts[at + 1]
-                if file.first + file.size > limit:
-                    end = bisect_left(docs, limit - file.first, start, end)
-                if start < end:
-                    found.append(_Posting(file, place, docs[start:end], times[start:end]))
-        return found
-
     def _length_total(self, number: int, limit: int) -> int:
         total = 0
         for file in self._files:
@@ -97,26 +112,17 @@ class Reader:
                 total += sum(file.array(KINDS[number])[: limit - file.first])
         return total
 
-    def _score(
-        self, number: int, query: Sequence[tuple[int, float]], limit: int, bm25: BM25
-    ) -> dict[int, float]:
-        found = self._postings([term for term, _ in query], limit)
-        if not found:
-            return {}
-        having = [0] * len(query)
-        for posting in found:
-            having[posting.place] += len(posting.docs)
-        strength = [weight * idf(limit, df) for (_, weight), df in zip(query, having, strict=True)]
-        average = self._length_total(number, limit) / limit
-        k1, b = bm25
-        scores: dict[int, float] = {}
-        for file, place, docs, times in found:
-            lengths = file.array(KINDS[number])
-            for doc, tf in zip(docs, times, strict=True):
-                norm = k1 * ((1.0 - b) + b * (lengths[doc] / average))
-                value = strength[place] * (tf * (k1 + 1.0)) / (tf + norm)
-                scores[file.first + doc] = scores.get(file.first + doc, 0.0) + value
-        return scores
+    def _terms(self, query: Query, shares: Sequence[float], limit: int) -> Iterator[Term]:
+        for field, (terms, share) in enumerate(zip(query, shares, strict=True)):
+            kind = _FIELDS[field]
+            average = self._length_total(KINDS.index(kind), limit) / limit
+            for term, weight in terms:
+                found = (file.slice(term, kind, limit) for file in self._files)
+                slices = {at: part for at, part in enumerate(found) if part is not None}
+                if slices:
+                    count = sum(len(part.docs) for part in slices.values())
+                    strength = weight * idf(limit, count)
+                    yield Term(field, strength, share, average, slices, count)
 
     def hits(
         self,
@@ -129,34 +135,24 @@ class Reader:
     ) -> list[Hit]:
         """Return the k best events that are not hidden; ties go to the newer."""
         limit = self._below(upto)
-        words, bigrams, prefixes, related = (
-            self._score(number, terms, limit, bm25)
-            for number, terms in (
-                (0, query.words),
-                (1, query.bigrams),
-                (2, query.prefixes),
-                (0, query.related),
-            )
+        if not limit or k < 1:
+            return []
+        shares = (1.0, weights.bigrams, weights.prefixes, weights.related)
+        found = maxscore.best(
+            list(self._terms(query, shares, limit)),
+            k,
+            firsts=self._firsts,
+            shares=shares,
+            bm25=bm25,
+            seq_of=self._seq,
+            hidden=hidden,
         )
-        events: dict[int, int] = {}
-        docs = sorted({*words, *bigrams, *prefixes, *related})
-        for doc, seq in zip(docs, self._seqs(docs), strict=True):
-            total = words.get(doc, 0.0) + weights.bigrams * bigrams.get(doc, 0.0)
-            total = total + weights.prefixes * prefixes.get(doc, 0.0)
-            total = total + weights.related * related.get(doc, 0.0)
-            if seq not in hidden:
-                events[seq] = max(events.get(seq, 0), round(total * SCALE))
-        ranked = sorted(events.items(), key=lambda event: (-event[1], -event[0]))
-        return [Hit(seq, score) for seq, score in ranked[:k]]
+        return [Hit(seq, score) for seq, score in found]
 
-    def _seqs(self, docs: Sequence[int]) -> list[int]:
-        found: list[int] = []
-        for file in self._files:
-            seqs = file.array("seq")
-            start = bisect_left(docs, file.first)
-            end = bisect_left(docs, file.first + file.size)
-            found += [seqs[doc - file.first] for doc in docs[start:end]]
-        return found
+    def _seq(self, doc: int) -> int:
+        file = self._files[bisect_right(self._firsts, doc) - 1]
+        seq: int = file.array("seq")[doc - file.first]
+        return seq
 
     def text(self, seq: int) -> str:
         """Return the text of an event as far as it is indexed, its documents one after another."""

@@ -43,6 +43,16 @@ class Postings(NamedTuple):
             )
         ]
 
+    def counts(self, wanted: Array) -> Array:
+        """Return how many documents hold each of the terms."""
+        if not len(self.terms):
+            return np.zeros(len(wanted), np.int64)
+        places = np.searchsorted(self.terms, wanted)
+        places[places == len(self.terms)] = 0
+        sizes = self.starts[places + 1].astype(np.int64) - self.starts[places]
+        found: Array = np.where(self.terms[places] == wanted, sizes, 0)
+        return found
+
 
 class Segment(NamedTuple):
     """Documents `first` to `first + size`, and what they hold."""
@@ -59,6 +69,10 @@ class Segment(NamedTuple):
         """Return (place in `wanted`, docs, times) of each wanted term that occurs here."""
         return self.postings.find(wanted)
 
+    def counts(self, wanted: Array) -> Array:
+        """Return how many documents hold each of the terms."""
+        return self.postings.counts(wanted)
+
     def text(self, place: int) -> str:
         """Return the text of a document, numbered within the segment."""
         start, end = self.text_starts[place : place + 2].tolist()
@@ -74,7 +88,7 @@ def encode(segment: Segment, level: int, mark: int) -> bytes:
     """Return the file of a segment."""
     header = layout.Header(
         level,
-        segment.first // layout.capacity(level),
+        segment.first // layout.CAPACITIES[level],
         mark,
         segment.size,
         len(segment.texts),

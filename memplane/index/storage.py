@@ -77,12 +77,12 @@ class Loaded(NamedTuple):
         return len(self.files) == len(self.manifest.segments)
 
 
-def _signed(fields: Mapping[str, object]) -> bytes:
+def signed(fields: Mapping[str, object]) -> bytes:
     body = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     return f"{body}\n{hashlib.sha256(body.encode()).hexdigest()}\n".encode()
 
 
-def _fields(path: Path) -> dict[str, object] | None:
+def fields_of(path: Path) -> dict[str, object] | None:
     try:
         with path.open("rb") as file:
             body, _, rest = file.read(_BYTES_MAX).partition(b"\n")
@@ -96,7 +96,7 @@ def _fields(path: Path) -> dict[str, object] | None:
 
 def read_manifest(folder: Path, plane: str, variant: str) -> Manifest | None:
     """Return what counts; None where nothing of this plane and variant does."""
-    fields = _fields(folder / _MANIFEST)
+    fields = fields_of(folder / _MANIFEST)
     if fields is None or fields.pop("format", None) != FORMAT:
         return None
     try:
@@ -110,18 +110,18 @@ def read_manifest(folder: Path, plane: str, variant: str) -> Manifest | None:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Let the segments of the manifest count from now on."""
     fields = manifest._asdict() | {"segments": [list(entry) for entry in manifest.segments]}
-    replace(folder / _MANIFEST, _signed({"format": FORMAT} | fields))
+    replace(folder / _MANIFEST, signed({"format": FORMAT} | fields))
 
 
 def read_stamps(folder: Path) -> Stamps:
     """Return the files that were found whole, as they were then."""
-    fields = _fields(folder / _STAMPS) or {}
+    fields = fields_of(folder / _STAMPS) or {}
     return {name: value for name, value in fields.items() if isinstance(value, list)}
 
 
 def write_stamps(folder: Path, stamps: Stamps) -> None:
     """Remember which files were found whole."""
-    replace(folder / _STAMPS, _signed(dict(sorted(stamps.items()))))
+    replace(folder / _STAMPS, signed(dict(sorted(stamps.items()))))
 
 
 def replace(path: Path, data: bytes, *, sync: bool = False) -> None:

@@ -40,15 +40,14 @@ __all__ = [
     "surfaces",
 ]
 
-ANALYSER: Final = 1  # raise it when a text gets other terms
+ANALYSER: Final = 2  # raise it when a text gets other terms
 KINDS: Final = ("words", "bigrams", "prefixes", "labels")
 PREFIX_LETTERS: Final = 5
-VOCABULARY_MAX: Final = 400_000  # surfaces remembered; hex ids would otherwise fill the memory
+VOCABULARY_MAX: Final = 400_000  # tokens remembered; hex ids would otherwise fill the memory
+_TOKEN_MAX: Final = 60
 
 _MASK: Final = (1 << 64) - 1
-MIX_1: Final = 0x9E3779B97F4A7C15
-MIX_2: Final = 0xBF58476D1CE4E5B9
-MIX_3: Final = 0x94D049BB133111EB
+MIX: Final = 0x9E3779B97F4A7C15
 
 # A surface is what belongs together: don't, well-known, src/parse_url.py, std::vec, 3.5
 surfaces: Final = re.compile(r"\w+(?:['./\\:-]+\w+)*").findall
@@ -131,18 +130,23 @@ def word(text: str) -> int:
 
 def mix(left: int, right: int) -> int:
     """Return the bigram of two words, in either order."""
-    low, high = (left, right) if left <= right else (right, left)
-    x = (low * MIX_1 + high) & _MASK
-    x = ((x ^ (x >> 30)) * MIX_2) & _MASK
-    x = ((x ^ (x >> 27)) * MIX_3) & _MASK
-    return x ^ (x >> 31)
+    # Words are evenly spread over all numbers, so one product spreads their pairs as well.
+    return (left * MIX + right if left <= right else right * MIX + left) & _MASK
+
+
+def _composed(text: str) -> str:
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFKC", text.replace("\u2019", "'").replace("\u02bc", "'"))
+
+
+def _grouped(text: str) -> str:
+    return _DIGIT_GROUPS.sub("", text) if "," in text else text
 
 
 def prepare(text: str) -> str:
     """Return the text with one form of quotes, digits and composed characters."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text.replace("\u2019", "'").replace("\u02bc", "'"))
-    return _DIGIT_GROUPS.sub("", text) if "," in text else text
+    return _grouped(_composed(text))
 
 
 def _simple(lower: str) -> Iterator[Atom]:
@@ -220,9 +224,11 @@ def atoms(surface: str) -> list[Atom]:
 
 
 class Vocabulary(dict[str, int]):
-    """Surfaces seen so far, each with the number of its expansion in the flat columns.
+    """Tokens seen so far, each with the number of its expansion in the flat columns.
 
-    The columns are arrays so that a bulk build can look all words of a batch up at once.
+    A token is what stands between blanks, its surfaces and what surrounds them: no surface
+    spans a blank, and to look up `(word),` whole is quicker than to find the word in it.
+    The columns are arrays so that a build can look all words of a batch up at once.
     """
 
     def __init__(self) -> None:
@@ -233,8 +239,8 @@ class Vocabulary(dict[str, int]):
         self.starts = array("I", [0])
         self.expansions: list[tuple[tuple[int, int, bool], ...]] = []
 
-    def __missing__(self, surface: str) -> int:
-        found = atoms(surface)
+    def __missing__(self, token: str) -> int:
+        found = [atom for surface in surfaces(_grouped(token)) for atom in atoms(surface)]
         for atom in found:
             self.words.append(atom.word)
             self.prefixes.append(atom.prefix)
@@ -242,12 +248,20 @@ class Vocabulary(dict[str, int]):
         number = len(self.expansions)
         self.expansions.append(tuple((atom.word, atom.prefix, atom.chained) for atom in found))
         self.starts.append(len(self.words))
-        self[surface] = number
+        self[token] = number
         return number
 
     def numbers(self, text: str) -> list[int]:
-        """Return the expansions of a prepared text, in order."""
-        return list(map(self.__getitem__, surfaces(text)))
+        """Return the expansions of a text, in order."""
+        tokens = _composed(text).split()
+        if tokens and max(map(len, tokens)) > _TOKEN_MAX:
+            # Data without blanks: its tokens are long and do not come again, its words may.
+            tokens = [
+                part
+                for token in tokens
+                for part in (surfaces(_grouped(token)) if len(token) > _TOKEN_MAX else (token,))
+            ]
+        return list(map(self.__getitem__, tokens))
 
     def full(self) -> bool:
         """Whether it is time to begin a new one."""
@@ -275,8 +289,7 @@ def _gather(runs: Iterable[list[int]], vocabulary: Vocabulary) -> Terms:
 
 def analyse(text: str, extra: str, vocabulary: Vocabulary) -> Terms:
     """Return the terms of a document; no bigram spans its text and its extra."""
-    runs = (vocabulary.numbers(prepare(text)), vocabulary.numbers(prepare(extra)))
-    return _gather(runs, vocabulary)
+    return _gather((vocabulary.numbers(text), vocabulary.numbers(extra)), vocabulary)
 
 
 @lru_cache(maxsize=1)

@@ -4,15 +4,15 @@ A vector is `dimension` bytes from -127 to 127; row n is document n. Two append-
 by row: `rows` (the bytes) and `bits` (a bit a component, set where it is above 0, padded to 64).
 A row without a component above 0 is none: the document has no vector.
 
-Similarity is the cosine in millionths, rounded down. Dot products are sums of integers that a
-float holds exactly, in whatever order a machine adds them, so the answer is the same on every
-machine; root and division are rounded the same everywhere.
+Similarity is the cosine in millionths, rounded down. Dot products are sums of whole numbers, and
+root and division are rounded the same everywhere, so the answer is the same on every machine. A
+vector has at most 133,000 components: its dot products fit 32 bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,6 @@ T = TypeVar("T", bound=np.generic)
 
 LARGEST: Final = 127
 MILLION: Final = 1_000_000
-# Up to so many components a dot product stays within the 24 bits of a small float.
-_SMALL_FLOAT_MAX: Final = (1 << 24) // (LARGEST * LARGEST)
 _BLOCK: Final = 4_096
 _CANDIDATES_MIN: Final = 1_000
 _CANDIDATES_SHARE: Final = 100
@@ -71,17 +69,16 @@ def encoded(vectors: Sequence[bytes], dimension: int) -> Encoded:
 
 def cosines(rows: Rows, queries: Rows) -> NDArray[np.int64]:
     """Cosines of each row (down) with each query (across) in millionths; 0 for empty ones."""
-    exact: type[Any] = np.float32 if rows.shape[1] <= _SMALL_FLOAT_MAX else np.float64
-    asked: NDArray[Any] = queries.astype(exact).T
-    norms = np.einsum("ij,ij->j", asked, asked).astype(np.float64)
+    asked = queries.astype(np.int32)
+    norms = np.einsum("ij,ij->i", asked, asked).astype(np.float64)
     found = np.empty((len(rows), len(queries)), np.int64)
     for start in range(0, len(rows), _BLOCK):
-        block = slice(start, start + _BLOCK)
-        wide: NDArray[Any] = rows[block].astype(exact)
-        dots = (wide @ asked).astype(np.float64)
-        squares = np.einsum("ij,ij->i", wide, wide).astype(np.float64)
+        block = rows[start : start + _BLOCK]
+        # Whole numbers from first to last: no machine may add them in another way.
+        dots = np.einsum("ij,kj->ik", block, asked, dtype=np.int32).astype(np.float64)
+        squares = np.einsum("ij,ij->i", block, block, dtype=np.int32).astype(np.float64)
         scale = np.sqrt(np.maximum(squares[:, None] * norms, 1.0))
-        found[block] = np.floor(dots * MILLION / scale)
+        found[start : start + _BLOCK] = np.floor(dots * MILLION / scale)
     return found
 
 
@@ -138,18 +135,35 @@ class Vectors:
     ) -> list[tuple[int, int]]:
         """The k most similar documents below `upto`, and how similar; ties go to the newer.
 
-        Of the candidates, those that differ from the query in the fewest signs, at least 1,000
-        and at least a hundredth of all are compared. A document that is masked or has no vector
-        is no candidate.
+        Only candidates are compared (`near`). A document that is masked or has no vector is none.
         """
-        end = self._count if upto is None else min(upto, self._count)
-        asked = np.frombuffer(query, np.int8).reshape(1, self.dimension)
-        if k <= 0 or not asked.any():
+        if k <= 0:
             return []
-        candidates = self._candidates(asked, end, masked)
-        similar = cosines(self._rows[candidates], asked)[:, 0]
+        candidates, similar = self.near(query, upto=upto, masked=masked)
         order = np.lexsort((-candidates, -similar))[:k]
         return [(int(candidates[i]), int(similar[i])) for i in order]
+
+    def near(
+        self, query: bytes, *, upto: int | None = None, masked: NDArray[np.bool_] | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Those that differ from the query in the fewest signs, rising, and how similar each is.
+
+        At least 1,000 and at least a hundredth of all, as far as there are so many; none of them is
+        masked or without a vector. A query without a vector is near nothing.
+        """
+        asked = np.frombuffer(query, np.int8).reshape(1, self.dimension)
+        if not asked.any():
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        end = self._count if upto is None else min(upto, self._count)
+        candidates = np.sort(self._candidates(asked, end, masked))
+        return candidates, cosines(self._rows[candidates], asked)[:, 0]
+
+    def sample(self, query: bytes, most: int, *, upto: int | None = None) -> NDArray[np.int64]:
+        """How similar at most `most` documents that have a vector are, evenly spread."""
+        asked = np.frombuffer(query, np.int8).reshape(1, self.dimension)
+        end = self._count if upto is None else min(upto, self._count)
+        there = np.flatnonzero(~self._empty[:end])
+        return cosines(self._rows[there[:: -(-len(there) // most) or 1]], asked)[:, 0]
 
     def _candidates(
         self, asked: Rows, end: int, masked: NDArray[np.bool_] | None

@@ -16,6 +16,7 @@ from memplane.ports import Hit
 __all__ = ["View"]
 
 _DOC_BITS = 32
+_MANY = 1_000
 
 
 class View:
@@ -66,6 +67,8 @@ class View:
         """Return the values of a column for these documents (`layout.COLUMNS`)."""
         if not len(docs):
             return np.zeros(0, np.int64)
+        if len(docs) > _MANY and (docs[1:] - docs[:-1] == 1).all():
+            return self._run(column, int(docs[0]), int(docs[-1]) + 1)
         where = np.searchsorted(self._firsts, docs, "right") - 1
         order = None
         if np.any(where[1:] < where[:-1]):
@@ -84,10 +87,31 @@ class View:
             return back
         return found
 
+    def column(self, name: str) -> Array:
+        """Return the values of a column for all documents of the view."""
+        return self._run(name, 0, self.count) if self.count else np.zeros(0, np.int64)
+
+    def _run(self, column: str, start: int, end: int) -> Array:
+        """The values of documents that lie side by side."""
+        parts = [
+            block.columns[column][max(start - block.first, 0) : end - block.first]
+            for block in self._blocks
+            if start < block.first + block.size and block.first < end
+        ]
+        return np.concatenate(parts)
+
     def labelled(self, *labels: str) -> Array:
         """Return the documents that bear any of the labels (a group is one), rising."""
         wanted = np.array(sorted({terms.label(name) for name in labels}), np.uint64)
-        return np.unique(self._members(wanted)[0])
+        docs = np.sort(self._members(wanted)[0])
+        rising: Array = docs[np.flatnonzero(np.diff(docs, prepend=-1))]
+        return rising
+
+    def bearing(self, labels: Sequence[str]) -> list[Array]:
+        """Return the documents that bear each of the labels, rising."""
+        wanted = np.array([terms.label(name) for name in labels], np.uint64)
+        docs, places = self._members(wanted)
+        return [docs[places == place] for place in range(len(labels))]
 
     def _members(self, wanted: Array) -> tuple[Array, Array]:
         """Give the documents of each label term, and the place of the term in `wanted`."""
@@ -142,11 +166,19 @@ class View:
         block = self._blocks[int(np.searchsorted(self._firsts, doc, "right")) - 1]
         return block.text(doc - block.first)
 
+    def counts(self, words: Sequence[int]) -> list[int]:
+        """Return how many documents hold each of the words, hidden ones too."""
+        wanted = np.array(words, np.uint64)
+        found = np.zeros(len(wanted), np.int64)
+        for block in self._blocks:
+            limit = self.count - block.first
+            if limit >= block.size:
+                found += block.counts(wanted)
+                continue
+            for place, docs, _ in block.find(wanted):
+                found[place] += docs.searchsorted(limit)
+        return [int(count) for count in found]
+
     def having(self, word: int) -> int:
         """Return how many documents hold a word, hidden ones too."""
-        wanted = np.array([word], np.uint64)
-        return sum(
-            int(np.searchsorted(docs, self.count - block.first))
-            for block in self._blocks
-            for _, docs, _ in block.find(wanted)
-        )
+        return self.counts([word])[0]

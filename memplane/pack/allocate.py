@@ -51,10 +51,13 @@ def ladder(budget: int, most: int) -> int:
     return fitting[-1] if fitting else budget
 
 
-def rooms(budgets: Budgets, holding: Collection[str], tokens: int) -> Rooms:
-    """Divide `tokens` among the sections in `holding` by their shares; all 0 means equal parts."""
+def rooms(budgets: Budgets, holding: Collection[str], tokens: int, *, lone: bool = False) -> Rooms:
+    """Divide `tokens` among the sections in `holding` by their shares; all 0 means equal parts.
+
+    `lone`: the block is for a query without a session.
+    """
     sections = [section for section in budgets.sections if section.name in holding]
-    weights = [section.weight for section in sections]
+    weights = [section.weight_of(lone=lone) for section in sections]
     if not any(weights):
         weights = [1] * len(sections)
     total = sum(weights)

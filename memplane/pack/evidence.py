@@ -1,10 +1,13 @@
-"""Retrieved evidence: E, as of the session's prompt, or in the tail for any other query."""
+"""Evidence: E, as of the session's prompt, or in the tail for any other query.
+
+Here for a fast request, from the hotset alone; `retrieved` fills the same parts from the whole log.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isqrt
-from typing import Final
+from typing import Final, NamedTuple
 
 from memplane.pack.layout import PARTS, Part, Sheet
 from memplane.pack.request import Materials
@@ -13,22 +16,34 @@ from memplane.projections.window import TIERS, limits
 from memplane.recall.score import Scored, score
 from memplane.recall.suppress import Scope
 
-__all__ = ["place_evidence", "pool_before", "pool_now"]
+__all__ = ["EVIDENCE", "FOUND", "Asked", "place_evidence", "pool_before", "pool_now"]
 
 _BY_NAME = {part.name: part for part in PARTS}
 EVIDENCE: Final = _BY_NAME["evidence"]
 FOUND: Final = _BY_NAME["found"]
-# Until the index exists: how many events before the prompt its evidence comes from.
+# How many events before the prompt its evidence comes from, where the log is not searched.
 _BEFORE_PROMPT: Final = 200
 _SCALE: Final = 1_000_000
 
 
-def pool_before(materials: Materials, prompt: int) -> list[Item]:
+class Asked(NamedTuple):
+    """What evidence is wanted for: the query, up to which seq, without the events in `never`.
+
+    `never` are the seqs of the query itself. `pool` is what the hotset offers, in log order.
+    """
+
+    query: str
+    upto: int
+    never: frozenset[int]
+    pool: Sequence[Item]
+
+
+def pool_before(materials: Materials, upto: int) -> list[Item]:
     """Candidates as of the prompt: the plane's events right before it, whoever may see them."""
     hotset = materials.hotset
     most = min(_BEFORE_PROMPT, materials.policies.budgets.limits.hotset_max_events)
     items = hotset.items
-    return [items[seq] for seq in [seq for seq in hotset.plane if seq < prompt][-most:]]
+    return [items[seq] for seq in [seq for seq in hotset.plane if seq <= upto][-most:]]
 
 
 def pool_now(materials: Materials, session: str | None) -> list[Item]:
@@ -45,19 +60,14 @@ def pool_now(materials: Materials, session: str | None) -> list[Item]:
 
 
 def place_evidence(
-    sheet: Sheet,
-    materials: Materials,
-    scope: Scope,
-    part: Part,
-    query: str,
-    pool: Sequence[Item],
-    never: frozenset[int],
+    sheet: Sheet, materials: Materials, scope: Scope, part: Part, asked: Asked
 ) -> None:
     """Score the pool and place what is worth its tokens, best value first, printed in log order.
 
-    `never` are the seqs of the query itself. What nothing matches stays out; of several events with
-    the same words only the newest is a candidate.
-    """  # fmt: skip
+    What nothing matches stays out; of several events with the same words only the newest is a
+    candidate.
+    """
+    query, _, never, pool = asked
     scoring = materials.policies.scoring
     for item in pool:
         if not item.final:
@@ -66,6 +76,7 @@ def place_evidence(
     hidden = scope.masks(pool)
     placed = sheet.seqs
     hits = score(query, pool, hidden, scoring)
+    sheet.found += len(hits)
     hits = [hit for hit in hits if hit.item.seq not in never and hit.item.seq not in placed]
     hits = [hit for hit in hits if scope.hides(hit.item) is None]
     best = max((hit.score for hit in hits), default=0)

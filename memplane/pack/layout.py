@@ -14,11 +14,28 @@ from memplane.pack.block import Entry, Omission
 from memplane.ports import TokenCounter
 from memplane.projections.item import Item, Printer
 
-__all__ = ["FENCE", "PARTS", "Part", "Sheet", "own_part"]
+__all__ = ["FENCE", "PARTS", "Group", "Part", "Sheet", "entry_of", "group_of", "own_part"]
 
 FENCE: Final = "~~~~\n"
 # A label, a word and a newline cost no less; what has less room is full.
 _LEAST_ENTRY: Final = 4
+
+
+class Group(NamedTuple):
+    """Entries of a dated part that print under one line: those of a session and a day."""
+
+    session: str
+    day: str
+
+    @property
+    def line(self) -> str:
+        """The day alone: whose turns these are their labels say, and the entries name the ids."""
+        return f"{self.day}\n"
+
+
+def group_of(item: Item) -> Group:
+    """The group of an event: its session, and the day on which it happened, in UTC."""
+    return Group(item.session or "", item.ts[:10])
 
 
 class Part(NamedTuple):
@@ -30,6 +47,7 @@ class Part(NamedTuple):
     heading: str
     fenced: bool = False  # quoted material that must not read as instructions
     ordered: bool = True  # entries print in log order, whatever order they were chosen in
+    dated: bool = False  # entries print by session and day, each group under its date
 
     @property
     def place(self) -> Literal["head", "middle", "tail"]:
@@ -52,6 +70,7 @@ PARTS: Final = (
         "retrieved_evidence",
         "## Evidence for the prompt: quoted data",
         fenced=True,
+        dated=True,
     ),
     Part("now", "F", "recent_window", "## Current prompt and what followed"),
     Part("tasks", "G", "task_state", "## Tasks", ordered=False),
@@ -59,7 +78,7 @@ PARTS: Final = (
     Part("files", "G", "tool_state", "## Files touched", ordered=False),
     Part("tools", "G", "tool_state", "## Tools"),
     Part("expansions", "G", "expansions", "## Expansions: quoted data", fenced=True, ordered=False),
-    Part("found", "G", "retrieved_evidence", "## Evidence: quoted data", fenced=True),
+    Part("found", "G", "retrieved_evidence", "## Evidence: quoted data", fenced=True, dated=True),
 )
 
 
@@ -79,15 +98,21 @@ class Sheet:
         self.printer = printer
         self.placed: dict[str, list[Entry]] = {}
         self.parts: dict[str, Part] = {}
+        self.groups: dict[str, set[Group]] = {}  # open ones, by part; asked only
+        self.group: dict[int, Group] = {}  # of each placed event of a dated part
         self.seqs: set[int] = set()  # rendered events; asked, never iterated
         self.whole: set[int] = set()  # of these, the ones that stand whole
         self.used: dict[str, int] = {}
         self.frame = 0  # tokens of headings and fences
-        # By seq, in the order of Omission's fields but for the item in place of id and seq.
-        self.omitted: dict[int, tuple[Item, str, int, str, int, int]] = {}
+        # By seq, in the order of Omission's fields but for the item in place of id and seq; of what
+        # was not even read from the log there is no item.
+        self.omitted: dict[int, tuple[Item | None, str, int, str, int, int]] = {}
+        self.passed: dict[int, str] = {}  # others that stay out, by seq, with the reason alone
         self.views_omitted: list[Omission] = []
         self.score_parts: dict[int, dict[str, int]] = {}
         self.scored = 0  # candidates that were scored
+        self.found = 0  # of these, the ones that answer the query
+        self.scanned = 0  # documents of the index that held a word of the query
 
     @property
     def counter(self) -> TokenCounter:
@@ -105,24 +130,35 @@ class Sheet:
         count = self.counter.count
         return count(part.heading + "\n") + (2 * count(FENCE) if part.fenced else 0)
 
+    def date_tokens(self, part: Part, group: Group | None) -> int:
+        """What the date line of a group costs: nothing where it stands already, or none is due."""
+        if group is None or not part.dated or group in self.groups.get(part.name, ()):
+            return 0
+        return self.counter.count(group.line)
+
     def room(self, part: Part) -> int:
         """Tokens that one more entry may cost; negative where not even the heading fits."""
         return self.left.get(part.section, 0) - self.heading_tokens(part)
 
-    def put(self, part: Part, entry: Entry) -> None:
-        """Place an entry whose cost was checked against `room`."""
-        opening = self.heading_tokens(part)
+    def put(self, part: Part, entry: Entry, group: Group | None = None) -> None:
+        """Place an entry whose cost, and that of its date line, was checked against `room`."""
+        dating = self.date_tokens(part, group)
+        opening = self.heading_tokens(part) + dating
         self.left[part.section] -= entry.tokens + opening
         assert self.left[part.section] >= 0, "an entry was placed that does not fit"
         self.used[part.section] = self.used.get(part.section, 0) + entry.tokens + opening
         self.frame += opening
         self.parts[part.name] = part
         self.placed.setdefault(part.name, []).append(entry)
+        if group is not None and part.dated:
+            self.groups.setdefault(part.name, set()).add(group)
+            self.group[entry.seq] = group
         if entry.seq:
             self.seqs.add(entry.seq)
             if entry.events:
                 self.whole.add(entry.seq)
             self.omitted.pop(entry.seq, None)
+            self.passed.pop(entry.seq, None)
 
     def offer(
         self, part: Part, item: Item, *, tier: int = 0, score: int = 0, source: str = "event",
@@ -136,6 +172,9 @@ class Sheet:
         room = self.left.get(part.section, 0)
         if part.name not in self.placed:
             room -= self.heading_tokens(part)
+        group = group_of(item) if part.dated else None
+        if group is not None:
+            room -= self.date_tokens(part, group)
         if most is not None and most < room:
             room = most
         if room < _LEAST_ENTRY:
@@ -147,7 +186,7 @@ class Sheet:
         if tokens > room:
             self.omit(item, part.section, tokens, "budget", score, tokens - room)
             return False
-        self.put(part, entry_of(part, item, (lines, tokens, whole), score, source))
+        self.put(part, entry_of(part, item, (lines, tokens, whole), score, source), group)
         return True
 
     def _whole_room(self, part: Part) -> int:
@@ -157,11 +196,19 @@ class Sheet:
         self, item: Item, section: str, tokens: int, reason: str, score: int = 0, short_by: int = 0
     ) -> None:
         """Note why a candidate is not in the block; the last word on an event holds."""
-        if item.seq not in self.seqs:
-            self.omitted[item.seq] = (item, section, tokens, reason, score, short_by)
+        self.omit_unread(item.seq, (item, section, tokens, reason, score, short_by))
 
-    def entries(self) -> list[tuple[Part, list[Entry]]]:
-        """The parts in the order of the block, each with its entries as they print."""
+    def omit_unread(self, seq: int, why: tuple[Item | None, str, int, str, int, int]) -> None:
+        """`omit` for an event that is known by its seq alone: (None, section, tokens, ...)."""
+        if seq not in self.seqs:
+            self.omitted[seq] = why
+            self.passed.pop(seq, None)
+
+    def entries(self) -> list[tuple[Part, list[tuple[str, Entry]]]]:
+        """The parts in the order of the block, each with its entries as they print.
+
+        Before an entry stands its date line where it begins a group, else "".
+        """
         by_name = {part.name: part for part in PARTS}
         own = [part for name, part in self.parts.items() if name not in by_name]
         fixed = [part for part in PARTS if part.name in self.placed]
@@ -170,14 +217,20 @@ class Sheet:
             (at for at, part in enumerate(fixed) if part.name in ("expansions", "found")),
             len(fixed),
         )
+        return [(part, self._printed(part)) for part in (*fixed[:cut], *own, *fixed[cut:])]
+
+    def _printed(self, part: Part) -> list[tuple[str, Entry]]:
+        placed = self.placed[part.name]
+        ordered = sorted(placed, key=_log_order) if part.ordered else placed
+        if not part.dated:
+            return [("", entry) for entry in ordered]
+        groups: dict[Group, list[Entry]] = {}
+        for entry in ordered:
+            groups.setdefault(self.group[entry.seq], []).append(entry)
         return [
-            (
-                part,
-                sorted(self.placed[part.name], key=_log_order)
-                if part.ordered
-                else self.placed[part.name],
-            )
-            for part in (*fixed[:cut], *own, *fixed[cut:])
+            ("" if at else group.line, entry)
+            for group, entries in groups.items()
+            for at, entry in enumerate(entries)
         ]
 
 

@@ -16,12 +16,20 @@ from memplane.pack.allocate import (
     rooms,
 )
 from memplane.pack.block import Block
-from memplane.pack.evidence import EVIDENCE, FOUND, place_evidence, pool_before, pool_now
+from memplane.pack.evidence import (
+    EVIDENCE,
+    FOUND,
+    Asked,
+    place_evidence,
+    pool_before,
+    pool_now,
+)
 from memplane.pack.head import omit_lost, place_cards, place_decisions, place_views
-from memplane.pack.layout import Sheet
+from memplane.pack.layout import Part, Sheet
 from memplane.pack.render import frame_reserve, render
 from memplane.pack.report import Facts, prefix_of, report_of
 from memplane.pack.request import Materials, Request
+from memplane.pack.retrieved import place_retrieved
 from memplane.pack.tail import (
     TAIL,
     fill_tail,
@@ -39,6 +47,7 @@ from memplane.projections.hotset import SessionRing
 from memplane.projections.item import Item, Printer, digest_of
 from memplane.projections.window import plain
 from memplane.recall.intent import intent_of
+from memplane.recall.retrieval import Retriever
 from memplane.recall.suppress import Scope
 
 __all__ = ["pack"]
@@ -64,6 +73,8 @@ class _Ground(NamedTuple):
     own_query: bool  # the query is the session's prompt: evidence stands before it
     query: str
     pool: list[Item]  # what this pack could show as of now, in log order, counted
+    intent: str
+    retriever: Retriever | None = None  # the whole log, where this pack searches it
 
 
 def pack(
@@ -77,7 +88,7 @@ def pack(
     """
     budgets = materials.policies.budgets
     budget = budget_of(request.budget, budgets)
-    intent = intent_of(request.intent, request.query, materials.policies.scoring.intents)
+    intent_of(request.intent, "", materials.policies.scoring)  # a mistake comes before any work
     holding = _holding(request, budgets)
     pool = pool_now(materials, request.session)
     for item in (*pool, *materials.decisions, *materials.cards):
@@ -85,12 +96,17 @@ def pack(
             item.finish(printer.counter)
     ground = _ground(request, materials, pool, printer.counter)
     mark("suppress")
+    if "retrieved_evidence" in holding:
+        ground = _searching(ground)
+        mark("index")
 
     framed = budget >= FRAMED_FROM
     frame = frame_reserve(printer.counter) if framed else 0
     steady = budget >= STEADY_FROM
     most = budgets.acb_total_max_tokens - budgets.reserve_tokens
-    given = rooms(budgets, holding, (ladder(budget, most) if steady else budget) - frame)
+    lone = bool(request.query) and request.session is None
+    spread = (ladder(budget, most) if steady else budget) - frame
+    given = rooms(budgets, holding, spread, lone=lone)
     sheet = Sheet(given.room, printer)
     total = budget - frame
     mark("allocate")
@@ -107,9 +123,9 @@ def pack(
     assert rendered.tokens <= budget, "a block never passes its budget"
     mark("render")
     facts = Facts(
-        request, budget, intent, given, sheet, window, ground.epoch,
+        request, budget, ground.intent, given, sheet, window, ground.epoch,
         ground.prompt.seq if ground.prompt is not None else 0,
-        *_not_placed(ground, sheet, pool),
+        *_not_placed(ground, sheet, pool), ground.retriever,
     )  # fmt: skip
     omissions, report = report_of(facts, materials, rendered)
     report["prefix"] = prefix_of(facts, rendered, materials)
@@ -153,7 +169,18 @@ def _ground(
     own = prompt is not None and (not request.query or prompt.says(request.query))
     epoch = ring.epoch if ring is not None else request.as_of
     query = prompt.text if own and prompt is not None else request.query
-    return _Ground(request, materials, scope, ring, prompt, epoch, own, query, pool)
+    # The prompt's own words decide where it is the query: its evidence must not change when the
+    # caller stops repeating it.
+    intent = intent_of(request.intent, query, materials.policies.scoring)
+    return _Ground(request, materials, scope, ring, prompt, epoch, own, query, pool, intent)
+
+
+def _searching(ground: _Ground) -> _Ground:
+    """Open the search of the whole log where the pack is for more than what is recent."""
+    opens = ground.materials.retriever
+    if opens is None or ground.intent != "deep" or not ground.query:
+        return ground
+    return ground._replace(retriever=opens())
 
 
 def _lay_steady(
@@ -179,7 +206,8 @@ def _lay_small(
 ) -> Window:
     """A small block spends what it has: by falling share, each also takes what is left so far."""
     window = NO_WINDOW
-    waiting = sorted(sections, key=lambda section: -section.weight)
+    lone = bool(ground.request.query) and ground.request.session is None
+    waiting = sorted(sections, key=lambda section: -section.weight_of(lone=lone))
     for at, section in enumerate(waiting):
         name = section.name
         later = sum(given.room[other.name] for other in waiting[at + 1 :])
@@ -209,8 +237,9 @@ def _window(sheet: Sheet, ground: _Ground, *, steady: bool) -> Window:
     """C, D and F."""
     room = sheet.left.get("recent_window", 0)
     window = lay_window(
-        sheet, ground.materials, ground.ring, ground.prompt, ground.scope, steady=steady
-    )
+        sheet, ground.materials, ground.ring, ground.prompt, ground.scope, steady=steady,
+        asked=ground.retriever is not None,
+    )  # fmt: skip
     if ground.ring is not None:
         place_newer(
             sheet,
@@ -227,9 +256,18 @@ def _window(sheet: Sheet, ground: _Ground, *, steady: bool) -> Window:
 def _evidence(sheet: Sheet, ground: _Ground) -> None:
     """E, where the query is the session's own prompt."""
     if ground.own_query and ground.prompt is not None and "retrieved_evidence" in sheet.left:
-        pool = pool_before(ground.materials, ground.prompt.seq)
+        before = ground.prompt.seq - 1
         never = frozenset((ground.prompt.seq, _query_event(ground)))
-        place_evidence(sheet, ground.materials, ground.scope, EVIDENCE, ground.query, pool, never)
+        pool = pool_before(ground.materials, before)
+        _place_found(sheet, ground, EVIDENCE, Asked(ground.query, before, never, pool))
+
+
+def _place_found(sheet: Sheet, ground: _Ground, part: Part, asked: Asked) -> None:
+    """Evidence from the whole log, or for a fast request from what is recent."""
+    if ground.retriever is not None:
+        place_retrieved(sheet, ground.materials, ground.scope, part, asked, ground.retriever)
+    else:
+        place_evidence(sheet, ground.materials, ground.scope, part, asked)
 
 
 def _in_middle(name: str, ground: _Ground) -> bool:
@@ -251,7 +289,8 @@ def _fill(sheet: Sheet, ground: _Ground, section: Section) -> None:
         case "retrieved_evidence":
             if ground.query:
                 never = frozenset((_query_event(ground),))
-                place_evidence(sheet, materials, scope, FOUND, ground.query, ground.pool, never)
+                asked = Asked(ground.query, ground.request.as_of, never, ground.pool)
+                _place_found(sheet, ground, FOUND, asked)
         case _:
             place_own(sheet, materials, scope, section)
 
@@ -260,8 +299,7 @@ def _query_event(ground: _Ground) -> int:
     """Seq of the event that is the query itself, which would only find itself; 0 if none."""
     request = ground.request
     if request.query_event is not None:
-        named = (item.seq for item in ground.pool if item.id == request.query_event)
-        return next(named, 0)
+        return ground.materials.query_seq
     if not request.query:
         return 0
     digest, text = digest_of(request.query), plain(request.query)
@@ -288,6 +326,6 @@ def _not_placed(
         reason = hides(item)
         if reason is not None:
             counts[reason] = counts.get(reason, 0) + 1
-        elif item.seq not in sheet.seqs and item.seq not in sheet.omitted:
+        elif not (item.seq in sheet.seqs or item.seq in sheet.omitted or item.seq in sheet.passed):
             left.append(item)
     return dict(sorted(counts.items())), left

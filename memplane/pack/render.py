@@ -33,9 +33,16 @@ def frame_reserve(counter: TokenCounter) -> int:
 
 
 def render(
-    parts: list[tuple[Part, list[Entry]]], counter: TokenCounter, frame: int, *, framed: bool
-) -> Rendered:
-    """Join the parts in order. `frame` is what headings and fences cost; the marks come on top."""
+    parts: list[tuple[Part, list[tuple[str, Entry]]]],
+    counter: TokenCounter,
+    frame: int,
+    *,
+    framed: bool,
+) -> Rendered:  # fmt: skip
+    """Join the parts in order, each entry behind its date line where it has one.
+
+    `frame` is what headings, fences and date lines cost; the marks come on top.
+    """
     pieces: list[str] = []
     ends: dict[str, tuple[int, int]] = {}
     starts: dict[int, tuple[int, int]] = {}
@@ -48,7 +55,11 @@ def render(
         pieces.append(opening)
         byte += len(opening.encode())
         tokens += counter.count(opening)
-        for entry in placed:
+        for dated, entry in placed:
+            if dated:
+                pieces.append(dated)
+                byte += len(dated)
+                tokens += counter.count(dated)
             if entry.seq:
                 starts[entry.seq] = (byte, tokens)
             pieces.append(entry.text)
@@ -57,7 +68,7 @@ def render(
         pieces.append(closing)
         byte += len(closing)
         tokens += counter.count(closing)
-        entries += placed
+        entries += [entry for _, entry in placed]
         ends[part.area] = (byte, tokens)
     body = "".join(pieces)
     if not framed or not body:

@@ -13,6 +13,7 @@ from memplane.pack.render import Rendered
 from memplane.pack.request import Materials, Request
 from memplane.pack.window import Window
 from memplane.projections.item import Item
+from memplane.recall.retrieval import Retriever
 
 __all__ = ["REPORT_VERSION", "Facts", "prefix_of", "report_of"]
 
@@ -35,6 +36,7 @@ class Facts(NamedTuple):
     prompt: int
     hidden: dict[str, int]
     left_over: list[Item]
+    retriever: Retriever | None = None
 
 
 def report_of(
@@ -44,7 +46,7 @@ def report_of(
     listed, counts = _omissions(facts, materials.hotset.gaps)
     report: dict[str, Any] = {
         "version": REPORT_VERSION,
-        "request": facts.request.as_json(),
+        "request": _request(facts),
         "intent": facts.intent,
         "channel": facts.request.channel,
         "budget": facts.budget,
@@ -78,12 +80,21 @@ def report_of(
             "hotset": len(materials.hotset.items),
             "decisions": len(materials.decisions),
             "cards": len(materials.cards),
-            "index": 0,
+            "index": facts.sheet.scanned,
             "scored": facts.sheet.scored,
+            "found": facts.sheet.found,
             "bound": materials.policies.budgets.limits.candidate_pool_max,
         },
     }  # fmt: skip
     return listed, report
+
+
+def _request(facts: Facts) -> dict[str, Any]:
+    """What was asked; with the `dense_seq` that was used, the same can be asked again."""
+    request, retriever = facts.request, facts.retriever
+    if retriever is not None:
+        request = request._replace(dense_seq=retriever.dense_seq)
+    return request.as_json()
 
 
 def _omissions(
@@ -94,6 +105,7 @@ def _omissions(
     counts = dict(facts.hidden)
     reasons = [o.reason for o in sheet.views_omitted]
     reasons += [row[3] for row in sheet.omitted.values()]
+    reasons += sheet.passed.values()
     for reason in reasons:
         counts[reason] = counts.get(reason, 0) + 1
     if facts.left_over:
@@ -101,13 +113,25 @@ def _omissions(
     if gaps:
         counts["gap"] = sum(last - first + 1 for first, last in gaps)
     # By seq, then by score: two stable sorts of numbers are quicker than one of pairs.
-    rows = [row for _, row in sorted(sheet.omitted.items(), key=itemgetter(0), reverse=True)]
-    rows = sorted(rows, key=itemgetter(4), reverse=True)[:_LISTED]
+    rows = sorted(sheet.omitted.items(), key=itemgetter(0), reverse=True)
+    rows = sorted(rows, key=_score, reverse=True)[:_LISTED]
     listed = [*sheet.views_omitted]
-    listed += [Omission(row[0].id, row[0].seq, *row[1:]) for row in rows]
+    listed += [Omission(_id_of(seq, row[0], facts), seq, *row[1:]) for seq, row in rows]
     for item in reversed(facts.left_over[-_LISTED:]):
         listed.append(Omission(item.id, item.seq, "", item.cost, "older", 0, 0))
     return tuple(listed[:_LISTED]), dict(sorted(counts.items()))
+
+
+def _score(row: tuple[int, tuple[Item | None, str, int, str, int, int]]) -> int:
+    return row[1][4]
+
+
+def _id_of(seq: int, item: Item | None, facts: Facts) -> str:
+    """The event's id, read from the log where nobody has done so yet."""
+    if item is not None:
+        return item.id
+    assert facts.retriever is not None, "without a search every candidate is an item"
+    return facts.retriever.item(seq).id
 
 
 def _reason(facts: Facts, rendered: Rendered) -> str | None:

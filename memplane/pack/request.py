@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from memplane.policy import Policies
@@ -9,6 +10,7 @@ from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
 from memplane.projections.task_table import TaskTable
+from memplane.recall.retrieval import Retriever
 
 __all__ = ["Expansion", "Materials", "Request", "View"]
 
@@ -31,6 +33,7 @@ class Request(NamedTuple):
     since: str | None = None
     until: str | None = None
     as_of: int = 0
+    dense_seq: int | None = None  # vectors of events up to here at most
     now: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -69,7 +72,9 @@ class Materials(NamedTuple):
 
     `memo` keeps rendered views between packs; a pack's bytes never depend on what is in it.
     `gap` says that the session's older events could not be read within the policy's bound;
-    `shed_seq` is the newest statement that a ledger gave up for its bounds.
+    `shed_seq` is the newest statement that a ledger gave up for its bounds. `retriever` opens the
+    search of the whole log, for who needs it; `query_seq` is the event that the request names as
+    its query.
     """
 
     policies: Policies
@@ -84,3 +89,5 @@ class Materials(NamedTuple):
     gap: bool = False
     shed_seq: int = 0
     files: FilesState | None = None  # where the session has touched no file yet
+    retriever: Callable[[], Retriever] | None = None
+    query_seq: int = 0

@@ -33,12 +33,20 @@ def fill_tail(
 
     `sections` are those of the tail in file order, `total` the tokens of the whole block but its
     frame. A section never passes its max_tokens, nor touches the room of one that comes later.
+    Evidence, which can always use more, is filled last: sections of a lower priority spend no more
+    than their own room before it, so that what they leave is not lost.
     """
     waiting = sorted(sections, key=_by_priority)  # stable: file order where equal
+    evidence = next((s for s in waiting if s.name == "retrieved_evidence"), None)
+    if evidence is not None:
+        waiting.remove(evidence)
+        waiting.append(evidence)
     for at, section in enumerate(waiting):
         later = sum(room.get(other.name, 0) for other in waiting[at + 1 :])
         used = sheet.used.get(section.name, 0)
         free = total - sheet.spent - later
+        if evidence is not None and section.priority < evidence.priority:
+            free = min(free, room.get(section.name, 0))
         sheet.left[section.name] = max(0, min(section.max_tokens - used, free))
         fill(section)
 

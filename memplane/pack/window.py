@@ -66,10 +66,12 @@ def lay_window(
     scope: Scope,
     *,
     steady: bool,
+    asked: bool = False,
 ) -> Window:
     """Choose the turns of the window within the room of recent_window, less C and the pin.
 
     A steady window starts at a step; one that is not takes as many of the newest turns as fit.
+    Where something is `asked` without a session none is cut short: evidence shows it better.
     """  # fmt: skip
     room = sheet.left.get("recent_window", 0)
     newer = room // 8 if ring is not None else 0
@@ -78,7 +80,7 @@ def lay_window(
     tokens = max(0, room - newer - headings - pin)
     tier = _tier(tokens)
     if ring is None:
-        return _of_plane(sheet, materials, scope, tokens, tier)
+        return _of_plane(sheet, materials, scope, tokens, 0 if asked else tier)
     if steady:
         turns, anchor, left = _of_session(sheet, materials, scope, ring, tokens, tier)
     else:

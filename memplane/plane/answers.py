@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from typing import Any, TypeAlias
 
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, KINDS, Event
@@ -12,8 +14,12 @@ from memplane.log import FileLog
 from memplane.plane import packing, recent
 from memplane.plane.engine import Engine
 from memplane.plane.reading import Expanded, Version, parse_handle
+from memplane.plane.searching import SearchHit, search
 
 __all__ = ["Answers"]
+
+_OneOrMore: TypeAlias = str | Iterable[str] | None
+_Time: TypeAlias = str | datetime | None
 
 
 class Answers:
@@ -123,6 +129,28 @@ class Answers:
         return recent.list_files(
             self._engine, query, session=session, branch=branch, limit=limit, channel=channel
         )
+
+    def search(
+        self, query: str, k: int = 10, *, channel: str = "private", ns: _OneOrMore = None,
+        kind: _OneOrMore = None, session: _OneOrMore = None, tag: _OneOrMore = None,
+        since: _Time = None, until: _Time = None, task: str | None = None,
+        agent: str | None = None, now: _Time = None, as_of: int | _Time = None,
+        dense_seq: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[SearchHit]:  # fmt: skip
+        """At most `k` events that answer a query, the best first; none where nothing matches.
+
+        What is out of force is no hit, nor what a pack with the same `task`, `agent` and times
+        would not see. `ns`, `kind`, `session` and `tag` take one or several. Of events behind
+        `dense_seq` no vectors take part. `progress` is told of a long build of the index. Raises
+        InputError naming the argument, PolicyError.
+        """
+        asked: dict[str, Any] = {
+            "channel": channel, "ns": ns, "kind": kind, "session": session, "tag": tag,
+            "since": since, "until": until, "task": task, "agent": agent, "now": now,
+            "as_of": as_of, "dense_seq": dense_seq,
+        }  # fmt: skip
+        return search(self._engine, query, k, asked, progress=progress)
 
     def expand(self, handle: str, budget: int = 2000, *, channel: str = "private") -> Expanded:
         """Open a handle: the whole of an event or view, as far as the budget (tokens) goes.

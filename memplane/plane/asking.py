@@ -13,14 +13,14 @@ from memplane.intake.redact import shown
 from memplane.pack.request import Request
 from memplane.policy import Policies
 
-__all__ = ["CHANNELS", "check_channel", "request_of"]
+__all__ = ["CHANNELS", "check_channel", "request_of", "texts"]
 
 # Known even where channels.yaml does not list them; each then loads and shows what `agent` does.
 CHANNELS: Final = ("private", "public", "team", "agent")
 _TIMES: Final = ("since", "until", "now")
 _LISTS: Final = ("sections", "expand", "exclude", "ns")
 _TEXTS: Final = ("channel", "intent", "session", "task", "agent", "query_event")
-_KNOWN: Final = frozenset((*_TIMES, *_LISTS, *_TEXTS, "budget", "as_of"))
+_KNOWN: Final = frozenset((*_TIMES, *_LISTS, *_TEXTS, "budget", "as_of", "dense_seq"))
 
 
 def check_channel(policies: Policies, channel: str) -> str:
@@ -51,7 +51,7 @@ def request_of(
                 raise InputError(f"expected a text, found {shown(value)}", where=name)
             fields[name] = value
     for name in _LISTS:
-        fields[name] = _texts(name, asked.get(name))
+        fields[name] = texts(name, asked.get(name))
     for ns in fields["ns"]:
         namespace(ns)
     for name in _TIMES:
@@ -59,12 +59,14 @@ def request_of(
         fields[name] = None if value is None else timestamp(value, where=name)
     fields["now"] = fields["now"] or clock()
     fields["budget"] = asked.get("budget")
+    fields["dense_seq"] = _dense_seq(asked.get("dense_seq"))
     fields["as_of"] = _as_of(asked.get("as_of"), head, seq_by)
     check_channel(policies, fields.get("channel", "private"))
     return Request(**fields)
 
 
-def _texts(name: str, value: object) -> tuple[str, ...]:
+def texts(name: str, value: object) -> tuple[str, ...]:
+    """One text or several, as a tuple; none of None."""
     if value is None:
         return ()
     if isinstance(value, str):
@@ -74,6 +76,14 @@ def _texts(name: str, value: object) -> tuple[str, ...]:
         if all(isinstance(one, str) for one in found):
             return found
     raise InputError(f"expected a list of texts, found {shown(value)}", where=name)
+
+
+def _dense_seq(value: object) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InputError(f"expected a seq of 0 or more, found {shown(value)}", where="dense_seq")
+    return value
 
 
 def _as_of(value: object, head: int, seq_by: Callable[[str], int]) -> int:

@@ -18,6 +18,7 @@ from memplane.home import Home, open_home
 from memplane.log import FileLog
 from memplane.plane.engine import MakeCounter
 from memplane.plane.files import Reads, Watched
+from memplane.plane.finding import kept_upto
 from memplane.plane.folder_checks import (
     Check,
     filesystem,
@@ -165,6 +166,21 @@ def _projections(place: _Place) -> Check:
     return Check("projections", "ok", found)
 
 
+def _index(place: _Place) -> Check:
+    home, log, head = _opened(place)
+    if not (home.path / "index" / "manifest.json").exists():
+        return Check("index", "ok", "none kept: the first search makes it")
+    at = kept_upto(home.path, home.plane_id, place.watched().policies_or_last())
+    if at is None or not log.matches(at):
+        why = "kept, but not of this log and these policies"
+        return Check("index", "warn", why, "the next search makes it again")
+    size = sum(file.stat().st_size for file in (home.path / "index").glob("*.bin"))
+    found = f"up to seq {at.seq}, {head.seq - at.seq} events behind, {size} bytes"
+    if head.seq - at.seq > BEHIND_WARN:
+        return Check("index", "warn", found, "the next search takes them in")
+    return Check("index", "ok", found)
+
+
 def _positions(folder: Path, plane: str) -> Iterator[tuple[str, Head | None]]:
     """Each kept projection and the line that it stands behind; None where it is no good."""
     for file in sorted(folder.glob("*.json")):
@@ -212,8 +228,9 @@ _CHECKS: Final[dict[str, Callable[[_Place], Check]]] = {
     "counter": _counter,
     "log": _log,
     "projections": _projections,
+    "index": _index,
     "leftovers": _of_folder(leftovers),
     "clock": _clock,
     "git-ignore": _of_folder(ignored),
 }
-_OPENING: Final = frozenset(("log", "projections", "clock"))
+_OPENING: Final = frozenset(("log", "projections", "index", "clock"))

@@ -9,26 +9,28 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from memplane.errors import ConflictError, HomeError, InputError, NotFoundError
+from memplane.errors import HomeError, InputError, NotFoundError
 from memplane.event import Draft, Event
 from memplane.home import Home
-from memplane.intake import Intake, Redactor, namespace, same, timestamp
+from memplane.intake import Intake, Redactor, same, timestamp
 from memplane.intake.redact import shown
 from memplane.log import FileLog
 from memplane.pack.request import Expansion, Request
 from memplane.plane.asking import check_channel
 from memplane.plane.files import Reads, Watched
+from memplane.plane.finding import Finder, Progress
 from memplane.plane.folds import Folds, Prefix, items_of_event, session_fold
-from memplane.plane.quoting import summaries_quoting
+from memplane.plane.forgets import record_forget
 from memplane.plane.reading import Reader, parse_handle
 from memplane.plane.writing import Receipt, Recorder
 from memplane.policy import Policies
-from memplane.ports import Appended, Clock, Detector, Head, TokenCounter
+from memplane.ports import Appended, Clock, Detector, Embedder, Head, TokenCounter
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Printer
+from memplane.recall.retrieval import Retriever
 
-__all__ = ["Engine", "MakeCounter"]
+__all__ = ["Engine", "MakeCounter", "MakeEmbedder"]
 
 # Folding waits for the first reader; a process that records on and on folds as it goes.
 _FOLD_AFTER = 32
@@ -38,14 +40,13 @@ _CHECKPOINT_WRITING = 5000
 # A short process leaves a short tail to the next one rather than writing half a megabyte.
 _CHECKPOINT_AT_CLOSE = 64
 _PREFIXES_KEPT = 4
-_IDS_AT_ONCE = 200  # of an event that forgets
-_TRIES = 5  # to forget before somebody else writes
 _CACHES = ("hotset.json", "decisions.json", "cards.json", "tasks.json", "cache.sqlite")
 # Opened for who asks for them: no pack does but, for files, that of a session without any.
 _LAZY = ("sessions.json", "files.json")
 NO_END = 2**63
 
 MakeCounter = Callable[[str, int], TokenCounter]
+MakeEmbedder = Callable[[str], Embedder]
 
 
 class Engine:
@@ -55,7 +56,9 @@ class Engine:
         self, home: Home, *, clock: Clock, make_counter: MakeCounter, durability: str,
         loads: Callable[[bytes], Any], log: FileLog | None, as_of: int | None,
         detector: Detector | None = None, overrides: Mapping[str, str] = MappingProxyType({}),
+        make_embedder: MakeEmbedder | None = None, embedder: Embedder | None = None,
     ) -> None:  # fmt: skip
+        self.make_embedder, self.embedder = make_embedder or _no_embedder, embedder
         self.home, self.clock, self.durability, self.as_of = home, clock, durability, as_of
         self.make_counter, self.detector = make_counter, detector
         self.keeps = not home.read_only and as_of is None  # whether caches may be written
@@ -75,6 +78,7 @@ class Engine:
         self._intake: tuple[str, Intake] | None = None
         self._sessions: dict[tuple[str, str, str], HotsetState] = {}
         self._recorded = 0
+        self.finder = Finder(self)
         self.closed = False
 
     def check_open(self) -> None:
@@ -97,6 +101,7 @@ class Engine:
             with self.lock:
                 policies = self.watched.policies_last_read()
                 self.caught_up(policies, save_after=_CHECKPOINT_WRITING)
+                self.finder.follow()
         return done
 
     def drafting(self, *, internal: bool = False) -> Callable[[Mapping[str, Any], str], Draft]:
@@ -117,39 +122,8 @@ class Engine:
     def forget(self, named: dict[str, str | None], ns: str, reason: str, *, undo: bool) -> Receipt:
         """Record that what is named is forgotten, or no longer; it must name something."""
         self.check_open()
-        namespace(ns)
-        given = [(field, value) for field, value in named.items() if value is not None]
-        if len(given) != 1:
-            raise InputError("expected exactly one of key, id, session and source")
-        (field, value) = given[0]
-        what: dict[str, Any] = {field: value}
-        if field == "key":
-            with self.lock:
-                history = self.caught_up().memories.history(ns, value)
-            if not history or (not undo and history[-1].reason is not None):
-                raise NotFoundError(f"no value under {shown(value)} in {ns}")
-            what["ns"] = ns
-        elif field == "id":
-            if self.log.find(value) is None:
-                raise NotFoundError(f"no event {shown(value)}")
-            what = {"ids": [value]}
-        elif not any(_is_of(line.event, field, value) for line in self.log.read()):
-            raise NotFoundError(f"no event of {field} {shown(value)}")
-        for left in range(_TRIES, -1, -1):  # a session that ends meanwhile may quote what is named
-            with self.lock:
-                folds = self.caught_up()
-                read = folds.memories.position
-                quoting = summaries_quoting(self.log, folds, field, value, ns, undo=undo)
-            rows = _forgetting([what, *_by_ids(quoting)], reason, undo=undo)
-            draft = self.drafting(internal=True)
-            drafts = [draft(row, "") for row in rows]
-            try:
-                done = self.append(drafts, expected_seq=read.seq if read and left else None)
-                break
-            except ConflictError:
-                if not left:
-                    raise
-        return Receipt(done[0], self.durability, self.log.line)
+        done = record_forget(self, named, ns, reason, undo=undo)
+        return Receipt(done, self.durability, self.log.line)
 
     def _same(self, event: Event, draft: Draft) -> bool:
         redactor = self.intake(self.watched.policies_or_last()).redactor
@@ -255,6 +229,21 @@ class Engine:
         self.reads.files += after.segment - (before.segment if before is not None else 1) + 1
         self.reads.bytes += self._bytes_upto(after) - (self._bytes_upto(before) if before else 0)
 
+    def index(self, policies: Policies, progress: Progress | None = None) -> None:
+        """Index what is not indexed yet; `progress` is told where that is much. Hold `lock`."""
+        self.finder.index(policies, progress)
+
+    def retriever(
+        self, policies: Policies, folds: Folds, *,
+        progress: Callable[[int, int], None] | None = None, dense_seq: int | None = None,
+    ) -> Retriever:  # fmt: skip
+        """Search over the whole log for one request, events as the folds have them. Hold `lock`."""
+        # The memories of now know all that those of a prefix do, and go on where they stand.
+        memories = folds.memories if self._folds is None else self._folds.memories
+        return self.finder.retriever(
+            policies, folds, memories, progress=progress, dense_seq=dense_seq
+        )
+
     def prefix(self, seq: int, policies: Policies) -> Folds:
         """The projections as of a seq, folded from the log's beginning; the last few are kept."""
         key = (seq, _variant(policies))
@@ -319,8 +308,8 @@ class Engine:
         text = self.redact(policies)(self.log.text(line.event))[start:]
         return Expansion(handle, item, text, whole=start == 0)
 
-    def rebuild(self) -> int:
-        """Throw the projections away and fold the log again; return the events folded."""
+    def rebuild(self, progress: Progress | None = None) -> int:
+        """Throw projections and index away and make them again; return the events folded."""
         self.check_open()
         folder = self.home.path / "projections"
         self._drop_folds()
@@ -330,7 +319,13 @@ class Engine:
         folds = self.caught_up()
         if self.keeps:
             folds.save()
+        self.finder.rebuild(self.watched.policies_or_last(), progress)
         return folds.log.head().seq
+
+    def seq_of(self, id: str | None) -> int:  # noqa: A002 - the field's name
+        """The seq of an event, 0 where there is none."""
+        line = self.log.find(id) if id is not None else None
+        return 0 if line is None else line.event.seq
 
     def seq_by(self, moment: str) -> int:
         """The last seq recorded by a moment; `rec` never runs backwards, so halving finds it."""
@@ -351,6 +346,7 @@ class Engine:
             if self.keeps and self._folds.unsaved >= _CHECKPOINT_AT_CLOSE:
                 self._folds.save()
             self._drop_folds()
+        self.finder.close()
         if self.as_of is None:
             self.log.close()
 
@@ -360,22 +356,10 @@ class Engine:
             self._folds = None
 
 
+def _no_embedder(name: str) -> Embedder:
+    raise InputError(f"no embedder {shown(name)} here: the plane was opened without any")
+
+
 def _variant(policies: Policies) -> str:
     """The counter and its scale: what the counts in projections and forms depend on."""
     return f"{policies.budgets.counter} x {policies.budgets.scale_ppm}"
-
-
-def _by_ids(ids: list[str]) -> list[dict[str, Any]]:
-    """What events name: a key or source cannot stand beside ids in one, nor any number of ids."""
-    return [{"ids": ids[at : at + _IDS_AT_ONCE]} for at in range(0, len(ids), _IDS_AT_ONCE)]
-
-
-def _forgetting(named: list[dict[str, Any]], reason: str, *, undo: bool) -> list[dict[str, Any]]:
-    again = {"undo": True} if undo else {}
-    return [{"kind": "forget", "text": reason, "data": {"forget": one, **again}} for one in named]
-
-
-def _is_of(event: Event, field: str, value: str | None) -> bool:
-    if field == "session":
-        return event.session == value and event.kind != "forget"
-    return event.id.startswith(f"{value}:")

@@ -19,6 +19,7 @@ from memplane.policy import Policies
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Printer
+from memplane.recall.retrieval import Retriever
 
 __all__ = ["OTHER_FILES", "Stopwatch", "materials_of", "run", "save", "view_paths"]
 
@@ -52,7 +53,8 @@ def view_paths(policies: Policies, channel: str) -> list[str]:
 def materials_of(
     policies: Policies, folds: Folds, hotset: HotsetState, *, views: list[View],
     expansions: list[Expansion], memo: dict[tuple[str, int, str], tuple[str, int, bool]],
-    gap: bool, files: FilesState | None = None,
+    gap: bool, files: FilesState | None = None, retriever: Callable[[], Retriever] | None = None,
+    query_seq: int = 0,
 ) -> Materials:  # fmt: skip
     """Put together what the stages read."""
     decisions, pinned = folds.statements("decisions")
@@ -61,7 +63,8 @@ def materials_of(
         policies, hotset, folds.tasks.state, tuple(decisions), tuple(cards),
         {**pinned, **pinned_cards},
         tuple(views), tuple(expansions), memo, gap,
-        max(folds.decisions.state.shed_seq, folds.cards.state.shed_seq), files,
+        max(folds.decisions.state.shed_seq, folds.cards.state.shed_seq), files, retriever,
+        query_seq,
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,12 +23,12 @@ from memplane.plane.answers import Answers
 from memplane.plane.asking import request_of
 from memplane.plane.audit import FINDINGS_MAX, AuditReport, audit
 from memplane.plane.compare import differing
-from memplane.plane.engine import Engine, MakeCounter
+from memplane.plane.engine import Engine, MakeCounter, MakeEmbedder
 from memplane.plane.pinning import pin_row
 from memplane.plane.tasks import PlaneTasks
 from memplane.plane.writing import BulkReceipt, Receipt
 from memplane.policy import Policies
-from memplane.ports import Clock, Detector, Head
+from memplane.ports import Clock, Detector, Embedder, Head
 from memplane.projections.hotset import HotsetState
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Plane(Answers):
         loads: Callable[[bytes], Any] = json.loads, log: FileLog | None = None,
         as_of: int | None = None, detector: Detector | None = None,
         overrides: Mapping[str, str] = MappingProxyType({}),
+        make_embedder: MakeEmbedder | None = None, embedder: Embedder | None = None,
     ) -> None:  # fmt: skip
         self.home, self.id, self.durability = home.path, home.plane_id, durability
         self.read_only = home.read_only or as_of is not None
@@ -57,6 +59,7 @@ class Plane(Answers):
         self._engine = Engine(
             home, clock=clock, make_counter=make_counter, durability=durability, loads=loads,
             log=log, as_of=as_of, detector=detector, overrides=overrides,
+            make_embedder=make_embedder, embedder=embedder,
         )  # fmt: skip
         self._log = self._engine.log
 
@@ -134,12 +137,17 @@ class Plane(Answers):
 
     # --- packing ---
 
-    def pack(self, query: str = "", *, save_report: bool = False, **asked: Any) -> Block:
+    def pack(
+        self, query: str = "", *, save_report: bool = False,
+        progress: Callable[[int, int], None] | None = None, **asked: Any,
+    ) -> Block:  # fmt: skip
         """Pack a block for the query within its budget.
 
         `asked`: budget (tokens), channel, intent (auto fast deep orient), session, task, ns, agent,
-        sections, expand (handles), exclude (ids), query_event, since, until, as_of, now. Equal
-        inputs give equal bytes. Raises BudgetError, InputError, PolicyError; never for size.
+        sections, expand (handles), exclude (ids), query_event, since, until, as_of, dense_seq (no
+        vectors of later events), now. Equal inputs give equal bytes. `progress` is told of a long
+        build of the index: a pack that searches the whole log waits for it. Raises BudgetError,
+        InputError, PolicyError; never for size.
         """
         watch = packing.Stopwatch()
         before = (self._engine.reads.files, self._engine.reads.bytes)
@@ -165,6 +173,11 @@ class Plane(Answers):
                 policies, folds, hotset, views=views, expansions=expansions,
                 memo=self._memo, gap=gap,
                 files=recent.files_for(self._engine, folds, request, hotset, policies),
+                retriever=partial(
+                    self._engine.retriever, policies, folds, progress=progress,
+                    dense_seq=request.dense_seq,
+                ),
+                query_seq=self._engine.seq_of(request.query_event),
             )  # fmt: skip
             printer = self._engine.printer(policies)
             watch.mark("read")
@@ -203,6 +216,7 @@ class Plane(Answers):
             self._engine.home, clock=lambda: moment, make_counter=self._engine.make_counter,
             durability=self.durability, log=self._log, as_of=seq, detector=self._engine.detector,
             overrides=self._engine.watched.overrides,
+            make_embedder=self._engine.make_embedder, embedder=self._engine.embedder,
         )  # fmt: skip
 
     # --- upkeep ---
@@ -238,21 +252,51 @@ class Plane(Answers):
         """What today's rules find in all that is stored, and what a purge would take; no secret."""
         return audit(self._engine, limit=limit, progress=progress)
 
-    def rebuild(self) -> int:
-        """Throw the projections away and fold the log again; returns the events folded."""
+    def index(self, progress: Callable[[int, int], None] | None = None) -> int:
+        """Bring the search index up to the log; return the last seq that it has looked at.
+
+        The first search or deep pack does it too; who has just recorded much may do it before.
+        """
         with self._engine.lock:
-            return self._engine.rebuild()
+            indexed = self._engine.finder.index(self._engine.watched.policies(), progress)
+            if self._engine.keeps:
+                indexed.save()
+            return indexed.seq
+
+    def embed(
+        self, limit: int | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> int:
+        """Make the vectors that are missing, at most `limit`, in log order; return how many.
+
+        Only here, never while something is recorded or packed. What is done is kept, however it
+        ends; searches and packs use what there is. Raises InputError where no embedder is named,
+        MissingExtraError where it is not installed, LockError while another process embeds.
+        """
+        from memplane.plane.dense import embed  # noqa: PLC0415 - whoever packs alone does without
+
+        return embed(self._engine, limit, progress)
+
+    def rebuild(self, *, progress: Callable[[int, int], None] | None = None) -> int:
+        """Throw the projections away and fold the log again; returns the events folded.
+
+        So too the index, if there is one; `progress` is told where that is much: done, in all.
+        """
+        with self._engine.lock:
+            return self._engine.rebuild(progress)
 
     def differing(self) -> list[str]:
-        """The files below `projections/` that say something else than the log; reads, never writes.
+        """Files that say something else than the log; reads, never writes.
 
-        One that memplane would not believe anyway (torn, stale, of another version) is none of
-        them: it is folded again when it is needed. Raises PolicyError.
+        By their names below `projections/`; `index/manifest.json` stands for the index. What
+        memplane would not believe anyway (torn, stale, of another version) is none of them: it is
+        made again when it is needed. Raises PolicyError.
         """
         with self._engine.lock:
             policies = self._engine.watched.policies()
             kept = self._engine.caught_up(policies)
-            return differing(kept, self._engine.prefix(kept.log.head().seq, policies))
+            found = differing(kept, self._engine.prefix(kept.log.head().seq, policies))
+            index = ["index/manifest.json"] if self._engine.finder.differs(policies) else []
+            return [*found, *index]
 
     def flush(self) -> None:
         """Make everything recorded here survive a power cut, whatever the durability."""

@@ -19,7 +19,7 @@ from memplane.tokens import cut
 
 __all__ = ["Expanded", "Reader", "Version", "parse_handle"]
 
-_HANDLE: Final = re.compile(r"expand://event/(\d{1,18})(?:\?from=(\d{1,12}))?")
+_HANDLE: Final = re.compile(r"(?:expand://event/|#)(\d{1,18})(?:\?from=(\d{1,12}))?")
 _VIEW: Final = re.compile(r"expand://(views/[^?]+)(?:\?from=(\d{1,12}))?")
 
 
@@ -69,7 +69,7 @@ def parse_handle(given: str) -> tuple[int | None, str, int]:
     if view is not None:
         return None, view[1], int(view[2] or 0)
     raise InputError(
-        f"expected expand://event/<seq> or expand://views/<name>, found {shown(given)}",
+        f"expected expand://event/<seq>, #<seq> or expand://views/<name>, found {shown(given)}",
         where="handle",
     )
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 __all__ = ["Budgets", "Limits", "Section", "build", "faults"]
 
 
+_LONE_PART: Final = 10
+
+
 class Section(NamedTuple):
     """One section of a block; `weight` is its share in millionths, relative to the others."""
 
@@ -23,6 +26,16 @@ class Section(NamedTuple):
     weight: int
     views: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
+    without_session: int | None = None  # the weight where the policy names another one for that
+
+    def weight_of(self, *, lone: bool) -> int:
+        """The weight; `lone` in a block for a query without a session."""
+        if not lone:
+            return self.weight
+        if self.without_session is not None:
+            return self.without_session
+        # Without a session the window shows the newest events of whoever wrote last.
+        return self.weight // _LONE_PART if self.name == "recent_window" else self.weight
 
 
 class Limits(NamedTuple):
@@ -107,6 +120,7 @@ def _sections(sections: Json) -> tuple[Section, ...]:
             parts(row["share"], PPM) if "share" in row else caps[name] * PPM // total,
             texts(row.get("views", [])),
             texts(row.get("kinds", [])),
+            parts(row["share_without_session"], PPM) if "share_without_session" in row else None,
         )
         for name, row in sections.items()
     )

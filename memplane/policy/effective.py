@@ -12,7 +12,7 @@ from memplane.policy.document import Node, Path, key_text, scalar
 from memplane.policy.formats import NAMES
 from memplane.policy.loading import documents
 from memplane.policy.overrides import WHOLE
-from memplane.policy.reading import default_document
+from memplane.policy.reading import default_document, filled
 from memplane.policy.values import PPM
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def rows(
     for name in NAMES:
         variables = {override.path: override.variable for override in found.of(name)}
         root = found.roots[name] if files.get(name) is not None else None
-        whole = _filled(found.effective[name], default_document(name, defaults), WHOLE.get(name))
+        whole = filled(found.effective[name], default_document(name, defaults), WHOLE.get(name))
         for path, value in _leaves(_with_shares(name, whole), ()):
             line = None if root is None else _line(root, path)
             if path in variables:
@@ -76,18 +76,6 @@ def rows(
             else:
                 listed.append(Row(name, key_text(path), value, "default"))
     return listed
-
-
-def _filled(document: Json, default: Json, whole: Path | None, path: Path = ()) -> Json:
-    """Add what the document leaves out; nothing below `whole`, which is of one piece."""
-    filled = dict(document)
-    for key, value in default.items():
-        at = (*path, key)
-        if key not in document:
-            filled[key] = value
-        elif isinstance(value, dict) and at != whole:
-            filled[key] = _filled(document[key], value, whole, at)
-    return filled
 
 
 def _with_shares(name: str, document: Json) -> Json:

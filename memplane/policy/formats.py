@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from memplane.policy.document import Fault
     from memplane.policy.values import Json
 
-__all__ = ["FORMATS", "NAMES", "VERSION", "Format"]
+__all__ = ["FILLED", "FORMATS", "NAMES", "VERSION", "Format"]
 
 VERSION: Final = 1  # of the files' formats
 NAMES: Final = ("budgets.yaml", "privacy.yaml", "channels.yaml", "scoring.yaml", "plane.yaml")
+# What such a file leaves out is filled in from memplane's own: its record has no defaults.
+FILLED: Final = ("scoring.yaml",)
 
 
 class Format(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from memplane.errors import PolicyError
 from memplane.policy import budgets, channels, plane, privacy, scoring
 from memplane.policy import cached as forms
-from memplane.policy.formats import FORMATS, NAMES
+from memplane.policy.formats import FILLED, FORMATS, NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -66,7 +66,9 @@ def load(
     needed: a schema only where the form is not cached.
     """
     data = _bytes(files, defaults)
-    key = forms.key(version, data, overrides)
+    # A form holds what was filled in, too.
+    more = {f"default {name}": defaults[name] for name in FILLED if files.get(name) is not None}
+    key = forms.key(version, data | more, overrides)
     kept = cached(key)
     form = None if kept is None else forms.unpack(key, kept)
     if form is not None:

@@ -11,16 +11,24 @@ if TYPE_CHECKING:
 
     from memplane.policy.document import Fault
 
-__all__ = ["PlanePolicy", "build", "faults"]
+__all__ = ["NO_EMBEDDER", "PlanePolicy", "build", "faults"]
+
+NO_EMBEDDER: Final = "none"
 
 
 class PlanePolicy(NamedTuple):
-    """How many reports are kept, how long a writer waits for the lock, where a session ends."""
+    """How many reports are kept, how long a writer waits for the lock, where a session ends.
+
+    `tool_result_tokens`: the first and the last so many of a tool result are indexed. `embedder`
+    is the name of what makes vectors of texts, NO_EMBEDDER for nothing.
+    """
 
     reports_keep: int = 500
     lock_wait_ms_max: int = 5_000
     session_gap_minutes: int = 30
     session_summary_tokens_max: int = 200
+    tool_result_tokens: int = 200
+    embedder: str = NO_EMBEDDER
 
 
 _DEFAULT: Final = PlanePolicy()
@@ -31,11 +39,14 @@ def build(document: Json) -> PlanePolicy:
     reports = mapping(document.get("reports", {}))
     log = mapping(document.get("log", {}))
     sessions = mapping(document.get("sessions", {}))
+    index = mapping(document.get("index", {}))
     return PlanePolicy(
         whole(reports.get("keep", _DEFAULT.reports_keep)),
         whole(log.get("lock_wait_ms_max", _DEFAULT.lock_wait_ms_max)),
         whole(sessions.get("gap_minutes", _DEFAULT.session_gap_minutes)),
         whole(sessions.get("summary_tokens_max", _DEFAULT.session_summary_tokens_max)),
+        whole(index.get("tool_result_tokens", _DEFAULT.tool_result_tokens)),
+        str(index.get("embedder", _DEFAULT.embedder)),
     )
 
 

@@ -6,22 +6,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memplane.errors import Problem
 from memplane.policy import channels, privacy
-from memplane.policy.document import Fault, Node, plain, read, shown
-from memplane.policy.formats import FORMATS, NAMES, VERSION
+from memplane.policy.document import Fault, Node, Path, plain, read, shown
+from memplane.policy.formats import FILLED, FORMATS, NAMES, VERSION
 from memplane.policy.mistakes import against_schema, problems
-from memplane.policy.overrides import Override, applied, blame, resolve
+from memplane.policy.overrides import WHOLE, Override, applied, blame, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from memplane.policy.values import Json
 
-__all__ = ["Documents", "default_document", "read_documents"]
+__all__ = ["Documents", "default_document", "filled", "read_documents"]
 
 
 class Documents(NamedTuple):
     """The files as they were read: `documents` as they stand, `effective` with the overrides.
 
+    Where nothing is wrong, scoring.yaml says all there is to say in `effective`.
     A root is None where a file is empty or cannot be read. `problems` are those that stop a pack,
     file by file, the environment's last.
     """
@@ -65,8 +66,23 @@ def read_documents(
             effective[name] = applied(name, effective[name], own, default)
             wrong = [f for f in _faults(name, effective[name], schemas) if f not in faults[name]]
             said += [blame(fault, own) for fault in wrong]
-    every = [problem for name in NAMES for problem in found[name]]
-    return Documents(roots, documents, effective, known, [*every, *dict.fromkeys(said)])
+    every = [problem for name in NAMES for problem in found[name]] + list(dict.fromkeys(said))
+    for name in FILLED if not every else ():
+        ours = default_document(name, defaults)
+        effective[name] = filled(effective[name], ours, WHOLE.get(name))
+    return Documents(roots, documents, effective, known, every)
+
+
+def filled(document: Json, default: Json, whole: Path | None, path: Path = ()) -> Json:
+    """Add what the document leaves out; nothing below `whole`, which is of one piece."""
+    more = dict(document)
+    for key, value in default.items():
+        at = (*path, key)
+        if key not in document:
+            more[key] = value
+        elif isinstance(value, dict) and at != whole:
+            more[key] = filled(document[key], value, whole, at)
+    return more
 
 
 def default_document(name: str, defaults: Mapping[str, bytes]) -> Json:

@@ -1,80 +1,190 @@
-"""scoring.yaml: what makes one candidate worth more than another."""
+"""scoring.yaml: what makes one candidate worth more than another.
+
+The defaults stand in memplane's own scoring.yaml and nowhere else: what a plane's file leaves out
+is filled in from there (`memplane.policy.reading`), so that a record is built from whole documents.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane.policy.document import Fault, shown
 from memplane.policy.patterns import pattern_faults
-from memplane.policy.values import PERMILLE, Json, mapping, parts, texts
+from memplane.policy.values import PERMILLE, Json, mapping, parts, texts, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from memplane.policy.document import Fault
+    from memplane.policy.document import Path
 
-__all__ = ["Scoring", "build", "faults"]
+__all__ = ["Around", "Packing", "Retrieval", "Scoring", "build", "faults"]
 
-_MARKER_BOOSTS: Final = {
-    "constraint": 400,
-    "decision": 300,
-    "goal": 300,
-    "failure": 200,
-    "custom": 200,
-}
+# Numbers that count something; all others are weights and parts, in thousandths.
+_COUNTS: Final = frozenset(
+    {
+        "fade", "reach", "related_most", "sources_max", "wide_sources_max", "passage_tokens",
+        "whole_tokens", "passage_mean", "base_tokens",
+    }
+)  # fmt: skip
+
+
+class Around(NamedTuple):
+    """What the events around a match get of its score.
+
+    `weight` in thousandths of it at no distance, 1/e of that `fade` tokens away, nothing beyond
+    `reach` texts.
+    """
+
+    weight: int
+    fade: int
+    reach: int
+
+
+class Retrieval(NamedTuple):
+    """How a search of the whole log ranks events. In thousandths, but what counts something.
+
+    `bigrams`, `prefixes`, `related` and `speaker_name` weigh terms, where a word is 1000;
+    `speaker` and `first_person` are factors on what an event's words earn, those `heard` and
+    `preference` on what its neighbours lend it too. At most
+    `related_most` words with a cosine of `related_least` or more stand beside each word; those of
+    `related_alone` or more stand in for the words where no event holds any of these.
+    """
+
+    k1: int
+    b: int
+    bigrams: int
+    prefixes: int
+    related: int
+    related_least: int
+    related_most: int
+    related_alone: int
+    dense: int
+    dense_least: int
+    dense_cosine: int
+    speaker_name: int
+    coverage: int
+    speaker: int
+    speaker_heard: int
+    first_person: int
+    first_person_heard: int
+    preference: int
+    tool_call: int
+    tool_result: int
+    near: Around
+    wide: Around
+    sources_max: int
+    wide_sources_max: int
+
+
+class Packing(NamedTuple):
+    """How a block is filled with what a search found.
+
+    Thousandths are `passage_worth`, the part of a text's worth that a passage as long as it has,
+    and `instruction_reserve`, of the evidence. `powers` are (budget, sixteenths), rising: up to
+    that budget the score is divided by the length to that power, above the last one by `power`.
+    """
+
+    passage_tokens: int
+    whole_tokens: int
+    passage_mean: int
+    passage_worth: int
+    base_tokens: int
+    powers: tuple[tuple[int, int], ...]
+    power: int
+    instruction_reserve: int
 
 
 class Scoring(NamedTuple):
     """Weights in thousandths, on relevance scaled to 0..1000.
 
-    `evidence_floor` is the part of the best score that a candidate must reach.
-    `intents` are tried in the order of the file; the first pattern found in the query decides.
+    `evidence_floor` is the part of the best score that a candidate must reach. `neighbour` is for
+    recent events; `retrieval` has its own. `intents` are tried in the order of the file; the first
+    pattern found in the query decides, and `default_intent` where there is none.
     """
 
-    marker_boosts: dict[str, int] = _MARKER_BOOSTS
-    evidence_floor: int = 150
-    tag_weight: int = 500
-    key_weight: int = 1_000
-    neighbour: int = 300
-    intents: tuple[tuple[str, tuple[str, ...]], ...] = (
-        ("deep", (r"(?i)\b(?:when|why) did\b", r"(?i)\bhistory\b", r"(?i)\b(?:earlier|before)\b")),
-        (
-            "orient",
-            (
-                r"(?i)\bwhat (?:are|were) we (?:working on|doing)\b",
-                r"(?i)\bwhere (?:are|were) we\b",
-                r"(?i)\bcatch me up\b",
-                r"(?i)^\W*(?:status|resume)\b",
-            ),
+    marker_boosts: dict[str, int]
+    evidence_floor: int
+    tag_weight: int
+    key_weight: int
+    neighbour: int
+    retrieval: Retrieval
+    packing: Packing
+    default_intent: str
+    intents: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def build(document: Json) -> Scoring:
+    """Build the record from a whole document without mistakes."""
+    retrieval = mapping(document["retrieval"])
+    packing = mapping(document["packing"])
+    boosts = mapping(document["marker_boosts"])
+    powers, power = _powers(packing["powers"])
+    intent = document["default_intent"]
+    if not isinstance(intent, str):
+        raise TypeError(f"expected an intent, found {intent!r}")
+    return Scoring(
+        _numbers(boosts, boosts),
+        **_numbers(document, ("evidence_floor", "tag_weight", "key_weight", "neighbour")),
+        retrieval=Retrieval(
+            near=_around(retrieval["near"]),
+            wide=_around(retrieval["wide"]),
+            **_numbers(retrieval, [f for f in Retrieval._fields if f not in ("near", "wide")]),
+        ),
+        packing=Packing(
+            powers=powers,
+            power=power,
+            **_numbers(packing, [f for f in Packing._fields if f not in ("powers", "power")]),
+        ),
+        default_intent=intent,
+        intents=tuple(
+            (name, texts(patterns)) for name, patterns in mapping(document["intents"]).items()
         ),
     )
 
 
-_DEFAULT: Final = Scoring()
+def _numbers(document: Json, names: Iterable[str]) -> dict[str, int]:
+    return {
+        name: whole(document[name]) if name in _COUNTS else parts(document[name], PERMILLE)
+        for name in names
+    }
 
 
-def build(document: Json) -> Scoring:
-    """Build the record from a document without mistakes."""
-    boosts = mapping(document.get("marker_boosts", {}))
-    intents = document.get("intents")
+def _around(value: object) -> Around:
+    return Around(**_numbers(mapping(value), Around._fields))
 
-    def permille(key: str, default: int) -> int:
-        return parts(document[key], PERMILLE) if key in document else default
 
-    return Scoring(
-        _MARKER_BOOSTS | {marker: parts(boost, PERMILLE) for marker, boost in boosts.items()},
-        permille("evidence_floor", _DEFAULT.evidence_floor),
-        permille("tag_weight", _DEFAULT.tag_weight),
-        permille("key_weight", _DEFAULT.key_weight),
-        permille("neighbour", _DEFAULT.neighbour),
-        _DEFAULT.intents
-        if intents is None
-        else tuple((intent, texts(patterns)) for intent, patterns in mapping(intents).items()),
-    )
+def _powers(value: Any) -> tuple[tuple[tuple[int, int], ...], int]:
+    *rows, last = (mapping(row) for row in value)
+    powers = tuple((whole(row["up_to"]), whole(row["power"])) for row in rows)
+    return powers, whole(last["power"])
 
 
 def faults(document: Json) -> Iterator[Fault]:
-    """Name what the schema cannot see: patterns that do not compile, or that can blow up."""
+    """Name what the schema cannot see: bad patterns, powers that are in no order."""
+    packing = document.get("packing")
+    if isinstance(packing, dict) and isinstance(packing.get("powers"), list):
+        yield from _power_faults(packing["powers"])
     intents = document.get("intents")
     if isinstance(intents, dict):
         for intent, patterns in intents.items():
             yield from pattern_faults(("intents", intent), patterns)
+
+
+def _power_faults(rows: list[Any]) -> Iterator[Fault]:
+    """Budgets must rise, and the last entry takes those that are larger than all of them."""
+    before: int | float = 0
+    for position, row in enumerate(rows):
+        if not isinstance(row, dict):
+            continue
+        path: Path = ("packing", "powers", position, "up_to")
+        most = row.get("up_to")
+        if position == len(rows) - 1:
+            if most is not None:
+                why = "expected in all entries but the last, which is for all larger budgets"
+                yield Fault(path, f"{why}; found {shown(most)}")
+        elif most is None:
+            yield Fault(path, "missing; expected a number of tokens in all entries but the last")
+        elif isinstance(most, int | float) and not isinstance(most, bool):
+            if 0 < most <= before:
+                yield Fault(path, f"expected more than the {before} before it, found {shown(most)}")
+            before = most

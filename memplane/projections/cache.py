@@ -107,6 +107,14 @@ class Cache:
         """Return all records as of `upto`, by (ns, key, seq)."""
         return self._connection.execute(_ALL, (upto,)).fetchall()
 
+    def replaced(self, upto: int) -> list[tuple[int, int]]:
+        """Return (by, seq) for every record that a later one of its key follows as of `upto`."""
+        return self._connection.execute(
+            "SELECT seq, older FROM (SELECT seq, lag(seq) OVER (PARTITION BY ns, key ORDER BY seq)"
+            " AS older FROM memories WHERE seq<=?) WHERE older IS NOT NULL",
+            (upto,),
+        ).fetchall()
+
     def close(self) -> None:
         """Close the file."""
         self._connection.close()

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, Event
 from memplane.ports import TokenCounter
-from memplane.projections.window import handle, label, limits, plain, shown
+from memplane.projections.window import handle, label, limits, plain, short_handle, shown
 from memplane.tokens import cut
 
 __all__ = ["Item", "Printer", "digest_of", "size_of"]
@@ -21,6 +21,8 @@ _CHARACTERS_A_TOKEN: Final = 5
 # Blanks and rules of dashes have many characters a token: this bounds the file all the same.
 _CHARACTERS_MOST: Final = 8
 _NAME_MAX: Final = 300
+_ENTIRE: Final = -1  # a form beside the tiers
+_CLEAN_MAX: Final = 32_000  # characters
 _NAMED: Final = ("call", "tool", "status", "path")  # in an event's data
 _LAST_WORD: Final = re.compile(r"(?<=\s)\S{1,200}\Z")
 _ROW_BYTES: Final = 260
@@ -54,10 +56,10 @@ class Item:
     """
 
     __slots__ = (
-        "actor", "call", "cost", "digest", "final", "forgotten", "forms", "id", "importance",
-        "key", "kind", "markers", "ns", "path", "role", "sensitivity", "seq", "session", "size",
-        "status", "superseded", "tags", "task", "terms", "text", "tool", "ts", "valid_from",
-        "valid_until", "whole", "words",
+        "actor", "call", "clean", "cost", "digest", "final", "forgotten", "forms", "id",
+        "importance", "key", "kind", "markers", "ns", "path", "role", "sensitivity", "seq",
+        "session", "size", "status", "superseded", "tags", "task", "terms", "text", "tool", "ts",
+        "valid_from", "valid_until", "whole", "words",
     )  # fmt: skip
 
     def __init__(self, row: dict[str, Any]) -> None:
@@ -93,6 +95,7 @@ class Item:
         self.forms: dict[tuple[int, str], tuple[str, int, bool]] = {}  # by tier and printer
         self.terms: dict[str, int] | None = None  # set by recall, once
         self.words: str | None = None  # likewise: the text for comparing with others
+        self.clean = ""  # under which printer's redaction the whole text was found clean
 
     @classmethod
     def of(cls, event: Event, tokens: int, size: int = 0) -> Item:
@@ -124,7 +127,7 @@ class Item:
         item.call, item.tool, item.status, item.path = call, tool, status, path
         item.superseded = item.forgotten = item.final = False
         item.cost = 0
-        item.forms, item.terms, item.words = {}, None, None
+        item.forms, item.terms, item.words, item.clean = {}, None, None, ""
         item.size = size
         return item
 
@@ -176,6 +179,34 @@ class Item:
     def _head(self) -> str:
         named = {"task": self.task, "tool_result": self.tool}.get(self.kind, self.key)
         return label(self.kind, self.role, self.actor, named or "", self.status)
+
+    def entire(self, text: str, printer: Printer) -> tuple[str, int, bool]:
+        """The entry with the event's whole text, which is given: the item may hold less of it."""
+        self.finish(printer.counter)
+        if self.whole:
+            return self.form(0, printer)
+        known = self.forms.get((_ENTIRE, printer.stamp))
+        if known is None:
+            known = self.lines_of(plain(text), whole=True, printer=printer)
+            self.forms[(_ENTIRE, printer.stamp)] = known
+        return known
+
+    def is_clean(self, text: str, printer: Printer) -> bool:
+        """Whether redaction leaves this whole text as it is; of a very long one nobody asks.
+
+        Intake has redacted it once; no block shows all of such a text in passages.
+        """
+        if self.clean != printer.stamp:
+            if len(text) <= _CLEAN_MAX and printer.redact(text) != text:
+                return False
+            self.clean = printer.stamp
+        return True
+
+    def passage(self, text: str, printer: Printer) -> tuple[str, int, bool]:
+        """The entry with a passage of the text, which ends in the short handle of the rest."""
+        head, emitted = printer.redact(self._head()), printer.redact(text)
+        lines = shown(head, f"{emitted} …{short_handle(self.seq)}")
+        return lines, printer.counter.count(lines), False
 
     def says(self, text: str) -> bool:
         """Whether this is what the event said: a prompt's whole text, what is kept of others."""

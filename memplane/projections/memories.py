@@ -12,13 +12,15 @@ import contextlib
 import heapq
 import itertools
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from memplane.event import Event
 from memplane.ports import Head, Line
-from memplane.projections.acts import KEYLESS_KINDS
+from memplane.projections.acts import KEYLESS_KINDS, Act
 from memplane.projections.cache import CACHE_NAME, Broken, Cache, create, extend
 from memplane.projections.catchup import catch_up
 from memplane.projections.chains import SEQ, Chains, MemoryChains, Record, Row, dumped, settle
@@ -29,6 +31,8 @@ __all__ = ["Memories"]
 
 Answer = TypeVar("Answer")
 _PAGE_ROWS = 256
+_FRESH_MAX: Final = 1_000
+_BEHIND_ALL: Final = 2**63
 _FOLD = MemoryChains()
 
 
@@ -50,6 +54,9 @@ class Memories:
         self._base: Head | None = None
         self._last: Line | None = None
         self._pid = os.getpid()
+        self.resets = 0  # how often all was folded anew: who followed begins again, too
+        self._replaced: list[tuple[int, int]] | None = None  # until somebody asks
+        self._fresh: list[tuple[str, str, int]] = []  # what was folded since: ns, key, seq
         self._open()
 
     @property
@@ -75,6 +82,11 @@ class Memories:
             raise
         self._last = lines[-1]
         self.unsaved += len(lines)
+        if self._replaced is not None:
+            events = (line.event for line in lines)
+            self._fresh += [(one.ns, one.key or "", one.seq) for one in events if _has_place(one)]
+            if len(self._fresh) > _FRESH_MAX:
+                self._take_fresh()
 
     def reset(self) -> None:
         """Go back to before the first line."""
@@ -82,6 +94,8 @@ class Memories:
         self._chains = Chains()
         self._base = self._last = None
         self.unsaved = 0
+        self._replaced, self._fresh = None, []
+        self.resets += 1
 
     def current(self, ns: str, key: str, *, upto: int | None = None) -> Row | None:
         """Return the value in force; None where there is none or it was forgotten."""
@@ -135,7 +149,7 @@ class Memories:
         """Return why an event of the log, keyed or not, is out of force, and by which seq."""
         bound = self._bound(upto)
         place, until = None, None
-        if event.key is not None and event.kind not in KEYLESS_KINDS:
+        if event.key is not None and _has_place(event):
             place = event.ns, event.key
             later = (row.seq for row in self.history(*place, upto=bound) if row.seq > event.seq)
             until = next(later, None)
@@ -144,6 +158,45 @@ class Memories:
         if by is not None:
             return "forgotten", by
         return None if until is None else ("superseded", until)
+
+    def replaced(self, after: int = 0) -> list[tuple[int, int]]:
+        """Return (by, seq) for every value that its key's next one, by > after, took the place of.
+
+        In the order of `by`. Asking again costs what was folded meanwhile.
+        """
+        if self._replaced is None:
+            self._replaced, self._fresh = self._read(self._all_replaced), []
+        return self._take_fresh()[bisect_right(self._replaced, (after, _BEHIND_ALL)) :]
+
+    def forgets(self, after: int = 0) -> list[Act]:
+        """Return what forgets behind a seq said, in the order of the log."""
+        acts = (act for act in self._chains.acts if act.seq > after and act.target.form != "pin")
+        return sorted(acts, key=lambda act: (act.seq, act.target))
+
+    def _all_replaced(self) -> list[tuple[int, int]]:
+        filed = self._filed(self._bound(None))
+        pairs = self._cache.replaced(filed) if self._cache is not None else []
+        for record in self._chains.since(0):
+            older = self._before(record[0], record[1], record[SEQ])
+            if older is not None:
+                pairs.append((record[SEQ], older))
+        return sorted(pairs)
+
+    def _take_fresh(self) -> list[tuple[int, int]]:
+        assert self._replaced is not None
+        fresh, self._fresh = self._fresh, []
+        for place in fresh:
+            older = self._read(partial(self._before, *place))
+            if older is not None:
+                self._replaced.append((place[-1], older))
+        return self._replaced
+
+    def _before(self, ns: str, key: str, seq: int) -> int | None:
+        """The value that the key had before a seq."""
+        record = self._chains.newest(ns, key, seq - 1)
+        if record is None and self._cache is not None:
+            record = self._cache.newest(ns, key, self._filed(seq - 1))
+        return None if record is None else int(record[SEQ])
 
     def dump(self) -> bytes:
         """Return all that was folded as canonical JSON, the same however it came together."""
@@ -309,6 +362,10 @@ class Memories:
         if cache is not None:
             with contextlib.suppress(Broken):
                 cache.close()
+
+
+def _has_place(event: Event) -> bool:
+    return event.key is not None and event.kind not in KEYLESS_KINDS
 
 
 def _harmed(found: Broken) -> bool:

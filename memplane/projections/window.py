@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["TIERS", "handle", "label", "limits", "plain", "shown", "shown_view"]
+__all__ = ["TIERS", "handle", "label", "limits", "plain", "short_handle", "shown", "shown_view"]
 
 # Tokens that an event may take, by kind. A small window shows shorter turns,
 # not fewer: each tier divides the limits of the first.
@@ -19,9 +19,9 @@ TIERS: Final = (1, 3, 8)
 _LEAST: Final = 16
 
 # A line that opens like this could pass for one of ours (a heading, a fence,
-# a label, the end mark), or costs tokens that depend on the line above (`//`).
+# a label, a date, the end mark), or costs tokens that depend on the line above (`//`).
 _OURS: Final = re.compile(
-    r"[ \t]*(?:#|```|~~~|memplane:)|//"
+    r"[ \t]*(?:#|```|~~~|memplane:|\d{4}-\d\d-\d\d[ \t]*$)|//"
     r"|(?:user|assistant|system|tool|note|call|result|task|file|omitted"
     r"|fact|decision|observation|plan|summary|preference|rule|insight)\b[^:\n]{0,80}:"
 )
@@ -46,6 +46,11 @@ def limits(kind: str) -> tuple[int, ...]:
 def handle(seq: int) -> str:
     """What `expand` takes to show the whole event."""
     return f"expand://event/{seq}"
+
+
+def short_handle(seq: int) -> str:
+    """The same in three tokens, for passages: there are dozens in a block."""
+    return f"#{seq}"
 
 
 def plain(text: str) -> str:

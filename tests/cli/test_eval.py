@@ -149,3 +149,31 @@ def test_broken_policies_and_a_home_that_is_none_exit_with_three(run, set_, poli
     done = run("eval", *set_, "--policies", policies)
     assert (done.code, "budgets.yaml:1" in done.err) == (3, True)
     assert run("eval", *set_, "--home", tmp_path / "none").code == 3
+
+
+def test_weights_are_chosen_without_the_conversations_that_judge_them(
+    run, set_, policies, tmp_path
+):
+    worse = tmp_path / "worse.yaml"
+    worse.write_text("version: 1\nevidence_floor: 1.0\nretrieval: {bigrams: 0, prefixes: 0}\n")
+    done = run(
+        "eval", *set_, "--policies", policies, "--budgets", "300", "--candidate", worse,
+        "--folds", "2", "--json",
+    )  # fmt: skip
+    answer = json.loads(done.out)
+    assert list(answer["fitted"]) == ["the weights in force", str(worse)]
+    assert [one["fold"] for one in answer["folds"]] == [0, 1]
+    assert answer["honest"] == pytest.approx(0.75)
+    words = run(
+        "eval", *set_, "--policies", policies, "--budgets", "300", "--candidate", worse,
+        "--folds", "2",
+    ).out  # fmt: skip
+    assert words.splitlines()[-1] == " 75.0  each fold under weights chosen without it"
+
+
+def test_a_broken_candidate_is_named_before_anything_is_measured(run, set_, policies, tmp_path):
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("version: 1\nevidence_flor: 1.0\n")
+    done = run("eval", *set_, "--policies", policies, "--candidate", broken, "--folds", "2")
+    assert done.code == 3
+    assert "evidence_flor" in done.err

@@ -13,6 +13,7 @@ from memplane.cli.run import run as run_here
 READING = {
     "": [],
     "pack": ["which database?", "--no-report"],
+    "search": ["which database"],
     "show": ["2"],
     "get": ["db.engine"],
     "keys": [],
@@ -29,6 +30,7 @@ READING = {
 }
 WITH_CHANNEL = [
     "pack",
+    "search",
     "show",
     "get",
     "keys",
@@ -93,6 +95,8 @@ def test_every_example_does_what_it_shows(run, filled, tmp_path, monkeypatch, na
         (tmp_path / "events.jsonl").write_text(json.dumps(row))
         (tmp_path / "questions.jsonl").write_text(json.dumps({**row, **asks}))
         monkeypatch.chdir(tmp_path)
+    if name == "embed":
+        monkeypatch.setenv("MEMPLANE_PLANE__INDEX__EMBEDDER", "static")
     if name == "unforget":
         run("forget", "db.engine", "--home", filled)
     assert run(*argv, "--home", filled)[0] == 0

@@ -14,7 +14,7 @@ def outcome(conversation, question, category, system, budget, found):
 
 
 def measured(outcomes):
-    return Measured(outcomes, [], False, 8, [], {"budgets.yaml": "0" * 64}, "len4")
+    return Measured(outcomes, [], 8, [], {"budgets.yaml": "0" * 64}, "len4")
 
 
 OUTCOMES = [

@@ -27,7 +27,10 @@ def dataset(files):
 
 
 def without_times(measured):
-    return measured._replace(outcomes=[one._replace(ns=None) for one in measured.outcomes])
+    return measured._replace(
+        outcomes=[one._replace(ns=None) for one in measured.outcomes],
+        searched=[one._replace(ns=0) for one in measured.searched],
+    )
 
 
 def test_the_product_is_asked_every_question_with_evidence_within_every_budget(dataset, builders):
@@ -62,9 +65,10 @@ def test_a_part_of_an_event_is_touched_and_not_whole(asking, builders):
         [("garden", "q1", "What did the frost take?", "", ["g1"])],
         {"garden": [("g1", "s", "user", "Ann", long)]},
     )
-    done = measure(dataset, Asked((1000,), baselines=("recency",)), builders)
-    assert [(one.system, one.whole, one.touched) for one in done.outcomes] == [
-        ("memplane", 0, 1), ("recency", 0, 1),
+    done = measure(dataset, Asked((300, 1000), baselines=("recency",)), builders)
+    assert [(one.system, one.budget, one.whole, one.touched) for one in done.outcomes] == [
+        ("memplane", 300, 0, 1), ("memplane", 1000, 1, 1),  # a passage, then all of it
+        ("recency", 300, 0, 0), ("recency", 1000, 0, 1),
     ]  # fmt: skip
 
 
@@ -231,43 +235,11 @@ def test_the_lexical_baseline_is_the_order_of_the_index_alone(dataset, builders)
     assert found["q2"].whole == 2
 
 
-class Searching(memplane.Plane):
-    """A plane that can search: by the letters index, over its own events."""
-
-    def search(self, query, *, k, channel):
-        index = Letters()
-        events = {event.seq: event for event in self.events(channel=channel) if event.text}
-        for seq, event in events.items():
-            index.add(seq, event.text, {})
-        hits = index.search(query, k, upto=10**6, masked=frozenset())
-        return [SearchHit(hit.score, events[hit.seq]) for hit in hits]
-
-
-class SearchHit:
-    def __init__(self, score, event):
-        self.score, self.event = score, event
-
-
-@pytest.fixture
-def searching(builders):
-    def make_plane(folder, policies):
-        plane = builders.make_plane(folder, policies)
-        plane.__class__ = Searching
-        return plane
-
-    return builders._replace(make_plane=make_plane)
-
-
-def test_a_plane_that_can_search_is_measured_by_ranks_too(dataset, builders, searching):
-    asked = Asked((300,))
-    done = measure(dataset, asked, searching)
-    assert done.has_search
+def test_searches_are_measured_by_ranks(dataset, builders):
+    done = measure(dataset, Asked((300,)), builders)
     assert [(one.question, one.evidence, len(one.ranks)) for one in done.searched] == [
         ("q1", 1, 1), ("q2", 2, 2), ("q1", 1, 1),
     ]  # fmt: skip
-    report = report_of(dataset, asked, done)
+    report = report_of(dataset, Asked((300,)), done)
     assert report["groups"][0]["search"]["recall_at"]["5"] == 1.0
     assert "search    recall @5 100.0" in table(report)
-    without = report_of(dataset, asked, measure(dataset, asked, builders))
-    assert without["groups"][0]["search"] is None
-    assert "not measured, this memplane has no search" in table(without)

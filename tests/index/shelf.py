@@ -1,5 +1,8 @@
 """Builders of documents. Vocabulary is small, so that terms are shared and ties happen."""
 
+import random
+from itertools import accumulate
+
 from hypothesis import strategies as st
 
 from memplane.index.document import Document
@@ -54,3 +57,20 @@ def made_up(count, start=1):
             Document(seq, 0, group, "user", SPEAKERS[seq % 3], text, "May 2023", 9 + seq % 50)
         )
     return found
+
+
+def zipf(count, vocabulary=4000, seed=11):
+    """Documents of some forty words as rare and as frequent as those of real texts."""
+    chance = random.Random(seed)
+    words = [f"w{number}" for number in range(vocabulary)]
+    weights = list(accumulate(1 / (20 + number) for number in range(vocabulary)))
+    return [
+        # Every fourth event has two documents.
+        Document(
+            seq, part, f"s{seq // 50}", "user", SPEAKERS[seq % 3],
+            " ".join(chance.choices(words, cum_weights=weights, k=chance.randint(5, 75))),
+            "May 2023", 40,
+        )
+        for seq in range(1, count + 1)
+        for part in range(2 if seq % 4 == 0 else 1)
+    ]  # fmt: skip

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from numpy._core import _multiarray_umath as numpy_core
 
-SCRIPT = """
+BITS = """
 import hashlib, sys
 sys.path[:0] = [{tests!r}, {root!r}]
 from shelf import made_up
@@ -23,10 +23,35 @@ for text in ("guitar ledger migration", "pool.py Tokyo3 parse_http_url", "데이
 print(digest.hexdigest())
 """
 
+SEARCHES = """
+import sys, tempfile
+from pathlib import Path
+sys.path[:0] = [{tests!r}, {root!r}]
+from shelf import zipf
+from memplane.index import terms
+from memplane.index.columns import Columns
+from memplane.index.ranking import Asked, Ranking, rank
+from memplane.index.reader import Reader
+from memplane.index.store import Index
+with tempfile.TemporaryDirectory() as folder:
+    index = Index(Path(folder))
+    documents = zipf(3000)
+    index.add_many(documents)
+    assert index.save(3000)
+    frame, reader = Columns().frame(index.view()), Reader(Path(folder))
+    for number in range(0, 3000, 100):
+        query = terms.query(" ".join(documents[number].text.split()[:6]))
+        hits = index.view().hits(query, 20)
+        assert reader.hits(query, 20) == hits
+        asked = Asked(first_person=number % 3 == 0, broad=number % 7 == 0)
+        found = rank(index.view().match(query), frame, asked, Ranking(), most=50)
+        print([tuple(hit) for hit in hits], *(column.tolist() for column in found))
+"""
 
-def run(**environment):
+
+def run(script, **environment):
     here = Path(__file__)
-    script = SCRIPT.format(tests=str(here.parent), root=str(here.parents[2]))
+    script = script.format(tests=str(here.parent), root=str(here.parents[2]))
     done = subprocess.run(
         [sys.executable, "-c", script],
         env=os.environ | environment,
@@ -37,8 +62,18 @@ def run(**environment):
     return done.stdout
 
 
-def test_segments_and_scores_are_the_same_bits_under_another_cpu_dispatch_and_hash_seed():
+def everything_off():
+    """Name every feature that numpy found here and can do without."""
     there = numpy_core.__cpu_features__
-    features = [name for name in numpy_core.__cpu_dispatch__ if there.get(name)]
-    plain = run(PYTHONHASHSEED="1")
-    assert plain == run(PYTHONHASHSEED="2", NPY_DISABLE_CPU_FEATURES=" ".join(features))
+    return " ".join(name for name in numpy_core.__cpu_dispatch__ if there.get(name))
+
+
+def test_segments_and_scores_are_the_same_bits_under_another_cpu_dispatch_and_hash_seed():
+    plain = run(BITS, PYTHONHASHSEED="1")
+    assert plain == run(BITS, PYTHONHASHSEED="2", NPY_DISABLE_CPU_FEATURES=everything_off())
+
+
+def test_searches_give_the_same_integers_under_another_cpu_dispatch():
+    plain = run(SEARCHES)
+    assert plain.count("\n") == 30
+    assert plain == run(SEARCHES, NPY_DISABLE_CPU_FEATURES=everything_off())

@@ -8,7 +8,7 @@ from memplane.index.bm25 import BM25, SCALE, Weights, idf
 from memplane.index.store import Index
 from memplane.index.terms import Query, Vocabulary, analyse
 
-from .shelf import document_lists, made_up, texts
+from .shelf import WORDS, document_lists, made_up, texts
 
 
 def of(documents):
@@ -157,3 +157,14 @@ def test_a_score_of_one_is_the_scale():
     )
     total = 0.5 + 0.7 * 1.0 + 0.2 * 0.5 + 1.0
     assert lexical.whole(matches, Weights()).tolist() == [round(total * SCALE)]
+
+
+@settings(deadline=None)
+@given(document_lists(), st.integers(0, 130))
+def test_documents_are_counted_as_they_are_found(documents, upto):
+    index = Index()
+    index.add_many(documents)
+    view = index.view(upto)
+    words = sorted({term for text in WORDS for term, _ in terms.query(text).words})
+    matches = [view.match(Query(words=((word, 1.0),))) for word in words]
+    assert view.counts(words) == [len(found.docs) for found in matches]

@@ -35,6 +35,7 @@ def view(*documents):
 
 PLAIN = Ranking()
 ANY = Asked()
+ANA = Asked(speakers=(terms.label("ana"),))
 
 
 def found(where, question, weights=PLAIN, asked=ANY, most=100, hidden=None):
@@ -60,15 +61,30 @@ def test_a_named_speaker_counts_for_more():
     where = view(
         turn(1, "the kayak is red", speaker="ana"), turn(2, "the kayak is red", speaker="bo")
     )
-    asked = Asked(speakers=(terms.label("ana"),))
-    scores = by_seq(found(where, "kayak", ALONE, asked))
-    assert scores[1] == scores[2] * 2200 // 1000
+    scores = by_seq(found(where, "kayak", ALONE, ANA))
+    assert scores[1] == scores[2] * 1800 // 1000 * 1500 // 1000
+    scores = by_seq(found(where, "kayak", ALONE, ANA._replace(broad=True)))
+    assert scores[1] == scores[2] * 1800 // 1000
+
+
+def test_what_a_named_speaker_answers_counts_for_more_though_another_used_the_words():
+    where = view(
+        turn(1, "yes, the red one", speaker="ana"),
+        turn(2, "did you take the kayak?", speaker="bo"),
+        turn(3, "or was it somebody?", speaker="bo"),
+    )
+    scores = by_seq(found(where, "kayak"))
+    assert scores[1] == scores[3]
+    assert scores[2] > scores[1]
+    told = by_seq(found(where, "kayak", asked=ANA))
+    assert told[1] == scores[1] * 1500 // 1000
+    assert told[3] == scores[3]
 
 
 def test_first_person_questions_prefer_what_the_user_said():
     where = view(turn(1, "red kayak", role="assistant"), turn(2, "red kayak", role="user"))
     scores = by_seq(found(where, "my kayak", ALONE, Asked(first_person=True)))
-    assert scores[2] == 2 * scores[1]
+    assert scores[2] == scores[1] * 2000 // 1000 * 1300 // 1000
     assert len(set(by_seq(found(where, "kayak", ALONE)).values())) == 1
 
 
@@ -150,6 +166,21 @@ def test_a_hidden_neighbour_hears_nothing():
     where = view(turn(1, "red kayak"), turn(2, "quiet"), turn(3, "so"))
     scores = by_seq(found(where, "red kayak", hidden=np.array([False, True, False])))
     assert set(scores) == {1, 3}
+
+
+@settings(deadline=None)
+@given(LOGS, st.booleans())
+def test_what_the_own_words_earned_is_never_more_than_the_score(log, broad):
+    where = view(
+        *(
+            turn(seq, text, group=g, speaker="ana" if user else "bo", role="user" * user)
+            for seq, (text, g, user) in enumerate(log, 1)
+        )
+    )
+    asked = Asked(ANA.speakers, first_person=True, broad=broad)
+    ranked = found(where, "red kayak", asked=asked)
+    assert (ranked.own <= ranked.scores).all()
+    assert (ranked.own >= 0).all()
 
 
 @settings(deadline=None)

@@ -1,5 +1,6 @@
 import multiprocessing
 import shutil
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -312,10 +313,36 @@ def test_opening_reads_no_body_of_a_file_that_was_checked(folder, monkeypatch):
 @pytest.mark.parametrize("level", range(layout.LEVELS))
 def test_merging_segments_gives_the_bytes_of_building_from_the_documents(level):
     documents = made_up(90)
-    parts = [build(documents[i : i + 30], i, 0, terms.Vocabulary()) for i in (0, 30, 60)]
-    merged = encode(merge(parts, level), level, 1)
-    assert merged == encode(build(documents, 0, level, terms.Vocabulary()), level, 1)
+    parts = [build(documents[i : i + 30], i, terms.Vocabulary()) for i in (0, 30, 60)]
+    merged = encode(merge(parts), level, 1)
+    assert merged == encode(build(documents, 0, terms.Vocabulary()), level, 1)
     header = layout.parse(merged, len(merged))
     found = decode(merged, header, 0)
     assert encode(found, level, 1) == merged
     assert found.text(70) == documents[70].text
+
+
+def test_merging_stripe_by_stripe_gives_the_same_bytes(monkeypatch):
+    documents = made_up(900)
+    parts = [build(documents[i : i + 300], i, terms.Vocabulary()) for i in (0, 300, 600)]
+    whole = encode(merge(parts), 1, 1)
+    monkeypatch.setattr("memplane.index.merge._STRIPE", 50)
+    assert encode(merge(parts), 1, 1) == whole
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.integers(1, 60), max_size=12))
+def test_however_documents_come_in_the_newest_lie_in_few_segments(steps):
+    index, documents = Index(), iter(made_up(255))
+    for step in steps:
+        for document in islice(documents, step):
+            index.add(document)
+        assert len(index.blocks()) <= 12
+        assert sum(block.size for block in index.blocks()) == index.count
+
+
+def test_one_by_one_documents_lie_in_few_segments():
+    index = Index()
+    for document in made_up(255):
+        index.add(document)
+        assert len(index.blocks()) <= 12

@@ -104,4 +104,37 @@ def test_what_a_question_looks_for_is_in_the_same_text(text):
 
 def test_terms_are_numbers_that_never_change():
     assert terms.word("guitar") == 12281089934341076821
-    assert terms.mix(1, 2) == terms.mix(2, 1) == 10905525725756348110
+    assert terms.mix(1, 2) == terms.mix(2, 1) == 11400714819323198487
+
+
+PIECES = st.sampled_from(
+    (
+        "1,200",
+        ",",
+        " ",
+        "\n",
+        "\u3000",
+        "\x1c",
+        "don\u2019t",
+        "a/b.py",
+        "x" * 70,
+        "(word),",
+        "東京",
+        "E\u0301",
+        "3.5",
+    )
+)
+
+
+@given(st.lists(PIECES | st.text(max_size=8), max_size=12).map("".join))
+def test_a_text_has_the_words_of_its_surfaces_wherever_its_blanks_are(text):
+    found = [
+        atom for surface in terms.surfaces(terms.prepare(text)) for atom in terms.atoms(surface)
+    ]
+    assert analyse(text, "", Vocabulary()).words == [atom.word for atom in found]
+
+
+def test_data_without_blanks_is_not_remembered_whole():
+    vocabulary = Vocabulary()
+    analyse(",".join(f"key{number}" for number in range(1000)), "", vocabulary)
+    assert max(map(len, vocabulary)) < 20

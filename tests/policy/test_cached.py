@@ -63,6 +63,16 @@ def test_with_a_warm_cache_nothing_is_read_and_nothing_kept_again(defaults, poli
     assert (warm, again) == (policies(), {})
 
 
+def test_a_form_that_was_filled_in_from_other_defaults_is_not_used(defaults, schemas, policies):
+    kept = {}
+    files = {"scoring.yaml": b"version: 1\n"}
+    ours = defaults["scoring.yaml"]
+    former = {**defaults, "scoring.yaml": ours.replace(b"tag_weight: 0.5", b"tag_weight: 0.7")}
+    first = load(files, defaults=former, schemas=schemas, keep=kept.__setitem__)
+    again = load(files, defaults=defaults, schemas=schemas, cached=kept.get)
+    assert (first.scoring.tag_weight, again.scoring) == (700, policies().scoring)
+
+
 def test_nothing_is_kept_of_files_with_a_mistake(defaults, schemas):
     kept = {}
     for files, overrides in (

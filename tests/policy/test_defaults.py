@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+import yaml
+
 from memplane.policy import NAMES, ChannelRule, Limits, PlanePolicy, Section, load
 
 SHARED = ("views/identity.md", "views/rules.project.md")
@@ -105,9 +107,22 @@ def test_the_default_scoring_and_housekeeping_are_the_figures_of_the_design(poli
         "failure": 200,
         "custom": 200,
     }
-    assert scoring[1:5] == (150, 500, 1_000, 300)
+    assert scoring[1:5] == (20, 500, 1_000, 300)
     assert [intent for intent, _ in scoring.intents] == ["deep", "orient"]
-    assert policies().plane == PlanePolicy(500, 5_000, 30, 200)
+    assert scoring.default_intent == "deep"
+    assert policies().plane == PlanePolicy(500, 5_000, 30, 200, 200)
+
+
+def test_the_numbers_of_the_shipped_scoring_file_are_the_defaults_of_its_keys(policies, defaults):
+    document = yaml.safe_load(defaults["scoring.yaml"])
+    by_default = policies().scoring
+    for key in document.keys() - {"version"}:
+        without = yaml.safe_dump({name: row for name, row in document.items() if name != key})
+        assert policies(scoring=without).scoring == by_default
+    for above in ("retrieval", "packing"):
+        for key in document[above]:
+            row = {name: value for name, value in document[above].items() if name != key}
+            assert policies(scoring=yaml.safe_dump({**document, above: row})).scoring == by_default
 
 
 def test_empty_files_a_bare_version_and_the_default_files_mean_the_same(policies):

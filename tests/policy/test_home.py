@@ -14,8 +14,16 @@ import yaml
 import memplane
 from memplane.policy import NAMES
 from memplane.policy.cached import key
+from memplane.policy.formats import FILLED
 
 VARIABLE = {"MEMPLANE_BUDGETS__DEFAULT_PACK_TOKENS": "700"}
+
+
+def key_of(home):
+    """The key of the form of a home's files, the defaults that it was filled in from included."""
+    data = {name: (home / "policies" / name).read_bytes() for name in NAMES}
+    data |= {f"default {name}": memplane.home.asset(f"policies/{name}") for name in FILLED}
+    return key(memplane.home.VERSION, data, {})
 
 
 def forms(home):
@@ -98,8 +106,7 @@ def test_a_plane_keeps_one_parsed_form_and_reads_nothing_else_of_it(plane):
     plane.record("hello herons")
     plane.pack("herons")
     (name,) = forms(plane.home)
-    data = {name: (plane.home / "policies" / name).read_bytes() for name in NAMES}
-    assert name == f"policy-{key(memplane.home.VERSION, data, {})}.json"
+    assert name == f"policy-{key_of(plane.home)}.json"
     with memplane.open(plane.home) as other:
         files = other.pack("herons").report["io"]["files"]
     for each in NAMES:
@@ -128,8 +135,7 @@ def test_no_more_than_a_handful_of_forms_is_kept_and_the_newest_is(plane):
         file.write_text(f"version: 1\nreports: {{keep: {keep}}}\n")
         with memplane.open(plane.home) as other:
             assert other.policies.plane.reports_keep == keep
-        data = {name: (plane.home / "policies" / name).read_bytes() for name in NAMES}
-        assert f"policy-{key(memplane.home.VERSION, data, {})}.json" in forms(plane.home)
+        assert f"policy-{key_of(plane.home)}.json" in forms(plane.home)
     assert len(forms(plane.home)) <= 4
     assert "policy-old.json" not in forms(plane.home)
 

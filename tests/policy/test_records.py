@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,30 +68,31 @@ def test_scale_and_scores_become_integers(policies):
     assert (scoring.neighbour, scoring.key_weight, scoring.tag_weight) == (0, 0, 500)
 
 
+def test_weights_of_retrieval_and_packing_become_thousandths_and_counts_stay_counts(policies):
+    text = """version: 1
+retrieval: {k1: 1.25, related_most: 3, wide: {weight: 0.125}, near: {fade: 60, reach: 2}}
+packing: {passage_worth: 0.5, whole_tokens: 80, powers: [{up_to: 900, power: 6}, {power: 12}]}
+"""
+    ours, scoring = policies().scoring, policies(scoring=text).scoring
+    assert scoring.retrieval == ours.retrieval._replace(
+        k1=1_250, related_most=3, wide=ours.retrieval.wide._replace(weight=125),
+        near=ours.retrieval.near._replace(fade=60, reach=2),
+    )  # fmt: skip
+    assert scoring.packing == ours.packing._replace(
+        passage_worth=500, whole_tokens=80, powers=((900, 6),), power=12
+    )
+    assert {type(number) for number in scoring.retrieval if not isinstance(number, tuple)} == {int}
+
+
+def test_of_a_tool_result_as_many_tokens_are_indexed_as_the_policy_says(policies):
+    plane = policies(plane="version: 1\nindex: {tool_result_tokens: 60}\n").plane
+    assert plane == policies().plane._replace(tool_result_tokens=60)
+
+
 def test_intents_keep_the_order_of_the_file_and_replace_the_default_ones(policies):
     text = "version: 1\nintents:\n  orient: ['^so$']\n  fast: ['^quick']\n"
     assert policies(scoring=text).scoring.intents == (("orient", ("^so$",)), ("fast", ("^quick",)))
     assert policies(scoring="version: 1\nintents: {}\n").scoring.intents == ()
-
-
-def test_the_default_intents_know_the_usual_questions(policies):
-    def intent(query):
-        for name, patterns in policies().scoring.intents:
-            if any(re.search(pattern, query) for pattern in patterns):
-                return name
-        return "fast"
-
-    assert intent("When did we drop MySQL?") == "deep"
-    assert intent("why did the build fail") == "deep"
-    assert intent("the history of the parser") == "deep"
-    assert intent("what did I say earlier") == "deep"
-    assert intent("What are we working on?") == "orient"
-    assert intent("so, where were we") == "orient"
-    assert intent("Catch me up") == "orient"
-    assert intent("status?") == "orient"
-    assert intent("resume") == "orient"
-    assert intent("which database do we use?") == "fast"
-    assert intent("what is the HTTP status of that call") == "fast"
 
 
 def test_a_channel_without_a_rule_gets_the_rule_of_agent(policies):

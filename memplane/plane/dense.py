@@ -1,0 +1,238 @@
+"""Vectors beside the words: made when somebody asks for it, used as far as they reach.
+
+No event is embedded while it is recorded or while a block is packed. Documents get their vectors
+in log order, so those of all events up to some seq have one: that seq, `dense_seq`, is an input of
+a request, and the same request with the same `dense_seq` finds the same however much was embedded
+since. A query is embedded when it is asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from memplane.errors import HomeError, InputError, LockError, WriteError
+from memplane.index import dense
+from memplane.index.segment import Array
+from memplane.index.similar import Nearness, Similar, similar
+from memplane.index.vectors import Vectors
+from memplane.intake.redact import shown
+from memplane.plane.finding import Progress
+from memplane.plane.indexing import Indexed
+from memplane.policy import Policies
+from memplane.ports import Embedder
+
+if TYPE_CHECKING:
+    from memplane.plane.engine import Engine
+
+__all__ = ["Dense", "Near", "embed", "is_empty"]
+
+_BATCH: Final = 32  # texts that are embedded, then kept
+_QUERIES_KEPT: Final = 64
+
+
+class _Loaded(NamedTuple):
+    """What was found, and how the files and the index were when it was looked for."""
+
+    looked: tuple[object, ...]
+    vectors: Vectors | None
+
+
+class Near:
+    """The vectors that one request may use: those of the events up to `seq`."""
+
+    def __init__(
+        self, dense: Dense | None = None, vectors: Vectors | None = None, seq: int = 0,
+        docs: int = 0,
+    ) -> None:  # fmt: skip
+        self._dense, self._vectors, self._docs = dense, vectors, docs
+        self.seq = seq
+
+    def similar(self, query: str, hidden: Array, weights: Nearness) -> Similar | None:
+        """Which of the first documents are like the query; `hidden` has a place for each of them.
+
+        Nothing of what is hidden, nor of what came after the request's `dense_seq`.
+        """
+        upto = min(self._docs, len(hidden))
+        if self._dense is None or self._vectors is None or not upto:
+            return None
+        asked = self._dense.vector(query)
+        return similar(self._vectors, asked, weights, upto=upto, hidden=hidden)
+
+
+class Dense:
+    """The vectors of a plane's documents by the embedder that its policies name.
+
+    Hold the engine's lock for every call but `embed`, which takes it while it reads and writes.
+    """
+
+    def __init__(self, engine: Engine, embedder: Embedder) -> None:
+        self._engine, self.embedder = engine, embedder
+        self._folder = _folder_of(engine)
+        self._loaded: _Loaded | None = None
+        self._queries: OrderedDict[str, bytes] = OrderedDict()
+
+    def near(self, indexed: Indexed, upto: int) -> Near:
+        """What a request may use: the vectors there are of events up to `upto`."""
+        loaded = self._load(indexed)
+        if loaded is None:
+            return Near()
+        seq = min(_reach(indexed, len(loaded)), upto)
+        return Near(self, loaded, seq, indexed.view(seq).count if seq > 0 else 0)
+
+    def vector(self, query: str) -> bytes:
+        """Embed a query, at once where it was asked lately."""
+        found = self._queries.get(query)
+        if found is None:
+            (found,) = _vectors(self.embedder, [query])
+            self._queries[query] = found
+            if len(self._queries) > _QUERIES_KEPT:
+                self._queries.popitem(last=False)
+        return found
+
+    def embed(self, policies: Policies, limit: int | None, progress: Progress | None) -> int:
+        """See `embed`."""
+        engine = self._engine
+        with engine.lock:
+            indexed = engine.finder.index(policies)
+            end = indexed.view().count
+            kind = self._kind(indexed)
+        with dense.adding(self._folder, kind) as adder:
+            if adder is None:
+                raise LockError(
+                    f"{self._folder}: another process embeds here, or it cannot be written",
+                    holder=None,
+                )
+            return self._embed_upto(adder, indexed, end, limit, progress)
+
+    def _embed_upto(
+        self, adder: dense.Adder, indexed: Indexed, end: int, limit: int | None,
+        progress: Progress | None,
+    ) -> int:  # fmt: skip
+        lock = self._engine.lock
+        with lock, _writing(self._folder):
+            self._mend(adder, indexed)
+        begin = adder.header.documents
+        end = end if limit is None else min(end, begin + limit)
+        while (start := adder.header.documents) < end:
+            with lock:
+                masks, view = indexed.masks, indexed.view()
+                docs = range(start, min(start + _BATCH, end))
+                texts = [view.text(doc) for doc in docs]
+            vectors = _vectors(self.embedder, texts)
+            with lock, _writing(self._folder):
+                if indexed.masks is not masks:  # the documents were made anew, or some erased
+                    self._mend(adder, indexed)
+                    end = min(end, indexed.view().count)
+                    continue
+                seq = int(indexed.frame(indexed.view()).seq[docs[-1]])
+                adder.add(vectors, seq, indexed.mark_behind(seq))
+            if progress is not None:
+                progress(adder.header.documents - begin, end - begin)
+        return max(0, adder.header.documents - begin)
+
+    def _mend(self, adder: dense.Adder, indexed: Indexed) -> None:
+        """Let the rows be those of the log and index as they are now."""
+        header = adder.header
+        if header.documents and not indexed.holds(header.seq, header.mark):
+            adder.restart()
+        if adder.header.erased != indexed.erased:
+            adder.erase(_blanks(indexed, adder.header.documents), indexed.erased)
+
+    def _load(self, indexed: Indexed) -> Vectors | None:
+        """The vectors that are there, opened again where they changed."""
+        # The masks are made anew whenever the documents are.
+        looked = (dense.stamp(self._folder), indexed.masks)
+        if self._loaded is not None and self._loaded.looked == looked:
+            return self._loaded.vectors
+        self._loaded = _Loaded(looked, None)
+        stored = dense.load(self._folder, self._kind(indexed))
+        if stored is None or not indexed.holds(stored.header.seq, stored.header.mark):
+            return None
+        rows, dimension = stored.rows, stored.header.dimension
+        if stored.header.erased != indexed.erased:
+            blanks = _blanks(indexed, stored.header.documents)
+            rows = memoryview(dense.cleared(rows, blanks, dimension))
+        vectors = Vectors(dimension, rows)
+        self._loaded = _Loaded(looked, vectors)
+        return vectors
+
+    def _kind(self, indexed: Indexed) -> dense.Kind:
+        named = self.embedder
+        return dense.Kind(self._engine.home.plane_id, indexed.variant, named.name, named.dimension)
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise WriteError(f"{folder}: {error}; what was embedded before is kept") from error
+
+
+def is_empty(engine: Engine) -> bool:
+    """Whether nobody has embedded anything here yet."""
+    return dense.stamp(_folder_of(engine)) is None
+
+
+def _folder_of(engine: Engine) -> Path:
+    return engine.home.path / "index" / dense.FOLDER
+
+
+def _reach(indexed: Indexed, count: int) -> int:
+    """The seq up to which all documents have a vector, of the first `count` ones."""
+    seqs = indexed.frame(indexed.view()).seq
+    count = min(count, len(seqs))
+    if not count:
+        return 0
+    last = int(seqs[count - 1])
+    # Of the last event some documents may still have none.
+    return last - 1 if count < len(seqs) and int(seqs[count]) == last else last
+
+
+def _blanks(indexed: Indexed, count: int) -> list[int]:
+    """The documents that say nothing, as erased ones do."""
+    view = indexed.view()
+    return [doc for doc in range(min(count, view.count)) if not view.text(doc)]
+
+
+def _vectors(embedder: Embedder, texts: Sequence[str]) -> Sequence[bytes]:
+    """Embed texts; a text that says nothing has no vector. Raises InputError for what is none."""
+    nothing = bytes(embedder.dimension)
+    told = [text for text in texts if text.strip()]
+    found = iter(embedder.embed(told)) if told else iter(())
+    vectors = [next(found, b"") if text.strip() else nothing for text in texts]
+    odd = any(len(vector) != embedder.dimension for vector in vectors)
+    if odd or next(found, None) is not None:
+        raise InputError(
+            f"{shown(embedder.name)}: expected a vector of {embedder.dimension} bytes for each of "
+            f"{len(told)} texts, found others",
+            where="embedder",
+        )
+    return vectors
+
+
+def embed(engine: Engine, limit: int | None, progress: Progress | None) -> int:
+    """Give documents their vectors in log order, at most `limit`; return how many got one.
+
+    What is done stays done, however it ends, and the next call goes on from there; whoever stores
+    vectors of another embedder, or of a log that went another way, begins again. Raises InputError
+    where no embedder is named, MissingExtraError where it is not installed, HomeError for a plane
+    that is only read, LockError while another process embeds.
+    """
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise InputError(f"expected 1 or more, found {shown(limit)}", where="limit")
+    if not engine.keeps:
+        raise HomeError(f"{engine.home.path}: is read-only; nothing was embedded")
+    with engine.lock:
+        policies = engine.watched.policies()
+        found = engine.finder.dense(policies)
+    if found is None:
+        raise InputError(
+            "expected the name of an embedder, as all-MiniLM-L6-v2, found none",
+            where="policies/plane.yaml: index.embedder",
+        )
+    return found.embed(policies, limit, progress)

@@ -1,0 +1,163 @@
+"""The index of an open plane: opened for the first who searches, kept up with from then on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memplane.plane.folds import Folds
+from memplane.policy import Policies
+from memplane.policy.plane import NO_EMBEDDER
+from memplane.ports import Head
+from memplane.projections.memories import Memories
+from memplane.recall.retrieval import Retriever
+
+# Arrays, tables and stems are imported where they are used first: a process that searches nothing
+# does without.
+if TYPE_CHECKING:
+    from memplane.plane.dense import Dense, Near
+    from memplane.plane.engine import Engine
+    from memplane.plane.indexing import Indexed
+    from memplane.plane.seen import Seen
+
+__all__ = ["Finder", "Progress", "kept_upto", "mark_of", "place_of", "variant_of"]
+
+Progress = Callable[[int, int], None]  # events done, events there are
+
+
+def variant_of(policies: Policies) -> str:
+    """Name all that decides which documents a log gives, beside the analyser."""
+    from memplane.recall.documents import VERSION  # noqa: PLC0415 - see above
+
+    return f"documents {VERSION}, results {policies.plane.tool_result_tokens}"
+
+
+def mark_of(position: Head) -> str:
+    """Name a place in the log, for the index's manifest."""
+    return f"{position.h} {position.segment} {position.offset}"
+
+
+def place_of(seq: int, mark: str) -> Head | None:
+    """Return the place in the log that a mark names; None where it names none."""
+    parts = mark.split(" ")
+    if len(parts) != len(Head._fields) - 1 or not (parts[1].isdecimal() and parts[2].isdecimal()):
+        return None
+    return Head(seq, parts[0], int(parts[1]), int(parts[2]))
+
+
+def kept_upto(home: Path, plane: str, policies: Policies) -> Head | None:
+    """Return up to where an index is kept in a home; None where none is, or one of other rules."""
+    from memplane.index.storage import read_manifest  # noqa: PLC0415 - see above
+
+    manifest = read_manifest(home / "index", plane, variant_of(policies))
+    return None if manifest is None else place_of(manifest.seq, manifest.mark)
+
+
+class Finder:
+    """Hold the engine's lock for every call."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._indexed: Indexed | None = None
+        self._seen: Seen | None = None
+        self._dense: tuple[str, Dense] | None = None
+
+    def index(self, policies: Policies, progress: Progress | None = None) -> Indexed:
+        """The index at the head of the log, or as far as this plane reaches.
+
+        `progress` is called where much is to be indexed.
+        """
+        from memplane.plane.indexing import Indexed  # noqa: PLC0415 - see above
+
+        engine = self._engine
+        engine.check_open()
+        if self._indexed is None or self._indexed.variant != variant_of(policies):
+            self.close()
+            folder, plane = engine.home.path / "index", engine.home.plane_id
+            self._indexed = Indexed(
+                engine.log, folder, plane=plane, policies=policies, keeps=engine.keeps
+            )
+            engine.reads.files += len(list(folder.glob("*.json")))
+        self._indexed.catch_up(upto=engine.as_of, progress=progress)
+        return self._indexed
+
+    def retriever(
+        self, policies: Policies, folds: Folds, memories: Memories, *,
+        progress: Progress | None = None, dense_seq: int | None = None,
+    ) -> Retriever:  # fmt: skip
+        """Search for one request; events are as the folds have them.
+
+        `memories` may know of later events than the folds. Vectors take part for events up to
+        `dense_seq`, where the policies name an embedder.
+        """
+        from memplane.plane.retrieving import LogRetriever  # noqa: PLC0415 - see above
+        from memplane.plane.seen import Seen  # noqa: PLC0415 - likewise
+
+        indexed, counter = self.index(policies, progress), self._engine.counter(policies)
+        seen = self._seen
+        if seen is None or seen.counter is not counter or seen.renewed != indexed.renewed:
+            seen = self._seen = Seen(self._engine.log, counter, indexed.renewed)
+        near = self._near(policies, indexed, dense_seq, folds.log.head().seq)
+        return LogRetriever(indexed, seen, folds, memories, policies.scoring, near)
+
+    def dense(self, policies: Policies) -> Dense | None:
+        """The vectors of the embedder that the plane was opened with, or that the policies name.
+
+        None where there is no embedder. Raises MissingExtraError, InputError for an unknown name.
+        """
+        from memplane.plane.dense import Dense  # noqa: PLC0415 - see above
+
+        name, engine = policies.plane.embedder, self._engine
+        if engine.embedder is None and name == NO_EMBEDDER:
+            return None
+        if self._dense is None or self._dense[0] != name:
+            self._dense = name, Dense(engine, engine.embedder or engine.make_embedder(name))
+        return self._dense[1]
+
+    def _near(
+        self, policies: Policies, indexed: Indexed, most: int | None, upto: int
+    ) -> Near | None:
+        """The vectors of a request; None where no embedder takes part."""
+        engine = self._engine
+        if engine.embedder is None and policies.plane.embedder == NO_EMBEDDER:
+            return None
+        if not policies.scoring.retrieval.dense:
+            return None
+        from memplane.plane.dense import Near, is_empty  # noqa: PLC0415 - see above
+
+        # A model takes longer to open than most packs take: it waits until there is a vector.
+        dense = None if most == 0 or is_empty(engine) else self.dense(policies)
+        if dense is None:
+            return Near()
+        return dense.near(indexed, upto if most is None else min(most, upto))
+
+    def follow(self) -> None:
+        """Index what was just recorded, if somebody searches here; writes nothing."""
+        if self._indexed is not None:
+            self._indexed.catch_up(save=False)
+
+    def rebuild(self, policies: Policies, progress: Progress | None = None) -> None:
+        """Throw the index away, and make it again if there was one."""
+        folder = self._engine.home.path / "index"
+        there = self._indexed is not None or any(folder.glob("*.bin"))
+        self._indexed = self._seen = None
+        if self._engine.keeps:
+            for file in [*folder.glob("*.bin*"), *folder.glob("*.json*")]:
+                with contextlib.suppress(OSError):
+                    file.unlink()
+        if there:
+            self.index(policies, progress).save()
+
+    def differs(self, policies: Policies) -> bool:
+        """Whether the index that is kept says something else than the log; none does not."""
+        engine = self._engine
+        at = kept_upto(engine.home.path, engine.home.plane_id, policies)
+        return at is not None and engine.log.matches(at) and self.index(policies).differs()
+
+    def close(self) -> None:
+        """Save the index where that is worth it, and let go of it."""
+        if self._indexed is not None:
+            self._indexed.close()
+            self._indexed = self._seen = self._dense = None

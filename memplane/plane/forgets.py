@@ -1,0 +1,75 @@
+"""How something is forgotten: what is named must be there, and what quotes it goes with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from memplane.errors import ConflictError, InputError, NotFoundError
+from memplane.event import Event
+from memplane.intake import namespace
+from memplane.intake.redact import shown
+from memplane.plane.quoting import summaries_quoting
+from memplane.ports import Appended
+
+if TYPE_CHECKING:
+    from memplane.plane.engine import Engine
+
+__all__ = ["record_forget"]
+
+_IDS_AT_ONCE: Final = 200  # of an event that forgets
+_TRIES: Final = 5  # before somebody else writes
+
+
+def record_forget(
+    engine: Engine, named: dict[str, str | None], ns: str, reason: str, *, undo: bool
+) -> Appended:
+    """Record that what is named is forgotten, or no longer; it must name something."""
+    namespace(ns)
+    given = [(field, value) for field, value in named.items() if value is not None]
+    if len(given) != 1:
+        raise InputError("expected exactly one of key, id, session and source")
+    (field, value) = given[0]
+    what: dict[str, Any] = {field: value}
+    if field == "key":
+        with engine.lock:
+            history = engine.caught_up().memories.history(ns, value)
+        if not history or (not undo and history[-1].reason is not None):
+            raise NotFoundError(f"no value under {shown(value)} in {ns}")
+        what["ns"] = ns
+    elif field == "id":
+        if engine.log.find(value) is None:
+            raise NotFoundError(f"no event {shown(value)}")
+        what = {"ids": [value]}
+    elif not any(_is_of(line.event, field, value) for line in engine.log.read()):
+        raise NotFoundError(f"no event of {field} {shown(value)}")
+    for left in range(_TRIES, -1, -1):  # a session that ends meanwhile may quote what is named
+        with engine.lock:
+            folds = engine.caught_up()
+            read = folds.memories.position
+            quoting = summaries_quoting(engine.log, folds, field, value, ns, undo=undo)
+        rows = _forgetting([what, *_by_ids(quoting)], reason, undo=undo)
+        draft = engine.drafting(internal=True)
+        drafts = [draft(row, "") for row in rows]
+        try:
+            done = engine.append(drafts, expected_seq=read.seq if read and left else None)
+            break
+        except ConflictError:
+            if not left:
+                raise
+    return done[0]
+
+
+def _by_ids(ids: list[str]) -> list[dict[str, Any]]:
+    """What events name: a key or source cannot stand beside ids in one, nor any number of ids."""
+    return [{"ids": ids[at : at + _IDS_AT_ONCE]} for at in range(0, len(ids), _IDS_AT_ONCE)]
+
+
+def _forgetting(named: list[dict[str, Any]], reason: str, *, undo: bool) -> list[dict[str, Any]]:
+    again = {"undo": True} if undo else {}
+    return [{"kind": "forget", "text": reason, "data": {"forget": one, **again}} for one in named]
+
+
+def _is_of(event: Event, field: str, value: str | None) -> bool:
+    if field == "session":
+        return event.session == value and event.kind != "forget"
+    return event.id.startswith(f"{value}:")

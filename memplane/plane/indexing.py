@@ -1,0 +1,249 @@
+"""The index of a plane, kept up with its log.
+
+`HOME/index/` is a cache like the projections: whatever is missing, torn, of another log or made
+by other rules is made again from the log. Nothing here raises for what lies in that folder, and a
+disk that refuses costs the next process some work, never this one its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from memplane.errors import MemplaneError
+from memplane.index import dense, storage
+from memplane.index.build import ROW, row
+from memplane.index.columns import Columns, Frame
+from memplane.index.speakers import Speakers
+from memplane.index.store import Index
+from memplane.index.view import View
+from memplane.plane.finding import Progress, mark_of, place_of, variant_of
+from memplane.plane.masking import Lines, Masks
+from memplane.ports import Head, Line
+from memplane.recall.documents import documents_of
+
+if TYPE_CHECKING:
+    from memplane.event import Event
+    from memplane.index.document import Document
+    from memplane.log import FileLog
+    from memplane.policy import Policies
+
+__all__ = ["Indexed", "whole_text"]
+
+# Documents. Batches end where a segment of this size does: those are built at once.
+_BATCH: Final = 16_384
+_SAVED_AFTER: Final = 2_000
+_SAVED_AT_CLOSE: Final = 64
+_ANNOUNCED: Final = 2_000  # events; fewer are indexed in less than a second
+_RELOADED: Final = 2_000  # events behind: another process may have indexed them
+_LINES: Final = 64
+
+
+class Indexed:
+    """The documents of a log up to a place in it. `folder` None keeps them in memory.
+
+    `keeps` says whether the folder may be written. One thread at a time.
+    """
+
+    def __init__(
+        self, log: FileLog, folder: Path | None, *, plane: str, policies: Policies, keeps: bool
+    ) -> None:
+        self._log, self._folder, self._keeps = log, folder, keeps
+        self._plane, self.variant = plane, variant_of(policies)
+        self.renewed = 0  # how often the documents were begun anew
+        self._result_tokens = policies.plane.tool_result_tokens
+        self._index = Index(folder, plane=plane, variant=self.variant)
+        self._begin()
+
+    @property
+    def seq(self) -> int:
+        """The last event that was looked at."""
+        return 0 if self._position is None else self._position.seq
+
+    @property
+    def erased(self) -> int:
+        """How many events were erased from it so far."""
+        return self._index.erased
+
+    def holds(self, seq: int, mark: str) -> bool:
+        """Whether the log has the place that `mark_behind` named."""
+        place = place_of(seq, mark)
+        return place is not None and self._log.matches(place)
+
+    def mark_behind(self, seq: int) -> str:
+        """Name the place behind an event of the log; "" where its line is lost."""
+        line = self._log.line(seq)
+        return "" if line is None else mark_of(_behind(line))
+
+    def catch_up(
+        self, *, upto: int | None = None, save: bool = True, progress: Progress | None = None
+    ) -> int:
+        """Index what was appended since, to a seq or the end; return the events read.
+
+        `progress` is called where there is much to do. Without `save` nothing is written.
+        """
+        if upto is not None and upto <= self.seq and self._stands():
+            return 0
+        head = self._log.head()
+        if self._position is not None and self._position[:2] == head[:2]:
+            return 0
+        if head.seq - self.seq > _RELOADED:
+            self._take_from_disk()
+        if not self._stands():
+            self._restart()
+        end = head.seq if upto is None else min(upto, head.seq)
+        try:
+            return self._follow(end, save=save, progress=progress)
+        except BaseException:
+            # Half a batch may be in: what is in the folder is whole.
+            self._index.reload()
+            self._begin()
+            raise
+
+    def view(self, upto: int | None = None) -> View:
+        """The index as of a seq."""
+        return self._index.view(upto)
+
+    def frame(self, view: View) -> Frame:
+        """The columns of a view's documents."""
+        return self._columns.frame(view)
+
+    def save(self) -> bool:
+        """Bring the folder up to date; False where that cannot be, or another process does it."""
+        self._unsaved = 0  # whoever was refused waits until there is more
+        position = self._position
+        if not self._keeps or position is None:
+            self._index.settle()
+            return False
+        return self._index.save(position.seq, mark_of(position))
+
+    def erase(self, seqs: Sequence[int]) -> None:
+        """Leave nothing of these events but their place, here and in the folder.
+
+        Call it once for each purge of the log, in order, when the index has come so far.
+        """
+        docs = self.view().documents(seqs).tolist()
+        self._index.erase(seqs)
+        self._renew()
+        self.save()
+        if self._folder is not None and self._keeps:
+            dense.erase(self._folder / dense.FOLDER, docs, self._index.erased)
+
+    def differs(self) -> bool:
+        """Whether a document is not what the log gives; reads all of the log up to here."""
+        view = self.view()
+        columns = [view.column(name) for name in ROW]
+        start = 0
+        for line in self._log.read(0, self.seq):
+            documents = self._documents(line.event)
+            end = start + len(documents)
+            rows = zip(*(column[start:end].tolist() for column in columns), strict=True)
+            if list(rows) != [row(one) for one in documents]:
+                return True
+            if any(view.text(start + at) != one.text for at, one in enumerate(documents)):
+                return True
+            start = end
+        return start != view.count
+
+    def close(self) -> None:
+        """Save where that is worth it."""
+        if self._keeps and self._unsaved >= _SAVED_AT_CLOSE:
+            self.save()
+
+    def _renew(self) -> None:
+        """Forget what was gathered from the documents, as they were numbered."""
+        self.renewed += 1
+        self._columns, self.speakers = Columns(), Speakers()
+        self.masks = Masks(Lines(self._log.line, self._log.find))
+
+    def _begin(self) -> None:
+        """Take up the documents that the index has, if they are this log's."""
+        self._unsaved = 0
+        self._renew()
+        index = self._index
+        self._position = place_of(*index.reached)
+        if self._position is None or not self._log.matches(self._position):
+            self._position = None
+            if index.count or index.seq:
+                index.clear()
+        elif index.seq != self._position.seq:  # not all of it was there: from here on again
+            before = next(iter(self._log.read(index.seq - 1, index.seq)), None)
+            self._position = None if before is None else _behind(before)
+            if self._position is None:
+                index.clear()
+
+    def _stands(self) -> bool:
+        """Whether the log still holds the place up to which it was read."""
+        return self._position is None or self._log.matches(self._position)
+
+    def _restart(self) -> None:
+        self._index.clear()
+        self._position, self._unsaved = None, 0
+        self._renew()
+
+    def _take_from_disk(self) -> None:
+        """Go on from what another process has saved, where that is further."""
+        if self._folder is None:
+            return
+        kept = storage.read_manifest(self._folder, self._plane, self.variant)
+        place = None if kept is None else place_of(kept.seq, kept.mark)
+        if place is not None and place.seq > self.seq and self._log.matches(place):
+            self._index.reload()
+            self._begin()
+
+    def _follow(self, end: int, *, save: bool, progress: Progress | None) -> int:
+        start, count = self.seq, 0
+        told = progress if end - start > _ANNOUNCED else None
+        batch: list[Document] = []
+        for lines in self._lines(end):
+            for line in lines:
+                batch += self._documents(line.event)
+            count += len(lines)
+            if self._index.count % _BATCH + len(batch) >= _BATCH:
+                self._add(batch, lines[-1])
+                batch = []
+                if save:
+                    self.save()
+            if told is not None:
+                told(lines[-1].event.seq - start, end - start)
+            last = lines[-1]
+        if count:
+            self._add(batch, last)
+            if save and self._unsaved >= _SAVED_AFTER:
+                self.save()
+        return count
+
+    def _add(self, batch: list[Document], last: Line) -> None:
+        self._index.add_many(batch)
+        self._position = _behind(last)
+        self._unsaved += len(batch)
+
+    def _lines(self, end: int) -> Iterator[list[Line]]:
+        """The lines that are not indexed yet, up to a seq, by the dozens."""
+        position = self._position
+        source = self._log.read(0, end) if position is None else self._log.read_from(position)
+        while lines := list(islice(source, _LINES)):
+            kept = [line for line in lines if line.event.seq <= end]
+            if kept:
+                yield kept
+            if len(kept) < len(lines):
+                return
+
+    def _documents(self, event: Event) -> list[Document]:
+        return documents_of(event, whole_text(self._log, event), self._result_tokens)
+
+
+def whole_text(log: FileLog, event: Event) -> str:
+    """The event's whole text; what its line holds where the body is lost."""
+    if "body" not in event.data:
+        return event.text
+    try:
+        return log.text(event)
+    except (MemplaneError, OSError, ValueError):
+        return event.text
+
+
+def _behind(line: Line) -> Head:
+    return Head(line.event.seq, line.event.h, line.segment, line.end)

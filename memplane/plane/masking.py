@@ -1,0 +1,162 @@
+"""What a request may not see, as a mask over the documents of the index.
+
+It says of each event what `Scope.hides` says of it: a document is hidden if its event is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from memplane.event import KINDS, SENSITIVITIES
+from memplane.index.mask import Bits, Fates, Flagged, Mask, Spans
+from memplane.index.segment import Array
+from memplane.index.view import View
+from memplane.recall.documents import (
+    ARTIFACT,
+    KIND_BITS,
+    LIMITED,
+    SENSITIVITY_BITS,
+    SPACE_BITS,
+    SPACES,
+    kind_number,
+    microseconds,
+)
+from memplane.recall.suppress import Scope
+
+if TYPE_CHECKING:
+    from memplane.index.columns import Frame
+    from memplane.ports import Line
+    from memplane.projections.acts import Act
+    from memplane.projections.memories import Memories
+
+__all__ = ["Lines", "Masks"]
+
+_GLOBAL, _TASK, _SPEC, _AGENT = range(len(SPACES))
+_ALWAYS: Final = -(1 << 62)
+_LATER: Final = 1 << 62
+
+
+class Lines:
+    """How masks look at the log: one line by its seq, one by its id."""
+
+    def __init__(
+        self, line: Callable[[int], Line | None], find: Callable[[str], Line | None]
+    ) -> None:
+        self.line, self.find = line, find
+
+    def seqs(self, ids: Iterable[str]) -> list[int]:
+        """Return the seqs of those ids that the log has."""
+        found = (self.find(one) for one in ids)
+        return [line.event.seq for line in found if line is not None]
+
+
+class Masks:
+    """Masks over one index; make a new one when its documents were numbered anew or erased.
+
+    What became of events is followed through `Memories`, and told once. One thread at a time.
+    """
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._flagged = Flagged()
+        self._fates = Fates()
+        self._followed: tuple[Memories, int] | None = None
+        self._told = 0
+        self._spans = Spans()
+
+    def of(
+        self, scope: Scope, view: View, every: View, frame: Frame, memories: Memories
+    ) -> Mask:  # fmt: skip
+        """Return which documents of the view the scope hides.
+
+        `every` and `frame` have all documents that are there, later ones too; what became of them
+        is told of all, and judged as of the scope's seq.
+        """
+        upto = min(scope.as_of, _LATER)
+        self._tell(every, frame, memories)
+        mask = Mask(view.count)
+        mask.add(self._flagged.hidden(frame.flags, *_levels(scope)))
+        classes, reached = _spaces(scope)
+        but = view.labelled(*(f"ns:{ns}" for ns in reached)) if reached else None
+        mask.add(self._flagged.hidden(frame.flags, Bits(SPACE_BITS[0], classes)), but)
+        strange = sorted(kind for kind in scope.kinds if kind not in KINDS)
+        if strange:
+            mask.documents(view.labelled(*(f"kind:{kind}" for kind in strange)))
+        mask.after(frame.seq, upto)
+        mask.add(self._fates.hidden(upto, view.count))
+        self._expire(mask, scope.now, frame)
+        if scope.since is not None or scope.until is not None:
+            since = None if scope.since is None else microseconds(scope.since)
+            until = None if scope.until is None else microseconds(scope.until)
+            mask.outside(view.column("at"), since, until)
+        if scope.exclude:
+            mask.documents(view.documents(self._lines.seqs(sorted(scope.exclude))))
+        return mask
+
+    def _expire(self, mask: Mask, now: str, frame: Frame) -> None:
+        fresh = self._spans.fresh(frame.flags, LIMITED)
+        if len(fresh):
+            self._spans.add(fresh, [self._limits(seq) for seq in frame.seq[fresh].tolist()])
+        mask.documents(self._spans.out(microseconds(now)))
+
+    def _limits(self, seq: int) -> tuple[int, int]:
+        line = self._lines.line(seq)
+        if line is None:  # nobody can say any more until when it held
+            return _LATER, _ALWAYS
+        begin, end = line.event.valid_from, line.event.valid_until
+        return (
+            _ALWAYS if begin is None else microseconds(begin),
+            _LATER if end is None else microseconds(end),
+        )
+
+    def _tell(self, view: View, frame: Frame, memories: Memories) -> None:
+        """Take in what was replaced and forgotten since."""
+        if self._followed is None or self._followed != (memories, memories.resets):
+            self._followed = memories, memories.resets
+            self._fates, self._told = Fates(), 0
+        position = memories.position
+        if position is None or position.seq == self._told:
+            return
+        self._fates.replace(memories.replaced(self._told), frame.seq)
+        for act in memories.forgets(self._told):
+            docs = self._named(act, view, memories)
+            self._fates.forget(act.seq, docs, frame.seq, undo=act.undo)
+        self._told = position.seq
+
+    def _named(self, act: Act, view: View, memories: Memories) -> Array:
+        """The documents that a forget means."""
+        form, ns, value = act.target
+        if form == "id":
+            return view.documents(self._lines.seqs([value]))
+        if form == "key":
+            chain = memories.history(ns, value, upto=act.seq - 1)
+            return view.documents([row.seq for row in chain[-1:]])
+        return view.labelled(f"{form}:{value}")
+
+
+def _levels(scope: Scope) -> Sequence[Bits]:
+    levels = tuple(level in scope.levels for level in SENSITIVITIES)
+    kinds = {kind_number(kind) for kind in scope.kinds if kind in KINDS} | {ARTIFACT}
+    return (
+        Bits(SENSITIVITY_BITS[0], levels),
+        Bits(KIND_BITS[0], tuple(number in kinds for number in range(1 << KIND_BITS[1]))),
+    )
+
+
+def _spaces(scope: Scope) -> tuple[tuple[bool, ...], list[str]]:
+    """Which classes of namespaces are out of scope, and namespaces of them that are in it."""
+    hides = {_AGENT}
+    named: list[str] = list(scope.ns)
+    if scope.agent is not None and not scope.ns:
+        named.append(f"/agent/{scope.agent}")
+    if scope.ns:
+        hides = {_GLOBAL, _TASK, _SPEC, _AGENT}
+    elif scope.task is not None:
+        hides.add(_TASK)
+        named.append(f"/task/{scope.task}")
+        if scope.specs:
+            hides.add(_SPEC)
+            named += scope.specs
+    reached = [ns for ns in dict.fromkeys(named) if scope.reaches(ns)]
+    return tuple(place in hides for place in range(len(SPACES))), reached

@@ -1,0 +1,245 @@
+"""Search over the whole log for one request: query, mask, ranking, exact names, boosts."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from memplane import index
+from memplane.errors import HomeError
+from memplane.index import terms
+from memplane.index.bm25 import BM25, idf
+from memplane.index.boosts import Exact, boosted, weighed
+from memplane.index.columns import Frame
+from memplane.index.expansion import Neighbours, related
+from memplane.index.kernel import Kernel
+from memplane.index.lexical import Matches, Weights
+from memplane.index.question import INSTRUCTION, ask
+from memplane.index.ranking import Asked, Ranking, rank
+from memplane.index.segment import Array
+from memplane.index.similar import Nearness, Similar
+from memplane.index.static import StaticTable
+from memplane.index.view import View
+from memplane.plane.folds import Folds
+from memplane.plane.indexing import Indexed, whole_text
+from memplane.plane.seen import Seen
+from memplane.policy import Scoring
+from memplane.projections.item import Item
+from memplane.projections.memories import Memories
+from memplane.recall.documents import KIND_BITS, kind_number
+from memplane.recall.retrieval import Finding, Found
+from memplane.recall.suppress import Scope
+
+if TYPE_CHECKING:
+    from memplane.plane.dense import Near
+
+__all__ = ["LogRetriever", "ranking_of"]
+
+_NAMES_MAX: Final = 100  # words of a query that may be a key or a tag
+_UNCHANGED: Final = 1000  # a factor
+_AROUND: Final = re.compile(r"^[^\w/#@]+|[^\w/#@]+$")
+_FINE: Final = 1_024
+_CALL: Final = kind_number("tool_call")
+_RESULT: Final = kind_number("tool_result")
+
+
+class LogRetriever:
+    """The `Retriever` over a plane's index and log; events are as the folds have them.
+
+    For one request, under the plane's lock. `memories` may know of later events than the folds.
+    """
+
+    def __init__(
+        self, indexed: Indexed, seen: Seen, folds: Folds, memories: Memories, scoring: Scoring,
+        near: Near | None = None,
+    ) -> None:  # fmt: skip
+        self._indexed, self._seen, self._folds = indexed, seen, folds
+        self._memories, self._scoring = memories, scoring
+        self._near, self.dense_seq = near, None if near is None else near.seq
+        self._every = indexed.view()
+        self._frame = indexed.frame(self._every)
+        self._found: set[int] = set()  # what is in force: it would not have been found else
+
+    def find(
+        self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
+        only: Sequence[Sequence[str]] = (),
+    ) -> Finding:  # fmt: skip
+        wanted = terms.query(query)
+        view = self._indexed.view(upto)
+        if not wanted.words or not view.count or most < 1:
+            return Finding((), 0, {})
+        hidden = self._hidden(view, scope, never, only)
+        speakers = self._indexed.speakers
+        speakers.follow(self._frame)
+        names = self._seen.names(speakers, hidden, self._frame)
+        wanted = self._weighted(wanted, names)._replace(related=self._related(query, view))
+        matches = view.match(wanted, hidden, self._bm25())
+        if not matches.coverage.any():  # no word of it is there: the closest to them stand in
+            alone = self._scoring.retrieval.related_alone / 1000
+            close = tuple((term, cosine) for term, cosine in wanted.related if cosine >= alone)
+            wanted = wanted._replace(words=close, related=())
+            matches = view.match(wanted, hidden, self._bm25())
+        frame = self._indexed.frame(view)
+        matches = self._weighed(matches, frame)
+        answered = speakers.answered(view.count)
+        ranking = ranking_of(self._scoring)
+        if not answered:  # people among themselves: none of them speaks to an assistant
+            ranking = ranking._replace(
+                first_person=_UNCHANGED, first_person_heard=_UNCHANGED, preference=_UNCHANGED
+            )
+        read = ask(query, list(names))
+        meant = tuple(sorted(names[name] for name in read.speakers))
+        asked = Asked(meant, read.first_person, read.broad)
+        similar = self._similar(query, hidden)
+        ranked = rank(matches, frame, asked, ranking, most=most, hidden=hidden, similar=similar)
+        found = boosted(ranked, self._exact(query, view), frame, hidden, most)
+        standing = found.flags & (INSTRUCTION if answered else 0) != 0
+        columns = (*found[:10], standing, found.docs)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        # Not `_make`: of all that is done for thousands of events this would be the dearest.
+        made = list(map(partial(tuple.__new__, Found), rows))
+        self._found.update(found.seqs.tolist())
+        return Finding(made, len(matches.docs), self._worth(wanted, view))
+
+    def item(self, seq: int) -> Item:
+        item = self._folds.hotset.state.items.get(seq)
+        if item is not None:
+            return item
+        item = self._seen.item(seq)
+        if seq not in self._found:
+            event = self._seen.line(seq).event
+            archived = self._memories.archived(event, upto=self._folds.log.head().seq)
+            if archived is not None:
+                item.superseded = archived[0] == "superseded"
+                item.forgotten = archived[0] == "forgotten"
+        return item
+
+    def text(self, seq: int) -> str:
+        return whole_text(self._seen.log, self._seen.line(seq).event)
+
+    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
+        return self._seen.passage(self._every.text(doc), wanted, limit)
+
+    def _hidden(
+        self, view: View, scope: Scope, never: Collection[int], only: Sequence[Sequence[str]]
+    ) -> Array:
+        masks = self._indexed.masks
+        mask = masks.of(scope, view, self._every, self._frame, self._memories)
+        if never:
+            mask.documents(view.documents(never))
+        for labels in only:
+            mask.all_but(view.labelled(*labels))
+        return mask.hidden
+
+    def _similar(self, query: str, hidden: Array) -> Similar | None:
+        said = self._scoring.retrieval
+        if self._near is None:
+            return None
+        weights = Nearness(said.dense, said.dense_least, said.dense_cosine)
+        return self._near.similar(query, hidden, weights)
+
+    def _bm25(self) -> BM25:
+        said = self._scoring.retrieval
+        return BM25(said.k1 / 1000, said.b / 1000)
+
+    def _weighted(self, wanted: terms.Query, names: Iterable[str]) -> terms.Query:
+        """The query with less weight on the names of speakers: half the log bears them."""
+        weight = self._scoring.retrieval.speaker_name / 1000
+        spoken = frozenset(term for name in names for term in _terms_of(name))
+        words = tuple((term, weight if term in spoken else own) for term, own in wanted.words)
+        return wanted._replace(words=words)
+
+    def _weighed(self, matches: Matches, frame: Frame) -> Matches:
+        """The matches with less weight on what tools were called with and gave back.
+
+        They hold the words of whatever was looked for, many times over; what was made of it stands
+        in what people and agents said.
+        """
+        said = self._scoring.retrieval
+        return weighed(
+            matches, frame, KIND_BITS, {_CALL: said.tool_call, _RESULT: said.tool_result}
+        )
+
+    def _related(self, query: str, view: View) -> tuple[tuple[int, float], ...]:
+        said = self._scoring.retrieval
+        if not (said.related and said.related_most):
+            return ()
+
+        def present(some: Sequence[int]) -> Iterable[int]:
+            return [term for term, count in zip(some, view.counts(some), strict=True) if count]
+
+        return related(
+            query, _neighbours().near, present, most=said.related_most, least=said.related_least
+        )
+
+    def _exact(self, query: str, view: View) -> Exact:
+        """Look up what the query names by key or tag, and what bears a marker."""
+        names, scoring = _named(query), self._scoring
+        boosts = {f"marker:{name}": boost for name, boost in scoring.marker_boosts.items() if boost}
+        keys, tags = [f"key:{name}" for name in names], [f"tag:{name}" for name in names]
+        found = view.bearing([*boosts, *keys, *tags])
+        first, second = len(boosts), len(boosts) + len(keys)
+        return Exact(
+            found[first:second],
+            scoring.key_weight,
+            found[second:],
+            scoring.tag_weight,
+            list(zip(found[:first], boosts.values(), strict=True)),
+        )
+
+    def _worth(self, wanted: terms.Query, view: View) -> dict[int, int]:
+        """What each word of the query is worth in a passage."""
+        having = view.counts([term for term, _ in wanted.words])
+        return {
+            term: int(weight * idf(view.count, count) * _FINE)
+            for (term, weight), count in zip(wanted.words, having, strict=True)
+        }
+
+
+def ranking_of(scoring: Scoring) -> Ranking:
+    """Return the weights of the ranking that the policy names."""
+    said = scoring.retrieval
+    return Ranking(
+        Weights(said.bigrams / 1000, said.prefixes / 1000, said.related / 1000),
+        coverage=said.coverage,
+        speaker=said.speaker,
+        speaker_heard=said.speaker_heard,
+        first_person=said.first_person,
+        first_person_heard=said.first_person_heard,
+        preference=said.preference,
+        near=Kernel(*said.near),
+        wide=Kernel(*said.wide),
+        sources_max=said.sources_max,
+        wide_sources_max=said.wide_sources_max,
+    )
+
+
+def _named(query: str) -> list[str]:
+    """Words of a query that may be a key or a tag, in small letters, as they stand there."""
+    prepared = terms.prepare(query).lower()
+    found = dict.fromkeys(_AROUND.sub("", word) for word in prepared.split())
+    found |= dict.fromkeys(terms.surfaces(prepared))
+    return [name for name in found if name][:_NAMES_MAX]
+
+
+@lru_cache(maxsize=1_024)
+def _terms_of(name: str) -> tuple[int, ...]:
+    return tuple(term for term, _ in terms.query(name).words)
+
+
+@lru_cache(maxsize=1)
+def _neighbours() -> Neighbours:
+    """The words of the static table, mapped once a process."""
+    path = Path(index.__file__).parent / "data" / "static.i8"
+    try:
+        with path.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise HomeError(
+            "memplane was installed without index/data/static.i8; install it again"
+        ) from error
+    return Neighbours(StaticTable(memoryview(data)))

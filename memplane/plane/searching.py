@@ -1,0 +1,156 @@
+"""One search of the whole log: from a caller's arguments to hits, the best first.
+
+What the channel may not see, what is out of force and what the filters leave out is masked before
+anything is scored: it is no hit, and it speaks for no hit beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.errors import InputError
+from memplane.event import KINDS, Event
+from memplane.intake.redact import shown
+from memplane.plane.asking import request_of, texts
+from memplane.projections.window import plain, short_handle
+from memplane.recall.retrieval import ONE, Found, Retriever
+from memplane.recall.suppress import Scope
+
+if TYPE_CHECKING:
+    from memplane.pack.request import Request
+    from memplane.plane.engine import Engine
+    from memplane.policy import Policies
+
+__all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "search"]
+
+HITS_MAX: Final = 1_000
+PASSAGE_TOKENS: Final = 40
+_PERMILLE: Final = 1_000
+# The filters that are labels of the index, by the argument that names them.
+_LABELLED: Final = ("kind", "session", "tag")
+_PARTS: Final = ("words", "similar", "neighbours", "markers", "tags", "key")
+
+
+class SearchHit(NamedTuple):
+    """One event that answers a query.
+
+    `score` compares the hits of one search: 1000 is what an event earns that matches best of all
+    and has every word of the query; factors and boosts come on top. It is the sum of `parts`:
+    words (its own), neighbours (lent by the events around it), markers, tags and key. `text` is
+    the passage that says most, in 40 tokens or one sentence, and `whole` whether that is all of
+    the event's text; `event` is what this channel may see of it.
+    """
+
+    score: int
+    text: str
+    event: Event
+    parts: dict[str, int]
+    whole: bool
+
+    @property
+    def handle(self) -> str:
+        """What `expand` takes to show the whole event."""
+        return short_handle(self.event.seq)
+
+
+def search(
+    engine: Engine, query: str, k: int, asked: dict[str, Any], *,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[SearchHit]:  # fmt: skip
+    """Return at most `k` hits by relevance; ties go by importance, then to the newer."""
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= HITS_MAX:
+        raise InputError(f"expected 1 to {HITS_MAX}, found {shown(k)}", where="k")
+    named = {name: asked.pop(name, None) for name in _LABELLED}
+    only = _only({name: texts(name, value) for name, value in named.items()})
+    with engine.lock:
+        policies = engine.watched.policies()
+        folds = engine.caught_up(policies)
+        request = request_of(
+            query, asked, policies, head=folds.log.head().seq, clock=engine.clock,
+            seq_by=engine.seq_by, redact=engine.redact(policies),
+        )  # fmt: skip
+        if not request.query:
+            return []
+        engine.finder.index(policies, progress)
+        retriever = engine.retriever(policies, folds, dense_seq=request.dense_seq)
+        finding = retriever.find(
+            request.query, upto=request.as_of, scope=_scope(engine, request, policies), never=(),
+            most=k, only=only,
+        )  # fmt: skip
+        best = finding.found[0].score if finding.found else 0
+        floor = max(1, best * policies.scoring.evidence_floor // _PERMILLE)
+        reader = engine.reader(request.channel, request.now)
+        says = _Passages(engine, policies, retriever, finding.wanted)
+        hits = []
+        for found in finding.found:
+            line = engine.log.line(found.seq)
+            if found.score >= floor and line is not None:
+                event = reader.emit(line.event)
+                text, whole = says.of(found, line.event, event)
+                score, parts = _scores(found)
+                hits.append(SearchHit(score, text, event, parts, whole))
+    return hits
+
+
+class _Passages(NamedTuple):
+    """What hits say. No passage is a part of what redaction takes out of the whole text."""
+
+    engine: Engine
+    policies: Policies
+    retriever: Retriever
+    wanted: Mapping[int, int]
+
+    def of(self, found: Found, stored: Event, emitted: Event) -> tuple[str, bool]:
+        """The passage that says most, and whether it is the whole text: a short one always is."""
+        text, masked = stored.text, emitted.text
+        if "body" in stored.data:
+            text = self.retriever.text(found.seq)
+            masked = self.engine.redact(self.policies)(text)
+        if found.tokens <= PASSAGE_TOKENS:
+            said = masked
+        elif masked == text:
+            said = self.retriever.passage(found.doc, self.wanted, PASSAGE_TOKENS)
+        else:
+            said = self._anew(masked)
+        said = plain(said)
+        return said, said == plain(masked)
+
+    def _anew(self, text: str) -> str:
+        from memplane.index.passage import passage  # noqa: PLC0415 - searching has loaded it
+        from memplane.index.terms import Vocabulary  # noqa: PLC0415 - likewise
+
+        count = self.engine.counter(self.policies).count
+        start, end = passage(text, self.wanted, PASSAGE_TOKENS, count, Vocabulary())
+        return text[start:end]
+
+
+def _scores(found: Found) -> tuple[int, dict[str, int]]:
+    """The score and its parts in thousandths; what rounding leaves over goes to the largest."""
+    score = found.score * _PERMILLE // ONE
+    parts = {name: getattr(found, name) * _PERMILLE // ONE for name in _PARTS}
+    parts[max(parts, key=parts.__getitem__)] += score - sum(parts.values())
+    return score, parts
+
+
+def _scope(engine: Engine, request: Request, policies: Policies) -> Scope:
+    """What a pack with these arguments would see."""
+    folds = engine.caught_up(policies)
+    if request.task is not None and request.as_of != folds.log.head().seq:
+        folds = engine.prefix(request.as_of, policies)
+    return Scope(
+        policies.privacy.rule(request.channel), now=request.now, as_of=request.as_of,
+        ns=request.ns, task=request.task, specs=folds.tasks.state.specs_of(request.task),
+        agent=request.agent, since=request.since, until=request.until,
+    )  # fmt: skip
+
+
+def _only(named: dict[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Labels by groups: an event must have one of each."""
+    for kind in named["kind"]:
+        if kind not in KINDS:
+            raise InputError(f"unknown kind {shown(kind)}; known: {', '.join(KINDS)}", where="kind")
+    named = {**named, "tag": tuple(tag.lower() for tag in named["tag"])}
+    return [
+        tuple(f"{name}:{value}" for value in values) for name, values in named.items() if values
+    ]

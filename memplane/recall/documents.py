@@ -1,0 +1,226 @@
+"""What the index holds of an event: chunks, words beside the text, labels, and flags.
+
+The same event gives the same documents everywhere, whatever came before it; `VERSION` is
+raised whenever it would give others, and every index is then made again.
+
+Flags, 16 bits a document::
+
+    0-1    a standing instruction, a preference (`index.question`), of what a user said
+    2-3    sensitivity: low, normal, high, secret
+    4-5    namespace: global, task, spec, agent
+    6      has a time before or after which it does not hold
+    7-11   kind: its place in `event.KINDS`, 31 for one that this memplane does not know
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+from typing import Final
+
+from memplane.event import GLOBAL, KINDS, SENSITIVITIES, UPKEEP_KINDS, Event
+from memplane.index.document import Document
+from memplane.index.passage import sentences
+from memplane.index.question import marks
+
+__all__ = [
+    "ARTIFACT",
+    "KIND_BITS",
+    "LIMITED",
+    "SENSITIVITY_BITS",
+    "SPACES",
+    "SPACE_BITS",
+    "VERSION",
+    "chunks",
+    "documents_of",
+    "kind_number",
+    "microseconds",
+    "place_of",
+]
+
+VERSION: Final = 1
+
+SENSITIVITY_BITS: Final = (2, 2)  # the lowest bit, how many
+SPACE_BITS: Final = (4, 2)
+LIMITED: Final = 1 << 6
+KIND_BITS: Final = (7, 5)
+SPACES: Final = ("", "/task/", "/spec/", "/agent/")  # how a namespace of each class begins
+ARTIFACT: Final = KINDS.index("artifact")
+_STRANGE: Final = (1 << KIND_BITS[1]) - 1
+
+_NEVER: Final = frozenset((*UPKEEP_KINDS, "session", "secret"))
+# A token is reckoned as four characters of ASCII or one of anything else: chunks are then rarely
+# longer than 400 in any counter.
+_CHUNK: Final = 1_600
+_TOKEN: Final = 4
+_CHUNKS_MAX: Final = 64  # of one event: the first half and the last
+_NAME_MAX: Final = 300
+_EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
+_MICROSECOND: Final = timedelta(microseconds=1)
+_MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
+_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def documents_of(event: Event, text: str, tool_result_tokens: int) -> list[Document]:
+    """Return the documents of an event, `text` being all of its text.
+
+    Secrets, sessions and what memplane writes about its own log have none, nor has an event that
+    says nothing. Of a tool's result the first and last so many tokens are indexed. The tokens of
+    the documents sum up to the event's.
+    """
+    if event.kind in _NEVER or event.sensitivity == "secret":
+        return []
+    names = _names(event)
+    if not text.strip() and not names:
+        return []
+    parts = _parts(text, tool_result_tokens if event.kind == "tool_result" else None)
+    speaker = event.actor.lower() if event.actor is not None else ""
+    extra = " ".join((event.actor or event.role or "", _date_words(event.ts[:10]), *names))
+    flags, labels = flags_of(event, text), tuple(_labels(event))
+    group = f"{event.ns} {event.session}" if event.session is not None else ""
+    role, at = event.role or "", microseconds(event.ts)
+    return [
+        Document(
+            event.seq, part, group, role, speaker, said, extra, tokens, event.importance, flags, at,
+            labels,
+        )
+        for part, (said, tokens) in enumerate(zip(parts, _shares(event, text, parts), strict=True))
+    ]  # fmt: skip
+
+
+def flags_of(event: Event, text: str) -> int:
+    """Return the flags of an event's documents."""
+    flags = marks(text, len(text) // _TOKEN) if event.role == "user" else 0
+    if event.sensitivity in SENSITIVITIES:
+        flags |= SENSITIVITIES.index(event.sensitivity) << SENSITIVITY_BITS[0]
+    if event.valid_from is not None or event.valid_until is not None:
+        flags |= LIMITED
+    return flags | place_of(event.ns) << SPACE_BITS[0] | kind_number(event.kind) << KIND_BITS[0]
+
+
+def place_of(ns: str) -> int:
+    """Return the class of a namespace; a strange one counts as a task's, found by its name."""
+    if ns == GLOBAL:
+        return 0
+    return next((place for place in (2, 3) if ns.startswith(SPACES[place])), 1)
+
+
+def kind_number(kind: str) -> int:
+    """Return the number by which flags know a kind."""
+    return KINDS.index(kind) if kind in KINDS else _STRANGE
+
+
+def microseconds(ts: str) -> int:
+    """Return a time of the log as microseconds since 1970; 0 where it is none."""
+    try:
+        return (datetime.fromisoformat(ts) - _EPOCH) // _MICROSECOND
+    except (ValueError, TypeError):
+        return 0
+
+
+def chunks(text: str) -> list[str]:
+    """Cut a text at ends of sentences into pieces of at most 400 tokens or so; joined, they are it.
+
+    Of a text of more than 64 pieces only the first and the last 32 or so are there.
+    """
+    most = _CHUNKS_MAX // 2 * _CHUNK
+    if len(text) <= 2 * most:
+        return _cut(text)
+    # Whole words: a part of a secret would be seen by no rule.
+    head, tail = text[: _blank_before(text, most)], text[_blank_behind(text, len(text) - most) :]
+    half = _CHUNKS_MAX // 2
+    return [*_cut(head)[:half], *_cut(tail)[-half:]]
+
+
+def _cut(text: str) -> list[str]:
+    if _size(text) <= _CHUNK:
+        return [text]
+    found: list[str] = []
+    begin = size = 0
+    for start, end in sentences(text):
+        cost = _size(text[start:end])
+        if size + cost > _CHUNK and start > begin:
+            found.append(text[begin:start])
+            begin, size = start, 0
+        size += cost
+    found.append(text[begin:])
+    return found
+
+
+def _size(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    plain = len(text.encode("ascii", "ignore"))
+    return plain + _TOKEN * (len(text) - plain)
+
+
+def _parts(text: str, ends: int | None) -> list[str]:
+    """All chunks of a text, or those of its two ends of so many tokens."""
+    if ends is None or _size(text) <= 2 * ends * _TOKEN:
+        return chunks(text)
+    most = ends * _TOKEN
+    head = text[: _blank_before(text, most)]
+    tail = text[_blank_behind(text, len(text) - most) :]
+    return [*(chunks(head) if head else ()), *(chunks(tail) if tail else ())]
+
+
+def _blank_before(text: str, place: int) -> int:
+    """The end of the last whole word before a place; the place where the word is too long."""
+    least = max(0, place - _NAME_MAX)
+    found = max(text.rfind(blank, least, place) for blank in " \n\t")
+    return found if found > 0 else place
+
+
+def _blank_behind(text: str, place: int) -> int:
+    found = [text.find(blank, place, place + _NAME_MAX) for blank in " \n\t"]
+    return min((one + 1 for one in found if one >= 0), default=place)
+
+
+def _shares(event: Event, text: str, parts: list[str]) -> list[int]:
+    """What each part is of the event's tokens; the last takes what no part shows."""
+    whole = event.tokens if event.tokens is not None else -(-_size(text) // _TOKEN)
+    if len(parts) == 1:
+        return [whole]
+    size = max(1, _size(text))
+    shares = [whole * _size(part) // size for part in parts[:-1]]
+    return [*shares, max(0, whole - sum(shares))]
+
+
+def _names(event: Event) -> list[str]:
+    """Tool, file, key and tags: an event may be asked for by them."""
+    named = [event.data.get("tool"), event.data.get("path"), event.key, *event.tags]
+    return [name[:_NAME_MAX] for name in named if isinstance(name, str) and name]
+
+
+def _labels(event: Event) -> Iterator[str]:
+    yield f"kind:{event.kind}"
+    yield f"ns:{event.ns}"
+    if event.session is not None:
+        yield f"session:{event.session}"
+    if event.task is not None:
+        yield f"task:{event.task}"
+    for tag in event.tags:
+        yield f"tag:{tag.lower()}"
+    if event.key is not None:
+        yield f"key:{event.key.lower()}"
+    for marker in event.markers:
+        yield f"marker:{marker.partition(':')[0]}"
+    # Whatever a forget may name as the source of an id.
+    end = event.id.find(":")
+    while end >= 0:
+        yield f"source:{event.id[:end]}"
+        end = event.id.find(":", end + 1)
+
+
+@lru_cache(maxsize=1_024)
+def _date_words(day: str) -> str:
+    """The month, year, day and weekday of a time's first ten characters."""
+    try:
+        found = date.fromisoformat(day)
+    except ValueError:
+        return ""
+    return f"{_MONTHS[found.month - 1]} {found.year:04} {found.day:02} {_DAYS[found.weekday()]}"

@@ -1,0 +1,95 @@
+"""What a search of the whole log gives, and what a pack may ask of it: values and one protocol.
+
+The plane makes a `Retriever` from its index and log; recall and packing know no more of either.
+An answer depends on the log up to `upto`, the policies and the scope alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from memplane.projections.item import Item
+from memplane.recall.suppress import Scope
+
+__all__ = ["ONE", "Finding", "Found", "Retriever"]
+
+ONE: Final = 1 << 20  # what the words of a query could earn at most, before factors and boosts
+
+
+class Found(NamedTuple):
+    """One event that answers a query, with the parts of its score, all in 2**-20.
+
+    `score` is their sum. `words` is what its own words earned, `similar` what its vector did,
+    `neighbours` what the turns around it lent; `tokens` counts the whole text; `doc` is the
+    document that speaks best for the event.
+    """
+
+    seq: int
+    score: int
+    words: int
+    similar: int
+    neighbours: int
+    markers: int
+    tags: int
+    key: int
+    tokens: int
+    importance: int
+    standing: bool  # a standing instruction, which answers questions it shares no word with
+    doc: int
+
+
+class Finding(NamedTuple):
+    """Events found, best first; ties go by importance, then to the newer.
+
+    `scanned`: how many documents held a word of the query. `wanted` weighs the query's terms, for
+    choosing passages.
+    """
+
+    found: Sequence[Found]
+    scanned: int
+    wanted: Mapping[int, int]
+
+
+class Retriever(Protocol):
+    """The whole log by relevance, for one request.
+
+    Vectors take part for the events up to `dense_seq`; None where no embedder does.
+    """
+
+    dense_seq: int | None
+
+    def find(
+        self,
+        query: str,
+        *,
+        upto: int,
+        scope: Scope,
+        never: Collection[int] = (),
+        most: int,
+        only: Sequence[Sequence[str]] = (),
+    ) -> Finding:
+        """Return at most `most` events with seq <= upto that the scope does not hide.
+
+        The statistics of terms are those of all documents up to `upto`. What is hidden or in
+        `never` (the query itself) is no answer and no neighbour, nor is an event that bears none
+        of the labels of a group in `only` (`kind:fact`, `ns:/global`, `session:s1`, `task:t`,
+        `tag:x` and `key:x` in small letters, `marker:goal`). A query without words finds nothing.
+        """
+        ...
+
+    def item(self, seq: int) -> Item:
+        """Return the event as packing sees it; raises NotFoundError where the line is lost."""
+        ...
+
+    def text(self, seq: int) -> str:
+        """Return the whole text of the event, from its body too."""
+        ...
+
+    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
+        """Return the run of sentences of a document that says most of `wanted` in `limit` tokens.
+
+        At least one sentence; the beginning where none says any of it. Tokens of the plane's
+        counter.
+        """
+        ...
