@@ -6,6 +6,7 @@ import hashlib
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
+from memplane.errors import NotFoundError
 from memplane.pack.allocate import Rooms
 from memplane.pack.block import Omission
 from memplane.pack.layout import Sheet
@@ -116,7 +117,8 @@ def _omissions(
     rows = sorted(sheet.omitted.items(), key=itemgetter(0), reverse=True)
     rows = sorted(rows, key=_score, reverse=True)[:_LISTED]
     listed = [*sheet.views_omitted]
-    listed += [Omission(_id_of(seq, row[0], facts), seq, *row[1:]) for seq, row in rows]
+    named = [(_id_of(seq, row[0], facts), seq, row) for seq, row in rows]
+    listed += [Omission(id_, seq, *row[1:]) for id_, seq, row in named if id_]
     for item in reversed(facts.left_over[-_LISTED:]):
         listed.append(Omission(item.id, item.seq, "", item.cost, "older", 0, 0))
     return tuple(listed[:_LISTED]), dict(sorted(counts.items()))
@@ -127,11 +129,14 @@ def _score(row: tuple[int, tuple[Item | None, str, int, str, int, int]]) -> int:
 
 
 def _id_of(seq: int, item: Item | None, facts: Facts) -> str:
-    """The event's id, read from the log where nobody has done so yet."""
+    """The event's id, read from the log where nobody has done so yet; "" where the log lost it."""
     if item is not None:
         return item.id
     assert facts.retriever is not None, "without a search every candidate is an item"
-    return facts.retriever.item(seq).id
+    try:
+        return facts.retriever.item(seq).id
+    except NotFoundError:
+        return ""
 
 
 def _reason(facts: Facts, rendered: Rendered) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from memplane.errors import NotFoundError
 from memplane.pack.evidence import Asked
 from memplane.pack.layout import Group, Part, Sheet, entry_of, group_of
 from memplane.pack.request import Materials
@@ -132,6 +133,8 @@ class _Fill:
             # Not even the text fits: not worth reading it for that.
             return self._refuse(found, "budget", found.tokens - room)
         item = self._item(found.seq)
+        if item is None:
+            return self._refuse(found, "gap", 0)
         form = self._form(found, item, packing.passage_tokens if cut else 0)
         same = self._texts.get(_said(item, found), found.seq)
         if same > found.seq:
@@ -173,11 +176,14 @@ class _Fill:
         before = self._groups.get(group, 0)
         return -(-(before + more) // self._chunk) - -(-before // self._chunk)
 
-    def _item(self, seq: int) -> Item:
-        """Read the event; there are no more of them than the pool has candidates."""
+    def _item(self, seq: int) -> Item | None:
+        """Read the event, None where its line is lost; no more of them than the pool has."""
         item = self._read.get(seq)
         if item is None:
-            item = self._read[seq] = self._retriever.item(seq)
+            try:
+                item = self._read[seq] = self._retriever.item(seq)
+            except NotFoundError:  # the index remembers what the log has lost
+                return None
         return item
 
     def _form(self, found: Found, item: Item, limit: int) -> Form:

@@ -41,6 +41,25 @@ def test_a_pack_of_a_corrupt_log_answers_and_lists_the_gap(tmp_path):
         assert later.pack("turn", session="s").report["gaps"], "the checkpoint forgot the gap"
 
 
+def test_what_the_index_remembers_and_the_log_has_lost_is_a_gap_and_no_answer(tmp_path):
+    plane = memplane.init(tmp_path / "synced")
+    for number in range(20):
+        plane.record(f"turn number {number} about heron{number}", role="user", session=f"s{number}")
+    plane.index()
+    plane.close()
+    (file,) = (plane.home / "log").glob("*.jsonl")
+    data = bytearray(file.read_bytes())
+    data[data.index(b"about heron7")] ^= 1
+    file.write_bytes(bytes(data))
+    with memplane.open(plane.home) as again:
+        block = again.pack("what about heron7 and heron6?", budget=3000)
+        assert "about heron6" in block.text
+        assert "heron7\n" not in block.text
+        assert all(omission.id for omission in block.omissions)
+        assert "heron6" in again.search("heron6")[0].text
+        assert all("heron7" not in hit.text for hit in again.search("heron7 turn"))
+
+
 def test_a_broken_policy_stops_packing_and_not_recording(plane):
     policy = plane.home / "policies" / "budgets.yaml"
     policy.write_text("version: 1\nacb_total_max_tokens: many\n")
