@@ -31,7 +31,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -98,9 +98,8 @@ def labelled(folder: Path, budgets: Sequence[int]) -> Figures:
         own = [one for one in searched if one.system == PRODUCT]
         policies = plane.policies
         measured = Measured(
-            outcomes, own, bool(own), len(shelf.events), [], dict(policies.hashes),
-            policies.budgets.counter,
-        )  # fmt: skip
+            outcomes, own, len(shelf.events), [], dict(policies.hashes), policies.budgets.counter
+        )
     report = report_of(
         dataset, Asked(tuple(budgets), CHANNEL, together=True), measured, by_category=True,
         questions=True,
@@ -132,14 +131,12 @@ def _dataset(shelf: Shelf) -> Dataset:
 def _asked(
     plane: Plane, questions: Sequence[Question], budgets: Sequence[int]
 ) -> tuple[list[Outcome], list[Ranked]]:
-    search: Callable[..., Any] | None = getattr(plane, "search", None)
     plane.pack("", budget=budgets[0])  # the first one also opens what it needs
     outcomes, searched = [], []
     for question in questions:
-        if search is not None:
-            begun = time.perf_counter_ns()
-            ranks = ranking_of(search, question.text, CHANNEL)
-            searched.append(_ranked(PRODUCT, question, ranks, time.perf_counter_ns() - begun))
+        begun = time.perf_counter_ns()
+        ranks = ranking_of(plane.search, question.text, CHANNEL)
+        searched.append(_ranked(PRODUCT, question, ranks, time.perf_counter_ns() - begun))
         for budget in budgets:
             begun = time.perf_counter_ns()
             block = plane.pack(question.text, budget=budget, channel=CHANNEL)
