@@ -81,7 +81,9 @@ class Dense:
         if loaded is None:
             return Near()
         seq = min(_reach(indexed, len(loaded)), upto)
-        return Near(self, loaded, seq, indexed.view(seq).count if seq > 0 else 0)
+        docs = indexed.view(seq).count if seq > 0 else 0
+        # Up to a seq before the first vector is as good as none: the same request, the same name.
+        return Near(self, loaded, seq, docs) if docs else Near()
 
     def vector(self, query: str) -> bytes:
         """Embed a query, at once where it was asked lately."""

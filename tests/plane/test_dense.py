@@ -14,7 +14,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from anagrams import Anagrams
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import memplane
@@ -280,6 +280,8 @@ def test_a_report_names_the_seq_with_which_the_same_block_is_packed_again(plane)
 
 
 @settings(max_examples=25)
+@example(1, 1)  # the log's first event has no document
+@example(1, 61)
 @given(st.integers(0, 61), st.integers(0, 61))
 def test_a_prefix_of_the_vectors_always_gives_what_it_gave_alone(shelf, upto, as_of):
     whole, parts = shelf
