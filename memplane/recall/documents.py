@@ -162,7 +162,8 @@ def _parts(text: str, ends: int | None) -> list[str]:
     """All chunks of a text, or those of its two ends of so many tokens."""
     if ends is None or _size(text) <= 2 * ends * _TOKEN:
         return chunks(text)
-    most = ends * _TOKEN
+    # Characters that count four times reach the middle sooner: the two ends never overlap.
+    most = min(ends * _TOKEN, len(text) // 2)
     head = text[: _blank_before(text, most)]
     tail = text[_blank_behind(text, len(text) - most) :]
     return [*(chunks(head) if head else ()), *(chunks(tail) if tail else ())]

@@ -1,7 +1,7 @@
 """Events to documents: what is found by which words, in which pieces, and what is never indexed."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memplane.event import KINDS, SENSITIVITIES, UPKEEP_KINDS, Event
@@ -165,6 +165,7 @@ def test_chunks_are_at_most_400_tokens_as_characters_go(text):
         assert plain + 4 * (len(chunk) - plain) <= 1_600 + 4 * 300
 
 
+@example("데이터베이스를 그대로 두기로 했다。" * 40, 7, "tool_result", 115)
 @given(
     TEXTS, st.integers(0, 3_000), st.sampled_from(["message", "tool_result"]), st.integers(1, 250)
 )
