@@ -14,10 +14,11 @@ from index_peers import FTS5, BM25s, RankBM25, Tantivy, have
 
 from memplane.index import terms
 from memplane.index.columns import Columns
-from memplane.index.expansion import Neighbours, related
+from memplane.index.expansion import related
 from memplane.index.ranking import Asked, Ranking, rank
 from memplane.index.reader import Reader
 from memplane.index.store import Index
+from memplane.plane.retrieving import neighbours
 
 __all__ = ["RANK_BM25_MAX", "Shelf"]
 
@@ -89,10 +90,6 @@ class Shelf:
         found: list[Any] = self.reader.hits(terms.query(question), 10)
         return found
 
-    @cached_property
-    def _near(self) -> Neighbours:
-        return Neighbours(chunks.table())
-
     def fused(self, question: str) -> int:
         """Words, related words of the static table, and what neighbouring turns say."""
         view = self.index.view()
@@ -102,7 +99,8 @@ class Shelf:
             return [term for term, count in zip(wanted, having, strict=True) if count]
 
         query = terms.query(question)
-        query = query._replace(related=related(question, self._near.near, present))
+        near, kept = neighbours()
+        query = query._replace(related=related(question, near.near, present, kept))
         frame = self._columns.frame(view)
         return len(rank(view.match(query), frame, Asked(), Ranking(), most=_RANKED).seqs)
 

@@ -30,7 +30,7 @@ __all__ = ["WORKS"]
 
 _MICRO: Final = 1e6
 _MILLI: Final = 1e3
-_FOLD_AFTER: Final = 32  # a plane folds what it recorded at most this much later
+_FOLD_AFTER: Final = 64  # a plane folds and indexes what it recorded at most this much later
 _BUDGET: Final = 4000
 _AS_LOCAL: Final = 16_000  # characters of the newest texts that 4,000 tokens hold
 

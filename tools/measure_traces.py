@@ -46,6 +46,7 @@ from memplane.evaluate.outcome import PRODUCT, Outcome, Ranked, found_in
 from memplane.evaluate.run import Measured, ranking_of
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.importers import import_paths
+from memplane.index.plain import PlainIndex
 from memplane.pack.block import Entry
 from memplane.plane import Plane
 from memplane.wiring import init, make_counter
@@ -148,7 +149,7 @@ def _asked(
 def _ordered(
     name: str, shelf: Shelf, questions: Sequence[Question], budgets: Sequence[int]
 ) -> tuple[list[Outcome], list[Ranked]]:
-    order = order_of(name, shelf.events, None)
+    order = order_of(name, shelf.events, PlainIndex)
     outcomes, searched = [], []
     for question in questions:
         places = list(order(question.text))

@@ -44,6 +44,10 @@ def search(
         int | None, typer.Option(metavar="SEQ", help="As if the log ended there.")
     ] = None,
     now: Annotated[str | None, typer.Option(metavar="TIME", help="The clock of validity.")] = None,
+    similar: Annotated[
+        bool,
+        typer.Option("--similar", help="By vectors alone: what says the like in other words."),
+    ] = False,
     channel: Channel = "private",
     home: Home = None,
     as_json: Json = False,
@@ -51,14 +55,18 @@ def search(
     """List the events that answer a query, the best first; exit 1 where there is none.
 
     Each with its score in thousandths, when, its id, what it is, the passage that says most, and
-    the handle that `memplane expand` opens.
+    the handle that `memplane expand` opens. With --similar the score is the cosine, by the
+    embedder that plane.yaml names (what `memplane embed` has reached), else by the static table,
+    whose vectors the first such search makes: memplane search "which pet" --similar
     """
     filters: dict[str, Any] = {
         "kind": kind, "ns": ns, "session": session, "tag": tag, "since": since, "until": until,
         "task": task, "agent": agent, "as_of": as_of,
     }  # fmt: skip
     with open_plane(home) as plane, Bar("indexing") as bar:
-        hits = plane.search(query, k, channel=channel, now=now, progress=bar, **filters)
+        hits = plane.search(
+            query, k, channel=channel, now=now, progress=bar, similar=similar, **filters
+        )
     put([_fields(hit) for hit in hits], "\n".join(map(_words, hits)), as_json=as_json)
     if hits:
         return FINE

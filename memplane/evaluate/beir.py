@@ -108,7 +108,7 @@ def rank_collection(
 
     Raises InputError for recency, which has no query.
     """
-    check_baselines(baselines, builders.make_index)
+    check_baselines(baselines)
     if "recency" in baselines:
         raise InputError("recency ranks no documents: it takes no query", where="baselines")
     rankings: list[Placed] = []

@@ -21,12 +21,12 @@ class Builders(NamedTuple):
 
     `make_plane` makes a plane in an empty folder and opens it, under policies (file name -> bytes;
     a file left out is memplane's default). `make_counter` takes a name and a scale in millionths.
-    `make_index` makes an empty index, None where this memplane has none.
+    `make_index` makes an empty index.
     """
 
     make_plane: Callable[[Path, Mapping[str, bytes]], Plane]
     make_counter: Callable[[str, int], TokenCounter]
-    make_index: Callable[[], Index] | None = None
+    make_index: Callable[[], Index]
 
 
 class Recorded(NamedTuple):

@@ -66,7 +66,7 @@ def measure(
     for budget in asked.budgets:
         if budget <= 0:
             raise BudgetError(f"expected 1 token or more, found {budget}", where="budgets")
-    check_baselines(asked.baselines, builders.make_index)
+    check_baselines(asked.baselines)
     run = _Run(dataset, asked, builders, policies, progress)
     for conversations, questions in _planes(dataset, together=asked.together):
         run.ask(conversations, questions)

@@ -5,7 +5,9 @@ event_id, session_id, ts, role, speaker, text, and where they are known kind,
 branch, sidechain, tool, call_id, path, is_error. The id is
 `jsonl:<conversation_id>:<event_id>`, the session `<conversation_id>/<session_id>`.
 The kind `reasoning` becomes a message tagged so (whoever wrote the file chose to
-keep it), `compact_summary` a summary, `meta` a message of the system.
+keep it), `compact_summary` a summary, `meta` a message of the system. A tool result that
+does not say so itself gets tool and path of the call that it answers: the one with its
+`call_id`; where neither has an id, the oldest of its session that waits for an answer.
 
 Events (any other line with `kind` or `text`): the fields of an event as they are,
 so that an exported log and rows written by hand import. What only a log can give
@@ -17,7 +19,7 @@ its line: the same line twice is one event.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.event import KINDS, ROLES
 from memplane.importers.rows import Outcome, Row, name, text_of
@@ -45,22 +47,43 @@ _KINDS: Final = {
 }
 _OF_THE_LOG: Final = frozenset({"seq", "dur", "rec", "h", "tokens"})
 _DATA: Final = {"tool": "tool", "call_id": "call", "path": "path", "branch": "branch"}
+_OPEN_CALLS_MAX: Final = 200
+
+
+class _Call(NamedTuple):
+    """A call that waits for its result. `call`: its id, or "" where it has none."""
+
+    session: str
+    call: str
+    tool: str
+    path: str
 
 
 class Jsonl:
-    """The reader of this source. It keeps nothing between lines."""
+    """The reader of this source. Of earlier lines it keeps the calls that wait for a result."""
+
+    def __init__(self) -> None:
+        self._open: list[_Call] = []  # the oldest first
 
     def begin(self, state: Mapping[str, Any]) -> None:
-        """Begin a file; there is nothing to go on with."""
+        """Begin a file, or go on with one where `state()` was left."""
+        calls = state.get("calls")
+        self._open = [
+            _Call(*known)
+            for known in (calls if isinstance(calls, list) else ())
+            if isinstance(known, list)
+            and len(known) == len(_Call._fields)
+            and all(isinstance(part, str) for part in known)
+        ]
 
     def state(self) -> dict[str, Any]:
-        """Keep nothing: every line stands for itself."""
-        return {}
+        """Return the calls that wait for a result."""
+        return {"calls": [list(call) for call in self._open]} if self._open else {}
 
     def read(self, record: dict[str, Any], body: bytes) -> Outcome:
         """Say what the record comes to; never raises, whatever it holds."""
         if "conversation_id" in record or "event_id" in record:
-            return _turn(record, body)
+            return _turn(self._answered(record), body)
         if record.get("purged") is True:
             return Outcome(skipped=("purged event",))
         if "kind" not in record and "text" not in record:
@@ -72,6 +95,26 @@ class Jsonl:
         if row.get("id") is None:
             row["id"] = _id_of_line(body)
         return Outcome(rows=(row,))
+
+    def _answered(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Give a result with the tool and the path of its call, if that is known."""
+        session = "/".join(_label(record, field) for field in ("conversation_id", "session_id"))
+        call, kind = text_of(record, "call_id"), record.get("kind")
+        if kind == "tool_call":
+            self._open = self._open[1 - _OPEN_CALLS_MAX :]
+            tool, path = text_of(record, "tool"), text_of(record, "path")
+            self._open.append(_Call(session, call, tool, path))
+        elif kind == "tool_result":
+            for at, known in enumerate(self._open):
+                if (known.session, known.call) == (session, call):
+                    del self._open[at]
+                    told = {"tool": known.tool, "path": known.path}
+                    return {**record, **{f: v for f, v in told.items() if not record.get(f)}}
+        elif record.get("role") == "user":
+            # What a person says ends a turn: a call without id that is open then was never
+            # answered, and must not pass its name on to the next one's result.
+            self._open = [known for known in self._open if known.call or known.session != session]
+        return record
 
 
 def _turn(record: Mapping[str, Any], body: bytes) -> Outcome:

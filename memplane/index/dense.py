@@ -25,9 +25,21 @@ from typing import Final, NamedTuple
 
 from memplane.index import storage
 
-__all__ = ["Adder", "Header", "Kind", "Stored", "adding", "cleared", "erase", "load", "stamp"]
+__all__ = [
+    "Adder",
+    "Header",
+    "Kind",
+    "Stored",
+    "adding",
+    "cleared",
+    "erase",
+    "kept",
+    "load",
+    "stamp",
+]
 
 FOLDER: Final = "dense"  # in that of the index
+STATIC: Final = "static"  # beside it: of the static table, for a plane without an embedder
 FORMAT: Final = 1
 HEADER: Final = "dense.json"
 ROWS: Final = "rows.i8"
@@ -85,13 +97,13 @@ def stamp(folder: Path) -> tuple[int, int, int] | None:
 def load(folder: Path, kind: Kind) -> Stored | None:
     """Map the vectors; None where there are none, or none of this kind, or harmed ones."""
     for _ in range(_TRIES):
-        header = _header(folder)
+        header = kept(folder)
         if header is None or header.kind != kind or header.documents < 1:
             return None
         rows = _rows(folder, header)
         if rows is not None:
             return Stored(header, rows)
-        if _header(folder) == header:  # else a writer came in between
+        if kept(folder) == header:  # else a writer came in between
             return None
     return None
 
@@ -173,7 +185,7 @@ def erase(folder: Path, docs: Collection[int], erased: int) -> None:
 
     Where that cannot be, the number of erased events tells the next reader.
     """
-    header = _header(folder)
+    header = kept(folder)
     if header is None:
         return
     with adding(folder, header.kind) as adder, contextlib.suppress(OSError):
@@ -181,7 +193,8 @@ def erase(folder: Path, docs: Collection[int], erased: int) -> None:
             adder.erase(docs, erased)
 
 
-def _header(folder: Path) -> Header | None:
+def kept(folder: Path) -> Header | None:
+    """What is said of the rows that are kept there; whether they are whole, `load` finds out."""
     fields = storage.fields_of(folder / HEADER)
     if fields is None or fields.pop("format", None) != FORMAT:
         return None

@@ -8,11 +8,13 @@ later: the first never changes, of the second a beginning is asked.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from memplane.index import terms
+from memplane.index.nearest import Kin, Nearest
 from memplane.index.static import StaticTable
 from memplane.index.vectors import MILLION, Vectors
 
@@ -37,23 +39,29 @@ class Neighbours:
     """The words near to a word, the nearest first; threads may share it."""
 
     def __init__(self, table: StaticTable, words: Sequence[str] | None = None) -> None:
-        """Among `words`, else among the whole words of the table."""
+        """Among `words`, else among the whole words of the table, read when they are needed."""
         self._table = table
         self._words: list[str] = []
-        self._vectors = Vectors(table.dimension)
+        self._vectors: Vectors | None = None
         self._cached: dict[tuple[str, int], tuple[Near, ...]] = {}
-        if words is None:
-            self._words = table.vocabulary()[: table.words]
-            self._vectors = Vectors(table.dimension, table.rows()[: table.words].reshape(-1))
-        else:
+        if words is not None:
+            self._vectors = Vectors(table.dimension)
             self.add(words)
 
     def __len__(self) -> int:
+        self._read()
         return len(self._words)
+
+    def _read(self) -> Vectors:
+        if self._vectors is None:
+            table = self._table
+            self._words = table.vocabulary()[: table.words]
+            self._vectors = Vectors(table.dimension, table.rows()[: table.words].reshape(-1))
+        return self._vectors
 
     def add(self, words: Sequence[str]) -> None:
         """Put words, in lower case, behind the others."""
-        self._vectors.append(self._table.embed(words))
+        self._read().append(self._table.embed(words))
         self._words += words
 
     def near(self, word: str, upto: int | None = None) -> tuple[Near, ...]:
@@ -61,7 +69,7 @@ class Neighbours:
 
         Nothing is near to what is shorter than three letters or holds other signs.
         """
-        end = len(self._words) if upto is None else upto
+        end = len(self) if upto is None else upto
         found = self._cached.get((word, end))
         if found is None:
             if len(self._cached) >= _CACHED_MAX:
@@ -73,7 +81,7 @@ class Neighbours:
         if len(word) < LETTERS_MIN or not word.isalpha():
             return
         (vector,) = self._table.embed([word])
-        for number, millionths in self._vectors.search(vector, NEAR_MAX + 1, upto=end):
+        for number, millionths in self._read().search(vector, NEAR_MAX + 1, upto=end):
             permille = millionths * 1_000 // MILLION
             if permille < PERMILLE_MIN:
                 return
@@ -82,58 +90,81 @@ class Neighbours:
 
 
 def expand(
-    words: Iterable[str],
-    near: Callable[[str], Iterable[Near]],
-    term: Callable[[str], int | None],
-    own: Collection[int] = (),
-    most: int = RELATED_MAX,
+    near: Iterable[Iterable[Kin]], present: Container[int], own: Container[int], most: int
 ) -> list[tuple[int, int]]:
-    """Terms to look for beside those of a question, each with its weight in thousandths.
+    """Return terms to look for beside those of a question, each with its weight in thousandths.
 
-    `term` gives the term of a word if the index has it, and None if not. Each word adds the
-    `most` nearest that the index has and that are no terms of the question (`own`); a term reached
-    from two words keeps the larger weight. In rising order of the term.
+    `near` has what is near to each of its words. Each word adds the `most` nearest that are
+    `present` and no terms of the question (`own`); a term reached from two words keeps the larger
+    weight. In rising order of the term.
     """
     weights: dict[int, int] = {}
-    for word in words:
-        added: set[int] = set()
-        for other, permille in near(word):
-            if len(added) == most:
-                break
-            number = term(other)
-            if number is None or number in own or number in added:
-                continue
-            added.add(number)
-            weights[number] = max(permille, weights.get(number, 0))
+    for kin in near:
+        for term, permille in _added(kin, present, own, most).items():
+            weights[term] = max(permille, weights.get(term, 0))
     return sorted(weights.items())
+
+
+def _added(
+    kin: Iterable[Kin], present: Container[int], own: Container[int], most: int
+) -> dict[int, int]:
+    added: dict[int, int] = {}
+    for term, permille in kin:
+        if len(added) == most:
+            break
+        if term in present and term not in own:
+            added.setdefault(term, permille)
+    return added
 
 
 def related(
     question: str,
     near: Callable[[str], Iterable[Near]],
     present: Callable[[Sequence[int]], Iterable[int]],
+    kept: Nearest | None = None,
     *,
     most: int = RELATED_MAX,
     least: int = PERMILLE_MIN,
 ) -> tuple[tuple[int, float], ...]:
     """What to look for beside the words of a question: `Query.related`, weighted by cosine.
 
-    `present` says which of some terms the index has, as of what is asked; it is called once. At
-    most `most` words for each of the question's, none with a cosine below `least` thousandths.
+    `present` says which of some terms the index has, as of what is asked. At most `most` words for
+    each of the question's, none with a cosine below `least` thousandths. `kept` has the beginning
+    of what `near` gives: where that is enough, `near` is not asked.
     """
     own = {term for term, _ in terms.query(question).words}
     asked = dict.fromkeys(_LETTERS.findall(terms.prepare(question).lower()))
     words = [word for word in asked if _term(word) in own]
-    close = {word: [one for one in near(word) if one.permille >= least] for word in words}
-    wanted = {_term(other.word) for others in close.values() for other in others} - own
-    had = frozenset(present(sorted(wanted)))
+    first = {word: None if kept is None else kept.near(word) for word in words}
 
-    def term(word: str) -> int | None:
-        number = _term(word)
-        return number if number in had else None
+    def all_of(word: str) -> list[Kin]:
+        stem = terms.stem if kept is None else kept.stem
+        return [Kin(terms.word(stem(other)), permille) for other, permille in near(word)]
 
-    found = expand(words, close.__getitem__, term, own, most)
-    return tuple((number, permille / 1_000) for number, permille in found)
+    close = {word: all_of(word) if kin is None else kin for word, kin in first.items()}
+    had = _present(close.values(), present, own, least)
+    short = {
+        word: all_of(word)
+        for word, kin in first.items()
+        if kin is not None and kept is not None and len(kin) == kept.most
+        if kin[-1].permille >= least and len(_added(kin, had, own, most)) < most
+    }
+    if short:
+        had |= _present(short.values(), present, own, least)
+        close |= short
+    loud = ([one for one in kin if one.permille >= least] for kin in close.values())
+    return tuple((term, permille / 1_000) for term, permille in expand(loud, had, own, most))
+
+
+def _present(
+    near: Iterable[Iterable[Kin]],
+    present: Callable[[Sequence[int]], Iterable[int]],
+    own: AbstractSet[int],
+    least: int,
+) -> set[int]:
+    """Which of the terms that may be added are in the index."""
+    wanted = {term for kin in near for term, permille in kin if permille >= least} - own
+    return set(present(sorted(wanted)))
 
 
 @lru_cache(maxsize=50_000)

@@ -47,14 +47,17 @@ def strengths(kernel: Kernel) -> Array:
     return np.array(table, np.int64)
 
 
-def spread(scores: Array, sources: Array, amounts: Array, frame: Frame, kernel: Kernel) -> None:
+def spread(scores: Array, sources: Array, amounts: Array, frame: Frame, kernel: Kernel) -> Array:
     """Add to `scores` (one a document) what each source says of the documents around it.
+
+    Return those documents, in no order, some more than once.
 
     The gap to a turn is ten tokens, plus the tokens and ten of each turn that lies wholly
     between; of the chunks of an event, only those between count, and the source's own never do.
     No two sources are of one event, and an event does not speak for itself.
     """
     table = strengths(kernel)
+    reached = []
     for chain, stride in ((frame.before, frame.behind), (frame.after, frame.ahead)):
         at, said = _border(sources, chain, frame), amounts
         gap = TURN_TOKENS - stride[at]
@@ -69,6 +72,8 @@ def spread(scores: Array, sources: Array, amounts: Array, frame: Frame, kernel: 
                     break
             # Each source is at another document now, so nothing is added twice in one step.
             scores[at] += (table[gap] * said) >> 20
+            reached.append(at)
+    return np.concatenate(reached) if reached else sources[:0]
 
 
 def _border(sources: Array, chain: Array, frame: Frame) -> Array:

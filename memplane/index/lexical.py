@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import accumulate, chain, pairwise
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise, starmap
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
 from memplane.index.bm25 import BM25, SCALE, Weights, idf
-from memplane.index.segment import Array
+from memplane.index.segment import Array, Postings
 from memplane.index.terms import Query
 
-__all__ = ["BM25", "Block", "Matches", "Weights", "best", "idf", "match", "whole"]
+__all__ = ["BM25", "Block", "Matches", "Weights", "best", "idf", "match", "reached", "whole"]
 
 
 class Matches(NamedTuple):
@@ -38,6 +39,8 @@ class Block(Protocol):
     def size(self) -> int: ...
     @property
     def columns(self) -> Mapping[str, Array]: ...
+    @property
+    def postings(self) -> Postings: ...
     @property
     def totals(self) -> tuple[int, ...]: ...
     def find(self, wanted: Array) -> list[tuple[int, Array, Array]]:
@@ -66,39 +69,63 @@ class _Gathered(NamedTuple):
 
     docs: Array
     times: Array
+    lengths: Array  # of the documents, as the field counts them
     places: Array
     counts: Array
     ends: tuple[int, ...]
     having: list[int]  # documents of each term
 
 
-def _gather(blocks: Sequence[Block], query: Query, limit: int) -> _Gathered:
+class _Run(NamedTuple):
+    """The postings of the terms of one field in one block."""
+
+    block: Block
+    places: list[int]
+    begins: list[int]
+    ends: list[int]
+
+
+def _runs(blocks: Sequence[Block], query: Query, limit: int) -> Iterator[list[_Run]]:
+    """Give the runs of each field, cut where the limit is."""
     wanted = np.array([term for field in query for term, _ in field], np.uint64)
-    field_of = [number for number, field in enumerate(query) for _ in field]
-    fields: list[list[tuple[int, int, int, Array, Array]]] = [[] for _ in query]
-    having = [0] * len(wanted)
+    bounds = [0, *accumulate(map(len, query))]
+    found = []
     for block in blocks:
-        first = block.first
-        inside = first + block.size <= limit
-        for place, docs, times in block.find(wanted):
-            count = len(docs) if inside else int(docs.searchsorted(limit - first))
-            having[place] += count
-            if not inside:
-                docs, times = docs[:count], times[:count]  # noqa: PLW2901 - cut where the view ends
-            fields[field_of[place]].append((place, first, count, docs, times))
-    found = list(chain.from_iterable(fields))
-    if not found:
-        nothing = np.zeros(0, np.int64)
-        return _Gathered(nothing, np.zeros(0), nothing, nothing, (0,) * len(query), having)
-    places, firsts, counts, all_docs, all_times = zip(*found, strict=True)
-    sizes = np.array(counts)
-    docs = np.concatenate(all_docs).astype(np.int64)
-    docs += np.repeat(np.array(firsts), sizes)
-    times = np.concatenate(all_times).astype(np.float64)
-    # How many postings each field ends at.
-    up = [0, *accumulate(having)]
-    ends = tuple(up[end] for end in accumulate(map(len, query)))
-    return _Gathered(docs, times, np.array(places), sizes, ends, having)
+        places, begins, ends = block.postings.runs(wanted)
+        if block.first + block.size > limit:
+            cut, docs = limit - block.first, block.postings.docs
+            ends = [a + int(docs[a:b].searchsorted(cut)) for a, b in zip(begins, ends, strict=True)]
+        found.append((places, begins, ends, [bisect_left(places, bound) for bound in bounds]))
+    for field in range(len(query)):
+        runs = []
+        for block, (places, begins, ends, cuts) in zip(blocks, found, strict=True):
+            part = slice(cuts[field], cuts[field + 1])
+            if part.start < part.stop:
+                runs.append(_Run(block, places[part], begins[part], ends[part]))
+        yield runs
+
+
+def _gather(blocks: Sequence[Block], query: Query, limit: int) -> _Gathered:
+    fields = list(_runs(blocks, query, limit))
+    runs = [run for field in fields for run in field]
+    places = np.array([place for run in runs for place in run.places], np.int64)
+    counts = np.array([end for run in runs for end in run.ends], np.int64)
+    counts -= np.array([begin for run in runs for begin in run.begins], np.int64)
+    having = np.bincount(places, counts, sum(map(len, query))).astype(np.int64)
+    total = int(counts.sum())
+    docs, times, lengths = np.empty(total, np.int64), np.empty(total), np.empty(total, np.uint16)
+    start, all_ends = 0, []
+    for kind, field in zip(_LENGTHS, fields, strict=True):
+        for block, _, begins, ends in field:
+            postings, cuts = block.postings, list(starmap(slice, zip(begins, ends, strict=True)))
+            own = np.concatenate([postings.docs[cut] for cut in cuts])
+            end = start + len(own)
+            np.concatenate([postings.times[cut] for cut in cuts], out=times[start:end])
+            block.columns[kind].take(own, out=lengths[start:end], mode="clip")
+            np.add(own, block.first, out=docs[start:end], dtype=np.int64)
+            start = end
+        all_ends.append(start)
+    return _Gathered(docs, times, lengths, places, counts, tuple(all_ends), having.tolist())
 
 
 def length_total(blocks: Sequence[Block], kind: int, limit: int) -> int:
@@ -146,9 +173,8 @@ def match(
     start = 0
     for kind, end in enumerate(found.ends):
         if start < end:
-            lengths = np.concatenate([block.columns[_LENGTHS[kind]] for block in blocks])
             average = length_total(blocks, kind % 3, limit) / limit
-            below[start:end] += _norms(lengths[found.docs[start:end]], average, bm25)
+            below[start:end] += _norms(found.lengths[start:end], average, bm25)
         start = end
     gain /= below
     words = sum(found.having[: len(query.words)])
@@ -211,18 +237,17 @@ def best(scores: Array, k: int) -> Array:
         return np.zeros(0, np.int64)
     places = np.arange(count)
     if k < count:
-        places = np.flatnonzero(scores >= _bar(scores, k))
+        places = np.flatnonzero(scores >= reached(scores, k))
     order = np.lexsort((-places, -scores[places]))
     picked: Array = places[order][:k]
     return picked
 
 
-def _bar(scores: Array, k: int) -> Array:
-    """A score that at least k reach; not far below the k-th best."""
+def reached(scores: Array, k: int) -> int:
+    """Return a score that at least k reach; not far below the k-th best."""
     row = min(len(scores) // (4 * k), _ROW_MAX)
     if row > 1:
         # The best of each row are so many different scores.
         rows = len(scores) // row
         scores = scores[: rows * row].reshape(rows, row).max(axis=1)
-    bar: Array = np.partition(scores, len(scores) - k)[len(scores) - k]
-    return bar
+    return int(np.partition(scores, len(scores) - k)[len(scores) - k])

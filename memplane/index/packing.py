@@ -10,17 +10,20 @@ tenth of the evidence out that a block can name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from memplane.index.segment import Array
 
-__all__ = ["Packing", "Steps", "steps", "steps_of"]
+__all__ = ["STEP_COLUMNS", "Packing", "Steps", "steps", "steps_of"]
 
 _SIXTEENTHS: Final = 16
 _FINE: Final = 1 << 10
+_TRIED: Final = 400  # steps that fill most blocks
+
+STEP_COLUMNS: Final = ("score", "tokens", "importance", "seq")
 
 
 class Packing(NamedTuple):
@@ -59,6 +62,12 @@ def steps(
     then to the shorter. An event never grows before it is shown, and what is worth nothing is no
     step.
     """
+    found = _values(scores, tokens, budget, packing)
+    return _ordered(found, tokens, importance, seqs)
+
+
+def _values(scores: Array, tokens: Array, budget: int, packing: Packing) -> Steps:
+    """The steps that are worth something, in no order but that of the events."""
     power = next((p for most, p in packing.powers if budget <= most), packing.power)
     worth = scores.astype(np.float64) * _FINE
     whole = np.minimum(tokens, 1 << 30).astype(np.float64)
@@ -69,15 +78,16 @@ def steps(
     first = np.where(at_once, whole + packing.base_tokens, first)
     show: Array = np.floor(worth / _raised(first, power)).astype(np.int64)
     more: Array = np.floor(worth / _raised(np.where(at_once, first, rest), power)).astype(np.int64)
-    grow = np.where(cut, more, 0)
-    events = np.arange(len(scores))
-    places = np.concatenate((events, events))
-    values = np.concatenate((show, grow))
-    grows = np.repeat((False, True), len(events))
-    # Of an event's equal steps the first stays the first.
-    order = np.lexsort((tokens[places], -seqs[places], -importance[places], -values))
-    order = order[values[order] > 0]
-    return Steps(places[order], grows[order], values[order])
+    values = np.concatenate((show, np.where(cut, more, 0)))
+    order = np.flatnonzero(values > 0)
+    return Steps(order % len(scores), order >= len(scores), values[order])
+
+
+def _ordered(found: Steps, tokens: Array, importance: Array, seqs: Array) -> Steps:
+    """The steps, best first. Of an event's equal steps the first stays the first."""
+    places = found.places
+    order = np.lexsort((tokens[places], -seqs[places], -importance[places], -found.values))
+    return Steps._make(column[order] for column in found)
 
 
 def _lengths(whole: Array, shown: Array, packing: Packing) -> tuple[Array, Array]:
@@ -93,12 +103,24 @@ def _lengths(whole: Array, shown: Array, packing: Packing) -> tuple[Array, Array
 
 
 def steps_of(
-    events: Sequence[tuple[int, int, int, int]], budget: int, packing: Packing
-) -> list[tuple[int, bool]]:
-    """`steps` for rows of (score, tokens, importance, seq): places, and whether they grow."""
-    table = np.array(events, np.int64).reshape(-1, 4)
-    found = steps(table[:, 0], table[:, 1], table[:, 2], table[:, 3], budget, packing)
-    return list(zip(found.places.tolist(), found.grows.tolist(), strict=True))
+    columns: Sequence[Any], which: Sequence[int], budget: int, packing: Packing
+) -> Iterator[tuple[int, bool]]:
+    """`steps` for some rows of `STEP_COLUMNS`: places in `which`, and whether they grow.
+
+    Most blocks are full long before the last step: those behind the best are put in order for who
+    comes so far.
+    """
+    chosen = np.array(which, np.intp)
+    scores, tokens, importance, seqs = (np.asarray(one, np.int64)[chosen] for one in columns)
+    found = _values(scores, tokens, budget, packing)
+    best = np.ones(len(found.values), bool)
+    if len(best) > _TRIED:
+        best = found.values >= np.partition(found.values, -_TRIED)[-_TRIED]
+    for part in (best, ~best):
+        if part.any():
+            some = Steps._make(column[part] for column in found)
+            some = _ordered(some, tokens, importance, seqs)
+            yield from zip(some.places.tolist(), some.grows.tolist(), strict=True)
 
 
 def _raised(number: Array, sixteenths: int) -> Array:

@@ -6,6 +6,9 @@ In between stand only division and square roots of single values, which every CP
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from math import sqrt
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,6 +26,7 @@ __all__ = ["Asked", "Ranked", "Ranking", "rank"]
 
 _USER: Final = ROLES.index("user")
 _SAME: Final = 1_000  # a factor that changes nothing
+_SPARE: Final = 2
 
 
 class Ranking(NamedTuple):
@@ -87,43 +91,141 @@ def rank(
     hidden is no match, speaks for no neighbour and hears none: hidden documents change nothing
     but the statistics of terms. `similar` adds to what words match, and matches what stands out.
     """
-    docs = matches.docs
-    mine, alike = np.zeros((2, frame.size), np.int64)
-    mine[docs] = _own(matches, frame, asked, weights)
+    docs, words = matches.docs, lexical.whole(matches, weights.lexical)
+    own = partial(_own, matches, words, frame, asked, weights)
+    kernel = weights.wide if asked.broad else weights.near
+    limit = weights.wide_sources_max if asked.broad else weights.sources_max
+    mine, scores = np.zeros((2, frame.size), np.int64)
+    alike = np.zeros(0 if similar is None else frame.size, np.int64)
+    bar = 0
+    if similar is None:
+        bar = _bar(words, frame.seq, docs, max(limit, most), _Range.of(asked, weights))
+    places = np.flatnonzero(words >= bar)
+    heads = docs[places]
+    mine[heads] = own(places)
     if similar is not None:
         counts = similar.alone | (mine[similar.docs] > 0)
         alike[similar.docs[counts]] = similar.scores[counts]
         mine += alike
-        docs = np.flatnonzero(mine)
-    scores = mine.copy()
-    if len(docs):
-        kernel = weights.wide if asked.broad else weights.near
-        sources = _best_of_events(docs, mine, frame)
-        limit = weights.wide_sources_max if asked.broad else weights.sources_max
+        heads = _numbers(mine != 0)
+    lent = heads[:0]
+    if len(heads):
+        sources = _best_of_events(heads, mine, frame)
         sources = sources[lexical.best(mine[sources], limit)]
-        spread(scores, sources, mine[sources], frame, kernel)
+        lent = spread(scores, sources, mine[sources], frame, kernel)
+        lent = _either(lent, lent[:0], frame.size)
+    if len(places) < len(docs):
+        # What neighbours lend may lift any match.
+        more = docs.searchsorted(lent)
+        more = more[docs.take(more, mode="clip") == lent]
+        more = more[words[more] < bar]
+        mine[docs[more]] = own(more)
+    found = _either(heads, lent, frame.size)
+    scores[found] += mine[found]
+    found = found[scores[found] > 0]
     if hidden is not None:
-        scores[hidden[: frame.size]] = 0
-    found = np.flatnonzero(scores)
+        found = found[~hidden[found]]
     scores[found] = _heard(scores[found], found, frame, asked, weights)
-    best = _best_of_events(found, scores, frame)
-    best = _highest(best, scores, frame, most)
-    return Ranked(frame.seq[best], scores[best], mine[best] - alike[best], alike[best], best)
+    best = _highest(_best_of_events(found, scores, frame), scores, frame, most)
+    like = np.zeros(len(best), np.int64) if similar is None else alike[best]
+    return Ranked(frame.seq[best], scores[best], mine[best] - like, like, best)
 
 
-def _own(matches: Matches, frame: Frame, asked: Asked, weights: Ranking) -> Array:
-    """What each match earns by itself: 2**20 for the best words of all, times the factors."""
-    words = lexical.whole(matches, weights.lexical)
+def _either(some: Array, others: Array, size: int) -> Array:
+    """The documents of two lists, each once, rising."""
+    there = np.zeros(size, bool)
+    there[some] = True
+    there[others] = True
+    return _numbers(there)
+
+
+def _numbers(there: Array) -> Array:
+    return np.flatnonzero(there).astype(np.int32)
+
+
+class _Range(NamedTuple):
+    """Factors that the words of a match are multiplied by, in thousandths, one after the other.
+
+    `said` for what they earn by themselves, then `heard`. A match has some of them, or none.
+    """
+
+    said: tuple[int, ...]
+    heard: tuple[int, ...]
+    weights: Ranking
+
+    @classmethod
+    def of(cls, asked: Asked, weights: Ranking) -> _Range:
+        """The factors that a request has."""
+        said = [weights.speaker] * bool(asked.speakers)
+        said += [weights.first_person] * asked.first_person
+        heard = [weights.speaker_heard] * (bool(asked.speakers) and not asked.broad)
+        heard += [weights.first_person_heard] * asked.first_person
+        return cls(tuple(said), (*heard, weights.preference), weights)
+
+    def least(self, words: int, peak: int) -> tuple[int, int]:
+        """What so much earns at least, by itself and in the end."""
+        return self._ends(words, peak, 0.0, min)
+
+    def most(self, words: int, peak: int) -> tuple[int, int]:
+        """What so much earns at most, without neighbours."""
+        return self._ends(words, peak, 1.0, max)
+
+    def _ends(
+        self, words: int, peak: int, coverage: float, pick: Callable[[int, int], int]
+    ) -> tuple[int, int]:
+        # The steps of `_own`, rounded alike.
+        share = words / max(1, peak)
+        share = share * sqrt(sqrt(share))
+        part = self.weights.coverage / 1000.0
+        earned = round(share * ((1.0 - part) + part * coverage) * ONE)
+        for factor in self.said:
+            earned = earned * pick(factor, _SAME) // _SAME
+        heard = earned
+        for factor in self.heard:
+            heard = heard * pick(factor, _SAME) // _SAME
+        return earned, heard
+
+
+def _bar(words: Array, seqs: Array, docs: Array, most: int, factors: _Range) -> int:
+    """The least that words must earn for a match to count without neighbours; 0 where any may.
+
+    `most` events have matches that earn more than any match below the bar: it is none of the best
+    so many, neither by itself nor in the end. Each step from words to scores rises with both words
+    and coverage, also as it is rounded, so that the ends of a range bound what lies between.
+    """
+    wanted = _SPARE * most
+    if len(docs) <= _SPARE * wanted or not 0 <= factors.weights.coverage <= _SAME:
+        return 0
+    low, peak = lexical.reached(words, wanted), int(words.max())
+    found = seqs[docs[words >= low]]
+    if 1 + np.count_nonzero(found[1:] != found[:-1]) < most:
+        return 0
+    own, final = factors.least(low, peak)
+    below, bar = -1, low
+    while bar - below > 1:
+        middle = (below + bar) // 2
+        most_own, most_final = factors.most(middle, peak)
+        if most_own < own and most_final < final:
+            below = middle
+        else:
+            bar = middle
+    return bar
+
+
+def _own(
+    matches: Matches, words: Array, frame: Frame, asked: Asked, weights: Ranking, places: Array
+) -> Array:
+    """What some matches earn by themselves: 2**20 for the best words of all, times the factors."""
     peak = int(words.max(initial=0))
     if peak == 0:
-        return np.zeros(len(words), np.int64)
+        return np.zeros(len(places), np.int64)
     # A power of 5/4: a little sharper than the plain score.
-    share = words / np.float64(peak)
+    share = words[places] / np.float64(peak)
     share = share * np.sqrt(np.sqrt(share))
     part = np.float64(weights.coverage) / 1000.0
-    share = share * ((1.0 - part) + part * matches.coverage)
+    share = share * ((1.0 - part) + part * matches.coverage[places])
     own: Array = np.rint(share * ONE).astype(np.int64)
-    docs = matches.docs
+    docs = matches.docs[places]
     if asked.speakers:
         own = _raised(own, _said_by(asked.speakers, docs, frame), weights.speaker)
     if asked.first_person:

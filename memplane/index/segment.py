@@ -27,20 +27,21 @@ class Postings(NamedTuple):
     docs: Array  # numbered within the segment
     times: Array
 
-    def find(self, wanted: Array) -> list[tuple[int, Array, Array]]:
-        """Return (place in `wanted`, docs, times) of each wanted term that occurs here."""
+    def runs(self, wanted: Array) -> tuple[list[int], list[int], list[int]]:
+        """Return which of the wanted terms occur here, and where the postings of each lie."""
         terms, starts = self.terms, self.starts
         if not len(terms):
-            return []
-        places = np.searchsorted(terms, wanted)
-        places[places == len(terms)] = 0
-        hits = np.flatnonzero(terms[places] == wanted)
+            return [], [], []
+        places = terms.searchsorted(wanted)
+        hits = (terms.take(places, mode="clip") == wanted).nonzero()[0]
         found = places[hits]
+        return hits.tolist(), starts[found].tolist(), starts[found + 1].tolist()
+
+    def find(self, wanted: Array) -> list[tuple[int, Array, Array]]:
+        """Return (place in `wanted`, docs, times) of each wanted term that occurs here."""
         return [
-            (i, self.docs[a:b], self.times[a:b])
-            for i, a, b in zip(
-                hits.tolist(), starts[found].tolist(), starts[found + 1].tolist(), strict=True
-            )
+            (place, self.docs[start:end], self.times[start:end])
+            for place, start, end in zip(*self.runs(wanted), strict=True)
         ]
 
     def counts(self, wanted: Array) -> Array:

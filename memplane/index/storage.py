@@ -16,18 +16,27 @@ and what it held is built again from the log.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import mmap
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from memplane.index import layout
+from memplane.index.folder import alone, replace
 
-__all__ = ["OPEN", "Entry", "Loaded", "Manifest", "Stamps", "alone", "load", "remove_others"]
+__all__ = [
+    "OPEN",
+    "Entry",
+    "Loaded",
+    "Manifest",
+    "Stamps",
+    "alone",
+    "load",
+    "remove_others",
+    "replace",
+]
 
 FORMAT: Final = 1
 OPEN: Final = "open.bin"
@@ -122,47 +131,6 @@ def read_stamps(folder: Path) -> Stamps:
 def write_stamps(folder: Path, stamps: Stamps) -> None:
     """Remember which files were found whole."""
     replace(folder / _STAMPS, signed(dict(sorted(stamps.items()))))
-
-
-def replace(path: Path, data: bytes, *, sync: bool = False) -> None:
-    """Put the bytes in the file's place at once; only for the holder of `alone`."""
-    draft = path.with_name(f"{path.name}.tmp")
-    try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - the mode was given to os.open
-            file.write(data)
-            if sync:
-                file.flush()
-                os.fsync(descriptor)
-        draft.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
-        raise
-
-
-@contextlib.contextmanager
-def alone(folder: Path) -> Iterator[bool]:
-    """Hold the folder's lock while the block runs, without waiting for it.
-
-    Gives False where another holds it or the folder cannot be written.
-    """
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError:
-        yield False
-        return
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            held = False
-        else:
-            held = True
-        yield held
-    finally:
-        os.close(descriptor)
 
 
 def stamp(folder: Path, entry: Entry) -> list[int | str]:

@@ -73,10 +73,10 @@ def cosines(rows: Rows, queries: Rows) -> NDArray[np.int64]:
     norms = np.einsum("ij,ij->i", asked, asked).astype(np.float64)
     found = np.empty((len(rows), len(queries)), np.int64)
     for start in range(0, len(rows), _BLOCK):
-        block = rows[start : start + _BLOCK]
         # Whole numbers from first to last: no machine may add them in another way.
-        dots = np.einsum("ij,kj->ik", block, asked, dtype=np.int32).astype(np.float64)
-        squares = np.einsum("ij,ij->i", block, block, dtype=np.int32).astype(np.float64)
+        block = rows[start : start + _BLOCK].astype(np.int32)
+        dots = np.einsum("ij,kj->ik", block, asked).astype(np.float64)
+        squares = np.einsum("ij,ij->i", block, block).astype(np.float64)
         scale = np.sqrt(np.maximum(squares[:, None] * norms, 1.0))
         found[start : start + _BLOCK] = np.floor(dots * MILLION / scale)
     return found
@@ -102,7 +102,10 @@ class Vectors:
         self._count = count
         self._rows = signed[: count * dimension].reshape(count, dimension)
         self._bits = (
-            _sign_bits(self._rows) if bits is None else signs[: count * words].reshape(count, words)
+            # A column at a time is what a search reads.
+            np.asfortranarray(_sign_bits(self._rows))
+            if bits is None
+            else signs[: count * words].reshape(count, words)
         )
         self._empty: NDArray[np.bool_] = _are_empty(self._bits)
 

@@ -1,6 +1,6 @@
 """Reading without the lock: every line verified, damage skipped and listed, nothing ever written.
 
-Only the id caches are written, and only where the log may be.
+Only the id caches are written (`places`), and only where the log may be.
 """
 
 # Paths are strings here: pathlib costs more than the append it would serve.
@@ -8,13 +8,13 @@ Only the id caches are written, and only where the log may be.
 from __future__ import annotations
 
 import os
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import NotFoundError
 from memplane.event import decode
 from memplane.log.format import SUFFIX_BYTES, Run, link, runs, stated, until
-from memplane.log.ids import Place, SealedIds, Table, id_hash, write_cache
+from memplane.log.ids import id_hash
+from memplane.log.places import Places
 from memplane.log.segments import Segments, read_file
 from memplane.ports import Head, Line
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from memplane.event import Draft
+    from memplane.log.ids import Place
 
 __all__ = ["Gap", "Reader"]
 
@@ -54,19 +55,18 @@ class Reader:
     def __init__(
         self, home: str, segments: Segments, loads: Callable[[bytes], Any], *, keep_caches: bool
     ) -> None:
-        self._segments, self._loads, self._keep_caches = segments, loads, keep_caches
-        self._cache_folder = f"{home}/index/ids"
+        self._segments, self._loads = segments, loads
         self._seen: tuple[Head, tuple[int, ...]] | None = None
         self._gaps: dict[tuple[int, int], Gap] = {}
         self._salvaged: set[tuple[int, int]] = set()
         self._excused = 0
-        self._sealed: dict[int, SealedIds] = {}
-        self._mutex = Lock()
-        self._table: Table | None = None
+        self._places = Places(
+            segments, f"{home}/index/ids", self._beginning, self._believed, keep_caches=keep_caches
+        )
 
     def forget_locks(self) -> None:
         """After a fork: another thread of the parent may have held it."""
-        self._mutex = Lock()
+        self._places.forget_locks()
 
     def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
         """See `memplane.ports.EventLog.read`."""
@@ -149,12 +149,7 @@ class Reader:
             header = self._segments.header(number)
             if header is not None and header.prev_seq >= seq:
                 continue
-            sealed = self._sealed.get(number)
-            if sealed is None:
-                with self._mutex:
-                    place = self._places(number).by_seq(seq)
-            else:
-                place = sealed.by_seq(seq)
+            place = self._places.by_seq(number, seq)
             if place is not None:
                 return self._fetch(number, place)
             if header is not None:
@@ -166,13 +161,7 @@ class Reader:
         numbers = self._segments.numbers()
         hashed = id_hash(id_)
         for number in reversed(numbers):
-            sealed = self._sealed.get(number)
-            if sealed is None:
-                with self._mutex:
-                    found = self._places(number).by_id(id_)
-            else:
-                found = sealed.by_hash(hashed)
-            for each in found:
+            for each in self._places.by_id(number, id_, hashed):
                 line = self._fetch(number, each)
                 if line is not None and line.event.id == id_:
                     return line
@@ -201,15 +190,11 @@ class Reader:
     @property
     def has_table(self) -> bool:
         """Whether `added` is of any use."""
-        return self._table is not None
+        return self._places.has_table
 
     def added(self, number: int, start: int, drafts: Sequence[Draft], lines: list[bytes]) -> None:
         """Note what the writer appended at byte `start`: spares reading it again."""
-        with self._mutex:
-            table = self._table
-            if table is not None and table.number == number and table.end == start:
-                for draft, line in zip(drafts, lines, strict=True):
-                    table.add(draft.id, len(line), line[-19:-3])
+        self._places.added(number, start, drafts, lines)
 
     def _empty(self) -> Head:
         return Head(0, self._segments.genesis.decode(), 1, 0)
@@ -324,74 +309,6 @@ class Reader:
                 self._salvaged.add((event.data["segment"], event.data["offset"]))
             yield Line(event, number, base + start, base + end)
 
-    def _places(self, number: int) -> Table | SealedIds:
-        """Where the segment's lines are. Under the mutex."""
-        following = self._segments.after(number)
-        header = None if following is None else self._segments.header(following)
-        if following is None or header is None:
-            return self._table_of(number)
-        sealed = self._sealed.get(number)
-        if sealed is None:
-            size = os.stat(self._segments.path(number)).st_size
-            path = f"{self._cache_folder}/{number:08d}.ids"
-            try:
-                content = read_file(path)
-            except OSError:
-                content = b""
-            first = self._entry(number)[0] + 1
-            sealed = SealedIds.load(content, first, size, header.prev_h)
-            if sealed is None:
-                table = self._new_table(number)
-                data, believed = self._believed(number, 0, table.seq, table.h, following)
-                for run in believed:
-                    table.take(data, 0, run)
-                sealed = SealedIds.of(table, first)
-                if self._keep_caches:
-                    write_cache(path, sealed.dump(size, header.prev_h))
-            self._sealed[number] = sealed
-        return sealed
-
-    def _new_table(self, number: int) -> Table:
-        found = os.stat(self._segments.path(number))
-        seq, h = self._entry(number)
-        return Table(number, (found.st_dev, found.st_ino), seq, h)
-
-    def _entry(self, number: int) -> tuple[int, bytes]:
-        """What the segment follows: as its header says, or else as the one before it ends."""
-        beginning = self._beginning(number)
-        if beginning is not None:
-            return beginning.seq, beginning.h.encode()
-        before = max(each for each in self._segments.numbers() if each < number)
-        seq, h = self._entry(before)
-        _, believed = self._believed(before, 0, seq, h, number)
-        return (believed[-1].last, believed[-1].h) if believed else (seq, h)
-
-    def _table_of(self, number: int) -> Table:
-        """The table of a segment without a readable successor, grown to the segment's end."""
-        found = os.stat(self._segments.path(number))
-        identity = (found.st_dev, found.st_ino)
-        table = self._table
-        if table is not None and table.number == number and table.identity == identity:
-            if table.end == found.st_size:
-                return table
-            if table.end < found.st_size and self._grow(table):
-                return table
-        table = self._new_table(number)
-        self._grow(table)
-        self._table = table
-        return table
-
-    def _grow(self, table: Table) -> bool:
-        """Read what was appended; False where it does not follow what the table holds."""
-        base = table.end
-        data, believed = self._believed(table.number, base, table.seq, table.h, None)
-        follows = bool(believed) and believed[0].start == 0
-        if base and data.rfind(b"\n") >= 0 and not follows:
-            return False
-        for run in believed:
-            table.take(data, base, run)
-        return True
-
     def _fetch(self, number: int, place: Place) -> Line | None:
         """One line, checked against the line before it."""
         before = min(place.offset, 19)
@@ -401,7 +318,7 @@ class Reader:
         finally:
             os.close(fd)
         raw = data[before:-1]
-        h = data[:16] if before else self._entry(number)[1]
+        h = data[:16] if before else self._places.entry(number)[1]
         prefix = b'{"seq":%d,' % place.seq
         if raw.startswith(prefix) and link(h, raw[:-SUFFIX_BYTES]) == stated(raw):
             end = place.offset + place.length

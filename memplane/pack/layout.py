@@ -8,6 +8,7 @@ behind it (R1-R9) are in ARCHITECTURE.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
 
 from memplane.pack.block import Entry, Omission
@@ -100,6 +101,7 @@ class Sheet:
         self.parts: dict[str, Part] = {}
         self.groups: dict[str, set[Group]] = {}  # open ones, by part; asked only
         self.group: dict[int, Group] = {}  # of each placed event of a dated part
+        self._days: dict[str, int] = {}  # tokens of date lines
         self.seqs: set[int] = set()  # rendered events; asked, never iterated
         self.whole: set[int] = set()  # of these, the ones that stand whole
         self.used: dict[str, int] = {}
@@ -134,7 +136,10 @@ class Sheet:
         """What the date line of a group costs: nothing where it stands already, or none is due."""
         if group is None or not part.dated or group in self.groups.get(part.name, ()):
             return 0
-        return self.counter.count(group.line)
+        known = self._days.get(group.day)
+        if known is None:
+            known = self._days[group.day] = self.counter.count(group.line)
+        return known
 
     def room(self, part: Part) -> int:
         """Tokens that one more entry may cost; negative where not even the heading fits."""
@@ -203,6 +208,21 @@ class Sheet:
         if seq not in self.seqs:
             self.omitted[seq] = why
             self.passed.pop(seq, None)
+
+    def omit_all(self, items: Iterable[Item], section: str, reason: str) -> None:
+        """`omit` for many that stay out for one reason, whatever room there is."""
+        placed, omitted, passed = self.seqs, self.omitted, self.passed
+        for item in items:
+            seq = item.seq
+            if seq not in placed:
+                omitted[seq] = (item, section, item.cost, reason, 0, 0)
+                passed.pop(seq, None)
+
+    def pass_over(self, reasons: dict[int, str]) -> None:
+        """Note of many events, by seq, why they stay out, and no more."""
+        for seq in reasons.keys() & self.seqs:
+            del reasons[seq]
+        self.passed.update(reasons)
 
     def entries(self) -> list[tuple[Part, list[tuple[str, Entry]]]]:
         """The parts in the order of the block, each with its entries as they print.

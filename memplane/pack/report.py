@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -103,12 +104,10 @@ def _omissions(
 ) -> tuple[tuple[Omission, ...], dict[str, int]]:
     """The best of what was left out, at most 100, and the counts of all by reason."""
     sheet = facts.sheet
-    counts = dict(facts.hidden)
-    reasons = [o.reason for o in sheet.views_omitted]
-    reasons += [row[3] for row in sheet.omitted.values()]
-    reasons += sheet.passed.values()
-    for reason in reasons:
-        counts[reason] = counts.get(reason, 0) + 1
+    counts = Counter(facts.hidden)
+    counts.update(o.reason for o in sheet.views_omitted)
+    counts.update(map(_reason_of, sheet.omitted.values()))
+    counts.update(sheet.passed.values())
     if facts.left_over:
         counts["older"] = len(facts.left_over)
     if gaps:
@@ -124,6 +123,9 @@ def _omissions(
     return tuple(listed[:_LISTED]), dict(sorted(counts.items()))
 
 
+_reason_of = itemgetter(3)
+
+
 def _score(row: tuple[int, tuple[Item | None, str, int, str, int, int]]) -> int:
     return row[1][4]
 
@@ -134,7 +136,7 @@ def _id_of(seq: int, item: Item | None, facts: Facts) -> str:
         return item.id
     assert facts.retriever is not None, "without a search every candidate is an item"
     try:
-        return facts.retriever.item(seq).id
+        return facts.retriever.id(seq)
     except NotFoundError:
         return ""
 

@@ -6,7 +6,7 @@ What an event is worth comes from the retriever, in which order events are tried
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import NotFoundError
@@ -15,7 +15,7 @@ from memplane.pack.layout import Group, Part, Sheet, entry_of, group_of
 from memplane.pack.request import Materials
 from memplane.policy import Limits
 from memplane.projections.item import Item
-from memplane.recall.retrieval import ONE, Finding, Found, Retriever
+from memplane.recall.retrieval import ONE, Candidates, Found, Retriever
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
@@ -36,9 +36,10 @@ Form = tuple[str, int, bool]
 
 
 class _Shown(NamedTuple):
-    found: Found
+    at: int  # its place among the events found
     item: Item
     form: Form
+    group: Group
 
 
 def place_retrieved(
@@ -56,24 +57,22 @@ def place_retrieved(
         asked.query, upto=asked.upto, scope=scope, never=asked.never,
         most=limits.candidate_pool_max,
     )  # fmt: skip
-    sheet.scored += len(finding.found)
-    sheet.found += len(finding.found)
+    found = finding.found
+    sheet.scored += len(found)
+    sheet.found += len(found)
     sheet.scanned += finding.scanned
-    best = finding.found[0].score if finding.found else 0
-    floor = max(1, best * materials.policies.scoring.evidence_floor // _PERMILLE)
-    good = [one for one in finding.found if one.seq not in sheet.seqs and one.score >= floor]
-    fill = _Fill(sheet, part, retriever, finding, limits)
-    fill.spend(good, materials)
-    for shown in fill.shown.values():
-        found, item, form = shown
-        score = found.score * _PERMILLE // ONE
-        sheet.put(part, entry_of(part, item, form, score), group_of(item))
-        sheet.score_parts[found.seq] = _parts_of(found)
-    fill.omit_others(finding.found, floor)
-    matched = {one.seq for one in finding.found}
-    for item in asked.pool:
-        if not (item.seq in matched or item.seq in asked.never or scope.hides(item)):
-            sheet.omit(item, part.section, item.cost, "not_relevant")
+    if found:
+        best = found.scores[0] * materials.policies.scoring.evidence_floor // _PERMILLE
+        fill = _Fill(sheet, part, retriever, found, finding.wanted, limits)
+        fill.place(found.above(max(1, best)), materials)
+        others = asked.never.union(found.seqs)
+    else:
+        others = asked.never
+    hides = scope.hides
+    sheet.omit_all(
+        [item for item in asked.pool if not (item.seq in others or hides(item))],
+        part.section, "not_relevant",
+    )  # fmt: skip
 
 
 def _parts_of(found: Found) -> dict[str, int]:
@@ -89,10 +88,11 @@ class _Fill:
     """The events of one part as they come in, until its room is spent."""
 
     def __init__(
-        self, sheet: Sheet, part: Part, retriever: Retriever, finding: Finding, limits: Limits
-    ) -> None:
+        self, sheet: Sheet, part: Part, retriever: Retriever, found: Candidates,
+        wanted: Mapping[int, int], limits: Limits,
+    ) -> None:  # fmt: skip
         self._sheet, self._part, self._retriever = sheet, part, retriever
-        self._wanted = finding.wanted
+        self._found, self._wanted = found, wanted
         self._left = sheet.room(part)
         self._chunks_left, self._chunk = limits.retrieved_chunks_max, limits.chunk_max_tokens
         self._groups: dict[Group, int] = {}  # tokens under each date line
@@ -100,70 +100,85 @@ class _Fill:
         self._read: dict[int, Item] = {}
         self._misses = 0  # events in a row that were read and did not fit
         self._why: dict[int, tuple[str, int]] = {}  # seq -> reason and tokens short
-        self.shown: dict[int, _Shown] = {}
+        self._shown: dict[int, _Shown] = {}
 
-    def spend(self, found: list[Found], materials: Materials) -> None:
-        """Standing instructions within their reserve first, then by value per token."""
-        packing = _packing_of(materials)
+    def place(self, above: int, materials: Materials) -> None:
+        """Of the first `above` show what is worth its tokens, and say why the rest stays out."""
+        sheet, part, seqs = self._sheet, self._part, self._found.seqs
+        placed = sheet.seqs
+        self._spend([at for at in range(above) if seqs[at] not in placed], materials)
+        chosen = list(self._shown.values())
+        rows = self._found.rows([one.at for one in chosen])
+        for found, (_, item, form, group) in zip(rows, chosen, strict=True):
+            score = found.score * _PERMILLE // ONE
+            sheet.put(part, entry_of(part, item, form, score), group)
+            sheet.score_parts[found.seq] = _parts_of(found)
+        self._omit_others(above)
+
+    def _spend(self, good: Sequence[int], materials: Materials) -> None:
+        """Of the places in `good`: standing instructions within their reserve, then by value."""
+        packing, found = _packing_of(materials), self._found
         reserve = self._left * materials.policies.scoring.packing.instruction_reserve // _PERMILLE
-        for one in found:
-            if one.standing and one.tokens <= reserve:
-                reserve -= self._take(one, packing, reserve, grows=True)
-        for place, grows, whole in _steps(found, self._left, packing):
-            one = found[place]
-            there = self.shown.get(one.seq)
+        standing = found.standing()
+        for at in sorted(set(good).intersection(standing)) if standing else ():
+            if found.tokens[at] <= reserve:
+                reserve -= self._take(at, packing, reserve, grows=True)
+        for at, grows, whole in _steps(found, good, self._left, packing):
+            there = self._shown.get(found.seqs[at])
             if grows:
                 if there is not None and not there.form[2]:
-                    self._take(one, packing, self._left, grows=True)
+                    self._take(at, packing, self._left, grows=True)
             elif there is None and not (
                 # Where the whole is due at once, no passage is cut that would stand for nothing.
-                whole and self._take(one, packing, self._left, grows=True)
+                whole and self._take(at, packing, self._left, grows=True)
             ):
-                self._take(one, packing, self._left, grows=False)
+                self._take(at, packing, self._left, grows=False)
             if self._left < _LEAST or self._misses >= _MISSES_MAX:
                 return
 
-    def _take(self, found: Found, packing: Packing, room: int, *, grows: bool) -> int:
+    def _take(self, at: int, packing: Packing, room: int, *, grows: bool) -> int:
         """Show an event, or more of it; return the tokens that cost, 0 where it did not fit."""
-        there = self.shown.get(found.seq)
-        cut = not grows and found.tokens > packing.whole_tokens and packing.passage_tokens > 0
+        seq, tokens = self._found.seqs[at], self._found.tokens[at]
+        cut = not grows and tokens > packing.whole_tokens and packing.passage_tokens > 0
         room = min(room, self._left)
-        least = packing.passage_mean if cut else found.tokens - packing.passage_tokens
+        least = packing.passage_mean if cut else tokens - packing.passage_tokens
         if room < max(_LEAST, least):
             # Not even the text fits: not worth reading it for that.
-            return self._refuse(found, "budget", found.tokens - room)
-        item = self._item(found.seq)
+            return self._refuse(seq, "budget", tokens - room)
+        item = self._item(seq)
         if item is None:
-            return self._refuse(found, "gap", 0)
-        form = self._form(found, item, packing.passage_tokens if cut else 0)
-        same = self._texts.get(_said(item, found), found.seq)
-        if same > found.seq:
-            return self._refuse(found, "duplicate", 0)
-        group = group_of(item)
+            return self._refuse(seq, "gap", 0)
+        form = self._form(at, item, packing.passage_tokens if cut else 0)
+        said = _said(item, seq, tokens)
+        same = self._texts.get(said, seq)
+        if same > seq:
+            return self._refuse(seq, "duplicate", 0)
+        there = self._shown.get(seq)
+        group = group_of(item) if there is None else there.group
         costs = form[1] + (0 if group in self._groups else self._dated(group))
-        replaced = there if there is not None else self.shown.get(same)
+        replaced = there if there is not None else self._shown.get(same)
         more = costs - (replaced.form[1] if replaced is not None else 0)
         if more > room:
             self._misses += 1
-            return self._refuse(found, "budget", more - room)
+            return self._refuse(seq, "budget", more - room)
         chunks = self._chunks_of(group, more)
         if chunks > self._chunks_left:
-            return self._refuse(found, "limit", 0)
-        if same != found.seq:
+            return self._refuse(seq, "limit", 0)
+        if same != seq:
             self._why[same] = ("duplicate", 0)
-            del self.shown[same]
+            del self._shown[same]
         self._chunks_left -= chunks
         self._misses = 0
         self._groups[group] = self._groups.get(group, 0) + more
-        self._texts[_said(item, found)] = found.seq
-        self.shown[found.seq] = _Shown(found, item, form)
+        self._texts[said] = seq
+        self._shown[seq] = _Shown(at, item, form, group)
         self._left -= more
         return max(1, more)
 
-    def _refuse(self, found: Found, reason: str, short_by: int) -> int:
-        if found.seq not in self.shown:
+    def _refuse(self, seq: int, reason: str, short_by: int) -> int:
+        if seq not in self._shown:
             # With too little left for anything, how much is missing is not even looked at.
-            self._why[found.seq] = (reason, max(1, short_by) if reason == "budget" else 0)
+            self._why[seq] = (reason, max(1, short_by) if reason == "budget" else 0)
         return 0
 
     def _dated(self, group: Group) -> int:
@@ -186,36 +201,48 @@ class _Fill:
                 return None
         return item
 
-    def _form(self, found: Found, item: Item, limit: int) -> Form:
+    def _form(self, at: int, item: Item, limit: int) -> Form:
         """A passage of at most `limit` tokens (0: none); the whole where that saves little."""
         printer = self._sheet.printer
-        text = self._retriever.text(found.seq)
+        if not limit and item.holds_all(printer):
+            return item.form(0, printer)
+        found = self._found
+        text = self._retriever.text(item.seq)
         # What today's redaction would take from the whole must not come in by a part of it.
         if limit and item.is_clean(text, printer):
-            passage = self._retriever.passage(found.doc, self._wanted, limit)
+            passage = self._retriever.passage(found.doc(at), self._wanted, limit)
             form = item.passage(passage, printer)
             part, whole = _MOST_OF_WHOLE
-            if form[1] * whole < found.tokens * part:
+            if form[1] * whole < found.tokens[at] * part:
                 return form
         return item.entire(text, printer)
 
-    def omit_others(self, found: Sequence[Found], floor: int) -> None:
-        """Name what stays out and why, best first; of what no report lists the reason alone."""
-        section, sheet = self._part.section, self._sheet
-        named = 0
-        for one in found:
-            if one.seq in sheet.seqs:
+    def _omit_others(self, above: int) -> None:
+        """Name what stays out and why, best first; of what no report lists the reason alone.
+
+        `above`: how many of them are good enough to be shown.
+        """
+        section, sheet, why = self._part.section, self._sheet, self._why
+        found, seqs = self._found, self._found.seqs
+        named = at = 0
+        for at, seq in enumerate(seqs):
+            if seq in sheet.seqs:
                 continue
-            usual = "not_relevant" if one.score < floor else "budget"
-            reason, short_by = self._why.get(one.seq, (usual, 0))
             named += 1
             if named > _NAMED_MAX:
-                sheet.passed[one.seq] = reason
-                continue
+                break
+            tokens, score = found.tokens[at], found.scores[at] * _PERMILLE // ONE
+            reason, short_by = why.get(seq, ("budget" if at < above else "not_relevant", 0))
             if reason == "budget":
-                short_by = max(1, short_by or one.tokens - self._left)
-            row = (self._read.get(one.seq), section, one.tokens, reason)
-            sheet.omit_unread(one.seq, (*row, one.score * _PERMILLE // ONE, short_by))
+                short_by = max(1, short_by or tokens - self._left)
+            row = (self._read.get(seq), section, tokens, reason, score, short_by)
+            sheet.omit_unread(seq, row)
+        if named > _NAMED_MAX:
+            # Thousands of them, and nothing but a count comes of it: none is looked at alone.
+            rest = dict.fromkeys(seqs[at:], "not_relevant")
+            rest.update(dict.fromkeys(seqs[at:above], "budget"))
+            rest.update((seq, reason) for seq, (reason, _) in why.items() if seq in rest)
+            sheet.pass_over(rest)
 
 
 def _packing_of(materials: Materials) -> Packing:
@@ -234,25 +261,28 @@ def _packing_of(materials: Materials) -> Packing:
 
 
 def _steps(
-    found: Sequence[Found], budget: int, packing: Packing
+    found: Candidates, good: Sequence[int], budget: int, packing: Packing
 ) -> Iterator[tuple[int, bool, bool]]:
     """Places in the order to try them; whether one grows, and whether its whole is due next."""
-    from memplane.index.packing import steps_of  # noqa: PLC0415 - likewise
+    from memplane.index.packing import STEP_COLUMNS, steps_of  # noqa: PLC0415 - likewise
 
-    rows = [(one.score, one.tokens, one.importance, one.seq) for one in found]
-    steps = steps_of(rows, budget, packing)
-    for at, (place, grows) in enumerate(steps):
-        yield place, grows, not grows and steps[at + 1 : at + 2] == [(place, True)]
+    columns = [found.columns[name] for name in STEP_COLUMNS]
+    steps = steps_of(columns, good, budget, packing)
+    ahead = next(steps, None)
+    while ahead is not None:
+        (place, grows), ahead = ahead, next(steps, None)
+        yield good[place], grows, not grows and ahead == (place, True)
 
 
-def _said(item: Item, found: Found) -> tuple[str, int]:
+def _said(item: Item, seq: int, tokens: int) -> tuple[str, int]:
     """What two events must agree in for the older to stay out: the normalised text.
 
     With the length, where the item holds a part of it; with the seq, where it is as short as "Yes,
     of course": that says something else each time.
     """
-    if item.words is None:
-        item.words = " ".join(item.text.lower().split())
-    if item.words.count(" ") < _REPEATED_WORDS - 1:
-        return item.words, -found.seq
-    return item.words, 0 if item.whole else found.tokens
+    words = item.words
+    if words is None:
+        words = item.words = " ".join(item.text.lower().split())
+    if words.count(" ") < _REPEATED_WORDS - 1:
+        return words, -seq
+    return words, 0 if item.whole else tokens

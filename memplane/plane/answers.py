@@ -135,22 +135,24 @@ class Answers:
         kind: _OneOrMore = None, session: _OneOrMore = None, tag: _OneOrMore = None,
         since: _Time = None, until: _Time = None, task: str | None = None,
         agent: str | None = None, now: _Time = None, as_of: int | _Time = None,
-        dense_seq: int | None = None,
+        dense_seq: int | None = None, similar: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> list[SearchHit]:  # fmt: skip
         """At most `k` events that answer a query, the best first; none where nothing matches.
 
         What is out of force is no hit, nor what a pack with the same `task`, `agent` and times
         would not see. `ns`, `kind`, `session` and `tag` take one or several. Of events behind
-        `dense_seq` no vectors take part. `progress` is told of a long build of the index. Raises
-        InputError naming the argument, PolicyError.
+        `dense_seq` no vectors take part. With `similar` nothing but vectors decides: those of the
+        plane's embedder, as far as `embed` has come, or else of the static table, made and kept
+        here; a score is then the cosine in thousandths. `progress` is told of a long build of the
+        index. Raises InputError naming the argument, PolicyError.
         """
         asked: dict[str, Any] = {
             "channel": channel, "ns": ns, "kind": kind, "session": session, "tag": tag,
             "since": since, "until": until, "task": task, "agent": agent, "now": now,
             "as_of": as_of, "dense_seq": dense_seq,
         }  # fmt: skip
-        return search(self._engine, query, k, asked, progress=progress)
+        return search(self._engine, query, k, asked, similar=similar, progress=progress)
 
     def expand(self, handle: str, budget: int = 2000, *, channel: str = "private") -> Expanded:
         """Open a handle: the whole of an event or view, as far as the budget (tokens) goes.

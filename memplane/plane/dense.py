@@ -28,10 +28,11 @@ from memplane.ports import Embedder
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
 
-__all__ = ["Dense", "Near", "embed", "is_empty"]
+__all__ = ["Dense", "Near", "embed", "is_empty", "near_to", "ready"]
 
 _BATCH: Final = 32  # texts that are embedded, then kept
 _QUERIES_KEPT: Final = 64
+_STATIC: Final = "static"  # the embedder that needs no extra
 
 
 class _Loaded(NamedTuple):
@@ -62,6 +63,13 @@ class Near:
         asked = self._dense.vector(query)
         return similar(self._vectors, asked, weights, upto=upto, hidden=hidden)
 
+    def nearest(self, query: str, hidden: Array) -> tuple[Array, Array] | None:
+        """The documents nearest to the query, and their cosines in millionths; as `similar`."""
+        upto = min(self._docs, len(hidden))
+        if self._dense is None or self._vectors is None or not upto:
+            return None
+        return self._vectors.near(self._dense.vector(query), upto=upto, masked=hidden)
+
 
 class Dense:
     """The vectors of a plane's documents by the embedder that its policies name.
@@ -69,9 +77,9 @@ class Dense:
     Hold the engine's lock for every call but `embed`, which takes it while it reads and writes.
     """
 
-    def __init__(self, engine: Engine, embedder: Embedder) -> None:
+    def __init__(self, engine: Engine, embedder: Embedder, name: str = dense.FOLDER) -> None:
         self._engine, self.embedder = engine, embedder
-        self._folder = _folder_of(engine)
+        self._folder = engine.home.path / "index" / name
         self._loaded: _Loaded | None = None
         self._queries: OrderedDict[str, bytes] = OrderedDict()
 
@@ -173,6 +181,35 @@ def _writing(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise WriteError(f"{folder}: {error}; what was embedded before is kept") from error
+
+
+def ready(engine: Engine, progress: Progress | None) -> None:
+    """Make the vectors that a search by similarity alone lacks, in a plane without an embedder.
+
+    Those of the static table, which is quick; an embedder's wait for `embed`. Where another process
+    does it or the disk refuses, what is there is searched, and so in a plane that is only read.
+    """
+    with engine.lock:
+        policies = engine.watched.policies()
+        found = _alone(engine, policies)
+    if found is engine.static and engine.keeps:
+        with contextlib.suppress(LockError, WriteError):
+            found.embed(policies, None, progress)
+
+
+def near_to(engine: Engine, policies: Policies, upto: int) -> Near:
+    """The vectors for a search by similarity alone, of events up to `upto`. Hold the lock."""
+    return _alone(engine, policies).near(engine.finder.index(policies), upto)
+
+
+def _alone(engine: Engine, policies: Policies) -> Dense:
+    """The vectors of the plane's embedder, or else of the static table."""
+    found = engine.finder.dense(policies)
+    if found is None:
+        if engine.static is None:
+            engine.static = Dense(engine, engine.make_embedder(_STATIC), dense.STATIC)
+        found = engine.static
+    return found
 
 
 def is_empty(engine: Engine) -> bool:

@@ -18,7 +18,7 @@ from memplane.home import Home, open_home
 from memplane.log import FileLog
 from memplane.plane.engine import MakeCounter
 from memplane.plane.files import Reads, Watched
-from memplane.plane.finding import kept_upto
+from memplane.plane.finding import kept_upto, variant_of
 from memplane.plane.folder_checks import (
     Check,
     filesystem,
@@ -29,6 +29,7 @@ from memplane.plane.folder_checks import (
     room,
     some,
 )
+from memplane.policy.plane import NO_EMBEDDER
 from memplane.ports import Clock, Head
 from memplane.projections import checkpoint
 from memplane.projections.cache import CACHE_NAME
@@ -36,6 +37,7 @@ from memplane.projections.cache import CACHE_NAME
 __all__ = ["Check", "examine"]
 
 BEHIND_WARN: Final = 5000
+_EMBED: Final = "`memplane embed` makes them; until then searches and packs use what there is"
 
 
 class _Place(NamedTuple):
@@ -181,6 +183,29 @@ def _index(place: _Place) -> Check:
     return Check("index", "ok", found)
 
 
+def _vectors(place: _Place) -> Check:
+    """How far vectors lag behind the index that is kept; where no policy asks for any, nothing."""
+    from memplane.index import dense, storage  # noqa: PLC0415 - they bring arrays along
+
+    policies = place.watched().policies_or_last()
+    name = policies.plane.embedder
+    if name == NO_EMBEDDER:
+        return Check("vectors", "ok", "no embedder is named in plane.yaml")
+    home = open_home(place.path)
+    manifest = storage.read_manifest(home.path / "index", home.plane_id, variant_of(policies))
+    documents = 0 if manifest is None else sum(part.documents for part in manifest.segments)
+    header = dense.kept(home.path / "index" / dense.FOLDER)
+    kind = (home.plane_id, variant_of(policies))
+    if header is None or (header.plane, header.variant) != kind:
+        if not documents:
+            return Check("vectors", "ok", f"{name}: none kept, and nothing indexed yet")
+        return Check("vectors", "warn", f"{name}: none of {documents} texts", _EMBED)
+    behind = max(0, documents - header.documents)
+    # Whether that is the embedder of this name, only loading it would tell.
+    found = f"{name}: {behind} of {documents} indexed texts without one (of {header.embedder})"
+    return Check("vectors", "warn" if behind else "ok", found, _EMBED if behind else "")
+
+
 def _positions(folder: Path, plane: str) -> Iterator[tuple[str, Head | None]]:
     """Each kept projection and the line that it stands behind; None where it is no good."""
     for file in sorted(folder.glob("*.json")):
@@ -229,8 +254,9 @@ _CHECKS: Final[dict[str, Callable[[_Place], Check]]] = {
     "log": _log,
     "projections": _projections,
     "index": _index,
+    "vectors": _vectors,
     "leftovers": _of_folder(leftovers),
     "clock": _clock,
     "git-ignore": _of_folder(ignored),
 }
-_OPENING: Final = frozenset(("log", "projections", "index", "clock"))
+_OPENING: Final = frozenset(("log", "projections", "index", "vectors", "clock"))

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memplane.errors import HomeError, InputError, NotFoundError
 from memplane.event import Draft, Event
@@ -28,12 +28,17 @@ from memplane.ports import Appended, Clock, Detector, Embedder, Head, TokenCount
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Printer
-from memplane.recall.retrieval import Retriever
+
+if TYPE_CHECKING:
+    from memplane.plane.dense import Dense
+    from memplane.plane.retrieving import LogRetriever
 
 __all__ = ["Engine", "MakeCounter", "MakeEmbedder"]
 
 # Folding waits for the first reader; a process that records on and on folds as it goes.
 _FOLD_AFTER = 32
+# From then on so many at once: to look where the log ends costs as much as to fold some lines.
+_FOLD_EVERY = 16
 _CHECKPOINT_EVENTS = 500
 # A busy writer saves less often: half a megabyte every 500 events would cost a quarter of its time.
 _CHECKPOINT_WRITING = 5000
@@ -77,8 +82,9 @@ class Engine:
         self._prefixes: dict[tuple[int, str], Folds] = {}
         self._intake: tuple[str, Intake] | None = None
         self._sessions: dict[tuple[str, str, str], HotsetState] = {}
-        self._recorded = 0
+        self._recorded = 0  # since the last fold
         self.finder = Finder(self)
+        self.static: Dense | None = None  # vectors of a plane without an embedder
         self.closed = False
 
     def check_open(self) -> None:
@@ -89,7 +95,7 @@ class Engine:
     # --- writing ---
 
     def append(self, drafts: list[Draft], *, expected_seq: int | None = None) -> list[Appended]:
-        """Append and acknowledge; then fold, where somebody reads."""
+        """Append and acknowledge; then fold now and then, where somebody reads."""
         self.check_open()
         if self.as_of is not None:
             raise HomeError(f"this is the plane as of seq {self.as_of}; it cannot be written")
@@ -97,11 +103,12 @@ class Engine:
             raise HomeError(f"{self.home.path}: is read-only; nothing was recorded")
         done = self.log.append(drafts, expected_seq=expected_seq)
         self._recorded += len(drafts)
-        if self._folds is not None or self._recorded >= _FOLD_AFTER:
+        if self._recorded >= (_FOLD_AFTER if self._folds is None else _FOLD_EVERY):
+            self._recorded = 0
             with self.lock:
                 policies = self.watched.policies_last_read()
                 self.caught_up(policies, save_after=_CHECKPOINT_WRITING)
-                self.finder.follow()
+                self.finder.follow(done[-1].seq if done else 0)
         return done
 
     def drafting(self, *, internal: bool = False) -> Callable[[Mapping[str, Any], str], Draft]:
@@ -236,7 +243,7 @@ class Engine:
     def retriever(
         self, policies: Policies, folds: Folds, *,
         progress: Callable[[int, int], None] | None = None, dense_seq: int | None = None,
-    ) -> Retriever:  # fmt: skip
+    ) -> LogRetriever:  # fmt: skip
         """Search over the whole log for one request, events as the folds have them. Hold `lock`."""
         # The memories of now know all that those of a prefix do, and go on where they stand.
         memories = folds.memories if self._folds is None else self._folds.memories

@@ -12,7 +12,6 @@ from memplane.policy import Policies
 from memplane.policy.plane import NO_EMBEDDER
 from memplane.ports import Head
 from memplane.projections.memories import Memories
-from memplane.recall.retrieval import Retriever
 
 # Arrays, tables and stems are imported where they are used first: a process that searches nothing
 # does without.
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from memplane.plane.dense import Dense, Near
     from memplane.plane.engine import Engine
     from memplane.plane.indexing import Indexed
+    from memplane.plane.retrieving import LogRetriever
     from memplane.plane.seen import Seen
 
 __all__ = ["Finder", "Progress", "kept_upto", "mark_of", "place_of", "variant_of"]
@@ -86,7 +86,7 @@ class Finder:
     def retriever(
         self, policies: Policies, folds: Folds, memories: Memories, *,
         progress: Progress | None = None, dense_seq: int | None = None,
-    ) -> Retriever:  # fmt: skip
+    ) -> LogRetriever:  # fmt: skip
         """Search for one request; events are as the folds have them.
 
         `memories` may know of later events than the folds. Vectors take part for events up to
@@ -133,10 +133,10 @@ class Finder:
             return Near()
         return dense.near(indexed, upto if most is None else min(most, upto))
 
-    def follow(self) -> None:
-        """Index what was just recorded, if somebody searches here; writes nothing."""
+    def follow(self, seq: int) -> None:
+        """Take note of what was recorded up to `seq`, if somebody searches here; writes nothing."""
         if self._indexed is not None:
-            self._indexed.catch_up(save=False)
+            self._indexed.follow(seq)
 
     def rebuild(self, policies: Policies, progress: Progress | None = None) -> None:
         """Throw the index away, and make it again if there was one."""

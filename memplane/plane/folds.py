@@ -59,7 +59,10 @@ class Prefix:
 
 
 class Folds:
-    """Hotset, decisions, cards and memories over one log. `folder` None: in memory only."""
+    """All projections over one log; `folder` None: in memory only.
+
+    Hotset, decisions, cards, tasks and memories are there; sessions and files open for who asks.
+    """
 
     def __init__(
         self, log: Replayable, folder: Path | None, plane_id: str, counter: TokenCounter,

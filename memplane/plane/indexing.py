@@ -7,6 +7,7 @@ disk that refuses costs the next process some work, never this one its answer.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -34,6 +35,8 @@ __all__ = ["Indexed", "whole_text"]
 
 # Documents. Batches end where a segment of this size does: those are built at once.
 _BATCH: Final = 16_384
+# To index 64 at once costs each half of what it costs alone; a search waits for as many at most.
+_FOLLOWED: Final = 64
 _SAVED_AFTER: Final = 2_000
 _SAVED_AT_CLOSE: Final = 64
 _ANNOUNCED: Final = 2_000  # events; fewer are indexed in less than a second
@@ -102,6 +105,14 @@ class Indexed:
             self._begin()
             raise
 
+    def follow(self, seq: int) -> None:
+        """Index what was recorded up to `seq`, where that is a batch; writes nothing.
+
+        Less than a batch waits for the next `catch_up`, which every search begins with.
+        """
+        if seq - self.seq >= _FOLLOWED:
+            self.catch_up(save=False)
+
     def view(self, upto: int | None = None) -> View:
         """The index as of a seq."""
         return self._index.view(upto)
@@ -129,7 +140,8 @@ class Indexed:
         self._renew()
         self.save()
         if self._folder is not None and self._keeps:
-            dense.erase(self._folder / dense.FOLDER, docs, self._index.erased)
+            for name in (dense.FOLDER, dense.STATIC):
+                dense.erase(self._folder / name, docs, self._index.erased)
 
     def differs(self) -> bool:
         """Whether a document is not what the log gives; reads all of the log up to here."""
@@ -149,7 +161,13 @@ class Indexed:
 
     def close(self) -> None:
         """Save where that is worth it."""
-        if self._keeps and self._unsaved >= _SAVED_AT_CLOSE:
+        if not self._keeps:
+            return
+        # What the log will not give is for whoever reads it next, not for who closes.
+        with contextlib.suppress(MemplaneError, OSError):
+            if self._unsaved + self._log.head().seq - self.seq >= _SAVED_AT_CLOSE:
+                self.catch_up(save=False)
+        if self._unsaved >= _SAVED_AT_CLOSE:
             self.save()
 
     def _renew(self) -> None:

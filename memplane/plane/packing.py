@@ -26,6 +26,7 @@ __all__ = ["OTHER_FILES", "Stopwatch", "materials_of", "run", "save", "view_path
 # What a pack opens besides views, at most: five policies and their one parsed form, the checkpoints
 # of hotset, decisions, cards, memories, tasks and files, and the log's last segment.
 OTHER_FILES: Final = 13
+_LABEL_MAX: Final = 40  # characters
 
 
 class Stopwatch:
@@ -83,10 +84,26 @@ def run(
     head: tuple[int, str],
 ) -> Block:  # fmt: skip
     """Pack and add to the report what only the plane knows: the log's head and the timings."""
+    printer = printer._replace(redact=_remembering(printer.redact))
     block = pack(request, materials, printer, mark=watch.mark)
     block.report["log"] = {"seq": head[0], "h": head[1]}
     block.report["timings_ns"] = watch.spans
     return block
+
+
+def _remembering(redact: Callable[[str], str]) -> Callable[[str], str]:
+    """`redact` for one pack: the labels of its entries are a dozen, and come hundreds of times."""
+    known: dict[str, str] = {}
+
+    def redacted(text: str) -> str:
+        if len(text) > _LABEL_MAX:
+            return redact(text)
+        found = known.get(text)
+        if found is None:
+            found = known[text] = redact(text)
+        return found
+
+    return redacted
 
 
 def save(

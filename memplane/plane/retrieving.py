@@ -5,19 +5,21 @@ from __future__ import annotations
 import mmap
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from memplane import index
 from memplane.errors import HomeError
 from memplane.index import terms
+from memplane.index.alike import alike
 from memplane.index.bm25 import BM25, idf
 from memplane.index.boosts import Exact, boosted, weighed
 from memplane.index.columns import Frame
 from memplane.index.expansion import Neighbours, related
 from memplane.index.kernel import Kernel
 from memplane.index.lexical import Matches, Weights
+from memplane.index.nearest import Nearest
 from memplane.index.question import INSTRUCTION, ask
 from memplane.index.ranking import Asked, Ranking, rank
 from memplane.index.segment import Array
@@ -31,13 +33,13 @@ from memplane.policy import Scoring
 from memplane.projections.item import Item
 from memplane.projections.memories import Memories
 from memplane.recall.documents import KIND_BITS, kind_number
-from memplane.recall.retrieval import Finding, Found
+from memplane.recall.retrieval import Candidates, Finding
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
     from memplane.plane.dense import Near
 
-__all__ = ["LogRetriever", "ranking_of"]
+__all__ = ["LogRetriever", "neighbours", "ranking_of"]
 
 _NAMES_MAX: Final = 100  # words of a query that may be a key or a tag
 _UNCHANGED: Final = 1000  # a factor
@@ -99,11 +101,24 @@ class LogRetriever:
         found = boosted(ranked, self._exact(query, view), frame, hidden, most)
         standing = found.flags & (INSTRUCTION if answered else 0) != 0
         columns = (*found[:10], standing, found.docs)
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        # Not `_make`: of all that is done for thousands of events this would be the dearest.
-        made = list(map(partial(tuple.__new__, Found), rows))
-        self._found.update(found.seqs.tolist())
+        made = Candidates(columns)
+        self._found.update(made.seqs)
         return Finding(made, len(matches.docs), self._worth(wanted, view))
+
+    def alike(
+        self, query: str, near: Near, *, upto: int, scope: Scope, most: int,
+        only: Sequence[Sequence[str]] = (),
+    ) -> Finding:  # fmt: skip
+        """The events nearest to the query by these vectors, whatever their words."""
+        view = self._indexed.view(upto)
+        hidden = self._hidden(view, scope, (), only)
+        nearest = near.nearest(query, hidden) if view.count else None
+        if nearest is None:
+            return Finding((), 0, {})
+        found = alike(*nearest, self._indexed.frame(view), hidden, most)
+        made = Candidates((*found[:10], found.flags < 0, found.docs))  # no instruction stands out
+        self._found.update(made.seqs)
+        return Finding(made, len(nearest[0]), self._worth(terms.query(query), view))
 
     def item(self, seq: int) -> Item:
         item = self._folds.hotset.state.items.get(seq)
@@ -117,6 +132,10 @@ class LogRetriever:
                 item.superseded = archived[0] == "superseded"
                 item.forgotten = archived[0] == "forgotten"
         return item
+
+    def id(self, seq: int) -> str:
+        item = self._folds.hotset.state.items.get(seq)
+        return self._seen.id(seq) if item is None else item.id
 
     def text(self, seq: int) -> str:
         return whole_text(self._seen.log, self._seen.line(seq).event)
@@ -172,8 +191,9 @@ class LogRetriever:
         def present(some: Sequence[int]) -> Iterable[int]:
             return [term for term, count in zip(some, view.counts(some), strict=True) if count]
 
+        near, kept = neighbours()
         return related(
-            query, _neighbours().near, present, most=said.related_most, least=said.related_least
+            query, near.near, present, kept, most=said.related_most, least=said.related_least
         )
 
     def _exact(self, query: str, view: View) -> Exact:
@@ -232,14 +252,18 @@ def _terms_of(name: str) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=1)
-def _neighbours() -> Neighbours:
-    """The words of the static table, mapped once a process."""
-    path = Path(index.__file__).parent / "data" / "static.i8"
+def neighbours() -> tuple[Neighbours, Nearest]:
+    """The words of the static table and what is kept of their neighbours, mapped once."""
+    table = StaticTable(_mapped("static.i8"))
+    return Neighbours(table), Nearest(_mapped("near.bin"), table)
+
+
+def _mapped(name: str) -> memoryview:
+    path = Path(index.__file__).parent / "data" / name
     try:
         with path.open("rb") as file:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
         raise HomeError(
-            "memplane was installed without index/data/static.i8; install it again"
+            f"memplane was installed without index/data/{name}; install it again"
         ) from error
-    return Neighbours(StaticTable(memoryview(data)))

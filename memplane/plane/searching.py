@@ -55,14 +55,21 @@ class SearchHit(NamedTuple):
 
 
 def search(
-    engine: Engine, query: str, k: int, asked: dict[str, Any], *,
+    engine: Engine, query: str, k: int, asked: dict[str, Any], *, similar: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[SearchHit]:  # fmt: skip
-    """Return at most `k` hits by relevance; ties go by importance, then to the newer."""
+    """Return at most `k` hits by relevance; ties go by importance, then to the newer.
+
+    `similar`: by the cosine of their vectors with that of the query instead.
+    """
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= HITS_MAX:
         raise InputError(f"expected 1 to {HITS_MAX}, found {shown(k)}", where="k")
     named = {name: asked.pop(name, None) for name in _LABELLED}
     only = _only({name: texts(name, value) for name, value in named.items()})
+    if similar:
+        from memplane.plane.dense import near_to, ready  # noqa: PLC0415 - it brings arrays along
+
+        ready(engine, progress)
     with engine.lock:
         policies = engine.watched.policies()
         folds = engine.caught_up(policies)
@@ -74,10 +81,17 @@ def search(
             return []
         engine.finder.index(policies, progress)
         retriever = engine.retriever(policies, folds, dense_seq=request.dense_seq)
-        finding = retriever.find(
-            request.query, upto=request.as_of, scope=_scope(engine, request, policies), never=(),
-            most=k, only=only,
-        )  # fmt: skip
+        upto, scope = request.as_of, _scope(engine, request, policies)
+        if similar:
+            most = upto if request.dense_seq is None else request.dense_seq
+            near = near_to(engine, policies, most)
+            finding = retriever.alike(
+                request.query, near, upto=upto, scope=scope, most=k, only=only
+            )  # fmt: skip
+        else:
+            finding = retriever.find(
+                request.query, upto=upto, scope=scope, never=(), most=k, only=only
+            )  # fmt: skip
         best = finding.found[0].score if finding.found else 0
         floor = max(1, best * policies.scoring.evidence_floor // _PERMILLE)
         reader = engine.reader(request.channel, request.now)

@@ -10,7 +10,7 @@ from memplane.errors import NotFoundError
 from memplane.index import terms
 from memplane.index.columns import Frame
 from memplane.index.document import ROLES
-from memplane.index.passage import passage
+from memplane.index.passage import Sentences, best_run
 from memplane.index.segment import Array
 from memplane.index.speakers import Speakers
 from memplane.plane.folds import items_of_event
@@ -25,10 +25,12 @@ __all__ = ["Seen"]
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-_LINES_KEPT: Final = 4_096
+_LINES_KEPT: Final = 2_048
 _LINE_BYTES: Final = 16_384  # a longer one is read again
-_ITEMS_KEPT: Final = 2_048
+_ITEMS_KEPT: Final = 8_192
+_IDS_KEPT: Final = 32_768
 _PASSAGES_KEPT: Final = 4_096
+_SENTENCES_KEPT: Final = 128  # texts, with all their words
 _SPEAKERS_MAX: Final = 64
 _ROLE_WORDS: Final = frozenset(ROLES)
 
@@ -64,7 +66,9 @@ class Seen:
         self.log, self.counter, self.renewed = log, counter, renewed
         self._lines: _Kept[int, Line] = _Kept(_LINES_KEPT)
         self._items: _Kept[int, Item] = _Kept(_ITEMS_KEPT)
+        self._ids: _Kept[int, str] = _Kept(_IDS_KEPT)
         self._passages: _Kept[tuple[object, ...], str] = _Kept(_PASSAGES_KEPT)
+        self._sentences: _Kept[str, Sentences] = _Kept(_SENTENCES_KEPT)
         self._vocabulary = terms.Vocabulary()
         self._names: dict[int, str] = {}
 
@@ -77,6 +81,14 @@ class Seen:
                 raise NotFoundError(f"no event {seq}")
             if found.end - found.offset <= _LINE_BYTES:
                 self._lines.keep(seq, found)
+        return found
+
+    def id(self, seq: int) -> str:
+        """Return the event's id; raises NotFoundError without its line."""
+        found = self._ids.get(seq)
+        if found is None:
+            item = self._items.get(seq)
+            found = self._ids.keep(seq, self.line(seq).event.id if item is None else item.id)
         return found
 
     def item(self, seq: int) -> Item:
@@ -93,9 +105,12 @@ class Seen:
         key = (text, limit, *sorted(wanted.items()))
         found = self._passages.get(key)
         if found is None:
-            if self._vocabulary.full():
-                self._vocabulary = terms.Vocabulary()
-            start, end = passage(text, wanted, limit, self.counter.count, self._vocabulary)
+            said = self._sentences.get(text)
+            if said is None:
+                if self._vocabulary.full():
+                    self._vocabulary = terms.Vocabulary()
+                said = self._sentences.keep(text, Sentences(text, self._vocabulary))
+            start, end = best_run(said, wanted, limit, self.counter.count)
             found = self._passages.keep(key, text[start:end].strip())
         return found
 

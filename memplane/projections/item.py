@@ -191,6 +191,11 @@ class Item:
             self.forms[(_ENTIRE, printer.stamp)] = known
         return known
 
+    def holds_all(self, printer: Printer) -> bool:
+        """Whether the item has the whole text: then `entire` is its form, and asks for no text."""
+        self.finish(printer.counter)
+        return self.whole
+
     def is_clean(self, text: str, printer: Printer) -> bool:
         """Whether redaction leaves this whole text as it is; of a very long one nobody asks.
 

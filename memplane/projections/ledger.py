@@ -64,11 +64,6 @@ class Statement(NamedTuple):
     rationale: str | None
     whole: bool
 
-    def valid_at(self, now: str) -> bool:
-        """Whether `now` lies within its validity; the fold knows no clock, so the reader asks."""
-        begun = self.valid_from is None or self.valid_from <= now
-        return begun and (self.valid_until is None or now < self.valid_until)
-
 
 _PINNED_AT: Final = Statement._fields.index("pinned_at")
 
@@ -96,12 +91,6 @@ class Ledger:
     def active(self) -> list[Statement]:
         """Return what is in force in log order: expired ones too, forgotten ones not."""
         return [item.statement for item in self.items.values() if not item.forgotten]
-
-    def as_candidates(self) -> list[Statement]:
-        """Return the same as they compete for room: protected first, then newest first."""
-        items = [item for item in self.items.values() if not item.forgotten]
-        items.sort(key=lambda item: (item.rank == _PLAIN, -item.statement.seq))
-        return [item.statement for item in items]
 
     def __len__(self) -> int:
         return len(self.items)

@@ -6,13 +6,15 @@ An answer depends on the log up to `upto`, the policies and the scope alone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import neg
+from typing import Any, Final, NamedTuple, Protocol, overload
 
 from memplane.projections.item import Item
 from memplane.recall.suppress import Scope
 
-__all__ = ["ONE", "Finding", "Found", "Retriever"]
+__all__ = ["ONE", "Candidates", "Column", "Finding", "Found", "Retriever"]
 
 ONE: Final = 1 << 20  # what the words of a query could earn at most, before factors and boosts
 
@@ -39,6 +41,69 @@ class Found(NamedTuple):
     doc: int
 
 
+class Column(Protocol):
+    """One field of all events found, as an array has it."""
+
+    def item(self, at: int, /) -> Any: ...
+    def take(self, places: Sequence[int], /) -> Column: ...
+    def tolist(self) -> list[Any]: ...
+
+
+class Candidates(Sequence[Found]):
+    """Events found, best first, by columns: a row is made for who looks at it.
+
+    `columns` are those of `Found`, in its order, all of one length.
+    """
+
+    __slots__ = ("columns", "scores", "seqs", "tokens")
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self.columns = dict(zip(Found._fields, columns, strict=True))
+        self.seqs: list[int] = self.columns["seq"].tolist()
+        self.scores: list[int] = self.columns["score"].tolist()
+        self.tokens: list[int] = self.columns["tokens"].tolist()
+
+    def rows(self, places: Sequence[int]) -> list[Found]:
+        """Several rows at once: quicker than one by one."""
+        taken = [column.take(places).tolist() for column in self.columns.values()]
+        return list(map(Found._make, zip(*taken, strict=True))) if places else []
+
+    def standing(self) -> list[int]:
+        """Places of the standing instructions."""
+        marks = self.columns["standing"].tolist()
+        return [at for at, mark in enumerate(marks) if mark] if True in marks else []
+
+    def doc(self, at: int) -> int:
+        """The document that speaks best for the event at this place."""
+        number: int = self.columns["doc"].item(at)
+        return number
+
+    def above(self, floor: int) -> int:
+        """How many score at least `floor`: they come first."""
+        return bisect_right(self.scores, -floor, key=neg)
+
+    def __len__(self) -> int:
+        return len(self.seqs)
+
+    def __iter__(self) -> Iterator[Found]:
+        return iter(self.rows(range(len(self))))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.seqs))
+
+    @overload
+    def __getitem__(self, at: int) -> Found: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Found]: ...
+    def __getitem__(self, at: int | slice) -> Found | list[Found]:
+        if isinstance(at, slice):
+            return self.rows(range(len(self))[at])
+        return Found._make([column.item(at) for column in self.columns.values()])
+
+
 class Finding(NamedTuple):
     """Events found, best first; ties go by importance, then to the newer.
 
@@ -46,7 +111,7 @@ class Finding(NamedTuple):
     choosing passages.
     """
 
-    found: Sequence[Found]
+    found: Candidates | tuple[()]
     scanned: int
     wanted: Mapping[int, int]
 
@@ -80,6 +145,10 @@ class Retriever(Protocol):
 
     def item(self, seq: int) -> Item:
         """Return the event as packing sees it; raises NotFoundError where the line is lost."""
+        ...
+
+    def id(self, seq: int) -> str:
+        """Return the event's id; raises NotFoundError where the line is lost."""
         ...
 
     def text(self, seq: int) -> str:

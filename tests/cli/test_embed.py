@@ -41,6 +41,26 @@ def test_packs_and_searches_then_use_the_vectors(run, named):
     assert sum(hit["parts"]["similar"] for hit in hits) > 0
 
 
+def test_the_doctor_says_how_many_texts_lack_a_vector(run, named, home, monkeypatch):
+    def vectors():
+        checks = json.loads(run("doctor", "--home", named, "--json").out)["checks"]
+        return next(check for check in checks if check["name"] == "vectors")
+
+    run("search", "herons", "--home", named)
+    with memplane.open(named) as plane:
+        plane.index()
+        plane._engine.finder.index(plane.policies).save()
+    assert vectors()["status"] == "warn"
+    assert vectors()["found"] == "static: none of 50 texts"
+    run("embed", "--limit", "20", "--home", named)
+    assert vectors()["found"].startswith("static: 30 of 50 indexed texts without one (of all-MiniLM")
+    assert vectors()["remedy"].startswith("`memplane embed`")
+    run("embed", "--home", named)
+    assert vectors()["status"] == "ok"
+    monkeypatch.delenv(NAMED)
+    assert vectors()["found"] == "no embedder is named in plane.yaml"
+
+
 def test_stopped_it_keeps_what_is_done_and_says_so(run, named, monkeypatch):
     class Stops:
         name, dimension = "stops", 8

@@ -132,3 +132,16 @@ def test_a_search_writes_nothing_into_the_log(run, herons, stored):
     before = stored(herons)
     assert run("search", "herons", "--home", herons).code == 0
     assert stored(herons) == before
+
+
+def test_similar_finds_what_says_the_like_in_other_words(run, home):
+    with memplane.open(home) as plane:
+        plane.record("We adopted a puppy from the shelter", id="puppy")
+        plane.record("The parser fails on empty lines", id="parser")
+    assert run("search", "dog", "--kind", "message", "--home", home, "--similar").code == 0
+    (best, *_) = json.loads(run("search", "dog", "--similar", "--home", home, "--json").out)
+    assert best["event"]["id"] == "puppy"
+    assert best["score"] == best["parts"]["similar"]
+    done = run("search", "dog", "--similar", "--kind", "decision", "--home", home)
+    assert done.code == 1
+    assert "nothing found for `dog`" in done.err

@@ -8,6 +8,7 @@ import pytest
 
 import memplane
 from memplane.evaluate import Builders, read_dataset
+from memplane.index.plain import PlainIndex
 from memplane.wiring import make_counter
 
 LEN4 = b"version: 1\ncounter: len4\n"  # a counter without a table: quick to start
@@ -84,7 +85,7 @@ def make_plane(folder, policies):
 
 @pytest.fixture
 def builders():
-    return Builders(make_plane, make_counter)
+    return Builders(make_plane, make_counter, PlainIndex)
 
 
 @pytest.fixture

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,6 +94,84 @@ def test_a_tool_result_keeps_its_call_its_file_and_its_status():
         "status": "error",
     }
     assert row["tags"] == ["sidechain"]
+
+
+CALL = {**TURN, "kind": "tool_call", "role": "assistant", "event_id": "c"}
+RESULT = {**TURN, "kind": "tool_result", "role": "tool", "speaker": "tool", "event_id": "r"}
+
+
+def data_of(reader, record):
+    (row,) = reader.read(record, b"line").rows
+    return row.get("data", {})
+
+
+def named(reader, **fields):
+    data = data_of(reader, {**RESULT, **fields})
+    return data.get("tool"), data.get("path")
+
+
+def test_a_tool_result_has_the_tool_and_the_file_of_the_call_whose_id_it_names():
+    reader = Jsonl()
+    for call in ("1", "2"):
+        data_of(reader, {**CALL, "call_id": call, "tool": f"Read{call}", "path": f"{call}.py"})
+    assert named(reader, call_id="2") == ("Read2", "2.py")
+    assert named(reader, call_id="1") == ("Read1", "1.py")
+    assert named(reader, call_id="1") == (None, None)
+    assert named(reader, call_id="3") == (None, None)
+
+
+def test_what_a_result_says_itself_stands():
+    reader = Jsonl()
+    data_of(reader, {**CALL, "call_id": "1", "tool": "Read", "path": "a.py"})
+    assert named(reader, call_id="1", tool="Cat") == ("Cat", "a.py")
+
+
+def test_results_without_ids_answer_the_calls_of_their_session_in_order():
+    reader = Jsonl()
+    for tool in ("Read", "Bash"):
+        data_of(reader, {**CALL, "tool": tool})
+    data_of(reader, {**CALL, "tool": "Grep", "session_id": "S2"})
+    assert [named(reader)[0] for _ in range(3)] == ["Read", "Bash", None]
+    assert named(reader, session_id="S2") == ("Grep", None)
+
+
+def test_a_call_without_an_id_that_nothing_answered_names_no_later_result():
+    reader = Jsonl()
+    data_of(reader, {**CALL, "tool": "Read"})
+    reader.read(TURN, b"line")
+    assert named(reader) == (None, None)
+
+
+def test_a_result_in_the_next_part_of_a_file_has_the_tool_of_its_call():
+    first, second = Jsonl(), Jsonl()
+    for number in range(300):
+        data_of(first, {**CALL, "call_id": f"{number}", "tool": f"Read{number}"})
+    state = json.loads(json.dumps(first.state()))
+    assert len(state["calls"]) == 200
+    second.begin(state)
+    assert named(second, call_id="299") == ("Read299", None)
+    second.begin({})
+    assert named(second, call_id="298") == (None, None)
+
+
+def test_an_empty_result_answers_its_call_too():
+    reader = Jsonl()
+    for tool in ("Write", "Read"):
+        data_of(reader, {**CALL, "tool": tool})
+    assert reader.read({**RESULT, "text": ""}, b"line").rows == ()
+    assert named(reader) == ("Read", None)
+
+
+states = st.dictionaries(
+    st.just("calls"), st.none() | st.lists(st.none() | st.lists(st.text() | st.integers()))
+)
+
+
+@given(states)
+def test_a_state_that_is_none_is_no_error(state):
+    reader = Jsonl()
+    reader.begin(state)
+    reader.begin(json.loads(json.dumps(reader.state())))
 
 
 def test_the_fields_of_an_event_are_taken_as_they_are():

@@ -18,6 +18,7 @@ from memplane.index.kernel import ONE, Kernel
 from memplane.index.packing import Packing, steps
 from memplane.index.question import PREFERENCE
 from memplane.index.ranking import Asked, Ranked, Ranking, rank
+from memplane.index.similar import Similar
 from memplane.index.store import Index
 
 ALONE = Ranking(near=Kernel(0, 180, 12), wide=Kernel(0, 700, 60))
@@ -264,3 +265,55 @@ def test_scores_are_the_same_bits_whatever_the_cpu_offers(features):
         cwd=root,
     )
     assert ran.stdout.strip() == digest()
+
+
+NO_VECTORS = Similar(*np.zeros((2, 0), np.int64), np.zeros(0, bool))
+factors = st.sampled_from([700, 1_000, 1_800])
+turns = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from("red kayak lake river boat tent".split()), max_size=4),
+        st.sampled_from(["ana", "ben"]),
+        st.sampled_from(["user", "assistant"]),
+        st.integers(0, 1),  # whether it begins an event
+        st.sampled_from([0, PREFERENCE]),
+        st.booleans(),  # whether it is hidden
+    ),
+    min_size=20,
+    max_size=120,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    turns,
+    st.tuples(factors, factors, factors, factors, factors),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([0, 200, 1_000]),
+    st.integers(1, 6),
+    st.integers(1, 6),
+)
+def test_the_matches_that_are_never_scored_are_always_those_that_change_nothing(
+    rows, by, named, first_person, broad, coverage, limit, most
+):  # fmt: skip
+    seq, documents, hidden = 0, [], []
+    for words, speaker, role, begins, flags, out in rows:
+        last = documents[-1] if documents else None
+        seq += begins or last is None
+        part = last.part + 1 if last is not None and last.seq == seq else 0
+        group = f"s{seq // 9}"
+        documents.append(turn(seq, " ".join(words), group=group, speaker=speaker, role=role,
+                              part=part, flags=flags))  # fmt: skip
+        hidden.append(hidden[-1] if part else out)
+    where, out = view(*documents), np.array(hidden)
+    speakers = (terms.label("ana"),) if named else ()
+    asked = Asked(speakers, first_person, broad)
+    weights = Ranking(coverage=coverage, speaker=by[0], speaker_heard=by[1], first_person=by[2],
+                      first_person_heard=by[3], preference=by[4], near=Kernel(400, 9, 2),
+                      sources_max=limit, wide_sources_max=limit)  # fmt: skip
+    matches, frame = where.match(terms.query("red kayak lake boat"), out), Columns().frame(where)
+    few = rank(matches, frame, asked, weights, most=most, hidden=out)
+    # Where vectors take part, everything is scored.
+    every = rank(matches, frame, asked, weights, most=most, hidden=out, similar=NO_VECTORS)
+    assert [column.tolist() for column in few] == [column.tolist() for column in every]

@@ -21,7 +21,8 @@ def scope_of(plane, **fields):
 def find(plane, query, *, upto=None, never=(), most=50, only=(), **scope):
     asked = scope_of(plane, **({"as_of": upto} if upto is not None else {}) | scope)
     upto = asked.as_of if upto is None else upto
-    return retriever(plane).find(query, upto=upto, scope=asked, never=never, most=most, only=only)
+    made = retriever(plane).find(query, upto=upto, scope=asked, never=never, most=most, only=only)
+    return made._replace(found=tuple(made.found))  # rows, which compare by what they say
 
 
 def seqs(plane, query, **asked):

@@ -1,0 +1,101 @@
+"""The nearest words that are shipped: those that the table gives, with no vector compared."""
+
+import json
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memplane.index
+from memplane.errors import InputError
+from memplane.index import terms
+from memplane.index.expansion import Neighbours, related
+from memplane.index.nearest import MAGIC, Kin, Nearest, lay_out
+from memplane.index.static import StaticTable
+
+DATA = Path(memplane.index.__file__).parent / "data"
+TABLE = StaticTable((DATA / "static.i8").read_bytes())
+FILE = (DATA / "near.bin").read_bytes()
+KEPT = Nearest(FILE, TABLE)
+ALL = Neighbours(TABLE)
+WORDS = TABLE.vocabulary()[: TABLE.words]
+HEADER = json.loads(FILE[len(MAGIC) : FILE.index(b"\n", len(MAGIC))])
+COMMON = WORDS[: HEADER["words"]]
+
+questions = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
+
+
+def kin_of(word):
+    """What the file should keep of a word, from the table."""
+    found = {}
+    for other, permille in ALL.near(word):
+        if terms.stem(other) != terms.stem(word):
+            found.setdefault(terms.word(terms.stem(other)), permille)
+    return tuple(Kin(*one) for one in islice(found.items(), KEPT.most))
+
+
+def test_the_file_is_whole_and_with_the_table_small_enough_to_ship():
+    assert KEPT.verify()
+    assert len(FILE) + (DATA / "static.i8").stat().st_size <= 8_000_000
+
+
+def test_the_build_script_makes_the_same_bytes_of_the_first_words():
+    near = [[one.word for one in ALL.near(word)] for word in COMMON[:100]]
+    body = len(FILE) - 2 * KEPT.most * len(COMMON)
+    made = lay_out(TABLE, near, KEPT.most)
+    assert made[-2 * KEPT.most * 100 :] == FILE[body : body + 2 * KEPT.most * 100]
+    codes = FILE[body - len(WORDS) : body]
+    assert made[: -2 * KEPT.most * 100].endswith(codes)
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(COMMON))
+def test_what_is_kept_of_a_word_is_always_what_the_table_has_near_to_it(word):
+    assert KEPT.near(word) == kin_of(word)
+
+
+@pytest.mark.parametrize("word", [WORDS[len(COMMON)], WORDS[-1], "unheardofishness", "", "the"])
+def test_of_other_words_nothing_is_kept(word):
+    assert KEPT.near(word) is None
+
+
+def test_every_stem_is_the_analysers():
+    assert all(KEPT.stem(word) == terms.stem(word) for word in [*WORDS, "kayaking"])
+
+
+@settings(max_examples=60)
+@given(questions, st.integers(0, 3), st.integers(0, 6), st.sampled_from([300, 420, 550]))
+def test_a_question_always_gets_the_same_related_words_as_from_the_table(asked, had, most, least):
+    def present(some):
+        # Fewer the larger `had` is: then the beginning of what is near is not enough.
+        return [term for term in some if term >> 62 >= had]
+
+    from_table = related(asked, ALL.near, present, most=most, least=least)
+    assert related(asked, ALL.near, present, KEPT, most=most, least=least) == from_table
+
+
+def test_the_table_is_not_asked_where_what_is_kept_is_enough():
+    def near(word):
+        raise AssertionError(word)
+
+    assert len(related("Which database does the doctor have?", near, list, KEPT)) == 12
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "these are no nearest words of format 1"),
+        (b"memplane static 1\n{}\n", "these are no nearest words of format 1"),
+        (FILE[:-1], "the nearest words are not those of the table"),
+        (FILE.replace(b'"table":"', b'"table":"0', 1), "not those of the table"),
+    ],
+)
+def test_a_file_that_is_torn_or_of_another_table_is_refused(data, message):
+    with pytest.raises(InputError, match=message):
+        Nearest(data, TABLE)
+
+
+def test_a_flipped_byte_is_told_by_the_sum():
+    assert not Nearest(FILE[:-1] + bytes([FILE[-1] ^ 1]), TABLE).verify()
