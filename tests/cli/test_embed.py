@@ -53,7 +53,9 @@ def test_the_doctor_says_how_many_texts_lack_a_vector(run, named, home, monkeypa
     assert vectors()["status"] == "warn"
     assert vectors()["found"] == "static: none of 50 texts"
     run("embed", "--limit", "20", "--home", named)
-    assert vectors()["found"].startswith("static: 30 of 50 indexed texts without one (of all-MiniLM")
+    assert vectors()["found"].startswith(
+        "static: 30 of 50 indexed texts without one (of all-MiniLM"
+    )
     assert vectors()["remedy"].startswith("`memplane embed`")
     run("embed", "--home", named)
     assert vectors()["status"] == "ok"
