@@ -30,10 +30,16 @@ Closing = TypeVar("Closing", bound=_Closing)
 
 
 class Place:
-    """A folder of planes. `events` is the size of the big one, `chunks` that of the index."""
+    """A folder of planes. `events` is the size of the big one, `chunks` that of the index.
 
-    def __init__(self, folder: Path, events: int, chunks: int, tell: Callable[[str], None]) -> None:
+    `memories` is how many values the plane of memories has.
+    """
+
+    def __init__(
+        self, folder: Path, events: int, chunks: int, memories: int, tell: Callable[[str], None]
+    ) -> None:
         self.folder, self.events, self.chunks, self._tell = folder, events, chunks, tell
+        self.memories = memories
         self.built_per_second = 0.0
         self._stack = ExitStack()
         self._numbers = count(1)

@@ -21,13 +21,15 @@ from pathlib import Path
 from index_peers import OPTIONAL, have
 from index_works import INDEX_WORKS, LARGE_WORKS
 from measure import Work, measure, table
+from memory_works import MEMORY_WORKS
 from place import Place
 from works import WORKS
 
 ROOT = Path(__file__).resolve().parent.parent
 _EVENTS, _EVENTS_QUICK = 65_000, 600
 _CHUNKS, _CHUNKS_QUICK = 100_000, 2_000
-_ALL = WORKS | INDEX_WORKS | LARGE_WORKS
+_MEMORIES, _MEMORIES_QUICK = 100_000, 2_000
+_ALL = WORKS | MEMORY_WORKS | INDEX_WORKS | LARGE_WORKS
 _ROUNDS, _ROUNDS_QUICK = 5, 1
 _RUNS, _RUNS_QUICK = 200, 20
 
@@ -41,10 +43,13 @@ def main() -> int:
     asked.reports.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=".bench-", dir=asked.reports))
     events = asked.events or (_EVENTS_QUICK if asked.quick else _EVENTS)
-    place = Place(folder, events, _CHUNKS_QUICK if asked.quick else _CHUNKS, _tell)
+    place = Place(
+        folder, events, _CHUNKS_QUICK if asked.quick else _CHUNKS,
+        _MEMORIES_QUICK if asked.quick else _MEMORIES, _tell,
+    )  # fmt: skip
     try:
         works = []
-        usual = [*WORKS, *INDEX_WORKS, *(LARGE_WORKS if asked.large else ())]
+        usual = [*WORKS, *MEMORY_WORKS, *INDEX_WORKS, *(LARGE_WORKS if asked.large else ())]
         for name in asked.only or usual:
             _tell(f"preparing {name}")
             works.append(_ALL[name](place, _RUNS_QUICK if asked.quick else _RUNS))
@@ -100,6 +105,7 @@ def _facts(place: Place, rounds: int, *, quick: bool, took: float) -> dict[str, 
         "rounds": rounds,
         "events": place.events,
         "chunks": place.chunks,
+        "memories": place.memories,
         "missing": [name for name in OPTIONAL if have(name) is None],
         "built_per_second": round(place.built_per_second),
         "seconds": round(took, 1),

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
         BudgetError as BudgetError,
     )
     from memplane.errors import (
+        ChangedError as ChangedError,
+    )
+    from memplane.errors import (
         ConflictError as ConflictError,
     )
     from memplane.errors import (
@@ -83,9 +86,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "memplane.errors": (
-        "BudgetError", "ConflictError", "CorruptError", "FormatError", "HomeError", "InputError",
-        "LockError", "MemplaneError", "MissingExtraError", "NotFoundError", "PlaneError",
-        "PolicyError", "ScopeError", "WriteError",
+        "BudgetError", "ChangedError", "ConflictError", "CorruptError", "FormatError", "HomeError",
+        "InputError", "LockError", "MemplaneError", "MissingExtraError", "NotFoundError",
+        "PlaneError", "PolicyError", "ScopeError", "WriteError",
     ),
     "memplane.event": ("Event",),
     "memplane.pack.block": ("Block", "Entry", "Omission"),

@@ -7,6 +7,7 @@
     │   └── BudgetError     a token budget that no block can meet
     ├── ConflictError       an id that is taken by another event
     ├── NotFoundError       nothing by that id, key or handle
+    │   └── ChangedError    a file is no longer what was added: gone, or with other content
     ├── ScopeError          it exists, and this channel or scope may not see it
     ├── PolicyError         the YAML of the policies has mistakes, all of them listed
     ├── MissingExtraError   a feature needs an optional dependency; names the extra
@@ -27,6 +28,7 @@ from typing import NamedTuple
 
 __all__ = [
     "BudgetError",
+    "ChangedError",
     "ConflictError",
     "CorruptError",
     "FormatError",
@@ -73,6 +75,20 @@ class ConflictError(MemplaneError):
 
 class NotFoundError(MemplaneError):
     """There is nothing by that id, key or handle."""
+
+
+class ChangedError(NotFoundError):
+    """A file is no longer what was added; nothing of it was used.
+
+    `expected` is the SHA-256 that it had, `found` the one that it has, or what stands there.
+    """
+
+    def __init__(self, path: str, expected: str, found: str) -> None:
+        super().__init__(
+            f"{path}: is not what was added: expected sha256 {expected}, found {found}; "
+            "bring it back, or add what is there now"
+        )
+        self.path, self.expected, self.found = path, expected, found
 
 
 class ScopeError(MemplaneError):

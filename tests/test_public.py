@@ -20,8 +20,8 @@ def loaded_after(code: str, *arguments: str) -> set[str]:
 
 def test_the_public_names_are_these_and_each_can_be_had():
     assert memplane.__all__ == [
-        "Block", "BudgetError", "BulkReceipt", "ConflictError", "CorruptError", "Entry", "Event",
-        "FormatError", "HomeError", "InputError", "LockError", "MemplaneError",
+        "Block", "BudgetError", "BulkReceipt", "ChangedError", "ConflictError", "CorruptError",
+        "Entry", "Event", "FormatError", "HomeError", "InputError", "LockError", "MemplaneError",
         "MissingExtraError", "NotFoundError", "Omission", "Plane", "PlaneError", "PolicyError",
         "Receipt", "ScopeError", "SearchHit", "WriteError", "init", "open",
     ]  # fmt: skip

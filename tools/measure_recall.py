@@ -37,13 +37,16 @@ from memplane.index.expansion import Neighbours, related
 from memplane.index.lexical import idf
 from memplane.index.packing import Packing, steps
 from memplane.index.passage import passage, sentences
-from memplane.index.question import INSTRUCTION, ask, marks
+from memplane.index.question import INSTRUCTION, PREFERENCE, ask
 from memplane.index.ranking import Asked, Ranked, Ranking, rank
 from memplane.index.segment import Array
 from memplane.index.static import StaticTable
 from memplane.index.store import Index
 from memplane.index.view import View
+from memplane.intake import Marker
+from memplane.policy.markers import Markers
 
+MARKER: Final = Marker(Markers())
 SETS: Final = "locomo,realtalk,beam_100K,beam_500K,qmsum"
 CHUNK_CHARACTERS: Final = 1_600
 POOL: Final = 2_000
@@ -130,8 +133,9 @@ class Conversation:
     def _documents(self) -> Iterator[Document]:
         for seq, event in enumerate(self.events, 1):
             talks = self.answered and event["role"] == "user"
-            tokens = len(event["text"]) // 4
-            flags = marks(event["text"], tokens) if talks else 0
+            found = MARKER.find(event["text"], "user") if talks else ()
+            flags = INSTRUCTION * ("custom:instruction" in found)
+            flags |= PREFERENCE * ("custom:preference" in found)
             group = f"{event['conversation_id']} {event['session_id']}"
             for part, text in enumerate(chunks(event["text"])):
                 yield Document(

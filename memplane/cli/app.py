@@ -6,7 +6,16 @@ from typing import Any, Final, TypeVar
 import typer
 from typer.core import TyperGroup
 
-__all__ = ["GROUPS", "ORDER", "app", "command", "policy_app", "session_app", "task_app"]
+__all__ = [
+    "GROUPS",
+    "ORDER",
+    "app",
+    "artifact_app",
+    "command",
+    "policy_app",
+    "session_app",
+    "task_app",
+]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -26,11 +35,14 @@ ORDER: Final = (
     "files",
     "task",
     "decisions",
+    "artifact",
     "session",
     "forget",
     "unforget",
     "pin",
     "unpin",
+    "touch",
+    "evict",
     "stats",
     "audit",
     "verify",
@@ -52,10 +64,13 @@ class _InOrder(TyperGroup):
 
 app = typer.Typer(name="memplane", cls=_InOrder, **_PLAIN)
 policy_app = typer.Typer(help="Policies: check and show them.", **_PLAIN)
+artifact_app = typer.Typer(help="Artifacts: files, and who may show their text.", **_PLAIN)
 session_app = typer.Typer(help="Sessions: begin, mark, end, list and show them.", **_PLAIN)
 task_app = typer.Typer(help="Tasks: open them, say how they go, switch.", **_PLAIN)
 # Names with commands of their own behind them.
-GROUPS: Final = {"policy": policy_app, "session": session_app, "task": task_app}
+GROUPS: Final = {
+    "artifact": artifact_app, "policy": policy_app, "session": session_app, "task": task_app,
+}  # fmt: skip
 for _name, _group in GROUPS.items():
     app.add_typer(_group, name=_name)
 

@@ -81,7 +81,7 @@ def ref(given: str) -> str | int:
     return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else given
 
 
-def number(given: str | None) -> int | float | None:
+def number(given: str | None, where: str = "--importance") -> int | float | None:
     """An importance: with a point it is a part of 1, without one of 1000."""
     if given is None:
         return None
@@ -89,7 +89,7 @@ def number(given: str | None) -> int | float | None:
         return float(given) if "." in given else int(given)
     except ValueError:
         raise InputError(
-            f"expected 0 to 1000, or 0.0 to 1.0, found {shown(given)}", where="--importance"
+            f"expected 0 to 1000, or 0.0 to 1.0, found {shown(given)}", where=where
         ) from None
 
 

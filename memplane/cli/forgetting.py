@@ -1,18 +1,20 @@
-"""`memplane forget`, `unforget`, `pin`, `unpin`: what stands in blocks, and what stands first."""
+"""`memplane forget`, `unforget`, `pin`, `unpin`, `touch`, `evict`: what stands in blocks."""
 
 from typing import Annotated, Any
 
 import typer
 
 from memplane.cli.app import command
-from memplane.cli.options import Home, Json, Ns, Reason
-from memplane.cli.output import put
+from memplane.cli.fields import number
+from memplane.cli.options import Home, Json, Now, Ns, OneNs, Reason
+from memplane.cli.output import counted, fields_of, one_line, put, say
+from memplane.cli.progress import Bar
 from memplane.cli.reading import named
 from memplane.errors import InputError
 from memplane.plane import Plane, Receipt
 from memplane.wiring import open_plane
 
-__all__ = ["forget", "pin", "unforget", "unpin"]
+__all__ = ["evict", "forget", "pin", "touch", "unforget", "unpin"]
 
 _Key = Annotated[str | None, typer.Argument(metavar="KEY", help="The value under this key.")]
 _Id = Annotated[str | None, typer.Option("--id", metavar="ID|SEQ", help="This one event.")]
@@ -94,6 +96,62 @@ def unpin(
         receipt = plane.unpin(**_statement(plane, event_id, key, ns))
         event = plane.event(receipt.event.refs[0])
     _tell(receipt, f"no longer pinned: {event.seq} {event.id}", as_json=as_json)
+
+
+@command("touch", example="touch 2")
+def touch(
+    event_id: _Event = None,
+    *,
+    key: _OfKey = None,
+    ns: Ns = "/global",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Say that a memory still holds: its importance fades anew from now on."""
+    with open_plane(home) as plane:
+        receipt = plane.touch(**_statement(plane, event_id, key, ns))
+        event = plane.event(receipt.event.refs[0])
+    _tell(receipt, f"touched: {event.seq} {event.id}", as_json=as_json)
+
+
+@command("evict", example="evict --below 0.1 --dry-run")
+def evict(
+    *,
+    below: Annotated[
+        str,
+        typer.Option(metavar="N", help="What has faded below it: 0 to 1000, or 0.0 to 1.0."),
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would take; write nothing.")
+    ] = False,
+    ns: OneNs = None,
+    kind: Annotated[str | None, typer.Option(metavar="KIND", help="Only this kind.")] = None,
+    now: Now = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Archive the memories that have faded below a line.
+
+    Facts, observations, plans, summaries, insights and preferences, by what time has left of their
+    importance (half_lives of scoring.yaml). Never a decision, a rule, a constraint or what is
+    pinned. The log keeps them; `unforget --id` takes one back.
+    """
+    line = number(below, "--below")
+    assert line is not None, "typer demands it"
+    with open_plane(home) as plane, Bar("reading") as bar:
+        done = plane.evict(line, dry_run=dry_run, ns=ns, kind=kind, now=now, progress=bar)
+    taken = [{**fields_of(one.event), "importance_now": one.importance} for one in done.taken]
+    words = "\n".join(
+        f"{one.event.seq:>6}  {one.importance:>4} of {one.event.importance:<4}  "
+        f"{one_line(f'{one.event.kind} {one.event.key or one.event.ns}', 28):<28}  "
+        f"{one_line(one.event.text)}".rstrip()
+        for one in done.taken
+    )
+    receipts = [receipt.as_json() for receipt in done.receipts]
+    put({"dry_run": dry_run, "taken": taken, "receipts": receipts}, words, as_json=as_json)
+    what = "would be archived" if dry_run else "archived"
+    by = ", ".join(str(receipt.seq) for receipt in done.receipts)
+    say(f"{counted(len(taken), 'memory', 'memories')} {what}" + (f" (event {by})" if by else ""))
 
 
 def _named(

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from memplane.cli.app import command
-from memplane.cli.options import Channel, Home, Json, OneNs, Session
+from memplane.cli.options import Agent, Channel, Home, Json, OneNs, Session
 from memplane.cli.output import fields_of, put, rows
 from memplane.event import Event
 from memplane.plane import Plane
@@ -36,6 +36,7 @@ def log(
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on with what is recorded, until Ctrl-C.")
     ] = False,
+    agent: Agent = None,
     channel: Channel = "private",
     home: Home = None,
     as_json: Json = False,
@@ -47,8 +48,9 @@ def log(
 
         def read(behind: int, most: int | None) -> list[Event]:
             found = plane.events(
-                kind=kind, session=session, ns=ns, after=behind, limit=most, channel=channel
-            )
+                kind=kind, session=session, ns=ns, after=behind, limit=most, channel=channel,
+                agent=agent,
+            )  # fmt: skip
             return [event for event in found if event.seq <= head]
 
         events = read(after, limit or None) if after is not None else _last(read, head, limit)
@@ -57,7 +59,7 @@ def log(
             return
         _print(events, as_json=as_json)
         try:
-            _follow(plane, head, kind, session, ns, channel, as_json=as_json)
+            _follow(plane, head, kind, session, ns, channel, agent, as_json=as_json)
         except KeyboardInterrupt:
             return
 
@@ -77,12 +79,14 @@ def _last(read: Callable[[int, int | None], list[Event]], head: int, limit: int)
 
 def _follow(
     plane: Plane, seen: int, kind: str | None, session: str | None, ns: str | None, channel: str,
-    *, as_json: bool,
+    agent: str | None, *, as_json: bool,
 ) -> None:  # fmt: skip
     while True:
         head = plane.head().seq
         if head > seen:
-            found = plane.events(kind=kind, session=session, ns=ns, after=seen, channel=channel)
+            found = plane.events(
+                kind=kind, session=session, ns=ns, after=seen, channel=channel, agent=agent
+            )
             new = [event for event in found if event.seq <= head]
             _print(new, as_json=as_json)
             seen = head

@@ -4,8 +4,30 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-__all__ = ["Budget", "Channel", "Home", "Json", "Ns", "OneNs", "Reason", "Session"]
+__all__ = [
+    "Agent",
+    "Budget",
+    "Channel",
+    "Home",
+    "Json",
+    "Now",
+    "Ns",
+    "OneNs",
+    "Reason",
+    "Session",
+]
 
+Agent: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--agent",
+        metavar="ID",
+        help="The agent that asks: it sees its own /agent/ID. Without it, the owner asks.",
+    ),
+]
+Now: TypeAlias = Annotated[
+    str | None, typer.Option("--now", metavar="TIME", help="As the clock stands then: RFC 3339.")
+]
 Home: TypeAlias = Annotated[
     str | None,
     typer.Option(

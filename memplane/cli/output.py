@@ -56,9 +56,9 @@ def rows(events: list[Event]) -> str:
     return "\n".join(_row(event) for event in events)
 
 
-def counted(number: int, noun: str) -> str:
-    """A number with its noun, which takes an s where there is not one of it."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, many: str = "") -> str:
+    """A number with its noun, which takes an s, or is `many`, where there is not one of it."""
+    return f"{number} {noun if number == 1 else many or f'{noun}s'}"
 
 
 def one_line(text: str, width: int = _WIDTH) -> str:
@@ -76,8 +76,10 @@ def _row(event: Event) -> str:
 
 
 def _target(event: Event) -> str:
-    """What a forget or pin is about, and whether it takes one back."""
+    """What a forget, pin or touch is about, and whether it takes one back."""
     acts = acts_of(event)
+    if event.kind == "touch":
+        return f"touch id {', '.join(event.refs)}:"
     if not acts:
         return ""
     told = [
@@ -85,7 +87,8 @@ def _target(event: Event) -> str:
         + (f" in {act.target.ns}" if act.target.form == "key" else "")
         for act in acts
     ]
-    return f"{'un' if acts[0].undo else ''}{event.kind} {', '.join(told)}:"
+    word = "evict" if acts[0].evicted and not acts[0].undo else event.kind
+    return f"{'un' if acts[0].undo else ''}{word} {', '.join(told)}:"
 
 
 def _plain(value: Any) -> Any:

@@ -17,7 +17,9 @@ from memplane.wiring import open_plane
 __all__ = ["expand_handle", "pack"]
 
 _Texts: TypeAlias = list[str] | None
-_Intent = Annotated[str, typer.Option(metavar="NAME", help="auto, fast, deep or orient.")]
+_Intent = Annotated[
+    str, typer.Option(metavar="NAME", help="auto, fast, deep, or orient: where the work stands.")
+]
 _Session = Annotated[str | None, typer.Option(metavar="ID", help="The session that asks.")]
 _Task = Annotated[str | None, typer.Option(metavar="ID", help="Only what this task sees.")]
 _Agent = Annotated[str | None, typer.Option(metavar="ID", help="The agent that asks.")]
@@ -90,22 +92,42 @@ def pack(
         say("parts of the log do not verify and were left out; run `memplane verify`")
 
 
-@command("expand", example="expand expand://event/2 --budget 1000")
+@command("expand", example="expand 'session/s1?depth=2' --budget 800")
 def expand_handle(
     handle: Annotated[
-        str, typer.Argument(metavar="HANDLE", help="As a block shows it: expand://event/SEQ.")
+        str,
+        typer.Argument(
+            metavar="HANDLE",
+            help="As a block shows it, with or without expand://: event/SEQ, task/ID?depth=0..3, "
+            "session/ID?depth=0..3, memory/NS/KEY?depth=0..1, artifact/SHA256?page=N, views/NAME.",
+        ),
     ],
     *,
     budget: Budget = 2000,
+    agent: _Agent = None,
     channel: Channel = "private",
+    now: _Now = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Print what a handle stands for, as far as the budget goes."""
+    """Print what a handle stands for, as far as the budget goes.
+
+    A task or session is told in a sentence (depth 0), a paragraph (1), with its decisions and facts
+    (2) or with every event (3); each depth begins with the one before. Of a memory depth 1 is the
+    history. What the channel may not see is left out, and counted on stderr.
+    """
     with open_plane(home) as plane:
-        found = plane.expand(handle, 2000 if budget is None else budget, channel=channel)
-    put(found.as_json(), found.text, as_json=as_json)
-    say(f"{found.tokens} tokens" + (f"; goes on at {found.next}" if found.next else ""))
+        found = plane.expand(
+            handle, 2000 if budget is None else budget, channel=channel, agent=agent, now=now
+        )
+    words = found.text if found.event is not None else found.text.removesuffix("\n")
+    put(found.as_json(), words, as_json=as_json)
+    left_out = ", ".join(f"{count} {reason}" for reason, count in found.left_out.items())
+    say(
+        f"{found.tokens} tokens"
+        + (f"; left out: {left_out}" if left_out else "")
+        + (f"; goes on at {found.next}" if found.next else "")
+    )
 
 
 def _cost(block: Block) -> str:

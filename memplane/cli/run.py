@@ -13,6 +13,7 @@ import typer
 
 # Imported for what they put into the tree.
 from memplane.cli import (  # noqa: F401
+    artifact,
     audit,
     doctor,
     embed,

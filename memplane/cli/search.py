@@ -78,8 +78,8 @@ def _fields(hit: SearchHit) -> dict[str, Any]:
     event = fields_of(hit.event)
     del event["text"]  # the passage stands for it
     return {
-        "score": hit.score, "text": hit.text, "whole": hit.whole, "handle": hit.handle,
-        "parts": hit.parts, "event": event,
+        "score": hit.score, "text": hit.text, "whole": hit.whole, "stale": hit.stale,
+        "handle": hit.handle, "parts": hit.parts, "event": event,
     }  # fmt: skip
 
 
@@ -89,8 +89,9 @@ def _words(hit: SearchHit) -> str:
     about = [event.kind, tool or event.role, event.actor, event.key, event.session]
     named = one_line(" ".join(dict.fromkeys(str(one) for one in about if one)), 60)
     more = "" if hit.whole else " …"
+    stale = "  stale" if hit.stale else ""
     return (
-        f"{hit.score:>5}  {event.ts[:10]}  {one_line(event.id, 60)}  {named}\n"
+        f"{hit.score:>5}  {event.ts[:10]}  {one_line(event.id, 60)}  {named}{stale}\n"
         f"       {one_line(hit.text, _WIDTH)}{more} {hit.handle}"
     )
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from memplane.cli.app import command, task_app
-from memplane.cli.options import Channel, Home, Json
+from memplane.cli.options import Agent, Channel, Home, Json
 from memplane.cli.output import one_line, put, say
 from memplane.plane import Receipt
 from memplane.plane.tasks import TaskView
@@ -132,13 +132,14 @@ def list_open(
     session: Annotated[
         str | None, typer.Option("--session", metavar="ID", help="Mark this session's active task.")
     ] = None,
+    agent: Agent = None,
     channel: Channel = "private",
     home: Home = None,
     as_json: Json = False,
 ) -> None:
     """List the open tasks, newest first, in a sentence or two each; * marks the active one."""
     with open_plane(home) as plane:
-        views = plane.tasks.list(all=everything, session=session, channel=channel)
+        views = plane.tasks.list(all=everything, session=session, channel=channel, agent=agent)
     put([_brief(view) for view in views], "\n".join(map(_row, views)), as_json=as_json)
     if not views:
         say("no task is open" if not everything else "no task yet")
@@ -151,13 +152,14 @@ def show(
     session: Annotated[
         str | None, typer.Option("--session", metavar="ID", help="As this session sees it.")
     ] = None,
+    agent: Agent = None,
     channel: Channel = "private",
     home: Home = None,
     as_json: Json = False,
 ) -> None:
     """Print what stands about a task, as a block shows the active one."""
     with open_plane(home) as plane:
-        view = plane.tasks.get(task, session=session, channel=channel)
+        view = plane.tasks.get(task, session=session, channel=channel, agent=agent)
     put(view.as_json(), view.paragraph.rstrip("\n"), as_json=as_json)
 
 

@@ -18,7 +18,7 @@ from memplane.index.columns import Frame
 from memplane.index.document import ROLES
 from memplane.index.kernel import ONE, Kernel, spread
 from memplane.index.lexical import Matches
-from memplane.index.question import PREFERENCE
+from memplane.index.question import PREFERENCE, READ
 from memplane.index.segment import Array
 from memplane.index.similar import Similar
 
@@ -37,7 +37,7 @@ class Ranking(NamedTuple):
     and what its neighbours lend it: the answer stands in the turns of the one who is asked about,
     whoever used the words. A broad question is about what all say: `speaker_heard` is not for it.
     `sources_max` matches at most speak for their neighbours, `wide_sources_max` where the question
-    is broad.
+    is broad. `preference` is for documents with one of the flags `preferring`.
     """
 
     lexical: lexical.Weights = lexical.Weights(related=0.4)
@@ -47,6 +47,7 @@ class Ranking(NamedTuple):
     first_person: int = 2_000
     first_person_heard: int = 1_300
     preference: int = 1_100
+    preferring: int = PREFERENCE | PREFERENCE << READ
     near: Kernel = Kernel(400, 180, 12)
     wide: Kernel = Kernel(500, 700, 60)
     sources_max: int = 600
@@ -239,7 +240,7 @@ def _heard(scores: Array, docs: Array, frame: Frame, asked: Asked, weights: Rank
         scores = _raised(scores, _said_by(asked.speakers, docs, frame), weights.speaker_heard)
     if asked.first_person:
         scores = _raised(scores, frame.role[docs] == _USER, weights.first_person_heard)
-    return _raised(scores, (frame.flags[docs] & PREFERENCE) != 0, weights.preference)
+    return _raised(scores, (frame.flags[docs] & weights.preferring) != 0, weights.preference)
 
 
 def _said_by(speakers: tuple[int, ...], docs: Array, frame: Frame) -> Array:

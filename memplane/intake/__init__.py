@@ -2,11 +2,12 @@
 
 Values in, values out. Nothing here reads a clock, a file or the environment;
 what leaves is a `Draft` that the log only has to number and chain. The order is
-fixed: check every field, clean the text, redact, count, serialise. So a secret
+fixed: check every field, clean the text, redact, mark, count, serialise. So a secret
 that a rule knows never reaches a byte that is written.
 """
 
 from memplane.intake.check import check, namespace, normalise
+from memplane.intake.markers import Marker
 from memplane.intake.prepare import Intake, cleaned, prepare, same
 from memplane.intake.redact import Redactor
 from memplane.intake.times import timestamp
@@ -14,6 +15,7 @@ from memplane.intake.whole import check_whole
 
 __all__ = [
     "Intake",
+    "Marker",
     "Redactor",
     "check",
     "check_whole",

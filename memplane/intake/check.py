@@ -142,6 +142,23 @@ def _own_data(data: dict[str, Any], where: str, *, internal: bool) -> None:
             "expected counts by rule; memplane writes this key: leave it out",
             where=f"{where}.redactions",
         )
+    marked = data.get("marked", [])
+    few = isinstance(marked, list) and len(marked) <= MARKERS_MAX
+    if not (few and all(map(_is_marker, marked))):
+        raise InputError(
+            "expected the markers that were found in the text; memplane writes this key: "
+            "leave it out",
+            where=f"{where}.marked",
+        )
+
+
+def _is_marker(value: Any) -> bool:
+    if not isinstance(value, str):
+        return False
+    name = value.removeprefix(CUSTOM_MARKER)
+    if name == value:
+        return value in MARKERS
+    return 0 < len(name) <= TAG_MAX and _CONTROL.search(name) is None
 
 
 def _is_count(value: Any) -> bool:
@@ -183,7 +200,7 @@ def namespace(value: str | None, *, where: str = "ns") -> None:
 
     For what reads: a misspelt one would be a place where nothing was ever stored.
     """
-    if value is not None:
+    if value is not None and value != GLOBAL:
         _ns(value, where, Cleaner())
 
 

@@ -19,6 +19,8 @@ from memplane.intake.values import Cleaner
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from memplane.intake.markers import Marker
+
 __all__ = ["HEAD_BYTES", "LINE_MAX", "Intake", "cleaned", "prepare", "same"]
 
 LINE_MAX: Final = 1024 * 1024
@@ -34,6 +36,7 @@ class Intake(NamedTuple):
 
     redactor: Redactor
     never_store_kinds: tuple[str, ...] = ("secret",)
+    marker: Marker | None = None  # None: markers are only those that are given
 
     def prepare(
         self,
@@ -49,6 +52,7 @@ class Intake(NamedTuple):
             fields,
             redactor=self.redactor,
             never_store_kinds=self.never_store_kinds,
+            marker=self.marker,
             id=id,
             count=count,
             where=where,
@@ -65,11 +69,13 @@ def prepare(
     count: Callable[[str], int] | None,
     where: str = "",
     internal: bool = False,
+    marker: Marker | None = None,
 ) -> Draft:
     """Turn what a caller gave into a draft, or raise InputError and store nothing.
 
     `id` serves where fields has none. `count` gives the tokens of the whole text;
-    None leaves them out. The same arguments give the same bytes.
+    None leaves them out. `marker` finds markers in the redacted text of what no marker was given
+    for, not even an empty list of them. The same arguments give the same bytes.
     """
     line = collect(fields, internal=internal, where=where)
     kind = line["kind"]
@@ -85,6 +91,8 @@ def prepare(
         )
     _refuse_secrets(line, redactor, where)
     text = _redact(line, redactor)
+    if marker is not None and not internal:
+        _mark(line, text, marker, given=fields.get("markers") is not None)
     if count is not None:
         line["tokens"] = count(text)
     given_id, ts = line.pop("id", None), line.pop("ts", None)
@@ -131,6 +139,21 @@ def same(event: Event, draft: Draft, redactor: Redactor, whole_text: str) -> boo
         and event.key == draft.key
         and (whole_text == draft.text or redactor.redact(whole_text)[0] == draft.text)
     )
+
+
+def _mark(line: dict[str, Any], text: str, marker: Marker, *, given: bool) -> None:
+    """Add the markers that the text carries to an event that came with none, and name them.
+
+    `data.marked` says that this was decided: [] where the caller said that there are none.
+    """
+    data = line.get("data", {})
+    if "markers" in line or "marked" in data:
+        return
+    found = marker.find(text, line.get("role"), line["kind"])
+    if found:
+        if not given:
+            line["markers"] = list(found)
+        line["data"] = {**data, "marked": [] if given else list(found)}
 
 
 def _serialised(line: dict[str, Any]) -> bytes:

@@ -14,7 +14,7 @@ __all__ = ["check_whole"]
 _ABOUT: Final = {
     "forget": ("data.forget", "`memplane forget` or `unforget` writes one"),
     "pin": ("refs", "`memplane pin` or `unpin` writes one"),
-    "touch": ("refs", "give the ids or seqs of the events that were used"),
+    "touch": ("refs", "`memplane touch` writes one"),
 }
 
 

@@ -73,6 +73,11 @@ class FileLog:
         self._settings = (self._segments, self._disk, clock, segment_bytes_max)
         self._begin_process()
 
+    @property
+    def home(self) -> str:
+        """The folder of the plane, where bodies lie too."""
+        return self._home
+
     def append(self, drafts: Sequence[Draft], *, expected_seq: int | None = None) -> list[Appended]:
         """See `memplane.ports.EventLog.append`; ConflictError too if not at `expected_seq`."""
         quoted = [prepared(draft) for draft in drafts]

@@ -51,13 +51,16 @@ def ladder(budget: int, most: int) -> int:
     return fitting[-1] if fitting else budget
 
 
-def rooms(budgets: Budgets, holding: Collection[str], tokens: int, *, lone: bool = False) -> Rooms:
+def rooms(
+    budgets: Budgets, holding: Collection[str], tokens: int, *, lone: bool = False,
+    orient: bool = False,
+) -> Rooms:  # fmt: skip
     """Divide `tokens` among the sections in `holding` by their shares; all 0 means equal parts.
 
-    `lone`: the block is for a query without a session.
+    `lone`: the block is for a query without a session. `orient`: for who has to find his way.
     """
     sections = [section for section in budgets.sections if section.name in holding]
-    weights = [section.weight_of(lone=lone) for section in sections]
+    weights = [section.weight_of(lone=lone, orient=orient) for section in sections]
     if not any(weights):
         weights = [1] * len(sections)
     total = sum(weights)

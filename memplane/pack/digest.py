@@ -14,6 +14,7 @@ from memplane.projections.item import Printer
 from memplane.projections.quote import TEXT_CHARS_MAX, Form, Place, Quote
 from memplane.projections.task_table import CLOSED, SHOWN, Task
 from memplane.projections.window import handle
+from memplane.recall.suppress import NAMED, Shown
 from memplane.tokens import cut
 
 __all__ = [
@@ -21,8 +22,11 @@ __all__ = [
     "Digest",
     "Sight",
     "Step",
+    "artifact_words",
     "is_seen",
+    "made",
     "paragraph",
+    "sentence",
     "short",
     "steps",
 ]
@@ -52,13 +56,17 @@ _FORMS_MAX: Final = 64
 class Sight(NamedTuple):
     """Who reads: what is hidden from them, how it is printed, what their block shows already."""
 
-    hides: Callable[[Quote], str | None]
+    hides: Callable[[Shown], str | None]
     printer: Printer
     elsewhere: Collection[int] = frozenset()
 
     def sees(self, quote: Quote | None) -> bool:
         """Whether there is something, and it may be shown."""
         return quote is not None and self.hides(quote) is None
+
+    def names(self, quote: Quote) -> bool:
+        """Whether it may be named, even if its text may not be shown."""
+        return self.hides(quote) in NAMED
 
 
 class Step(NamedTuple):
@@ -116,20 +124,26 @@ def steps(task: Task, sight: Sight) -> list[Step]:
     return found
 
 
-def paragraph(task: Task, sight: Sight, room: int, *, active: bool) -> Digest | None:
+def paragraph(
+    task: Task, sight: Sight, room: int, *, active: bool, headed: bool = True
+) -> Digest | None:
     """The task in lines: goal, status, plan, decisions, open failures, artifacts, files.
 
     Takes at most `room` tokens; what matters least gives way first, and what is cut says so. None
-    where the reader sees nothing of it, or not even its name fits.
+    where the reader sees nothing of it, or not even its name fits. Without its head, the line of
+    name and goal, where another stands before it that says them.
     """
     if not is_seen(task, sight):
         return None
     status = "active" if active and task.status == "open" else task.status
-    head = _head(f"task {_plain(task.id)} ({status})", task, sight, min(room, _GOAL_TOKENS))
-    if head.tokens > room:
+    lines: list[_Line] = []
+    if headed:
+        label = f"task {_plain(task.id)} ({status})"
+        lines.append(_head(label, task, sight, min(room, _GOAL_TOKENS)))
+    free = room - sum(line.tokens for line in lines)
+    if free < 0:
         return None
     said = [*_state(task, sight), *_plan(task, sight), *_history(task, sight)]
-    lines, free = [head], room - head.tokens
     left: list[Quote] = []
     for at in sorted(range(len(said)), key=lambda at: (_ORDER.index(said[at].rank), at)):
         one = said[at]
@@ -154,7 +168,7 @@ def short(task: Task, sight: Sight, room: int, *, label: bool = True) -> Digest 
     if not is_seen(task, sight):
         return None
     goal = _goal(task, sight)
-    what, whole = _sentence(goal.text, sight.printer) if goal is not None else (_NO_GOAL, False)
+    what, whole = sentence(goal.text, sight.printer) if goal is not None else (_NO_GOAL, False)
     name = f"task {_plain(task.id)}" if label else ""
     second, about = _standing(task, sight)
     for tail, quote in ((second, about), ("", None)):
@@ -215,9 +229,10 @@ def _history(task: Task, sight: Sight) -> Iterator[_Said]:
     for quote in failures:
         rank = "failing" if quote is failures[-1] else "failed"
         yield _Said(rank, (quote,), _failing("- failing", quote), quote.text, _LINE_TOKENS)
-    for quote in seen(task.artifacts, "artifacts", sight):
-        text = quote.text or quote.path or quote.key or quote.id
-        yield _Said("made", (quote,), "- artifact", text, _LINE_TOKENS)
+    for quote in made(task, sight):
+        said = artifact_words(quote, sight)
+        if said:
+            yield _Said("made", (quote,), "- artifact", said, _LINE_TOKENS)
     files = seen(task.files, "files", sight)
     if files:
         names = ", ".join(quote.path for quote in reversed(files))
@@ -227,6 +242,20 @@ def _history(task: Task, sight: Sight) -> Iterator[_Said]:
 def seen(quotes: Sequence[Quote], name: str, sight: Sight) -> list[Quote]:
     """The newest that the reader may see, in log order."""
     return [quote for quote in quotes if sight.sees(quote)][-SHOWN[name] :]
+
+
+def made(task: Task, sight: Sight) -> list[Quote]:
+    """The newest artifacts that the reader may know of, in log order."""
+    return [one for one in task.artifacts if sight.names(one)][-SHOWN["artifacts"] :]
+
+
+def artifact_words(quote: Quote, sight: Sight) -> str:
+    """What is told of an artifact: what was said of it once that is approved, before it its card.
+
+    "" for one that has no card and is not approved.
+    """
+    said = quote.text if sight.sees(quote) else ""
+    return " ".join(" ".join((said, *quote.more)).split())
 
 
 def _failing(word: str, quote: Quote) -> str:
@@ -239,24 +268,24 @@ def _standing(task: Task, sight: Sight) -> tuple[str, Quote | None]:
     if task.status != "open":
         word = task.status.capitalize()
         if task.state is not None and sight.sees(task.state) and task.state.text:
-            return f"{word}: {_sentence(task.state.text, printer)[0]}", task.state
+            return f"{word}: {sentence(task.state.text, printer)[0]}", task.state
         return (f"{word}.", None) if task.status in CLOSED or task.state is not None else ("", None)
     failures = seen(task.failures, "failures", sight)
     if failures:
         quote = failures[-1]
         label = printer.redact(_failing("Failing", quote))
-        return f"{label}: {_sentence(quote.text, printer)[0]}", quote
+        return f"{label}: {sentence(quote.text, printer)[0]}", quote
     plan = steps(task, sight)
     ahead = [step for state in ("doing", "todo", "failed") for step in plan if step.state == state]
     if not ahead:
         return ("All steps done." if plan else ""), None
     number = plan.index(ahead[0]) + 1
-    text = _sentence(ahead[0].text, printer)[0]
+    text = sentence(ahead[0].text, printer)[0]
     return f"{_STANDS[ahead[0].state]} step {number} of {len(plan)}: {text}", task.plan
 
 
-def _sentence(text: str, printer: Printer) -> tuple[str, bool]:
-    """The first sentence, with a mark where it is not the whole text; and whether it is."""
+def sentence(text: str, printer: Printer) -> tuple[str, bool]:
+    """Return the first sentence, marked where it is not the whole text; and whether it is that."""
     words = _plain(printer.redact(text))
     first = _SENTENCE.split(words, maxsplit=1)[0]
     kept = first[:_SENTENCE_CHARS]

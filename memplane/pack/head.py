@@ -12,6 +12,7 @@ from memplane.pack.request import Materials, View
 from memplane.policy import Budgets
 from memplane.projections.item import Item
 from memplane.projections.window import shown_view
+from memplane.recall.cards import is_card
 from memplane.recall.suppress import Scope
 from memplane.tokens import cut
 
@@ -89,8 +90,12 @@ def _view_form(sheet: Sheet, view: View, room: int) -> tuple[str, int, bool]:
 
 
 def place_cards(sheet: Sheet, materials: Materials, scope: Scope, epoch: int) -> None:
-    """The most important cards as of the epoch, pinned ones first; at most `cards_max`."""
-    visible = [c for c in materials.cards if c.seq <= epoch and not scope.hides(c)]
+    """The most important cards as of the epoch, pinned ones first; at most `cards_max`.
+
+    Importance as it was recorded: one that fades with the clock would move the head.
+    """
+    cards = (c for c in materials.cards if is_card(c) or _pinned(c, materials, epoch))
+    visible = [c for c in cards if c.seq <= epoch and not scope.hides(c)]
     visible.sort(key=lambda c: (not _pinned(c, materials, epoch), -c.importance, -c.seq))
     _offer(sheet, "cards", visible, materials.policies.budgets.limits.cards_max, "projection:cards")
 

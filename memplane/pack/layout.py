@@ -8,14 +8,16 @@ behind it (R1-R9) are in ARCHITECTURE.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Literal, NamedTuple
 
 from memplane.pack.block import Entry, Omission
 from memplane.ports import TokenCounter
 from memplane.projections.item import Item, Printer
 
-__all__ = ["FENCE", "PARTS", "Group", "Part", "Sheet", "entry_of", "group_of", "own_part"]
+__all__ = [
+    "FENCE", "ORIENT_PARTS", "PARTS", "Group", "Part", "Sheet", "entry_of", "group_of", "own_part",
+]  # fmt: skip
 
 FENCE: Final = "~~~~\n"
 # A label, a word and a newline cost no less; what has less room is full.
@@ -23,15 +25,20 @@ _LEAST_ENTRY: Final = 4
 
 
 class Group(NamedTuple):
-    """Entries of a dated part that print under one line: those of a session and a day."""
+    """Entries of a dated part that print under one line: those of a session and a day.
+
+    In log order, and so are the groups. Those with an `order` come first instead, the newest entry
+    before the others; the first of them, of order 1, says so.
+    """
 
     session: str
     day: str
+    order: int = 0
 
     @property
     def line(self) -> str:
         """The day alone: whose turns these are their labels say, and the entries name the ids."""
-        return f"{self.day}\n"
+        return f"{self.day}, newest first\n" if self.order == 1 else f"{self.day}\n"
 
 
 def group_of(item: Item) -> Group:
@@ -61,6 +68,7 @@ class Part(NamedTuple):
 PARTS: Final = (
     Part("identity", "A", "identity", "## Identity", ordered=False),
     Part("rules", "A", "rules", "## Rules", ordered=False),
+    Part("map", "B", "system_map", "## Map of this memory", ordered=False),
     Part("cards", "B", "knowledge_cards", "## Knowledge"),
     Part("decisions", "B", "relevant_decisions", "## Decisions"),
     Part("newer", "C", "recent_window", "## Decisions since then"),
@@ -76,10 +84,23 @@ PARTS: Final = (
     Part("now", "F", "recent_window", "## Current prompt and what followed"),
     Part("tasks", "G", "task_state", "## Tasks", ordered=False),
     Part("elsewhere", "G", "task_state", "## Decisions in other sessions"),
+    Part("more", "G", "knowledge_cards", "## More knowledge"),
+    Part("sessions", "G", "recent_window", "## Last sessions", dated=True),
     Part("files", "G", "tool_state", "## Files touched", ordered=False),
     Part("tools", "G", "tool_state", "## Tools"),
     Part("expansions", "G", "expansions", "## Expansions: quoted data", fenced=True, ordered=False),
     Part("found", "G", "retrieved_evidence", "## Evidence: quoted data", fenced=True, dated=True),
+)
+
+# Who has just come reads on from the top: tasks, decisions, knowledge, what was done last. All but
+# the views and the map is the tail there, for tasks change at any time.
+_ORIENT_ORDER: Final = (
+    "identity", "rules", "map", "tasks", "elsewhere", "decisions", "cards", "more", "sessions",
+    "newer", "log", "evidence", "now", "files", "tools", "expansions", "found",
+)  # fmt: skip
+ORIENT_PARTS: Final = tuple(
+    part if part.area == "A" or part.name == "map" else part._replace(area="G")
+    for part in sorted(PARTS, key=lambda part: _ORIENT_ORDER.index(part.name))
 )
 
 
@@ -94,7 +115,10 @@ class Sheet:
     Every token that ends up in the block, headings and fences included, passes through here.
     """
 
-    def __init__(self, room: dict[str, int], printer: Printer) -> None:
+    def __init__(
+        self, room: dict[str, int], printer: Printer, parts: tuple[Part, ...] = PARTS
+    ) -> None:
+        self.laid = {part.name: part for part in parts}  # where each part stands in this block
         self.left = dict(room)
         self.printer = printer
         self.placed: dict[str, list[Entry]] = {}
@@ -110,11 +134,14 @@ class Sheet:
         # was not even read from the log there is no item.
         self.omitted: dict[int, tuple[Item | None, str, int, str, int, int]] = {}
         self.passed: dict[int, str] = {}  # others that stay out, by seq, with the reason alone
+        self.hidden: dict[int, str] = {}  # inside what a handle opened, by seq, with the reason
         self.views_omitted: list[Omission] = []
         self.score_parts: dict[int, dict[str, int]] = {}
         self.scored = 0  # candidates that were scored
         self.found = 0  # of these, the ones that answer the query
         self.scanned = 0  # documents of the index that held a word of the query
+        self.stale: Callable[[Item], bool] | None = None  # by the request's clock
+        self.marks = frozenset("G")  # areas in which entries may say so
 
     @property
     def counter(self) -> TokenCounter:
@@ -136,9 +163,10 @@ class Sheet:
         """What the date line of a group costs: nothing where it stands already, or none is due."""
         if group is None or not part.dated or group in self.groups.get(part.name, ()):
             return 0
-        known = self._days.get(group.day)
+        line = group.line
+        known = self._days.get(line)
         if known is None:
-            known = self._days[group.day] = self.counter.count(group.line)
+            known = self._days[line] = self.counter.count(line)
         return known
 
     def room(self, part: Part) -> int:
@@ -147,6 +175,9 @@ class Sheet:
 
     def put(self, part: Part, entry: Entry, group: Group | None = None) -> None:
         """Place an entry whose cost, and that of its date line, was checked against `room`."""
+        part = self.laid.get(part.name, part)
+        if entry.part != part.area:
+            entry = entry._replace(place=part.place, part=part.area)
         dating = self.date_tokens(part, group)
         opening = self.heading_tokens(part) + dating
         self.left[part.section] -= entry.tokens + opening
@@ -165,6 +196,16 @@ class Sheet:
             self.omitted.pop(entry.seq, None)
             self.passed.pop(entry.seq, None)
 
+    def marked(self, part: Part, item: Item) -> Item:
+        """The item, or its twin that says that it is stale, where that may stand.
+
+        For a session in the tail alone: before it, a word that comes with the clock would break
+        the prefix that the next pack repeats (R9).
+        """
+        if part.area not in self.marks or self.stale is None or not self.stale(item):
+            return item
+        return item.as_stale(self.counter)
+
     def offer(
         self, part: Part, item: Item, *, tier: int = 0, score: int = 0, source: str = "event",
         most: int | None = None,
@@ -174,6 +215,7 @@ class Sheet:
         One that no room of this part could hold is cut to a snippet with a handle; one that only
         comes too late is passed over, so that a shorter one behind it may still fit.
         """
+        item = self.marked(part, item)
         room = self.left.get(part.section, 0)
         if part.name not in self.placed:
             room -= self.heading_tokens(part)
@@ -229,9 +271,8 @@ class Sheet:
 
         Before an entry stands its date line where it begins a group, else "".
         """
-        by_name = {part.name: part for part in PARTS}
-        own = [part for name, part in self.parts.items() if name not in by_name]
-        fixed = [part for part in PARTS if part.name in self.placed]
+        own = [part for name, part in self.parts.items() if name not in self.laid]
+        fixed = [part for name, part in self.laid.items() if name in self.placed]
         # Sections of the policy's own stand before expansions and evidence in the tail.
         cut = next(
             (at for at, part in enumerate(fixed) if part.name in ("expansions", "found")),
@@ -244,9 +285,11 @@ class Sheet:
         ordered = sorted(placed, key=_log_order) if part.ordered else placed
         if not part.dated:
             return [("", entry) for entry in ordered]
+        of = self.group
+        newest = [entry for entry in ordered if of[entry.seq].order]
         groups: dict[Group, list[Entry]] = {}
-        for entry in ordered:
-            groups.setdefault(self.group[entry.seq], []).append(entry)
+        for entry in (*reversed(newest), *(e for e in ordered if not of[e.seq].order)):
+            groups.setdefault(of[entry.seq], []).append(entry)
         return [
             ("" if at else group.line, entry)
             for group, entries in groups.items()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from memplane.errors import InputError
 from memplane.pack.allocate import (
@@ -24,8 +23,18 @@ from memplane.pack.evidence import (
     pool_before,
     pool_now,
 )
+from memplane.pack.expansions import place_expansions
+from memplane.pack.ground import (
+    Ground,
+    ground_of,
+    last_sessions,
+    not_placed,
+    query_event,
+    searching,
+)
 from memplane.pack.head import omit_lost, place_cards, place_decisions, place_views
-from memplane.pack.layout import Part, Sheet
+from memplane.pack.layout import ORIENT_PARTS, PARTS, Part, Sheet
+from memplane.pack.mapping import place_map
 from memplane.pack.render import frame_reserve, render
 from memplane.pack.report import Facts, prefix_of, report_of
 from memplane.pack.request import Materials, Request
@@ -35,46 +44,34 @@ from memplane.pack.tail import (
     fill_tail,
     is_own,
     place_elsewhere,
-    place_expansions,
+    place_more_cards,
     place_own,
+    place_sessions,
 )
 from memplane.pack.tasks import place_tasks
 from memplane.pack.tools import place_files, place_tools
-from memplane.pack.window import NO_WINDOW, Window, lay_window, place_newer, place_window, prompt_of
+from memplane.pack.window import NO_WINDOW, Window, lay_window, place_newer, place_window
 from memplane.policy import Budgets, Section
-from memplane.ports import TokenCounter
-from memplane.projections.hotset import SessionRing
-from memplane.projections.item import Item, Printer, digest_of
-from memplane.projections.window import plain
+from memplane.projections.item import Item, Printer
+from memplane.recall.decay import is_stale
 from memplane.recall.intent import intent_of
-from memplane.recall.retrieval import Retriever
-from memplane.recall.suppress import Scope
 
 __all__ = ["pack"]
 
 _HEAD = frozenset(("identity", "rules"))
 _NEEDS_NOTHING = frozenset(
     ("identity", "rules", "task_state", "relevant_decisions", "knowledge_cards",
-     "retrieved_evidence", "recent_window", "tool_state")
+     "retrieved_evidence", "recent_window", "tool_state", "system_map")
 )  # fmt: skip
 
+_STEADY_IN_ORIENT = frozenset(("identity", "rules", "system_map"))
+_ORIENT_ORDER = (
+    "identity", "rules", "system_map", "task_state", "relevant_decisions", "knowledge_cards",
+    "recent_window", "tool_state",
+)  # fmt: skip
+_ORIENT_LAST = ("expansions", "retrieved_evidence")
+
 Mark = Callable[[str], None]
-
-
-class _Ground(NamedTuple):
-    """What stays the same while a block is laid out."""
-
-    request: Request
-    materials: Materials
-    scope: Scope
-    ring: SessionRing | None
-    prompt: Item | None
-    epoch: int
-    own_query: bool  # the query is the session's prompt: evidence stands before it
-    query: str
-    pool: list[Item]  # what this pack could show as of now, in log order, counted
-    intent: str
-    retriever: Retriever | None = None  # the whole log, where this pack searches it
 
 
 def pack(
@@ -94,10 +91,10 @@ def pack(
     for item in (*pool, *materials.decisions, *materials.cards):
         if not item.final:
             item.finish(printer.counter)
-    ground = _ground(request, materials, pool, printer.counter)
+    ground = ground_of(request, materials, pool, printer.counter)
     mark("suppress")
     if "retrieved_evidence" in holding:
-        ground = _searching(ground)
+        ground = searching(ground)
         mark("index")
 
     framed = budget >= FRAMED_FROM
@@ -106,13 +103,18 @@ def pack(
     most = budgets.acb_total_max_tokens - budgets.reserve_tokens
     lone = bool(request.query) and request.session is None
     spread = (ladder(budget, most) if steady else budget) - frame
-    given = rooms(budgets, holding, spread, lone=lone)
-    sheet = Sheet(given.room, printer)
+    given = rooms(budgets, holding, spread, lone=lone, orient=ground.orients)
+    sheet = Sheet(given.room, printer, ORIENT_PARTS if ground.orients else PARTS)
+    sheet.stale = _staleness(request, materials)
+    if request.session is None:
+        sheet.marks = frozenset("BCG")
     total = budget - frame
     mark("allocate")
 
     sections = [section for section in budgets.sections if section.name in holding]
-    if steady:
+    if ground.orients:
+        window = _lay_orient(sheet, ground, sections, given, total, steady=steady)
+    elif steady:
         window = _lay_steady(sheet, ground, sections, given, total, mark)
     else:
         window = _lay_small(sheet, ground, sections, given, total)
@@ -125,12 +127,36 @@ def pack(
     facts = Facts(
         request, budget, ground.intent, given, sheet, window, ground.epoch,
         ground.prompt.seq if ground.prompt is not None else 0,
-        *_not_placed(ground, sheet, pool), ground.retriever,
+        *not_placed(ground, sheet, pool), ground.retriever,
     )  # fmt: skip
     omissions, report = report_of(facts, materials, rendered)
     report["prefix"] = prefix_of(facts, rendered, materials)
     mark("report")
     return Block(rendered.text, rendered.tokens, rendered.entries, omissions, report)
+
+
+def _staleness(request: Request, materials: Materials) -> Callable[[Item], bool]:
+    """Whether an event is stale at the request's clock; asked once of each."""
+    scoring, touched = materials.policies.scoring, materials.touched
+    known: dict[int, bool] = {}
+
+    def by(item: Item, last: str | None, *, pinned: bool) -> bool:
+        return is_stale(
+            item, last, pinned=pinned, now=request.now, half_lives=scoring.half_lives,
+            after_days=scoring.stale_after_days,
+        )  # fmt: skip
+
+    def stale(item: Item) -> bool:
+        found = known.get(item.seq)
+        if found is None:
+            found = by(item, None, pinned=False)
+            if found and touched is not None:
+                last, pinned = touched(item)
+                found = by(item, last, pinned=pinned)
+            known[item.seq] = found
+        return found
+
+    return stale
 
 
 def _holding(request: Request, budgets: Budgets) -> frozenset[str]:
@@ -152,43 +178,13 @@ def _holding(request: Request, budgets: Budgets) -> frozenset[str]:
     )
 
 
-def _ground(
-    request: Request, materials: Materials, pool: list[Item], counter: TokenCounter
-) -> _Ground:
-    scope = Scope(
-        materials.policies.privacy.rule(request.channel), now=request.now, as_of=request.as_of,
-        ns=request.ns, task=request.task, specs=materials.tasks.specs_of(request.task),
-        agent=request.agent, since=request.since,
-        until=request.until, exclude=frozenset(request.exclude),
-    )  # fmt: skip
-    hotset = materials.hotset
-    ring = hotset.sessions.get(request.session) if request.session is not None else None
-    prompt = prompt_of(ring, hotset, scope)
-    if prompt is not None:
-        prompt.finish(counter)
-    own = prompt is not None and (not request.query or prompt.says(request.query))
-    epoch = ring.epoch if ring is not None else request.as_of
-    query = prompt.text if own and prompt is not None else request.query
-    # The prompt's own words decide where it is the query: its evidence must not change when the
-    # caller stops repeating it.
-    intent = intent_of(request.intent, query, materials.policies.scoring)
-    return _Ground(request, materials, scope, ring, prompt, epoch, own, query, pool, intent)
-
-
-def _searching(ground: _Ground) -> _Ground:
-    """Open the search of the whole log where the pack is for more than what is recent."""
-    opens = ground.materials.retriever
-    if opens is None or ground.intent != "deep" or not ground.query:
-        return ground
-    return ground._replace(retriever=opens())
-
-
 def _lay_steady(
-    sheet: Sheet, ground: _Ground, sections: list[Section], given: Rooms, total: int, mark: Mark
+    sheet: Sheet, ground: Ground, sections: list[Section], given: Rooms, total: int, mark: Mark
 ) -> Window:
     """Each area within its own rooms; only the tail takes what the others leave over."""
     names = frozenset(section.name for section in sections)
     place_views(sheet, ground.materials, _HEAD & names)
+    place_map(sheet, ground.materials, ground.scope, ground.epoch)
     place_cards(sheet, ground.materials, ground.scope, ground.epoch)
     place_decisions(sheet, ground.materials, ground.scope, ground.epoch)
     mark("head")
@@ -196,27 +192,41 @@ def _lay_steady(
     window = _window(sheet, ground, steady=True)
     _evidence(sheet, ground)
     mark("middle")
+    place_more_cards(sheet, ground.materials, ground.scope, ground.query)
     tail = [s for s in sections if _ends(s) and not _in_middle(s.name, ground)]
+    recent = next((s for s in sections if s.name == "recent_window"), None)
+    if ground.intent == "orient" and recent is not None:
+        # The window keeps its room; the sessions before take what no other section will.
+        later = sum(given.room[section.name] for section in tail)
+        free = total - sheet.spent - later
+        most = recent.max_tokens - sheet.used.get(recent.name, 0)
+        sheet.left[recent.name] = max(0, min(most, free))
+        place_sessions(sheet, last_sessions(ground), ground.scope)
     fill_tail(sheet, tail, given.room, total, partial(_fill, sheet, ground))
     return window
 
 
 def _lay_small(
-    sheet: Sheet, ground: _Ground, sections: list[Section], given: Rooms, total: int
+    sheet: Sheet, ground: Ground, sections: list[Section], given: Rooms, total: int
 ) -> Window:
     """A small block spends what it has: by falling share, each also takes what is left so far."""
     window = NO_WINDOW
     lone = bool(ground.request.query) and ground.request.session is None
-    waiting = sorted(sections, key=lambda section: -section.weight_of(lone=lone))
+    waiting = _by_share(sections, lone=lone)
     for at, section in enumerate(waiting):
         name = section.name
         later = sum(given.room[other.name] for other in waiting[at + 1 :])
+        if name == "expansions":
+            later -= given.room.get("retrieved_evidence", 0) // 2
         sheet.left[name] = max(0, min(section.max_tokens, total - sheet.spent - later))
         match name:
             case "identity" | "rules":
                 place_views(sheet, ground.materials, frozenset((name,)))
+            case "system_map":
+                place_map(sheet, ground.materials, ground.scope, ground.epoch)
             case "knowledge_cards":
                 place_cards(sheet, ground.materials, ground.scope, ground.epoch)
+                place_more_cards(sheet, ground.materials, ground.scope, ground.query)
             case "relevant_decisions":
                 place_decisions(sheet, ground.materials, ground.scope, ground.epoch)
             case "recent_window":
@@ -228,12 +238,69 @@ def _lay_small(
     return window
 
 
+def _by_share(sections: list[Section], *, lone: bool) -> list[Section]:
+    """By falling share; what is asked for by name stands before evidence, which takes all else."""
+    waiting = sorted(sections, key=lambda section: -section.weight_of(lone=lone))
+    asked = next((section for section in waiting if section.name == "expansions"), None)
+    evidence = next((section for section in waiting if section.name == "retrieved_evidence"), None)
+    if asked is not None and evidence is not None:
+        waiting.remove(asked)
+        waiting.insert(waiting.index(evidence), asked)
+    return waiting
+
+
+def _lay_orient(
+    sheet: Sheet, ground: Ground, sections: list[Section], given: Rooms, total: int, *,
+    steady: bool,
+) -> Window:  # fmt: skip
+    """For who has just come: what comes first in the block also takes first what is left over.
+
+    The views and the map, which stay put, have their own rooms and no more.
+    """
+    window, materials, scope = NO_WINDOW, ground.materials, ground.scope
+    now = ground.request.as_of
+    waiting = sorted(sections, key=_oriented)
+    for at, section in enumerate(waiting):
+        name = section.name
+        later = sum(given.room[other.name] for other in waiting[at + 1 :])
+        if not (steady and name in _STEADY_IN_ORIENT):
+            sheet.left[name] = max(0, min(section.max_tokens, total - sheet.spent - later))
+        match name:
+            case "identity" | "rules":
+                place_views(sheet, materials, frozenset((name,)))
+            case "system_map":
+                place_map(sheet, materials, scope, ground.epoch)
+            case "relevant_decisions":
+                place_decisions(sheet, materials, scope, now)
+            case "knowledge_cards":
+                place_cards(sheet, materials, scope, now)
+                place_more_cards(sheet, materials, scope, "")
+            case "recent_window":
+                place_sessions(sheet, last_sessions(ground), scope)
+                # What the sessions came to is worth what others leave over; single turns are not.
+                own = given.room[name] - sheet.used.get(name, 0)
+                sheet.left[name] = max(0, min(sheet.left[name], own))
+                window = _window(sheet, ground, steady=steady)
+            case "retrieved_evidence" if ground.own_query:
+                _evidence(sheet, ground)
+            case _:
+                _fill(sheet, ground, section)
+    return window
+
+
+def _oriented(section: Section) -> int:
+    """Sections of the policy's own stand before expansions and evidence."""
+    name = section.name
+    at = _ORIENT_ORDER.index(name) if name in _ORIENT_ORDER else len(_ORIENT_ORDER)
+    return at if name not in _ORIENT_LAST else len(_ORIENT_ORDER) + 1 + _ORIENT_LAST.index(name)
+
+
 def _ends(section: Section) -> bool:
     """Whether the section stands in the tail."""
     return section.name in TAIL or is_own(section)
 
 
-def _window(sheet: Sheet, ground: _Ground, *, steady: bool) -> Window:
+def _window(sheet: Sheet, ground: Ground, *, steady: bool) -> Window:
     """C, D and F."""
     room = sheet.left.get("recent_window", 0)
     window = lay_window(
@@ -253,16 +320,16 @@ def _window(sheet: Sheet, ground: _Ground, *, steady: bool) -> Window:
     return window
 
 
-def _evidence(sheet: Sheet, ground: _Ground) -> None:
+def _evidence(sheet: Sheet, ground: Ground) -> None:
     """E, where the query is the session's own prompt."""
     if ground.own_query and ground.prompt is not None and "retrieved_evidence" in sheet.left:
         before = ground.prompt.seq - 1
-        never = frozenset((ground.prompt.seq, _query_event(ground)))
+        never = frozenset((ground.prompt.seq, query_event(ground)))
         pool = pool_before(ground.materials, before)
         _place_found(sheet, ground, EVIDENCE, Asked(ground.query, before, never, pool))
 
 
-def _place_found(sheet: Sheet, ground: _Ground, part: Part, asked: Asked) -> None:
+def _place_found(sheet: Sheet, ground: Ground, part: Part, asked: Asked) -> None:
     """Evidence from the whole log, or for a fast request from what is recent."""
     if ground.retriever is not None:
         place_retrieved(sheet, ground.materials, ground.scope, part, asked, ground.retriever)
@@ -270,11 +337,11 @@ def _place_found(sheet: Sheet, ground: _Ground, part: Part, asked: Asked) -> Non
         place_evidence(sheet, ground.materials, ground.scope, part, asked)
 
 
-def _in_middle(name: str, ground: _Ground) -> bool:
+def _in_middle(name: str, ground: Ground) -> bool:
     return name == "retrieved_evidence" and ground.own_query
 
 
-def _fill(sheet: Sheet, ground: _Ground, section: Section) -> None:
+def _fill(sheet: Sheet, ground: Ground, section: Section) -> None:
     materials, scope = ground.materials, ground.scope
     place_views(sheet, materials, frozenset((section.name,)))
     match section.name:
@@ -288,44 +355,8 @@ def _fill(sheet: Sheet, ground: _Ground, section: Section) -> None:
             place_expansions(sheet, materials, scope)
         case "retrieved_evidence":
             if ground.query:
-                never = frozenset((_query_event(ground),))
+                never = frozenset((query_event(ground),))
                 asked = Asked(ground.query, ground.request.as_of, never, ground.pool)
                 _place_found(sheet, ground, FOUND, asked)
         case _:
             place_own(sheet, materials, scope, section)
-
-
-def _query_event(ground: _Ground) -> int:
-    """Seq of the event that is the query itself, which would only find itself; 0 if none."""
-    request = ground.request
-    if request.query_event is not None:
-        return ground.materials.query_seq
-    if not request.query:
-        return 0
-    digest, text = digest_of(request.query), plain(request.query)
-    same = (
-        item.seq
-        for item in ground.pool
-        if (request.session is None or item.session == request.session)
-        and item.is_same(digest, text)
-    )
-    return max(same, default=0)
-
-
-def _not_placed(
-    ground: _Ground, sheet: Sheet, pool: list[Item]
-) -> tuple[dict[str, int], list[Item]]:
-    """Counts of suppressed candidates by reason, and visible ones that no stage spoke about.
-
-    Of the suppressed nothing else is told; the others are older than what was looked at.
-    """
-    counts: dict[str, int] = {}
-    left: list[Item] = []
-    hides = ground.scope.hides
-    for item in pool:
-        reason = hides(item)
-        if reason is not None:
-            counts[reason] = counts.get(reason, 0) + 1
-        elif not (item.seq in sheet.seqs or item.seq in sheet.omitted or item.seq in sheet.passed):
-            left.append(item)
-    return dict(sorted(counts.items())), left

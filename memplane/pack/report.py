@@ -183,6 +183,7 @@ def prefix_of(facts: Facts, rendered: Rendered, materials: Materials) -> dict[st
         "prompt_seq": facts.prompt,
         "next_anchor_in": window.next_anchor_in,
         "shed_seq": materials.shed_seq,
+        "map_shed_seq": materials.plane_map.shed_seq if materials.plane_map is not None else 0,
         "gap": materials.gap,
         "tokens_by_area": by_area,
         "stable_bytes": {"prompt": _end(rendered, "ABCD")[0], "call": _end(rendered, "ABCDEF")[0]},
@@ -198,7 +199,7 @@ def _end(rendered: Rendered, areas: str) -> tuple[int, int]:
 
 def _breakpoints(facts: Facts, rendered: Rendered) -> list[dict[str, Any]]:
     """Where a provider's cache marks belong, at most four: see messages()."""
-    points = []
+    points, ends = [], rendered.ends
     for part, areas, reuse in (
         ("B", "AB", "prompt"),
         ("D", "ABCD", "prompt"),
@@ -207,7 +208,8 @@ def _breakpoints(facts: Facts, rendered: Rendered) -> list[dict[str, Any]]:
         byte, tokens = _end(rendered, areas)
         if byte:
             points.append({"part": part, "byte": byte, "tokens": tokens, "reuse": reuse})
-    earlier = [item.seq for item in facts.window.before if item.role == "user"]
+    before = facts.window.before if "D" in ends else ()
+    earlier = [item.seq for item in before if item.role == "user"]
     start, tokens = rendered.starts.get(earlier[-1], (0, 0)) if earlier else (0, 0)
     if start:
         # Where the pack of the previous prompt ended its own D: its cache entry is read up to here.

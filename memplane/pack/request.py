@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from memplane.pack.shards import Opened
 from memplane.policy import Policies
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
+from memplane.projections.map_state import MapState
 from memplane.projections.task_table import TaskTable
 from memplane.recall.retrieval import Retriever
+from memplane.recall.suppress import Approvals
 
-__all__ = ["Expansion", "Materials", "Request", "View"]
+__all__ = ["Expansion", "LastSession", "Materials", "Request", "View"]
 
 
 class Request(NamedTuple):
@@ -59,12 +62,23 @@ class View(NamedTuple):
 
 
 class Expansion(NamedTuple):
-    """What a handle opened: text, and the id of the event it is a part or the whole of."""
+    """What a handle opened: text, and the id of the event it is a part or the whole of.
+
+    `lost`: why there is no text (`changed`), "" where there is.
+    """
 
     handle: str
     item: Item
     text: str
     whole: bool
+    lost: str = ""
+
+
+class LastSession(NamedTuple):
+    """A session that was lately at work: its generated summary, else its last words, as items."""
+
+    id: str
+    items: tuple[Item, ...]
 
 
 class Materials(NamedTuple):
@@ -73,8 +87,10 @@ class Materials(NamedTuple):
     `memo` keeps rendered views between packs; a pack's bytes never depend on what is in it.
     `gap` says that the session's older events could not be read within the policy's bound;
     `shed_seq` is the newest statement that a ledger gave up for its bounds. `retriever` opens the
-    search of the whole log, for who needs it; `query_seq` is the event that the request names as
-    its query.
+    search of the whole log, `sessions` reads the last ones (newest first), for who needs it;
+    `query_seq` is the event that the request names as its query. `approvals` say which artifacts
+    may be shown; without them none. `touched` says of an event when it was touched last, if it
+    was, and whether it is pinned, as of the request's seq.
     """
 
     policies: Policies
@@ -84,10 +100,14 @@ class Materials(NamedTuple):
     cards: tuple[Item, ...]
     pinned: dict[int, int]  # statement -> seq of the pin that holds it
     views: tuple[View, ...]
-    expansions: tuple[Expansion, ...]
+    expansions: tuple[Expansion | Opened | View, ...]
     memo: dict[tuple[str, int, str], tuple[str, int, bool]]
     gap: bool = False
     shed_seq: int = 0
     files: FilesState | None = None  # where the session has touched no file yet
     retriever: Callable[[], Retriever] | None = None
     query_seq: int = 0
+    plane_map: MapState | None = None
+    sessions: Callable[[], tuple[LastSession, ...]] | None = None
+    approvals: Approvals | None = None
+    touched: Callable[[Item], tuple[str | None, bool]] | None = None

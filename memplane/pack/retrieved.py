@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.errors import NotFoundError
+from memplane.errors import ChangedError, NotFoundError
 from memplane.pack.evidence import Asked
 from memplane.pack.layout import Group, Part, Sheet, entry_of, group_of
+from memplane.pack.newest import ROOM, Chosen, newest_first
 from memplane.pack.request import Materials
 from memplane.policy import Limits
 from memplane.projections.item import Item
@@ -28,6 +29,7 @@ _PERMILLE: Final = 1000
 _LEAST: Final = 8
 _MISSES_MAX: Final = 24  # events in a row that were read and did not fit; then the part is full
 _NAMED_MAX: Final = 200  # omissions with all that is known of them: twice what a report lists
+_ORDERED_FROM: Final = 300  # tokens: with less there is no room for date lines that come twice
 _REPEATED_WORDS: Final = 6  # a text of so many words is not repeated
 # What a passage saves must be worth its mark: it has at most this part of the whole.
 _MOST_OF_WHOLE: Final = (4, 5)
@@ -106,14 +108,26 @@ class _Fill:
         """Of the first `above` show what is worth its tokens, and say why the rest stays out."""
         sheet, part, seqs = self._sheet, self._part, self._found.seqs
         placed = sheet.seqs
+        kept = ROOM if self._left >= _ORDERED_FROM else 0
+        self._left -= kept
         self._spend([at for at in range(above) if seqs[at] not in placed], materials)
+        self._left += kept
         chosen = list(self._shown.values())
         rows = self._found.rows([one.at for one in chosen])
+        first = self._first(chosen) if kept else {}
         for found, (_, item, form, group) in zip(rows, chosen, strict=True):
             score = found.score * _PERMILLE // ONE
-            sheet.put(part, entry_of(part, item, form, score), group)
+            sheet.put(part, entry_of(part, item, form, score), first.get(item.seq, group))
             sheet.score_parts[found.seq] = _parts_of(found)
         self._omit_others(above)
+
+    def _first(self, chosen: Sequence[_Shown]) -> dict[int, Group]:
+        """The groups of what stands before the rest, newest first: see `newest_first`."""
+        best = sorted(chosen, key=_place)
+        rows = [Chosen(self._found.doc(one.at), one.item, one.group) for one in best]
+        return newest_first(
+            self._sheet, self._part, rows, self._retriever, self._wanted, self._left
+        )
 
     def _spend(self, good: Sequence[int], materials: Materials) -> None:
         """Of the places in `good`: standing instructions within their reserve, then by value."""
@@ -145,10 +159,11 @@ class _Fill:
         if room < max(_LEAST, least):
             # Not even the text fits: not worth reading it for that.
             return self._refuse(seq, "budget", tokens - room)
-        item = self._item(seq)
-        if item is None:
-            return self._refuse(seq, "gap", 0)
-        form = self._form(at, item, packing.passage_tokens if cut else 0)
+        try:
+            item = self._item(seq)
+            form = self._form(at, item, packing.passage_tokens if cut else 0)
+        except NotFoundError as error:  # the index remembers what the log or a file has lost
+            return self._refuse(seq, "changed" if isinstance(error, ChangedError) else "gap", 0)
         said = _said(item, seq, tokens)
         same = self._texts.get(said, seq)
         if same > seq:
@@ -191,14 +206,12 @@ class _Fill:
         before = self._groups.get(group, 0)
         return -(-(before + more) // self._chunk) - -(-before // self._chunk)
 
-    def _item(self, seq: int) -> Item | None:
-        """Read the event, None where its line is lost; no more of them than the pool has."""
+    def _item(self, seq: int) -> Item:
+        """Read the event; no more of them than the pool has. Raises NotFoundError."""
         item = self._read.get(seq)
         if item is None:
-            try:
-                item = self._read[seq] = self._retriever.item(seq)
-            except NotFoundError:  # the index remembers what the log has lost
-                return None
+            read = self._retriever.item(seq)
+            item = self._read[seq] = self._sheet.marked(self._part, read)
         return item
 
     def _form(self, at: int, item: Item, limit: int) -> Form:
@@ -243,6 +256,10 @@ class _Fill:
             rest.update(dict.fromkeys(seqs[at:above], "budget"))
             rest.update((seq, reason) for seq, (reason, _) in why.items() if seq in rest)
             sheet.pass_over(rest)
+
+
+def _place(shown: _Shown) -> int:
+    return shown.at
 
 
 def _packing_of(materials: Materials) -> Packing:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from memplane.pack.block import Entry
 from memplane.pack.layout import PARTS, Sheet, own_part
-from memplane.pack.request import Materials, Request
+from memplane.pack.request import LastSession, Materials, Request
 from memplane.policy import Section
+from memplane.projections.item import Item
+from memplane.recall.cards import answering, is_card
+from memplane.recall.decay import importance_now
 from memplane.recall.suppress import Scope
 
 __all__ = ["TAIL", "fill_tail", "is_own"]
@@ -17,6 +19,7 @@ _BY_NAME = {part.name: part for part in PARTS}
 TAIL: Final = ("task_state", "tool_state", "expansions", "retrieved_evidence")
 _STANDARD: Final = frozenset(part.section for part in PARTS) | {"system_map"}
 _OWN_MAX: Final = 50
+_LEAST_CARD: Final = 6  # tokens
 
 Filler = Callable[[Section], None]
 
@@ -34,7 +37,8 @@ def fill_tail(
     `sections` are those of the tail in file order, `total` the tokens of the whole block but its
     frame. A section never passes its max_tokens, nor touches the room of one that comes later.
     Evidence, which can always use more, is filled last: sections of a lower priority spend no more
-    than their own room before it, so that what they leave is not lost.
+    than their own room before it, so that what they leave is not lost. Expansions, which are asked
+    for by name and have no share of their own, may take half of what evidence could.
     """
     waiting = sorted(sections, key=_by_priority)  # stable: file order where equal
     evidence = next((s for s in waiting if s.name == "retrieved_evidence"), None)
@@ -46,7 +50,11 @@ def fill_tail(
         used = sheet.used.get(section.name, 0)
         free = total - sheet.spent - later
         if evidence is not None and section.priority < evidence.priority:
-            free = min(free, room.get(section.name, 0))
+            own = room.get(section.name, 0)
+            if section.name == "expansions":
+                free += room.get(evidence.name, 0)
+                own = max(own, free // 2)
+            free = min(free, own)
         sheet.left[section.name] = max(0, min(section.max_tokens - used, free))
         fill(section)
 
@@ -69,6 +77,48 @@ def place_elsewhere(
             sheet.offer(_BY_NAME["elsewhere"], item, tier=1, source=source)
 
 
+def place_more_cards(sheet: Sheet, materials: Materials, scope: Scope, query: str) -> None:
+    """Cards that the head has no place for or does not know yet: those that answer the query.
+
+    Without a query the most important ones, as far as importance has not faded.
+    """
+    part = _BY_NAME["more"]
+    if sheet.room(part) < _LEAST_CARD:
+        return
+    scoring = materials.policies.scoring
+    # All are scored, the placed ones too: how rare a word is does not depend on the head.
+    cards = [card for card in materials.cards if card.role != "tool" and is_card(card)]
+    if query:
+        found = answering(query, cards, scope.hides, scoring)
+    else:
+        left = (c for c in cards if c.seq not in sheet.seqs and not scope.hides(c))
+        found = [(_worth(card, materials, scope.now), card) for card in left]
+        found.sort(key=lambda one: (-one[0], -one[1].seq))
+    for points, card in found:
+        if card.seq not in sheet.seqs:
+            sheet.offer(part, card, score=points if query else 0, source="projection:cards")
+
+
+def _worth(card: Item, materials: Materials, now: str) -> int:
+    """What time has left of a card's importance."""
+    last, pinned = (None, card.seq in materials.pinned)
+    if materials.touched is not None:
+        last, pinned = materials.touched(card)
+    half_lives = materials.policies.scoring.half_lives
+    return importance_now(card, last, pinned=pinned, now=now, half_lives=half_lives)
+
+
+def place_sessions(sheet: Sheet, sessions: tuple[LastSession, ...], scope: Scope) -> None:
+    """What was done last: of each session its summary or last words, the newest session first."""
+    part = _BY_NAME["sessions"]
+    for session in sessions:
+        for item in session.items:
+            if item.seq not in sheet.seqs and not scope.hides(item):
+                # Of a long answer the first third says enough.
+                tier = 0 if item.kind == "summary" else 1
+                sheet.offer(part, item, tier=tier, source="projection:sessions")
+
+
 def place_own(sheet: Sheet, materials: Materials, scope: Scope, section: Section) -> None:
     """A section of the policy's own: its views, then the newest events of its kinds."""
     if not section.kinds:
@@ -83,26 +133,3 @@ def place_own(sheet: Sheet, materials: Materials, scope: Scope, section: Section
             taken += sheet.offer(part, item)
             if taken == _OWN_MAX:
                 return
-
-
-def place_expansions(sheet: Sheet, materials: Materials, scope: Scope) -> None:
-    """What the request's handles opened, in the order asked for, each cut where the room ends."""
-    part = _BY_NAME["expansions"]
-    for expansion in materials.expansions:
-        item = expansion.item
-        # What stands in the block cut is what a handle is for: only a whole one is not repeated.
-        if scope.hides(item) or item.seq in sheet.whole or not expansion.text.strip():
-            continue
-        form = item.expanded(expansion.text, sheet.room(part), sheet.printer, whole=expansion.whole)
-        if form is None:
-            sheet.omit(item, part.section, 0, "budget", 0, 1)
-            continue
-        lines, tokens, whole = form
-        ids = (item.id,)
-        sheet.put(
-            part,
-            Entry(
-                part.section, part.place, lines, tokens, 0, ids if whole else (),
-                () if whole else ids, "event", part.area, item.seq,
-            ),
-        )  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from memplane.pack.layout import PARTS, Sheet, entry_of
 from memplane.pack.request import Materials
-from memplane.projections.hotset import SESSION_RING, HotsetState, SessionRing
+from memplane.projections.hotset import NO_TURNS, SESSION_RING, HotsetState, SessionRing
 from memplane.projections.item import Item
 from memplane.recall.suppress import Scope
 from memplane.tokens import cut
@@ -151,8 +151,8 @@ def _newest(
 
 
 def _shows(sheet: Sheet, item: Item, scope: Scope) -> bool:
-    # Tasks are no turns: they have a place of their own.
-    return item.kind != "task" and item.seq not in sheet.seqs and not scope.hides(item)
+    # Tasks and artifacts are no turns: they have places of their own.
+    return item.kind not in NO_TURNS and item.seq not in sheet.seqs and not scope.hides(item)
 
 
 def _cost(sheet: Sheet, item: Item, scope: Scope, tier: int) -> int:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from memplane.plane.expanding import Expanded
 from memplane.plane.plane import Plane
-from memplane.plane.reading import Expanded, Version
+from memplane.plane.reading import Standing, Version
 from memplane.plane.searching import SearchHit
 from memplane.plane.writing import BulkReceipt, Receipt, Refusal
 
-__all__ = ["BulkReceipt", "Expanded", "Plane", "Receipt", "Refusal", "SearchHit", "Version"]
+__all__ = [
+    "BulkReceipt",
+    "Expanded",
+    "Plane",
+    "Receipt",
+    "Refusal",
+    "SearchHit",
+    "Standing",
+    "Version",
+]

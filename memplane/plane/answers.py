@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from itertools import pairwise
 from typing import Any, TypeAlias
 
-from memplane.errors import InputError, NotFoundError
+from memplane.errors import InputError
 from memplane.event import GLOBAL, KINDS, Event
-from memplane.intake import namespace
 from memplane.intake.redact import shown
 from memplane.log import FileLog
-from memplane.plane import packing, recent
+from memplane.plane import recent
 from memplane.plane.engine import Engine
-from memplane.plane.reading import Expanded, Version, parse_handle
+from memplane.plane.expanding import Expanded, expand
+from memplane.plane.reading import Standing, Version
 from memplane.plane.searching import SearchHit, search
 
 __all__ = ["Answers"]
@@ -28,9 +29,11 @@ class Answers:
     _engine: Engine
     _log: FileLog
 
-    def event(self, id: str | int, *, channel: str = "private") -> Event:  # noqa: A002
-        """One event by id or seq. Raises NotFoundError, ScopeError."""
-        reader = self._engine.reader(channel)
+    def event(
+        self, id: str | int, *, channel: str = "private", agent: str | None = None,  # noqa: A002
+    ) -> Event:  # fmt: skip
+        """One event by id or seq, whatever became of it. Raises NotFoundError, ScopeError."""
+        reader = self._engine.reader(channel, agent=agent)
         line = self._log.line(id) if isinstance(id, int) else self._log.find(id)
         if (
             line is not None
@@ -40,76 +43,126 @@ class Answers:
             line = None
         return reader.one(line, id)
 
-    def archived(self, event: Event) -> tuple[str, int] | None:
-        """Why an event is out of force, `superseded` or `forgotten`, and the seq that did it."""
+    def archived(self, event: Event, *, now: _Time = None) -> tuple[str, int | None] | None:
+        """Why an event is out of force, and by which event (its seq); None where it is in force.
+
+        `superseded`, `forgotten`, `evicted`; `expired` by its own `valid_until` at the clock.
+        """
+        standing = self.standing(event, now=now)
+        if standing.reason is None or standing.reason == "pending":
+            return None
+        return standing.reason, standing.by_seq
+
+    def standing(self, event: Event, *, now: _Time = None) -> Standing:
+        """What became of an event, what it superseded, and what time has left of its importance."""
+        reader, as_of = self._engine.reader("private", now), self._engine.as_of
         with self._engine.lock:
-            return self._engine.caught_up().memories.archived(event, upto=self._engine.as_of)
+            memories = self._engine.caught_up(reader.policies).memories
+            return reader.standing(event, memories, as_of)
 
     def text(self, event: Event) -> str:
-        """The whole text of an event, also where the line holds only its beginning."""
+        """The whole text of an event, also where the line holds only its beginning.
+
+        What was said of an artifact, where that is approved; its file is opened by its handle.
+        """
+        if event.kind == "artifact":
+            return self._engine.reader("private").emit(event).text
         return self._engine.redact(self._engine.watched.policies_or_last())(self._log.text(event))
 
     def events(
         self, *, kind: str | None = None, session: str | None = None, ns: str | None = None,
         after: int = 0, limit: int | None = None, channel: str = "private",
+        agent: str | None = None,
     ) -> Iterator[Event]:  # fmt: skip
-        """The events that match, in log order, behind the seq `after`."""
+        """The events that match, in log order, behind the seq `after`.
+
+        What is in an agent's namespace stands there for that agent, and for the owner who names
+        it. Raises ScopeError for a namespace that is not for who asks.
+        """
         if kind is not None and kind not in KINDS:
             raise InputError(f"unknown kind {shown(kind)}; known: {', '.join(KINDS)}", where="kind")
-        namespace(ns)
-        reader = self._engine.reader(channel)
+        reader = self._engine.reader(channel, agent=agent, ns=ns)
         lines = self._log.read(after, self._engine.as_of)
         return reader.events(lines, kind=kind, session=session, ns=ns, limit=limit)
 
     def get(
-        self, key: str, ns: str = GLOBAL, *, channel: str = "private", now: str | None = None
-    ) -> Event | None:
-        """The value that a key has now; None where it has none, was forgotten or is out of time."""
-        reader = self._engine.reader(channel, now)
-        namespace(ns)
+        self, key: str, ns: str = GLOBAL, *, channel: str = "private", now: _Time = None,
+        agent: str | None = None,
+    ) -> Event | None:  # fmt: skip
+        """The value that a key has; None where it has none, was archived or is out of time.
+
+        At the clock's time, or at `now`. Raises ScopeError for what is not for who asks.
+        """
+        reader = self._engine.reader(channel, now, agent=agent, ns=ns)
         with self._engine.lock:
-            row = self._engine.caught_up().memories.current(ns, key, upto=self._engine.as_of)
-        if row is None:
-            return None
-        event = reader.one(self._log.line(row.seq), key, f" in {ns}")
+            memories = self._engine.caught_up(reader.policies).memories
+            row = self._engine.recent.current(memories, ns, key, self._engine.as_of)
+            if row is None:
+                return None
+            line = self._engine.recent.line(row)
+        event = reader.one(line, key, f" in {ns}")
         return event if reader.in_time(event) else None
 
     def keys(
         self, prefix: str = "", ns: str | None = GLOBAL, *, channel: str = "private",
-        limit: int = 1000,
+        limit: int = 1000, now: _Time = None, agent: str | None = None,
     ) -> list[str]:  # fmt: skip
-        """The keys with a value now, in byte order; `ns` None: of all namespaces."""
-        reader = self._engine.reader(channel)
-        namespace(ns)
-        with self._engine.lock:
-            memories = self._engine.caught_up().memories
-            rows = memories.keys(prefix, ns, limit=limit, upto=self._engine.as_of)
-            lines = [(row.key, self._log.line(row.seq)) for row in rows]
-        return [
-            key
-            for key, line in lines
-            if line is not None and reader.shows(line.event) and reader.in_time(line.event)
-        ]
+        """The keys with a value, in byte order, at most `limit`; `ns` None: of all namespaces.
 
-    def history(self, key: str, ns: str = GLOBAL, *, channel: str = "private") -> list[Version]:
-        """Every value that a key had, oldest first, each with what became of it."""
-        reader = self._engine.reader(channel)
-        namespace(ns)
+        At the clock's time, or at `now`. Raises ScopeError for a namespace that is not for who
+        asks; of all namespaces those that are.
+        """
+        reader = self._engine.reader(channel, now, agent=agent, ns=ns)
+        found: list[str] = []
+        after: tuple[str, str] | None = None
         with self._engine.lock:
-            rows = self._engine.caught_up().memories.history(ns, key, upto=self._engine.as_of)
-            lines = [(row, self._log.line(row.seq)) for row in rows]
-        return [
-            Version(reader.emit(line.event), row.reason, row.by_seq)
-            for row, line in lines
-            if line is not None and reader.shows(line.event)
-        ]
+            memories = self._engine.caught_up(reader.policies).memories
+            while (left := limit - len(found)) > 0:
+                rows = memories.keys(
+                    prefix, ns, limit=left, after=after, upto=self._engine.as_of
+                )  # fmt: skip
+                seen = (row for row in rows if reader.shows_row(row) and reader.in_time(row))
+                found += (row.key for row in seen)
+                if len(rows) < left:
+                    break
+                after = rows[-1].ns, rows[-1].key
+        return found
 
-    def decisions(self, *, channel: str = "private", ns: str | None = None) -> list[Event]:
+    def history(
+        self, key: str, ns: str = GLOBAL, *, channel: str = "private", now: _Time = None,
+        agent: str | None = None,
+    ) -> list[Version]:  # fmt: skip
+        """Every value that a key had, oldest first, each with what became of it.
+
+        Values that are not for who asks are left out; ScopeError where none is.
+        """
+        reader = self._engine.reader(channel, now, agent=agent, ns=ns)
+        with self._engine.lock:
+            memories = self._engine.caught_up(reader.policies).memories
+            rows = memories.history(ns, key, upto=self._engine.as_of)
+            lines = [self._engine.recent.line(row) for row in rows]
+        there = [(row, line) for row, line in zip(rows, lines, strict=True) if line is not None]
+        before = {newer.seq: older.seq for older, newer in pairwise(rows)}
+        found = [
+            Version(
+                reader.emit(line.event), row.reason or reader.out_of_time(line.event), row.by_seq,
+                before.get(row.seq),
+            )
+            for row, line in there
+            if reader.shows(line.event)
+        ]  # fmt: skip
+        if there and not found:
+            reader.one(there[-1][1], key, f" in {ns}")
+        return found
+
+    def decisions(
+        self, *, channel: str = "private", ns: str | None = None, agent: str | None = None
+    ) -> list[Event]:
         """The decisions in force that the ledger holds, in log order."""
-        reader = self._engine.reader(channel)
-        namespace(ns)
+        reader = self._engine.reader(channel, agent=agent, ns=ns)
         with self._engine.lock:
-            found = [s.seq for s in self._engine.caught_up().decisions.state.active()]
+            ledger = self._engine.caught_up(reader.policies).decisions.state
+            found = [statement.seq for statement in ledger.active()]
             lines = [self._log.line(seq) for seq in found]
         events = [line.event for line in lines if line is not None]
         return [
@@ -120,14 +173,16 @@ class Answers:
 
     def files(
         self, query: str = "", *, session: str | None = None, branch: str | None = None,
-        limit: int = 20, channel: str = "private",
+        limit: int = 20, channel: str = "private", ns: _OneOrMore = None,
+        agent: str | None = None,
     ) -> list[recent.FileView]:  # fmt: skip
         """The files that the session works on, then those that it may need: the best first.
 
         Without a branch, the session's. Guessed from what was touched, never from the disk.
         """
+        asked: dict[str, Any] = {"channel": channel, "ns": ns, "agent": agent}
         return recent.list_files(
-            self._engine, query, session=session, branch=branch, limit=limit, channel=channel
+            self._engine, query, session=session, branch=branch, limit=limit, asked=asked
         )
 
     def search(
@@ -154,26 +209,18 @@ class Answers:
         }  # fmt: skip
         return search(self._engine, query, k, asked, similar=similar, progress=progress)
 
-    def expand(self, handle: str, budget: int = 2000, *, channel: str = "private") -> Expanded:
-        """Open a handle: the whole of an event or view, as far as the budget (tokens) goes.
+    def expand(
+        self, handle: str, budget: int = 2000, *, channel: str = "private", now: _Time = None,
+        agent: str | None = None,
+    ) -> Expanded:  # fmt: skip
+        """Open a handle, as far as the budget (tokens) goes; `next` says where it goes on.
 
-        Raises InputError for what is no handle, NotFoundError, ScopeError.
+        `event/<seq or id>` and `views/<name>` are shown whole. `task/<id>?depth=n` and
+        `session/<id>?depth=n` are told in a sentence (0), a paragraph (1), with their decisions and
+        facts (2) or with all their events (3): each begins with the one before.
+        `memory/<ns>/<key>` is the value that a key has, with `?depth=1` its history too.
+
+        What who asks may not see is left out and counted. Raises InputError for what is no handle,
+        NotFoundError, ScopeError where nothing of it is for who asks, BudgetError.
         """
-        seq, path, start = parse_handle(handle)
-        if budget <= 0:
-            raise InputError(f"expected 1 token or more, found {budget}", where="budget")
-        policies = self._engine.watched.policies()
-        reader, counter = self._engine.reader(channel), self._engine.counter(policies)
-        if seq is None:
-            view = (
-                self._engine.watched.view(path)
-                if path in packing.view_paths(policies, channel)
-                else None
-            )
-            if view is None or view.lost:
-                raise NotFoundError(f"no view {path} on channel {channel}")
-            return reader.expand_view(view, start, budget, counter)
-        event = self.event(seq, channel=channel)
-        line = self._log.line(seq)
-        assert line is not None
-        return reader.expand_event(event, self._log.text(line.event), start, budget, counter)
+        return expand(self._engine, handle, budget, channel=channel, agent=agent, now=now)

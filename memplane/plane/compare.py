@@ -21,6 +21,7 @@ def differing(kept: Folds, made: Folds) -> list[str]:
         "decisions.json": (_dumped(kept.decisions), _dumped(made.decisions)),
         "cards.json": (_dumped(kept.cards), _dumped(made.cards)),
         "tasks.json": (_dumped(kept.tasks), _dumped(made.tasks)),
+        "plane_map.json": (_dumped(kept.plane_map), _dumped(made.plane_map)),
         "sessions.json": (_dumped(kept.sessions), _dumped(made.sessions)),
         "files.json": (Files().dump(kept.files), Files().dump(made.files)),
         CACHE_NAME: (kept.memories.dump(), made.memories.dump()),

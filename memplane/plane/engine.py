@@ -5,29 +5,33 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from memplane.errors import HomeError, InputError, NotFoundError
+from memplane.errors import HomeError, InputError
 from memplane.event import Draft, Event
 from memplane.home import Home
-from memplane.intake import Intake, Redactor, same, timestamp
+from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
 from memplane.intake.redact import shown
 from memplane.log import FileLog
-from memplane.pack.request import Expansion, Request
+from memplane.pack.request import Request
+from memplane.plane.approvals import Approvals
 from memplane.plane.asking import check_channel
 from memplane.plane.files import Reads, Watched
 from memplane.plane.finding import Finder, Progress
-from memplane.plane.folds import Folds, Prefix, items_of_event, session_fold
+from memplane.plane.folds import Folds, Prefix, session_fold
 from memplane.plane.forgets import record_forget
-from memplane.plane.reading import Reader, parse_handle
+from memplane.plane.reading import Reader
+from memplane.plane.recalling import Recent
 from memplane.plane.writing import Receipt, Recorder
 from memplane.policy import Policies
 from memplane.ports import Appended, Clock, Detector, Embedder, Head, TokenCounter
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Printer
+from memplane.projections.sessions import SessionsState
 
 if TYPE_CHECKING:
     from memplane.plane.dense import Dense
@@ -45,7 +49,10 @@ _CHECKPOINT_WRITING = 5000
 # A short process leaves a short tail to the next one rather than writing half a megabyte.
 _CHECKPOINT_AT_CLOSE = 64
 _PREFIXES_KEPT = 4
-_CACHES = ("hotset.json", "decisions.json", "cards.json", "tasks.json", "cache.sqlite")
+_CACHES = (
+    "hotset.json", "decisions.json", "cards.json", "tasks.json", "plane_map.json",
+    "artifacts.json", "cache.sqlite",
+)  # fmt: skip
 # Opened for who asks for them: no pack does but, for files, that of a session without any.
 _LAZY = ("sessions.json", "files.json")
 NO_END = 2**63
@@ -81,8 +88,10 @@ class Engine:
         self._folds: Folds | None = None
         self._prefixes: dict[tuple[int, str], Folds] = {}
         self._intake: tuple[str, Intake] | None = None
+        self._approvals: Approvals | None = None
         self._sessions: dict[tuple[str, str, str], HotsetState] = {}
         self._recorded = 0  # since the last fold
+        self.recent = Recent(self.log.line)
         self.finder = Finder(self)
         self.static: Dense | None = None  # vectors of a plane without an embedder
         self.closed = False
@@ -145,13 +154,15 @@ class Engine:
     # --- policies to objects ---
 
     def intake(self, policies: Policies) -> Intake:
-        """What checks and redacts under these policies."""
+        """What checks, redacts and marks under these policies."""
         self.check_open()
-        stamp = policies.hashes["privacy.yaml"]
+        stamp = policies.hashes["privacy.yaml"] + policies.hashes["scoring.yaml"]
         if self._intake is None or self._intake[0] != stamp:
             privacy = policies.privacy
             made = Intake(
-                Redactor(privacy.redact_patterns, self.detector), privacy.never_store_kinds
+                Redactor(privacy.redact_patterns, self.detector),
+                privacy.never_store_kinds,
+                Marker(policies.scoring.markers),
             )
             self._intake = (stamp, made)
         return self._intake[1]
@@ -174,18 +185,43 @@ class Engine:
         stamp = f"{_variant(policies)}/{policies.hashes['privacy.yaml']}"
         return Printer(counter, self.redact(policies), stamp)
 
-    def reader(self, channel: str, now: str | None = None) -> Reader:
-        """Answers for one channel, at the clock's time or another."""
+    def reader(
+        self, channel: str, now: str | datetime | None = None, *, agent: str | None = None,
+        ns: str | None = None,
+    ) -> Reader:  # fmt: skip
+        """Answers for one channel and agent, at the clock's time or another.
+
+        `ns` is the one namespace that is asked for, if any: ScopeError where it may not be.
+        """
         self.check_open()
+        if agent is not None and not isinstance(agent, str):
+            raise InputError(f"expected a text, found {shown(agent)}", where="agent")
+        namespace(ns)
         policies = self.watched.policies()
         check_channel(policies, channel)
         moment = self.clock() if now is None else timestamp(now, where="now")
         # What is found is there: only a plane of a prefix has an end that is not the log's own.
         as_of = NO_END if self.as_of is None else self.as_of
         redactor = self.intake(policies).redactor
-        return Reader(policies, channel, now=moment, as_of=as_of, redactor=redactor)
+        return Reader(
+            policies, channel, now=moment, as_of=as_of, agent=agent, ns=ns, redactor=redactor,
+            covers=self._covers,
+        )  # fmt: skip
+
+    def _covers(self, seq: int, id_: str, as_of: int, now: str) -> bool:
+        with self.lock:
+            return self.approvals().covers(seq, id_, as_of=as_of, now=now)
 
     # --- projections ---
+
+    def approvals(self, folds: Folds | None = None) -> Approvals:
+        """Which artifacts are approved, as of the log's head or of a prefix. Hold `lock`."""
+        folds = folds or self.caught_up()
+        table, memories = folds.artifacts.state, folds.memories
+        known = self._approvals
+        if known is None or not known.reads(table, memories):
+            known = self._approvals = Approvals(table, memories, self.log.find)
+        return known
 
     def caught_up(
         self, policies: Policies | None = None, *, save_after: int = _CHECKPOINT_EVENTS
@@ -219,6 +255,12 @@ class Engine:
             if before != head:
                 self._count_log(before, head)
         return folds.files
+
+    def sessions(self, folds: Folds) -> SessionsState:
+        """The sessions, caught up; what opening them takes to read is counted."""
+        if folds is self._folds and not folds.sessions_opened:
+            self._count([self.home.path / "projections" / "sessions.json"])
+        return folds.sessions.state
 
     def _count(self, files: Iterable[Path]) -> None:
         """Note files that were opened and read whole."""
@@ -298,22 +340,6 @@ class Engine:
         folder = self.home.path / "log"
         sealed = (folder / f"{number:08}.jsonl" for number in range(1, head.segment))
         return head.offset + sum(file.stat().st_size for file in sealed if file.exists())
-
-    def expansion(self, handle: str, policies: Policies, as_of: int) -> Expansion:
-        """What a request's handle opens; whether it may be shown is decided with the others."""
-        seq, _, start = parse_handle(handle)
-        if seq is None:
-            raise InputError("a pack expands events; views are read with expand()", where="expand")
-        line = self.log.line(seq)
-        if line is None:
-            raise NotFoundError(f"no event {seq}")
-        item = items_of_event(line.event, self.counter(policies))
-        archived = self.caught_up(policies).memories.archived(line.event, upto=as_of)
-        if archived is not None:
-            item.superseded = archived[0] == "superseded"
-            item.forgotten = archived[0] == "forgotten"
-        text = self.redact(policies)(self.log.text(line.event))[start:]
-        return Expansion(handle, item, text, whole=start == 0)
 
     def rebuild(self, progress: Progress | None = None) -> int:
         """Throw projections and index away and make them again; return the events folded."""

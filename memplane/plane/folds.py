@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memplane.event import Event
 from memplane.ports import Head, Line, TokenCounter
+from memplane.projections.artifacts import Artifacts, ArtifactTable
 from memplane.projections.catchup import Folded, Follower, catch_up
 from memplane.projections.decisions import Cards, Decisions
 from memplane.projections.files import Files, FilesState
 from memplane.projections.hotset import Hotset, HotsetState
 from memplane.projections.item import Item
 from memplane.projections.ledger import Ledger, Statement
+from memplane.projections.map_state import MapState
 from memplane.projections.memories import Memories
+from memplane.projections.plane_map import PlaneMap
 from memplane.projections.projector import Replayable
 from memplane.projections.sessions import Sessions, SessionsState
 from memplane.projections.task_table import Task, TaskTable
 from memplane.projections.tasks import Tasks
+
+if TYPE_CHECKING:
+    from memplane.plane.belonging import OfTask
 
 __all__ = ["Folds", "Prefix", "items_of", "items_of_event", "session_fold", "task_fold"]
 
@@ -61,7 +67,7 @@ class Prefix:
 class Folds:
     """All projections over one log; `folder` None: in memory only.
 
-    Hotset, decisions, cards, tasks and memories are there; sessions and files open for who asks.
+    Sessions and files open for who asks, all others are there.
     """
 
     def __init__(
@@ -76,10 +82,14 @@ class Folds:
         self.decisions: Folded[Ledger] = Folded(Decisions(), log, folder, plane=plane_id)
         self.cards: Folded[Ledger] = Folded(Cards(), log, folder, plane=plane_id)
         self.tasks: Folded[TaskTable] = Folded(Tasks(), log, folder, plane=plane_id)
+        self.plane_map: Folded[MapState] = Folded(PlaneMap(), log, folder, plane=plane_id)
+        self.artifacts: Folded[ArtifactTable] = Folded(Artifacts(), log, folder, plane=plane_id)
         self.memories = Memories(log, folder, plane=plane_id)
         self._sessions: Folded[SessionsState] | None = None  # until somebody asks for them
         self._files: Folded[FilesState] | None = None  # likewise
+        self.of_tasks: dict[str, OfTask] = {}  # for who expands a task
         self._place = (folder, plane_id, counter)
+        self._caught: Head | None = None  # where all stood when they were caught up last
         self._items: dict[tuple[str, int], Item] = {}
         self._made: dict[str, tuple[int, list[Item], dict[int, int]]] = {}  # by ledger, as of a seq
 
@@ -93,6 +103,11 @@ class Folds:
             )
             self._sessions.catch_up()
         return self._sessions
+
+    @property
+    def sessions_opened(self) -> bool:
+        """Whether the sessions are open: asking for them reads nothing but what was appended."""
+        return self._sessions is not None
 
     @property
     def files(self) -> FilesState:
@@ -120,13 +135,22 @@ class Folds:
 
     @property
     def followers(self) -> list[Follower]:
-        return [self.hotset, self.decisions, self.cards, self.tasks, self.memories, *self._opened]
+        return [
+            self.hotset, self.decisions, self.cards, self.tasks, self.plane_map, self.artifacts,
+            self.memories, *self._opened,
+        ]  # fmt: skip
 
     def catch_up(self) -> int:
         """Fold what was appended since; return the lines read."""
+        if self._caught is not None and self.log.head() == self._caught:
+            return 0
+        self._caught = None  # for as long as an interruption would leave them apart
         if self.hotset.position is None and self._place[0] is not None:
             self.open_files()  # one pass over the log is to do for both
-        return catch_up(self.log, self.followers)
+        read = catch_up(self.log, self.followers)
+        at = {one.position for one in self.followers}
+        self._caught = at.pop() if len(at) == 1 else None
+        return read
 
     @property
     def unsaved(self) -> int:
@@ -139,7 +163,7 @@ class Folds:
         # Who saves has read much: the next pack that needs files finds them near the head.
         _ = self.files
         saved = [self.hotset.save(), self.decisions.save(), self.cards.save(), self.memories.save()]
-        saved.append(self.tasks.save())
+        saved += [self.tasks.save(), self.plane_map.save(), self.artifacts.save()]
         saved += [one.save() for one in self._opened]
         return all(saved)
 

@@ -20,6 +20,7 @@ from memplane.index.columns import Columns, Frame
 from memplane.index.speakers import Speakers
 from memplane.index.store import Index
 from memplane.index.view import View
+from memplane.plane.artifact_pages import searched_text
 from memplane.plane.finding import Progress, mark_of, place_of, variant_of
 from memplane.plane.masking import Lines, Masks
 from memplane.ports import Head, Line
@@ -253,8 +254,13 @@ class Indexed:
         return documents_of(event, whole_text(self._log, event), self._result_tokens)
 
 
-def whole_text(log: FileLog, event: Event) -> str:
-    """The event's whole text; what its line holds where the body is lost."""
+def whole_text(log: FileLog, event: Event, *, lenient: bool = True) -> str:
+    """The event's whole text, of an artifact its copy's too; what its line holds without a body.
+
+    Without `lenient` the copy of an artifact that is not what was added raises ChangedError.
+    """
+    if event.kind == "artifact":
+        return searched_text(Path(log.home), event, lenient=lenient)
     if "body" not in event.data:
         return event.text
     try:

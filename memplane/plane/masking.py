@@ -1,6 +1,7 @@
 """What a request may not see, as a mask over the documents of the index.
 
-It says of each event what `Scope.hides` says of it: a document is hidden if its event is.
+It says of each event what `Scope.hides` says of it: a document is hidden if its event is. The card
+of an artifact is there as long as the event may be named (`Scope.names`).
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from memplane.event import KINDS, SENSITIVITIES
 from memplane.index.mask import Bits, Fates, Flagged, Mask, Spans
 from memplane.index.segment import Array
 from memplane.index.view import View
+from memplane.policy import ALL_AGENTS
 from memplane.recall.documents import (
     ARTIFACT,
+    CARD,
     KIND_BITS,
     LIMITED,
     SENSITIVITY_BITS,
@@ -33,6 +36,13 @@ if TYPE_CHECKING:
 __all__ = ["Lines", "Masks"]
 
 _GLOBAL, _TASK, _SPEC, _AGENT = range(len(SPACES))
+# An artifact, but for its card: the bits from those of the kind up to the card's.
+_KINDS: Final = 1 << KIND_BITS[1]
+_CARD: Final = CARD >> KIND_BITS[0]
+_UNAPPROVED: Final = Bits(
+    KIND_BITS[0],
+    tuple(bits % _KINDS == ARTIFACT and not bits & _CARD for bits in range(2 * _CARD)),
+)
 _ALWAYS: Final = -(1 << 62)
 _LATER: Final = 1 << 62
 
@@ -77,6 +87,8 @@ class Masks:
         self._tell(every, frame, memories)
         mask = Mask(view.count)
         mask.add(self._flagged.hidden(frame.flags, *_levels(scope)))
+        approved = view.documents(scope.approved())
+        mask.add(self._flagged.hidden(frame.flags, _UNAPPROVED), approved)
         classes, reached = _spaces(scope)
         but = view.labelled(*(f"ns:{ns}" for ns in reached)) if reached else None
         mask.add(self._flagged.hidden(frame.flags, Bits(SPACE_BITS[0], classes)), but)
@@ -137,7 +149,7 @@ class Masks:
 
 def _levels(scope: Scope) -> Sequence[Bits]:
     levels = tuple(level in scope.levels for level in SENSITIVITIES)
-    kinds = {kind_number(kind) for kind in scope.kinds if kind in KINDS} | {ARTIFACT}
+    kinds = {kind_number(kind) for kind in scope.kinds if kind in KINDS}
     return (
         Bits(SENSITIVITY_BITS[0], levels),
         Bits(KIND_BITS[0], tuple(number in kinds for number in range(1 << KIND_BITS[1]))),
@@ -146,10 +158,12 @@ def _levels(scope: Scope) -> Sequence[Bits]:
 
 def _spaces(scope: Scope) -> tuple[tuple[bool, ...], list[str]]:
     """Which classes of namespaces are out of scope, and namespaces of them that are in it."""
-    hides = {_AGENT}
+    hides = set() if ALL_AGENTS in scope.shared else {_AGENT}
     named: list[str] = list(scope.ns)
-    if scope.agent is not None and not scope.ns:
-        named.append(f"/agent/{scope.agent}")
+    if not scope.ns:
+        named += scope.shared
+        if scope.agent is not None:
+            named.append(f"/agent/{scope.agent}")
     if scope.ns:
         hides = {_GLOBAL, _TASK, _SPEC, _AGENT}
     elif scope.task is not None:

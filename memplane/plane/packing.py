@@ -12,20 +12,23 @@ from memplane.errors import WriteError
 from memplane.home import replace_file
 from memplane.pack.block import Block
 from memplane.pack.pack import pack
-from memplane.pack.request import Expansion, Materials, Request, View
+from memplane.pack.request import Expansion, LastSession, Materials, Request, View
+from memplane.pack.shards import Opened
 from memplane.plane.files import Watched
 from memplane.plane.folds import Folds
 from memplane.policy import Policies
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
-from memplane.projections.item import Printer
+from memplane.projections.item import Item, Printer
 from memplane.recall.retrieval import Retriever
+from memplane.recall.suppress import Approvals
 
 __all__ = ["OTHER_FILES", "Stopwatch", "materials_of", "run", "save", "view_paths"]
 
 # What a pack opens besides views, at most: five policies and their one parsed form, the checkpoints
-# of hotset, decisions, cards, memories, tasks and files, and the log's last segment.
-OTHER_FILES: Final = 13
+# of hotset, decisions, cards, memories, tasks, map, artifacts, files and sessions, and the log's
+# last segment.
+OTHER_FILES: Final = 16
 _LABEL_MAX: Final = 40  # characters
 
 
@@ -53,9 +56,12 @@ def view_paths(policies: Policies, channel: str) -> list[str]:
 
 def materials_of(
     policies: Policies, folds: Folds, hotset: HotsetState, *, views: list[View],
-    expansions: list[Expansion], memo: dict[tuple[str, int, str], tuple[str, int, bool]],
+    expansions: list[Expansion | Opened | View],
+    memo: dict[tuple[str, int, str], tuple[str, int, bool]],
     gap: bool, files: FilesState | None = None, retriever: Callable[[], Retriever] | None = None,
-    query_seq: int = 0,
+    query_seq: int = 0, sessions: Callable[[], tuple[LastSession, ...]] | None = None,
+    approvals: Approvals | None = None,
+    touched: Callable[[Item], tuple[str | None, bool]] | None = None,
 ) -> Materials:  # fmt: skip
     """Put together what the stages read."""
     decisions, pinned = folds.statements("decisions")
@@ -65,7 +71,7 @@ def materials_of(
         {**pinned, **pinned_cards},
         tuple(views), tuple(expansions), memo, gap,
         max(folds.decisions.state.shed_seq, folds.cards.state.shed_seq), files, retriever,
-        query_seq,
+        query_seq, folds.plane_map.state, sessions, approvals, touched,
     )  # fmt: skip
 
 

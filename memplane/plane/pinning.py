@@ -1,16 +1,17 @@
-"""What a pin names: one statement, by id, by seq, or by the key whose value it is."""
+"""What a pin or a touch names: one statement, by id, by seq, or by the key whose value it is."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from memplane.errors import InputError, NotFoundError
+from memplane.event import Event
 from memplane.intake.redact import shown
 
 if TYPE_CHECKING:
     from memplane.plane.plane import Plane
 
-__all__ = ["pin_row"]
+__all__ = ["pin_row", "touch_row"]
 
 
 def pin_row(
@@ -20,13 +21,21 @@ def pin_row(
 
     A key means the value that it has now: its next value is not pinned.
     """
+    again = {"data": {"undo": True}} if undo else {}
+    return {"kind": "pin", "refs": [_named(plane, id, key, ns).id], **again}
+
+
+def touch_row(plane: Plane, id: str | int | None, key: str | None, ns: str) -> dict[str, Any]:  # noqa: A002
+    """Return the event that touches; named as a pin names it."""
+    return {"kind": "touch", "refs": [_named(plane, id, key, ns).id]}
+
+
+def _named(plane: Plane, id: str | int | None, key: str | None, ns: str) -> Event:  # noqa: A002
     if id is not None and key is None:
-        found = plane.event(id)
-    elif key is not None and id is None:
+        return plane.event(id)
+    if key is not None and id is None:
         value = plane.get(key, ns)
         if value is None:
             raise NotFoundError(f"no value under {shown(key)} in {ns}")
-        found = value
-    else:
-        raise InputError("expected exactly one of id and key")
-    return {"kind": "pin", "refs": [found.id], **({"data": {"undo": True}} if undo else {})}
+        return value
+    raise InputError("expected exactly one of id and key")

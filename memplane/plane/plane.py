@@ -24,7 +24,9 @@ from memplane.plane.asking import request_of
 from memplane.plane.audit import FINDINGS_MAX, AuditReport, audit
 from memplane.plane.compare import differing
 from memplane.plane.engine import Engine, MakeCounter, MakeEmbedder
-from memplane.plane.pinning import pin_row
+from memplane.plane.latest import last_sessions
+from memplane.plane.opening import opened
+from memplane.plane.pinning import pin_row, touch_row
 from memplane.plane.tasks import PlaneTasks
 from memplane.plane.writing import BulkReceipt, Receipt
 from memplane.policy import Policies
@@ -32,6 +34,8 @@ from memplane.ports import Clock, Detector, Embedder, Head
 from memplane.projections.hotset import HotsetState
 
 if TYPE_CHECKING:
+    from memplane.plane.artifacts import PlaneArtifacts
+    from memplane.plane.evicting import Eviction
     from memplane.plane.sessions import Sessions
     from memplane.policy.check import Checked
     from memplane.policy.effective import Row
@@ -130,6 +134,33 @@ class Plane(Answers):
         """Take a pin back; named as `pin` names it."""
         return self._engine.write(pin_row(self, id, key, ns, undo=True))
 
+    def touch(
+        self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002
+    ) -> Receipt:  # fmt: skip
+        """Say that a memory still holds: its importance fades anew from now on.
+
+        Exactly one of id (or seq) and key (with ns), which names the value that it has now.
+        """
+        return self._engine.write(touch_row(self, id, key, ns))
+
+    def evict(
+        self, below: float, *, dry_run: bool = False, ns: str | None = None,
+        kind: str | None = None, now: str | datetime | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Eviction:  # fmt: skip
+        """Archive the memories whose importance has faded below a line (0 to 1000, or 0.0 to 1.0).
+
+        Facts, observations, plans, summaries, insights and preferences, of one `ns` or `kind` or of
+        all, by the importance that they have now or at `now`; never a decision, a rule, a
+        constraint or what is pinned. The log keeps them; `unforget` takes them back. A `dry_run`
+        says what it would take and writes nothing.
+        """
+        from memplane.plane.evicting import evict  # noqa: PLC0415 - a pack does without
+
+        return evict(
+            self._engine, below, ns=ns, kind=kind, now=now, dry_run=dry_run, progress=progress
+        )
+
     @property
     def tasks(self) -> PlaneTasks:
         """Open, update, block, switch, close and list tasks."""
@@ -149,48 +180,50 @@ class Plane(Answers):
         build of the index: a pack that searches the whole log waits for it. Raises BudgetError,
         InputError, PolicyError; never for size.
         """
-        watch = packing.Stopwatch()
-        before = (self._engine.reads.files, self._engine.reads.bytes)
-        with self._engine.lock:
-            policies = self._engine.watched.policies()
+        engine, watch = self._engine, packing.Stopwatch()
+        before = (engine.reads.files, engine.reads.bytes)
+        with engine.lock:
+            policies = engine.watched.policies()
             watch.mark("policy")
-            folds = self._engine.caught_up(policies)
+            folds = engine.caught_up(policies)
             head = folds.log.head()
             request = request_of(
-                query, asked, policies, head=head.seq, clock=self._engine.clock,
-                seq_by=self._engine.seq_by, redact=self._engine.redact(policies),
+                query, asked, policies, head=head.seq, clock=engine.clock,
+                seq_by=engine.seq_by, redact=engine.redact(policies),
             )  # fmt: skip
             watch.mark("catch_up")
             if request.as_of != head.seq:
-                folds = self._engine.prefix(request.as_of, policies)
+                folds = engine.prefix(request.as_of, policies)
                 head = folds.log.head()
-            hotset, gap = self._engine.hotset(folds, request, policies)
-            views = packing.load_views(self._engine.watched, policies, request.channel)
-            expansions = [
-                self._engine.expansion(handle, policies, request.as_of) for handle in request.expand
-            ]
+            hotset, gap = engine.hotset(folds, request, policies)
+            views = packing.load_views(engine.watched, policies, request.channel)
+            expansions = [opened(engine, folds, one, request, policies) for one in request.expand]
             materials = packing.materials_of(
                 policies, folds, hotset, views=views, expansions=expansions,
                 memo=self._memo, gap=gap,
-                files=recent.files_for(self._engine, folds, request, hotset, policies),
+                files=recent.files_for(engine, folds, request, hotset, policies),
                 retriever=partial(
-                    self._engine.retriever, policies, folds, progress=progress,
+                    engine.retriever, policies, folds, progress=progress,
                     dense_seq=request.dense_seq,
                 ),
-                query_seq=self._engine.seq_of(request.query_event),
+                query_seq=engine.seq_of(request.query_event),
+                sessions=partial(last_sessions, engine, folds, request, policies),
+                approvals=engine.approvals(folds),
+                touched=lambda item: (
+                    folds.memories.touched(item, upto=request.as_of),
+                    folds.memories.pinned(item, upto=request.as_of),
+                ),
             )  # fmt: skip
-            printer = self._engine.printer(policies)
+            printer = engine.printer(policies)
             watch.mark("read")
             block = packing.run(request, materials, printer, watch, (head.seq, head.h))
         block.report["io"] = {
-            "files": self._engine.reads.files - before[0],
-            "bytes": self._engine.reads.bytes - before[1],
+            "files": engine.reads.files - before[0],
+            "bytes": engine.reads.bytes - before[1],
         }
         if save_report and not self.read_only:
             keep = policies.plane.reports_keep
-            where = packing.save(
-                self.home, block, self._engine.clock(), keep, self._engine.watched.source
-            )
+            where = packing.save(self.home, block, engine.clock(), keep, engine.watched.source)
             return block._replace(report_path=where)
         return block
 
@@ -227,6 +260,13 @@ class Plane(Answers):
         from memplane.plane.sessions import Sessions  # noqa: PLC0415 - a pack does without
 
         return Sessions(self._engine)
+
+    @property
+    def artifacts(self) -> PlaneArtifacts:
+        """Files beside the log: add, list, show, export, approve and revoke them."""
+        from memplane.plane.artifacts import PlaneArtifacts  # noqa: PLC0415 - a pack does without
+
+        return PlaneArtifacts(self._engine)
 
     @property
     def policies(self) -> Policies:

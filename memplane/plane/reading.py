@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from memplane.errors import BudgetError, InputError, NotFoundError, ScopeError
+from memplane.errors import NotFoundError, ScopeError
 from memplane.event import Event
 from memplane.intake import Redactor
 from memplane.intake.redact import shown
-from memplane.pack.request import View
 from memplane.policy import Policies
-from memplane.ports import Line, TokenCounter
-from memplane.projections.window import handle
-from memplane.recall.suppress import Scope
-from memplane.tokens import cut
+from memplane.ports import Line
+from memplane.recall.decay import importance_now, is_stale
+from memplane.recall.suppress import NAMED, Scope
 
-__all__ = ["Expanded", "Reader", "Version", "parse_handle"]
+if TYPE_CHECKING:
+    from memplane.projections.chains import Row
+    from memplane.projections.memories import Memories
 
-_HANDLE: Final = re.compile(r"(?:expand://event/|#)(\d{1,18})(?:\?from=(\d{1,12}))?")
-_VIEW: Final = re.compile(r"expand://(views/[^?]+)(?:\?from=(\d{1,12}))?")
+__all__ = ["Reader", "Standing", "Version"]
 
 
 class Version(NamedTuple):
-    """One value that a key had. `reason`: None while in force, else superseded or forgotten."""
+    """One value that a key had, what became of it, and the seq of the value before it.
+
+    `reason`: None while it is in force; `superseded`, `forgotten` or `evicted`, by the event
+    `by_seq`; `expired` by its own `valid_until`, or `pending` until its `valid_from`.
+    """
 
     event: Event
     reason: str | None
     by_seq: int | None
+    supersedes: int | None = None
 
 
-class Expanded(NamedTuple):
-    """What a handle opened. `next` continues where the budget ended, None at the end."""
+class Standing(NamedTuple):
+    """How an event stands at one time: `reason`, `by_seq` and `supersedes` as of a `Version`.
 
-    handle: str
-    text: str
-    tokens: int
-    event: Event | None
-    next: str | None
+    `importance` is what time has left of it, counted from when it was recorded or `touched` last;
+    `stale` says that it fades and was left alone for longer than the policy's days.
+    """
 
-    def as_json(self) -> dict[str, Any]:
-        event = self.event.id if self.event is not None else None
-        return {**self._asdict(), "event": event}
+    reason: str | None
+    by_seq: int | None
+    supersedes: int | None
+    importance: int
+    stale: bool
+    pinned: bool
+    touched: str | None
 
 
 class _Seen(NamedTuple):
@@ -54,24 +59,19 @@ class _Seen(NamedTuple):
     kind: str
     ns: str
     sensitivity: str
-    valid_from: str | None
-    valid_until: str | None
+    valid_from: str | None = None
+    valid_until: str | None = None
     superseded: bool = False
     forgotten: bool = False
 
 
-def parse_handle(given: str) -> tuple[int | None, str, int]:
-    """Seq of an event or path of a view, and the character to go on from; InputError otherwise."""
-    event = _HANDLE.fullmatch(given)
-    if event is not None:
-        return int(event[1]), "", int(event[2] or 0)
-    view = _VIEW.fullmatch(given)
-    if view is not None:
-        return None, view[1], int(view[2] or 0)
-    raise InputError(
-        f"expected expand://event/<seq>, #<seq> or expand://views/<name>, found {shown(given)}",
-        where="handle",
-    )
+class _Timed(Protocol):
+    """What holds from one time until another."""
+
+    @property
+    def valid_from(self) -> str | None: ...
+    @property
+    def valid_until(self) -> str | None: ...
 
 
 class Reader:
@@ -79,40 +79,108 @@ class Reader:
 
     def __init__(
         self, policies: Policies, channel: str, *, now: str, as_of: int, agent: str | None = None,
-        redactor: Redactor,
+        ns: str | None = None, redactor: Redactor,
+        covers: Callable[[int, str, int, str], bool],
     ) -> None:  # fmt: skip
-        self.channel = channel
-        self._scope = Scope(
-            policies.privacy.rule(channel), now=now, as_of=as_of, agent=agent or None
+        """Read as who asks may; ScopeError where that is not the namespace asked for."""
+        self.channel, self.policies = channel, policies
+        self._covers = covers
+        self._scope = Scope.of(
+            policies, channel, now=now, as_of=as_of, agent=agent, ns=() if ns is None else (ns,)
         )
-        self._all_agents = agent is None
+        self._scoring = policies.scoring
         self._redactor = redactor
+        if ns is not None and not self._scope.reaches(ns):
+            raise ScopeError(f"namespace {shown(ns)} is not for {self._who()}")
 
     def shows(self, event: Event) -> bool:
-        """Whether the channel may see the event, in force or archived."""
-        seen = _Seen(
-            event.seq, event.id, event.ts, event.kind, event.ns, event.sensitivity, None, None
-        )
-        reason = self._scope.hides(seen)
-        # Reading one event by name is no prompt: approval and namespaces are a pack's business.
-        return reason in (None, "unapproved") or (reason == "ns" and self._all_agents)
+        """Whether a list may have the event, in force or archived."""
+        # Of what is not approved `emit` shows no text.
+        return self._reason(event) in NAMED
 
-    def in_time(self, event: Event) -> bool:
+    def shows_row(self, row: Row) -> bool:
+        """The same of a value that is not read from the log."""
+        seen = _Seen(row.seq, row.id, "", row.kind, row.ns, row.sensitivity)
+        return self._scope.hides(seen) in NAMED
+
+    def may_read(self, event: Event) -> bool:
+        """Whether the event may be read where it is named: the owner may name any agent's."""
+        reason = self._reason(event)
+        return reason in NAMED or (reason == "ns" and self._scope.owner)
+
+    def _reason(self, event: Event) -> str | None:
+        return self._scope.hides(
+            _Seen(event.seq, event.id, event.ts, event.kind, event.ns, event.sensitivity)
+        )
+
+    def _who(self) -> str:
+        agent = self._scope.agent
+        return f"channel {self.channel}" if agent is None else (
+            f"agent {shown(agent)} on channel {self.channel}"
+        )  # fmt: skip
+
+    def in_time(self, event: _Timed) -> bool:
         """Whether the event is valid at the reader's clock."""
+        return self.out_of_time(event) is None
+
+    def out_of_time(self, event: _Timed) -> str | None:
+        """`expired` or `pending` by the reader's clock, None within the event's time."""
         now = self._scope.now
-        return not (
-            (event.valid_until is not None and event.valid_until < now)
-            or (event.valid_from is not None and event.valid_from > now)
+        if event.valid_until is not None and event.valid_until < now:
+            return "expired"
+        pending = event.valid_from is not None and event.valid_from > now
+        return "pending" if pending else None
+
+    def faded(self, event: Event, touched: str | None = None) -> int:
+        """What time has left of the event's importance, unless it is pinned."""
+        return importance_now(
+            event, touched, pinned=False, now=self._scope.now, half_lives=self._scoring.half_lives
         )
 
-    def emit(self, event: Event) -> Event:
-        """The event as it leaves the plane: redacted by today's policy once more."""
+    def standing(self, event: Event, memories: Memories, upto: int | None) -> Standing:
+        """How the event stands at the reader's clock."""
+        gone = memories.archived(event, upto=upto)
+        reason, by_seq = gone or (self.out_of_time(event), None)
+        pinned = memories.pinned(event, upto=upto)
+        touched = memories.touched(event, upto=upto)
+        now, half_lives = self._scope.now, self._scoring.half_lives
+        left = importance_now(event, touched, pinned=pinned, now=now, half_lives=half_lives)
+        stale = self._stale(event, touched, pinned=pinned)
+        return Standing(reason, by_seq, memories.before(event), left, stale, pinned, touched)
+
+    def fading(self, event: Event, memories: Memories, upto: int | None) -> tuple[int, bool]:
+        """What time has left of the event's importance, and whether it is stale."""
+        if self.faded(event) == event.importance and not self._stale(event, None, pinned=False):
+            return event.importance, False  # nothing that a touch or a pin could undo
+        if memories.pinned(event, upto=upto):
+            return event.importance, False
+        touched = memories.touched(event, upto=upto)
+        return self.faded(event, touched), self._stale(event, touched, pinned=False)
+
+    def _stale(self, event: Event, touched: str | None, *, pinned: bool) -> bool:
+        return is_stale(
+            event, touched, pinned=pinned, now=self._scope.now,
+            half_lives=self._scoring.half_lives, after_days=self._scoring.stale_after_days,
+        )  # fmt: skip
+
+    def emit(self, event: Event, *, review: bool = False) -> Event:
+        """The event as it leaves the plane: redacted by today's policy once more.
+
+        An artifact's has its text where it is approved, or is shown to a person for `review`.
+        """
+        if event.kind == "artifact" and not review and not self.approved(event):
+            event = event._replace(text="")
         text = self._redact(event.text)
         data, found = self._redactor.redact_data(event.data) if event.data else (event.data, {})
         tags = tuple(self._redact(tag) for tag in event.tags)
         if text == event.text and not found and tags == event.tags:
             return event
         return event._replace(text=text, data=data, tags=tags)
+
+    def approved(self, event: Event) -> bool:
+        """Whether the text of an artifact may be shown."""
+        scope = self._scope
+        return self._covers(event.seq, event.id, scope.as_of, scope.now)
 
     def _redact(self, text: str) -> str:
         return self._redactor.redact(text)[0]
@@ -121,8 +189,8 @@ class Reader:
         """The event of a line; NotFoundError where there is none, ScopeError where it is hidden."""
         if line is None:
             raise NotFoundError(f"no event {shown(named)}{place}")
-        if not self.shows(line.event):
-            raise ScopeError(f"event {shown(named)}{place} is not for channel {self.channel}")
+        if not self.may_read(line.event):
+            raise ScopeError(f"event {shown(named)}{place} is not for {self._who()}")
         return self.emit(line.event)
 
     def events(
@@ -144,30 +212,3 @@ class Reader:
             given += 1
             if limit is not None and given >= limit:
                 return
-
-    def expand_event(
-        self, event: Event, text: str, start: int, budget: int, counter: TokenCounter
-    ) -> Expanded:
-        """As much of the event's whole text from a character on as the budget takes."""
-        text = self._redact(text)
-        kept = _cut(counter, text[start:], budget)
-        end = start + len(kept)
-        more = f"{handle(event.seq)}?from={end}" if kept and end < len(text) else None
-        here = handle(event.seq) + (f"?from={start}" if start else "")
-        return Expanded(here, kept, counter.count(kept), self.emit(event), more)
-
-    def expand_view(self, view: View, start: int, budget: int, counter: TokenCounter) -> Expanded:
-        """As much of a view from a character on as the budget takes."""
-        text = self._redact(view.text)
-        kept = _cut(counter, text[start:], budget)
-        end = start + len(kept)
-        name = f"expand://{view.path}"
-        more = f"{name}?from={end}" if kept and end < len(text) else None
-        return Expanded(name, kept, counter.count(kept), None, more)
-
-
-def _cut(counter: TokenCounter, text: str, budget: int) -> str:
-    kept = cut(counter, text, budget)
-    if text and not kept:
-        raise BudgetError(f"{budget} tokens hold not one character of it", where="budget")
-    return kept

@@ -64,7 +64,7 @@ def files_for(
 
 def list_files(
     engine: Engine, query: str, *, session: str | None, branch: str | None, limit: int,
-    channel: str,
+    asked: dict[str, Any],
 ) -> list[FileView]:  # fmt: skip
     """The session's own files, the warmest first, then those that it may need."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
@@ -74,15 +74,17 @@ def list_files(
     with engine.lock:
         policies = engine.watched.policies()
         folds = engine.caught_up(policies)
-        asked: dict[str, Any] = {"session": session, "channel": channel}
         request = request_of(
-            query, asked, policies, head=folds.log.head().seq, clock=engine.clock,
-            seq_by=engine.seq_by, redact=engine.redact(policies),
+            query, {**asked, "session": session}, policies, head=folds.log.head().seq,
+            clock=engine.clock, seq_by=engine.seq_by, redact=engine.redact(policies),
         )  # fmt: skip
         hotset, _ = engine.hotset(folds, request, policies)
         state = engine.files(folds)
         decisions, _ = folds.statements("decisions")
-        scope = Scope(policies.privacy.rule(channel), now=request.now, as_of=request.as_of)
+        scope = Scope.of(
+            policies, request.channel, now=request.now, as_of=request.as_of, ns=request.ns,
+            agent=request.agent,
+        )  # fmt: skip
         wanted = request.query
         if not wanted and session is not None:
             prompt = prompt_of(hotset.sessions.get(session), hotset, scope)

@@ -14,13 +14,13 @@ from memplane.errors import HomeError
 from memplane.index import terms
 from memplane.index.alike import alike
 from memplane.index.bm25 import BM25, idf
-from memplane.index.boosts import Exact, boosted, weighed
+from memplane.index.boosts import Boosted, Exact, boosted, weighed
 from memplane.index.columns import Frame
 from memplane.index.expansion import Neighbours, related
 from memplane.index.kernel import Kernel
 from memplane.index.lexical import Matches, Weights
 from memplane.index.nearest import Nearest
-from memplane.index.question import INSTRUCTION, ask
+from memplane.index.question import INSTRUCTION, PREFERENCE, READ, ask
 from memplane.index.ranking import Asked, Ranking, rank
 from memplane.index.segment import Array
 from memplane.index.similar import Nearness, Similar
@@ -30,13 +30,15 @@ from memplane.plane.folds import Folds
 from memplane.plane.indexing import Indexed, whole_text
 from memplane.plane.seen import Seen
 from memplane.policy import Scoring
+from memplane.projections.artifacts import facts_of
 from memplane.projections.item import Item
 from memplane.projections.memories import Memories
-from memplane.recall.documents import KIND_BITS, kind_number
+from memplane.recall.documents import CARD, KIND_BITS, kind_number
 from memplane.recall.retrieval import Candidates, Finding
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
+    from memplane.event import Event
     from memplane.plane.dense import Near
 
 __all__ = ["LogRetriever", "neighbours", "ranking_of"]
@@ -44,6 +46,7 @@ __all__ = ["LogRetriever", "neighbours", "ranking_of"]
 _NAMES_MAX: Final = 100  # words of a query that may be a key or a tag
 _UNCHANGED: Final = 1000  # a factor
 _AROUND: Final = re.compile(r"^[^\w/#@]+|[^\w/#@]+$")
+_READ_KEPT: Final = 1 << 16  # characters of a text that a request keeps
 _FINE: Final = 1_024
 _CALL: Final = kind_number("tool_call")
 _RESULT: Final = kind_number("tool_result")
@@ -65,6 +68,8 @@ class LogRetriever:
         self._every = indexed.view()
         self._frame = indexed.frame(self._every)
         self._found: set[int] = set()  # what is in force: it would not have been found else
+        self._approved: frozenset[int] = frozenset()  # artifacts whose text may be shown
+        self._read: dict[int, str] = {}  # what files of artifacts said, compared with their hashes
 
     def find(
         self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
@@ -94,12 +99,18 @@ class LogRetriever:
                 first_person=_UNCHANGED, first_person_heard=_UNCHANGED, preference=_UNCHANGED
             )
         read = ask(query, list(names))
+        # A preference shapes help, and says nothing about what was or is so.
+        helps = answered and not (read.broad or read.looks_up)
+        if not helps:
+            ranking = ranking._replace(preference=_UNCHANGED)
         meant = tuple(sorted(names[name] for name in read.speakers))
         asked = Asked(meant, read.first_person, read.broad)
         similar = self._similar(query, hidden)
         ranked = rank(matches, frame, asked, ranking, most=most, hidden=hidden, similar=similar)
-        found = boosted(ranked, self._exact(query, view), frame, hidden, most)
-        standing = found.flags & (INSTRUCTION if answered else 0) != 0
+        heeded = {"custom:instruction": answered, "custom:preference": helps}
+        exact = self._exact(query, view, heeded)
+        found = self._carded(boosted(ranked, exact, frame, hidden, most), frame)
+        standing = found.flags & (INSTRUCTION * _bits(self._scoring) if answered else 0) != 0
         columns = (*found[:10], standing, found.docs)
         made = Candidates(columns)
         self._found.update(made.seqs)
@@ -115,22 +126,27 @@ class LogRetriever:
         nearest = near.nearest(query, hidden) if view.count else None
         if nearest is None:
             return Finding((), 0, {})
-        found = alike(*nearest, self._indexed.frame(view), hidden, most)
+        frame = self._indexed.frame(view)
+        found = self._carded(alike(*nearest, frame, hidden, most), frame)
         made = Candidates((*found[:10], found.flags < 0, found.docs))  # no instruction stands out
         self._found.update(made.seqs)
         return Finding(made, len(nearest[0]), self._worth(terms.query(query), view))
 
     def item(self, seq: int) -> Item:
         item = self._folds.hotset.state.items.get(seq)
-        if item is not None:
+        if item is not None and item.kind != "artifact":
             return item
-        item = self._seen.item(seq)
+        event = self._seen.line(seq).event
+        if event.kind == "artifact":
+            card = seq not in self._approved
+            item = self._seen.saying(event, self.text(seq), card=card)
+        else:
+            item = self._seen.item(seq)
         if seq not in self._found:
-            event = self._seen.line(seq).event
             archived = self._memories.archived(event, upto=self._folds.log.head().seq)
             if archived is not None:
                 item.superseded = archived[0] == "superseded"
-                item.forgotten = archived[0] == "forgotten"
+                item.forgotten = archived[0] != "superseded"
         return item
 
     def id(self, seq: int) -> str:
@@ -138,15 +154,48 @@ class LogRetriever:
         return self._seen.id(seq) if item is None else item.id
 
     def text(self, seq: int) -> str:
-        return whole_text(self._seen.log, self._seen.line(seq).event)
+        event = self._seen.line(seq).event
+        if event.kind != "artifact":
+            return whole_text(self._seen.log, event)
+        card = self._card(event)
+        if card is not None:
+            return card
+        said = self._read.get(seq)
+        if said is None:  # a file is read once for one request
+            said = whole_text(self._seen.log, event, lenient=False)
+            if len(said) <= _READ_KEPT:
+                self._read[seq] = said
+        return said
+
+    def words(self, doc: int) -> frozenset[int]:
+        return self._seen.words(self._every.text(doc))
 
     def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
         return self._seen.passage(self._every.text(doc), wanted, limit)
+
+    def _card(self, event: Event) -> str | None:
+        """What stands for an artifact that is not approved; None for any other event."""
+        if event.kind != "artifact" or event.seq in self._approved:
+            return None
+        facts = facts_of(event)
+        return "" if facts is None else f"{facts.card} {facts.handle}"
+
+    def _carded(self, found: Boosted, frame: Frame) -> Boosted:
+        """The same, with the tokens of its card for an artifact that is not approved."""
+        cards = (found.flags & CARD).nonzero()[0].tolist()
+        if not cards:
+            return found
+        tokens = found.tokens.copy()
+        for at in cards:
+            if int(found.seqs[at]) not in self._approved:
+                tokens[at] = frame.tokens[found.docs[at]]
+        return found._replace(tokens=tokens)
 
     def _hidden(
         self, view: View, scope: Scope, never: Collection[int], only: Sequence[Sequence[str]]
     ) -> Array:
         masks = self._indexed.masks
+        self._approved = frozenset(scope.approved())
         mask = masks.of(scope, view, self._every, self._frame, self._memories)
         if never:
             mask.documents(view.documents(never))
@@ -196,10 +245,19 @@ class LogRetriever:
             query, near.near, present, kept, most=said.related_most, least=said.related_least
         )
 
-    def _exact(self, query: str, view: View) -> Exact:
-        """Look up what the query names by key or tag, and what bears a marker."""
+    def _exact(self, query: str, view: View, heeded: Mapping[str, bool]) -> Exact:
+        """Look up what the query names by key or tag, and what bears a marker.
+
+        Markers that are not `heeded` lift nothing; what it does not name is.
+        """
         names, scoring = _named(query), self._scoring
-        boosts = {f"marker:{name}": boost for name, boost in scoring.marker_boosts.items() if boost}
+        own = scoring.marker_boosts
+        every = own | {name: own.get(name, own["custom"]) for name in heeded}
+        boosts = {
+            f"marker:{name}": boost
+            for name, boost in every.items()
+            if boost and heeded.get(name, True)
+        }
         keys, tags = [f"key:{name}" for name in names], [f"tag:{name}" for name in names]
         found = view.bearing([*boosts, *keys, *tags])
         first, second = len(boosts), len(boosts) + len(keys)
@@ -231,11 +289,20 @@ def ranking_of(scoring: Scoring) -> Ranking:
         first_person=said.first_person,
         first_person_heard=said.first_person_heard,
         preference=said.preference,
+        preferring=PREFERENCE * _bits(scoring),
         near=Kernel(*said.near),
         wide=Kernel(*said.wide),
         sources_max=said.sources_max,
         wide_sources_max=said.wide_sources_max,
     )
+
+
+def _bits(scoring: Scoring) -> int:
+    """Times a flag: the flags of which one is enough.
+
+    What was read from a text counts as what an event says itself, where texts are to be read.
+    """
+    return 1 | 1 << READ if scoring.markers.detect else 1
 
 
 def _named(query: str) -> list[str]:

@@ -7,9 +7,10 @@ anything is scored: it is no hit, and it speaks for no hit beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.errors import InputError
+from memplane.errors import ChangedError, InputError
 from memplane.event import KINDS, Event
 from memplane.intake.redact import shown
 from memplane.plane.asking import request_of, texts
@@ -39,7 +40,8 @@ class SearchHit(NamedTuple):
     and has every word of the query; factors and boosts come on top. It is the sum of `parts`:
     words (its own), neighbours (lent by the events around it), markers, tags and key. `text` is
     the passage that says most, in 40 tokens or one sentence, and `whole` whether that is all of
-    the event's text; `event` is what this channel may see of it.
+    the event's text; `event` is what this channel may see of it; `stale` says that it fades and
+    was left alone for longer than the policy's days.
     """
 
     score: int
@@ -47,6 +49,7 @@ class SearchHit(NamedTuple):
     event: Event
     parts: dict[str, int]
     whole: bool
+    stale: bool = False
 
     @property
     def handle(self) -> str:
@@ -58,7 +61,7 @@ def search(
     engine: Engine, query: str, k: int, asked: dict[str, Any], *, similar: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[SearchHit]:  # fmt: skip
-    """Return at most `k` hits by relevance; ties go by importance, then to the newer.
+    """Return at most `k` hits by relevance; ties go by importance now, then to the newer.
 
     `similar`: by the cosine of their vectors with that of the query instead.
     """
@@ -94,17 +97,24 @@ def search(
             )  # fmt: skip
         best = finding.found[0].score if finding.found else 0
         floor = max(1, best * policies.scoring.evidence_floor // _PERMILLE)
-        reader = engine.reader(request.channel, request.now)
+        reader = engine.reader(request.channel, request.now, agent=request.agent)
         says = _Passages(engine, policies, retriever, finding.wanted)
-        hits = []
+        hits: list[tuple[tuple[int, int, int], SearchHit]] = []
         for found in finding.found:
             line = engine.log.line(found.seq)
             if found.score >= floor and line is not None:
                 event = reader.emit(line.event)
-                text, whole = says.of(found, line.event, event)
+                try:
+                    text, whole = says.of(found, line.event, event)
+                except ChangedError:  # the copy of an artifact
+                    continue
                 score, parts = _scores(found)
-                hits.append(SearchHit(score, text, event, parts, whole))
-    return hits
+                left, stale = reader.fading(line.event, folds.memories, upto)
+                rank = (-found.score, -left, -found.seq)
+                hits.append((rank, SearchHit(score, text, event, parts, whole, stale)))
+    # The retriever's ties go by the importance that was recorded; by now it may have faded.
+    hits.sort(key=itemgetter(0))
+    return [hit for _, hit in hits]
 
 
 class _Passages(NamedTuple):
@@ -118,7 +128,7 @@ class _Passages(NamedTuple):
     def of(self, found: Found, stored: Event, emitted: Event) -> tuple[str, bool]:
         """The passage that says most, and whether it is the whole text: a short one always is."""
         text, masked = stored.text, emitted.text
-        if "body" in stored.data:
+        if "body" in stored.data or stored.kind == "artifact":
             text = self.retriever.text(found.seq)
             masked = self.engine.redact(self.policies)(text)
         if found.tokens <= PASSAGE_TOKENS:
@@ -152,10 +162,11 @@ def _scope(engine: Engine, request: Request, policies: Policies) -> Scope:
     folds = engine.caught_up(policies)
     if request.task is not None and request.as_of != folds.log.head().seq:
         folds = engine.prefix(request.as_of, policies)
-    return Scope(
-        policies.privacy.rule(request.channel), now=request.now, as_of=request.as_of,
+    return Scope.of(
+        policies, request.channel, now=request.now, as_of=request.as_of,
         ns=request.ns, task=request.task, specs=folds.tasks.state.specs_of(request.task),
         agent=request.agent, since=request.since, until=request.until,
+        approvals=engine.approvals(folds),
     )  # fmt: skip
 
 

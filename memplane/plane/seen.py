@@ -18,6 +18,7 @@ from memplane.ports import Line, TokenCounter
 from memplane.projections.item import Item
 
 if TYPE_CHECKING:
+    from memplane.event import Event
     from memplane.log import FileLog
 
 __all__ = ["Seen"]
@@ -32,6 +33,7 @@ _IDS_KEPT: Final = 32_768
 _PASSAGES_KEPT: Final = 4_096
 _SENTENCES_KEPT: Final = 128  # texts, with all their words
 _SPEAKERS_MAX: Final = 64
+_CHARACTERS_A_TOKEN: Final = 4
 _ROLE_WORDS: Final = frozenset(ROLES)
 
 
@@ -66,6 +68,7 @@ class Seen:
         self.log, self.counter, self.renewed = log, counter, renewed
         self._lines: _Kept[int, Line] = _Kept(_LINES_KEPT)
         self._items: _Kept[int, Item] = _Kept(_ITEMS_KEPT)
+        self._told: _Kept[tuple[int, bool, int], Item] = _Kept(_ITEMS_KEPT)
         self._ids: _Kept[int, str] = _Kept(_IDS_KEPT)
         self._passages: _Kept[tuple[object, ...], str] = _Kept(_PASSAGES_KEPT)
         self._sentences: _Kept[str, Sentences] = _Kept(_SENTENCES_KEPT)
@@ -100,19 +103,40 @@ class Seen:
         item.superseded = item.forgotten = False
         return item
 
+    def saying(self, event: Event, text: str, *, card: bool) -> Item:
+        """Return an event as packing sees it with another text: an artifact's, or its card.
+
+        The hash in the event stands for what its file says: it has one text of each.
+        """
+        key = (event.seq, card, len(text))
+        item = self._told.get(key)
+        if item is None:
+            said = event._replace(text=text)
+            item = self._told.keep(key, Item.of(said, len(text) // _CHARACTERS_A_TOKEN))
+        item.superseded = item.forgotten = False
+        return item
+
     def passage(self, text: str, wanted: Mapping[int, int], limit: int) -> str:
         """Return the passage of a text that says most of `wanted`; see `Retriever.passage`."""
         key = (text, limit, *sorted(wanted.items()))
         found = self._passages.get(key)
         if found is None:
-            said = self._sentences.get(text)
-            if said is None:
-                if self._vocabulary.full():
-                    self._vocabulary = terms.Vocabulary()
-                said = self._sentences.keep(text, Sentences(text, self._vocabulary))
+            said = self._said(text)
             start, end = best_run(said, wanted, limit, self.counter.count)
             found = self._passages.keep(key, text[start:end].strip())
         return found
+
+    def words(self, text: str) -> frozenset[int]:
+        """Return the words of a text, numbered as the terms of queries are."""
+        return frozenset().union(*self._said(text).words)
+
+    def _said(self, text: str) -> Sentences:
+        said = self._sentences.get(text)
+        if said is None:
+            if self._vocabulary.full():
+                self._vocabulary = terms.Vocabulary()
+            said = self._sentences.keep(text, Sentences(text, self._vocabulary))
+        return said
 
     def names(self, speakers: Speakers, hidden: Array, frame: Frame) -> dict[str, int]:
         """Return who speaks in visible documents, by name in small letters: at most 64, the usual.

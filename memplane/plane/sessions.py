@@ -119,7 +119,7 @@ class Sessions:
         _texts(text=text, none=False)
         with engine.lock:
             policies = engine.watched.policies_or_last()
-            self._one(session, engine.caught_up(policies), policies)
+            self.facts(session, engine.caught_up(policies), policies)
             (receipt,) = write(engine, [marked(session, "checkpoint", text or "Checkpoint")])
         return receipt
 
@@ -132,7 +132,7 @@ class Sessions:
         _texts(session=session, none=False)
 
         def still_open(folds: Folds) -> Sequence[SessionFacts]:
-            facts = self._one(session, folds, policies)
+            facts = self.facts(session, folds, policies)
             return () if facts.ended else (facts,)
 
         with engine.lock:
@@ -140,7 +140,7 @@ class Sessions:
             ended = end_all(engine, policies, still_open, "explicit", summary=summary)
             if ended:
                 return ended[0]
-            facts = self._one(session, engine.caught_up(policies), policies)
+            facts = self.facts(session, engine.caught_up(policies), policies)
         return Ended(session, facts.reason, already=True)
 
     def end_idle(self, *, summary: bool = True) -> _Done:
@@ -215,16 +215,20 @@ class Sessions:
             policies = engine.watched.policies()
             folds = engine.caught_up(policies)
             telling = Telling(engine, folds, policies, channel, agent)
-            facts = self._one(session, folds, policies, telling) if telling.sessions else None
+            facts = self.facts(session, folds, policies, telling) if telling.sessions else None
             if facts is None or not telling.sees(facts):
                 raise ScopeError(f"session {shown(session)} is not for channel {channel}")
             found = _shown(facts, telling, engine.clock(), policies.plane.session_gap_minutes)
             return found._replace(summary=telling.event(facts.summary))
 
-    def _one(
+    def facts(
         self, session: str, folds: Folds, policies: Policies, telling: Telling | None = None
     ) -> SessionFacts:
-        """The session's facts; of one that the projection let go of, folded from the log."""
+        """The session's figures; of one that the projection let go of, folded from the log.
+
+        NotFoundError with the closest name that `telling`, or else the owner, may be told. Hold the
+        engine's lock.
+        """
         state = folds.sessions.state
         facts = state.sessions.get(session)
         # Where nothing was let go of, what is not there never was.

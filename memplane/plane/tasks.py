@@ -13,7 +13,9 @@ from memplane.pack.digest import (
     PARAGRAPH_TOKENS_MAX,
     Sight,
     Step,
+    artifact_words,
     is_seen,
+    made,
     paragraph,
     seen,
     short,
@@ -28,7 +30,7 @@ from memplane.projections.task_table import CLOSED, Task, TaskTable
 from memplane.projections.tasks import PLAN_MAX
 from memplane.recall.suppress import Scope
 
-__all__ = ["PlaneTasks", "TaskView"]
+__all__ = ["PlaneTasks", "TaskView", "unknown_task"]
 
 _ID_CHARS_MAX: Final = 48
 _WORDS: Final = re.compile(r"\w+")
@@ -153,19 +155,22 @@ class PlaneTasks:
 
     def list(
         self, *, all: bool = False, session: str | None = None, channel: str = "private",  # noqa: A002
+        agent: str | None = None,
     ) -> _Views:  # fmt: skip
         """The open tasks, newest first; with `all` also the closed ones that are remembered.
 
-        `session` says whose active task is marked; without one it is the latest anywhere.
+        `session` says whose active task is marked; without one it is the latest anywhere. `agent`:
+        who reads.
         """
         with self._engine.lock:
             table = self._engine.caught_up().tasks.state
             tasks = table.newest() if all else table.open()
-            views = [self._view(table, task, channel, session) for task in tasks]
+            views = [self._view(table, task, channel, session, agent) for task in tasks]
         return [view for view in views if view is not None]
 
     def get(
         self, id: str, *, session: str | None = None, channel: str = "private",  # noqa: A002
+        agent: str | None = None,
     ) -> TaskView:  # fmt: skip
         """One task, open or closed; one that was closed long ago is read from the log.
 
@@ -178,8 +183,8 @@ class PlaneTasks:
             if task is None and (id in table.brief or table.only_in_log(id)):
                 task = task_fold(folds.log, id)
             if task is None:
-                raise self._unknown(table, id, channel)
-            view = self._view(table, task, channel, session)
+                raise unknown_task(self._engine, table, id, channel, agent)
+            view = self._view(table, task, channel, session, agent)
         if view is None:
             raise ScopeError(f"task {shown(id, 160)} is not for channel {channel}")
         return view
@@ -210,19 +215,13 @@ class PlaneTasks:
         task = self._find(id_)
         if task is None:
             with self._engine.lock:
-                raise self._unknown(self._engine.caught_up().tasks.state, id_, "private")
+                table = self._engine.caught_up().tasks.state
+                raise unknown_task(self._engine, table, id_, "private")
         if task.status in CLOSED:
             raise InputError(
                 f"task {shown(id_, 160)} is {task.status}; open it again first", where="id"
             )
         return task
-
-    def _unknown(self, table: TaskTable, id_: str, channel: str) -> NotFoundError:
-        """Of the names that the channel may know, the closest one is offered."""
-        known = [task.id for task in table.newest() if is_seen(task, self._sight(task, channel))]
-        close = get_close_matches(id_, known, 1)
-        hint = f"; did you mean {shown(close[0], 160)}?" if close else ""
-        return NotFoundError(f"no task {shown(id_, 160)}{hint}")
 
     def _named(self, name: str, goal: str) -> tuple[str, str]:
         _check_text(goal, "goal")
@@ -243,27 +242,10 @@ class PlaneTasks:
             id_ = f"{_joined(words, _ID_CHARS_MAX - 1 - len(str(number)))}-{number}"
         return id_, name
 
-    def _sight(self, task: Task, channel: str) -> Sight:
-        engine = self._engine
-        policies = engine.watched.policies()
-        check_channel(policies, channel)
-        as_of = NO_END if engine.as_of is None else engine.as_of
-        scope = Scope(
-            policies.privacy.rule(channel), now=engine.clock(), as_of=as_of, task=task.id,
-            specs=task.names,
-        )  # fmt: skip
-
-        def hides(quote: Quote) -> str | None:
-            # To read about a task by its name is no prompt: approval is a pack's business.
-            reason = scope.hides(quote)
-            return None if reason == "unapproved" else reason
-
-        return Sight(hides, engine.printer(policies))
-
     def _view(
-        self, table: TaskTable, task: Task, channel: str, session: str | None
+        self, table: TaskTable, task: Task, channel: str, session: str | None, agent: str | None
     ) -> TaskView | None:
-        sight = self._sight(task, channel)
+        sight = _sight(self._engine, task, channel, agent)
         if not is_seen(task, sight):
             return None
         printer = sight.printer
@@ -287,10 +269,38 @@ class PlaneTasks:
             whole.text, whole.tokens,
             tuple(step._replace(text=printer.redact(step.text)) for step in steps(task, sight)),
             task.names if sight.sees(task.specs) else (),
-            texts("decisions"), texts("failures"), texts("artifacts"), texts("files"),
+            texts("decisions"), texts("failures"),
+            tuple(printer.redact(_artifact(quote, sight)) for quote in made(task, sight)),
+            texts("files"),
             tuple(one for one, (id_, _) in table.active.items() if one and id_ == task.id),
             task.first, task.seen, (*whole.events, *whole.parts),
         )  # fmt: skip
+
+
+def _artifact(quote: Quote, sight: Sight) -> str:
+    return artifact_words(quote, sight) or quote.path or quote.key or quote.id
+
+
+def unknown_task(
+    engine: Engine, table: TaskTable, id_: str, channel: str, agent: str | None = None
+) -> NotFoundError:
+    """That there is no such task; of the names that the reader may know, the closest is offered."""
+    tasks = table.newest()
+    known = [task.id for task in tasks if is_seen(task, _sight(engine, task, channel, agent))]
+    close = get_close_matches(id_, known, 1)
+    hint = f"; did you mean {shown(close[0], 160)}?" if close else ""
+    return NotFoundError(f"no task {shown(id_, 160)}{hint}")
+
+
+def _sight(engine: Engine, task: Task, channel: str, agent: str | None) -> Sight:
+    policies = engine.watched.policies()
+    check_channel(policies, channel)
+    as_of = NO_END if engine.as_of is None else engine.as_of
+    scope = Scope.of(
+        policies, channel, now=engine.clock(), as_of=as_of, task=task.id, specs=task.names,
+        agent=agent, approvals=engine.approvals(),
+    )  # fmt: skip
+    return Sight(scope.hides, engine.printer(policies))
 
 
 def _check_text(value: str, where: str) -> str:

@@ -1,8 +1,9 @@
 """What one reader may be told of sessions: a name only where it may see an event that says it.
 
-Figures and the session's own name are told to whoever may see one of its events; an agent's
-namespace counts there, as it does when one event is read by its id. Every other name stands with
-the events that it is of, and so does the summary: of `/agent/*` that agent alone is told.
+Figures and the session's own name are told to whoever may see one of its events; to the plane's
+owner an agent's namespace counts there, as it does when one event is read by its id. Every other
+name stands with the events that it is of, and so does the summary: of `/agent/*` that agent alone
+is told.
 """
 
 from __future__ import annotations
@@ -34,9 +35,7 @@ class Telling:
         self._counter = engine.counter(policies)
         self._log, self._archived = engine.log, folds.memories.archived
         as_of = NO_END if engine.as_of is None else engine.as_of
-        self._scope = Scope(
-            policies.privacy.rule(channel), now=engine.clock(), as_of=as_of, agent=agent
-        )
+        self._scope = Scope.of(policies, channel, now=engine.clock(), as_of=as_of, agent=agent)
         self._told: dict[int, Event | None] = {}
 
     @property
@@ -46,7 +45,10 @@ class Telling:
 
     def sees(self, facts: SessionFacts) -> bool:
         """Whether the reader may see something of what happened in the session."""
-        return self.sessions and any(map(self._passes, facts.origins))
+        return self.sessions and any(
+            self._passes(origin) and (self._scope.owner or self._scope.reaches(origin[2]))
+            for origin in facts.origins
+        )
 
     def event(self, seq: int) -> Event | None:
         """The event if it is in force and the reader may see it, as it leaves the plane."""

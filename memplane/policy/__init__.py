@@ -16,11 +16,12 @@ from memplane.policy.channels import Channels
 from memplane.policy.formats import NAMES
 from memplane.policy.loading import Policies, load
 from memplane.policy.overrides import variables
-from memplane.policy.plane import PlanePolicy
+from memplane.policy.plane import ALL_AGENTS, PlanePolicy
 from memplane.policy.privacy import ChannelRule, Privacy
 from memplane.policy.scoring import Scoring
 
 __all__ = [
+    "ALL_AGENTS",
     "NAMES",
     "Budgets",
     "ChannelRule",

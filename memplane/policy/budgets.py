@@ -15,6 +15,12 @@ __all__ = ["Budgets", "Limits", "Section", "build", "faults"]
 
 
 _LONE_PART: Final = 10
+# Shares in a block for who has to find his way, in millionths, where the policy names none.
+_ORIENT: Final = {
+    "identity": 40_000, "rules": 80_000, "system_map": 90_000, "task_state": 170_000,
+    "relevant_decisions": 210_000, "knowledge_cards": 110_000, "recent_window": 220_000,
+    "tool_state": 40_000, "retrieved_evidence": 40_000, "expansions": 0,
+}  # fmt: skip
 
 
 class Section(NamedTuple):
@@ -27,13 +33,21 @@ class Section(NamedTuple):
     views: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     without_session: int | None = None  # the weight where the policy names another one for that
+    orient: int | None = None  # likewise
 
-    def weight_of(self, *, lone: bool) -> int:
-        """The weight; `lone` in a block for a query without a session."""
+    def weight_of(self, *, lone: bool, orient: bool = False) -> int:
+        """The weight; `lone` in a block for a query without a session, `orient` to find one's way.
+
+        Of the two, orient decides.
+        """
+        if orient:
+            return _ORIENT.get(self.name, self.weight) if self.orient is None else self.orient
         if not lone:
             return self.weight
         if self.without_session is not None:
             return self.without_session
+        if self.name == "system_map":  # no answer to a question
+            return 0
         # Without a session the window shows the newest events of whoever wrote last.
         return self.weight // _LONE_PART if self.name == "recent_window" else self.weight
 
@@ -120,7 +134,10 @@ def _sections(sections: Json) -> tuple[Section, ...]:
             parts(row["share"], PPM) if "share" in row else caps[name] * PPM // total,
             texts(row.get("views", [])),
             texts(row.get("kinds", [])),
-            parts(row["share_without_session"], PPM) if "share_without_session" in row else None,
+            *(
+                parts(row[share], PPM) if share in row else None
+                for share in ("share_without_session", "share_orient")
+            ),
         )
         for name, row in sections.items()
     )

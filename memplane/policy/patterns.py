@@ -12,17 +12,17 @@ from memplane.policy.mistakes import text_items
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["pattern_faults", "pattern_mistake"]
+__all__ = ["CHARACTERS_MAX", "PATTERNS_MAX", "pattern_faults", "pattern_mistake"]
 
 PATTERNS_MAX: Final = 100
-_CHARACTERS_MAX: Final = 1_000  # as the schemas say
+CHARACTERS_MAX: Final = 1_000  # as the schemas say
 
 
 def pattern_faults(path: Path, patterns: object) -> Iterator[Fault]:
     """Name the regular expressions that do not compile, match where nothing stands, or blow up."""
     for position, pattern in text_items(patterns, PATTERNS_MAX):
         # What is empty or too long is no news: the schema says so.
-        why = pattern_mistake(pattern) if 0 < len(pattern) <= _CHARACTERS_MAX else ""
+        why = pattern_mistake(pattern) if 0 < len(pattern) <= CHARACTERS_MAX else ""
         if why:
             expected = "expected a regular expression"
             yield Fault((*path, position), f"{expected}, found {shown(pattern)}: {why}")
@@ -30,8 +30,8 @@ def pattern_faults(path: Path, patterns: object) -> Iterator[Fault]:
 
 def pattern_mistake(pattern: str) -> str:
     """Say why a pattern cannot be used, nothing where it can."""
-    if len(pattern) > _CHARACTERS_MAX:
-        return f"it is longer than {_CHARACTERS_MAX} characters"
+    if len(pattern) > CHARACTERS_MAX:
+        return f"it is longer than {CHARACTERS_MAX} characters"
     with warnings.catch_warnings():
         # A pattern that Python warns about changes its meaning in a later Python.
         warnings.simplefilter("error")

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.policy.values import Json, mapping, whole
+from memplane.policy.values import Json, mapping, texts, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memplane.policy.document import Fault
 
-__all__ = ["NO_EMBEDDER", "PlanePolicy", "build", "faults"]
+__all__ = ["ALL_AGENTS", "NO_EMBEDDER", "PlanePolicy", "build", "faults"]
 
 NO_EMBEDDER: Final = "none"
+ALL_AGENTS: Final = "/agent/*"
 
 
 class PlanePolicy(NamedTuple):
     """How many reports are kept, how long a writer waits for the lock, where a session ends.
 
     `tool_result_tokens`: the first and the last so many of a tool result are indexed. `embedder`
-    is the name of what makes vectors of texts, NO_EMBEDDER for nothing.
+    is the name of what makes vectors of texts, NO_EMBEDDER for nothing. `shared`: namespaces of
+    agents that all agents read; ALL_AGENTS among them means every one.
     """
 
     reports_keep: int = 500
@@ -29,6 +31,7 @@ class PlanePolicy(NamedTuple):
     session_summary_tokens_max: int = 200
     tool_result_tokens: int = 200
     embedder: str = NO_EMBEDDER
+    shared: tuple[str, ...] = ()
 
 
 _DEFAULT: Final = PlanePolicy()
@@ -40,6 +43,7 @@ def build(document: Json) -> PlanePolicy:
     log = mapping(document.get("log", {}))
     sessions = mapping(document.get("sessions", {}))
     index = mapping(document.get("index", {}))
+    namespaces = mapping(document.get("namespaces", {}))
     return PlanePolicy(
         whole(reports.get("keep", _DEFAULT.reports_keep)),
         whole(log.get("lock_wait_ms_max", _DEFAULT.lock_wait_ms_max)),
@@ -47,6 +51,7 @@ def build(document: Json) -> PlanePolicy:
         whole(sessions.get("summary_tokens_max", _DEFAULT.session_summary_tokens_max)),
         whole(index.get("tool_result_tokens", _DEFAULT.tool_result_tokens)),
         str(index.get("embedder", _DEFAULT.embedder)),
+        texts(namespaces.get("shared", [])),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.event import SENSITIVITIES
@@ -46,9 +47,13 @@ class Privacy(NamedTuple):
 
     def rule(self, channel: str) -> ChannelRule:
         """Return the channel's rule, else `agent`'s; `secret` is suppressed whatever it says."""
-        rule = self.rules.get(channel, self.rules.get("agent", _CAREFUL))
-        hidden = {*rule.suppress_sensitivity, "secret"}
-        return rule._replace(suppress_sensitivity=tuple(s for s in SENSITIVITIES if s in hidden))
+        return _applied(self.rules.get(channel, self.rules.get("agent", _CAREFUL)))
+
+
+@lru_cache(maxsize=64)
+def _applied(rule: ChannelRule) -> ChannelRule:
+    hidden = {*rule.suppress_sensitivity, "secret"}
+    return rule._replace(suppress_sensitivity=tuple(s for s in SENSITIVITIES if s in hidden))
 
 
 _DEFAULT: Final = Privacy()

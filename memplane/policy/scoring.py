@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane.policy import markers
 from memplane.policy.document import Fault, shown
 from memplane.policy.patterns import pattern_faults
 from memplane.policy.values import PERMILLE, Json, mapping, parts, texts, whole
@@ -97,9 +98,11 @@ class Packing(NamedTuple):
 class Scoring(NamedTuple):
     """Weights in thousandths, on relevance scaled to 0..1000.
 
-    `evidence_floor` is the part of the best score that a candidate must reach. `neighbour` is for
-    recent events; `retrieval` has its own. `intents` are tried in the order of the file; the first
-    pattern found in the query decides, and `default_intent` where there is none.
+    A marker `custom:<name>` without a boost of its own has that of `custom`. `evidence_floor` is
+    the part of the best score that a candidate must reach. `neighbour` is for recent events;
+    `retrieval` has its own. `intents` are tried in the order of the file; the first
+    pattern found in the query decides, and `default_intent` where there is none. `half_lives` has
+    hours by kind, 0 for what never fades; what fades is stale after so many days, 0 for never.
     """
 
     marker_boosts: dict[str, int]
@@ -111,6 +114,9 @@ class Scoring(NamedTuple):
     packing: Packing
     default_intent: str
     intents: tuple[tuple[str, tuple[str, ...]], ...]
+    half_lives: dict[str, int]
+    stale_after_days: int
+    markers: markers.Markers
 
 
 def build(document: Json) -> Scoring:
@@ -139,6 +145,9 @@ def build(document: Json) -> Scoring:
         intents=tuple(
             (name, texts(patterns)) for name, patterns in mapping(document["intents"]).items()
         ),
+        half_lives={k: whole(hours) for k, hours in mapping(document["half_lives"]).items()},
+        stale_after_days=whole(document["stale_after_days"]),
+        markers=markers.build(mapping(document["markers"])),
     )
 
 
@@ -164,6 +173,7 @@ def faults(document: Json) -> Iterator[Fault]:
     packing = document.get("packing")
     if isinstance(packing, dict) and isinstance(packing.get("powers"), list):
         yield from _power_faults(packing["powers"])
+    yield from markers.faults(document.get("markers"))
     intents = document.get("intents")
     if isinstance(intents, dict):
         for intent, patterns in intents.items():

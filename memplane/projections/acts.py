@@ -1,21 +1,35 @@
-"""What `forget` and `pin` events said, kept so that any event can be asked about later.
+"""What `forget`, `pin` and `touch` events said, kept so that any event can be asked about later.
 
 Nothing is applied when an act is folded: it is filed under what it names, and read
 together with the event. So rows in a cache never change, and an answer as of any seq
 is a matter of where to stop. A pin names ids in `refs`; `data.undo` takes it back.
+A forget whose `data.reason` is `evicted` archives as any other; only its word differs.
 Acts mean events with a lower seq only, and the last that names an event holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.projections.forgetting import forget_of
 
-__all__ = ["KEYLESS_KINDS", "Act", "Acts", "Target", "acts_of"]
+__all__ = [
+    "EVICTED",
+    "KEYLESS_KINDS",
+    "Act",
+    "Acts",
+    "Named",
+    "Target",
+    "Touch",
+    "acts_of",
+    "touches_of",
+]
 
+EVICTED: Final = "evicted"  # why a forget was written, in its data; and the archive's word for it
+
+_Said: TypeAlias = tuple[int, bool, bool]  # an act's seq, undo and evicted
 # Their keys, if any, are memplane's own: they neither supersede nor are superseded.
 KEYLESS_KINDS: Final = frozenset((*UPKEEP_KINDS, "session"))
 
@@ -34,6 +48,31 @@ class Act(NamedTuple):
     target: Target
     seq: int
     undo: bool
+    evicted: bool = False
+
+
+class Named(Protocol):
+    """What tells one event from all others."""
+
+    @property
+    def seq(self) -> int: ...
+    @property
+    def id(self) -> str: ...
+
+
+class Touch(NamedTuple):
+    """One event that a touch named, and when: from then on its importance fades anew."""
+
+    id: str
+    seq: int
+    ts: str
+
+
+def touches_of(event: Event) -> list[Touch]:
+    """Return what a touch event names; nothing for other kinds."""
+    if event.kind != "touch":
+        return []
+    return [Touch(ref, event.seq, event.ts) for ref in dict.fromkeys(event.refs)]
 
 
 def acts_of(event: Event) -> list[Act]:
@@ -52,7 +91,8 @@ def acts_of(event: Event) -> list[Act]:
         targets = [Target("source", "", named.source)]
     else:
         targets = [Target("id", "", one) for one in sorted(named.ids)]
-    return [Act(target, event.seq, named.undo) for target in targets]
+    evicted = event.data.get("reason") == EVICTED
+    return [Act(target, event.seq, named.undo, evicted) for target in targets]
 
 
 class Acts:
@@ -61,22 +101,22 @@ class Acts:
     __slots__ = ("_by_target",)
 
     def __init__(self) -> None:
-        self._by_target: dict[Target, list[tuple[int, bool]]] = {}
+        self._by_target: dict[Target, list[_Said]] = {}
 
     def __iter__(self) -> Iterator[Act]:
         """Yield all acts, by target and seq."""
         for target in sorted(self._by_target):
-            for seq, undo in self._by_target[target]:
-                yield Act(target, seq, undo)
+            for said in self._by_target[target]:
+                yield Act(target, *said)
 
     def add(self, act: Act) -> None:
         """Take one more act; acts come in log order."""
         said = self._by_target.setdefault(act.target, [])
         # One event may name a thing twice.
         if not said or said[-1][0] != act.seq:
-            said.append((act.seq, act.undo))
+            said.append((act.seq, act.undo, act.evicted))
 
-    def forgotten_by(
+    def gone_by(
         self,
         seq: int,
         event_id: str,
@@ -85,28 +125,29 @@ class Acts:
         *,
         until: int | None,
         upto: int,
-    ) -> int | None:
-        """Return the seq of the forget that holds for an event as of `upto`; None: not forgotten.
+    ) -> tuple[str, int] | None:
+        """Return `forgotten` or `evicted` and the seq of the forget that holds as of `upto`.
 
-        `place` is its namespace and key; `until` the seq that superseded it there,
-        behind which a forget of the key means another event.
+        None where none does. `place` is its namespace and key; `until` the seq that superseded
+        it there, behind which a forget of the key means another event.
         """
         if not self._by_target:
             return None
-        last, undone = 0, True
+        last: _Said = (0, True, False)
         for target in _names_of(event_id, session, place):
             bound = until if target.form == "key" and until is not None else upto
             found = self._last(target, seq, min(bound, upto))
-            if found is not None and found[0] > last:
-                last, undone = found
-        return None if undone else last
+            if found is not None and found[0] > last[0]:
+                last = found
+        seq, undone, evicted = last
+        return None if undone else (EVICTED if evicted else "forgotten", seq)
 
     def pinned(self, seq: int, event_id: str, *, upto: int) -> bool:
         """Whether the last pin that names the event as of `upto` was not taken back."""
         found = self._last(Target("pin", "", event_id), seq, upto) if self._by_target else None
         return found is not None and not found[1]
 
-    def _last(self, target: Target, after: int, upto: int) -> tuple[int, bool] | None:
+    def _last(self, target: Target, after: int, upto: int) -> _Said | None:
         for said in reversed(self._by_target.get(target, ())):
             if said[0] <= after:
                 return None

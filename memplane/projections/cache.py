@@ -5,6 +5,7 @@
     checkpoint   projector, version, plane, segment, offset, seq, h: one row for each projector
     memories     one record for each keyed event, by (ns, key, seq)
     acts         what forgets and pins said, by (form, ns, value, seq)
+    touches      when an event was touched, by (id, seq)
 
 Rows are only ever added, in the transaction that moves the checkpoint, so a reader that
 looks at rows up to a seq sees the same whatever others add meanwhile. A file that is
@@ -17,13 +18,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from memplane.ports import Head
-from memplane.projections.acts import Act, Target
-from memplane.projections.chains import Record
+from memplane.projections.acts import Act, Target, Touch
+from memplane.projections.chains import Record, Rows
 
 __all__ = ["CACHE_NAME", "Broken", "Cache", "create", "extend"]
 
@@ -39,12 +40,23 @@ _SCHEMA: Final = f"""
 CREATE TABLE checkpoint (projector TEXT PRIMARY KEY, version INTEGER, plane TEXT,
     segment INTEGER, "offset" INTEGER, seq INTEGER, h TEXT) WITHOUT ROWID;
 CREATE TABLE memories ({_COLUMNS}, PRIMARY KEY (ns, key, seq)) WITHOUT ROWID;
-CREATE TABLE acts (form, ns, value, seq, undo, PRIMARY KEY (form, ns, value, seq)) WITHOUT ROWID;
+CREATE TABLE acts (form, ns, value, seq, undo, evicted,
+    PRIMARY KEY (form, ns, value, seq)) WITHOUT ROWID;
+CREATE TABLE touches (id, seq, ts, PRIMARY KEY (id, seq)) WITHOUT ROWID;
 """
 _CHAIN: Final = f"SELECT {_COLUMNS} FROM memories WHERE ns=? AND key=? AND seq<=? ORDER BY seq"  # noqa: S608 - our own names
 _NEWEST: Final = f"{_CHAIN} DESC LIMIT 1"
-# With max() alone SQLite takes the bare columns from the row that holds the maximum.
-_PAGE: Final = f"SELECT {_COLUMNS}, max(seq) FROM memories WHERE ns=? AND key>=? AND seq<=? GROUP BY key ORDER BY key LIMIT ?"  # noqa: S608, E501
+# From key to key by one step in the index each: how many values a key had does not matter.
+_PAGE: Final = f"""
+WITH RECURSIVE named(name) AS (
+    SELECT min(key) FROM memories WHERE ns=?1 AND key>=?2
+    UNION ALL
+    SELECT (SELECT min(key) FROM memories WHERE ns=?1 AND key>name)
+    FROM named WHERE name IS NOT NULL LIMIT ?4)
+SELECT {_COLUMNS}, name FROM named LEFT JOIN memories ON ns=?1 AND key=name
+    AND seq=(SELECT max(seq) FROM memories WHERE ns=?1 AND key=name AND seq<=?3)
+WHERE name IS NOT NULL
+"""  # noqa: S608
 _ALL: Final = f"SELECT {_COLUMNS} FROM memories WHERE seq<=? ORDER BY ns, key, seq"  # noqa: S608
 
 
@@ -76,12 +88,13 @@ class Cache:
             # Fetched whole: an open cursor would hold the file against its writers.
             found = self._connection.execute(_PAGE, (ns, start, upto, size)).fetchall()
             for record in found:
-                if not record[1].startswith(prefix):
+                if not record[-1].startswith(prefix):
                     return
-                yield record[:-1]
+                if record[1] is not None:  # else it had no value as of then
+                    yield record[:-1]
             if len(found) < size:
                 return
-            start = found[-1][1] + "\0"  # the least string above it
+            start = found[-1][-1] + "\0"  # the least string above it
 
     def namespaces(self) -> list[str]:
         """Return every namespace with a record, in order."""
@@ -95,13 +108,29 @@ class Cache:
     def acts(self, upto: int) -> list[Act]:
         """Return what forgets and pins said as of `upto`, by target and seq."""
         rows = self._connection.execute(
-            "SELECT form, ns, value, seq, undo FROM acts WHERE seq<=?"
+            "SELECT form, ns, value, seq, undo, evicted FROM acts WHERE seq<=?"
             " ORDER BY form, ns, value, seq",
             (upto,),
         ).fetchall()
         return [
-            Act(Target(form, ns, value), seq, bool(undo)) for form, ns, value, seq, undo in rows
+            Act(Target(form, ns, value), seq, bool(undo), bool(evicted))
+            for form, ns, value, seq, undo, evicted in rows
         ]
+
+    def touched(self, id: str, upto: int) -> Touch | None:  # noqa: A002 - the field's name
+        """Return the last touch of an event as of `upto`."""
+        found = self._connection.execute(
+            "SELECT id, seq, ts FROM touches WHERE id=? AND seq<=? ORDER BY seq DESC LIMIT 1",
+            (id, upto),
+        ).fetchall()
+        return Touch._make(found[0]) if found else None
+
+    def touches(self, upto: int) -> list[Touch]:
+        """Return all touches as of `upto`, by (id, seq)."""
+        rows = self._connection.execute(
+            "SELECT id, seq, ts FROM touches WHERE seq<=? ORDER BY id, seq", (upto,)
+        ).fetchall()
+        return [Touch._make(row) for row in rows]
 
     def records(self, upto: int) -> list[Record]:
         """Return all records as of `upto`, by (ns, key, seq)."""
@@ -136,15 +165,7 @@ class Cache:
         return found[0]
 
 
-def create(
-    path: Path,
-    position: Head,
-    records: Iterable[Record],
-    acts: Iterable[Act],
-    *,
-    version: int,
-    plane: str,
-) -> None:
+def create(path: Path, position: Head, rows: Rows, *, version: int, plane: str) -> None:
     """Put a new file in the path's place at once; `Broken` or OSError leaves what was there."""
     draft = path.with_name(f"{path.name}.tmp")
     try:
@@ -154,7 +175,7 @@ def create(
             connection.execute("PRAGMA journal_mode=OFF")  # a draft that fails is thrown away
             connection.executescript(_SCHEMA)
             connection.execute("BEGIN")
-            _insert(connection, records, acts)
+            _insert(connection, rows)
             row = (
                 _PROJECTOR,
                 version,
@@ -174,11 +195,11 @@ def create(
             draft.unlink(missing_ok=True)
 
 
-def extend(path: Path, position: Head, records: Iterable[Record], acts: Iterable[Act]) -> None:
+def extend(path: Path, position: Head, rows: Rows) -> None:
     """Add rows and move the checkpoint, all or nothing; `Broken` leaves the file as it was."""
     with contextlib.closing(_connect(path, "rw")) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        _insert(connection, records, acts)
+        _insert(connection, rows)
         connection.execute(
             'UPDATE checkpoint SET segment=?, "offset"=?, seq=?, h=? WHERE projector=?',
             (position.segment, position.offset, position.seq, position.h, _PROJECTOR),
@@ -186,11 +207,12 @@ def extend(path: Path, position: Head, records: Iterable[Record], acts: Iterable
         connection.execute("COMMIT")
 
 
-def _insert(connection: sqlite3.Connection, records: Iterable[Record], acts: Iterable[Act]) -> None:
+def _insert(connection: sqlite3.Connection, rows: Rows) -> None:
     marks = ",".join("?" * 15)
-    connection.executemany(f"INSERT INTO memories VALUES ({marks})", records)  # noqa: S608
-    rows = ((*act.target, act.seq, int(act.undo)) for act in acts)
-    connection.executemany("INSERT INTO acts VALUES (?,?,?,?,?)", rows)
+    connection.executemany(f"INSERT INTO memories VALUES ({marks})", rows.records)  # noqa: S608
+    acts = ((*act.target, act.seq, int(act.undo), int(act.evicted)) for act in rows.acts)
+    connection.executemany("INSERT INTO acts VALUES (?,?,?,?,?,?)", acts)
+    connection.executemany("INSERT INTO touches VALUES (?,?,?)", rows.touches)
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:

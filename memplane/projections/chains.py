@@ -1,7 +1,8 @@
 """Every event with a key as a chain of values: the facts that `memories` reads, and their fold.
 
-The state only grows: one record for each keyed event, one act for each forget and pin.
-What is current, superseded or forgotten is read from them, as of any seq. So records
+The state only grows: one record for each keyed event, one act for each forget and pin,
+one row for each event touched. What is current, superseded, forgotten or evicted is read
+from them, as of any seq. So records
 in the cache file never change, and whoever folds further only adds.
 """
 
@@ -14,10 +15,18 @@ from typing import Any, NamedTuple, TypeAlias
 
 from memplane.event import Event
 from memplane.ports import Line
-from memplane.projections.acts import KEYLESS_KINDS, Act, Acts, Target, acts_of
+from memplane.projections.acts import (
+    KEYLESS_KINDS,
+    Act,
+    Acts,
+    Target,
+    Touch,
+    acts_of,
+    touches_of,
+)
 from memplane.projections.projector import canonical
 
-__all__ = ["Chains", "MemoryChains", "Record", "Row", "settle"]
+__all__ = ["Chains", "MemoryChains", "Record", "Row", "Rows", "settle"]
 
 # The fields of `Row` up to `end`, as they are stored. Plain tuples: there is one an event.
 Record: TypeAlias = tuple[Any, ...]
@@ -27,8 +36,8 @@ SEQ, ID, SESSION = 2, 3, 6
 class Row(NamedTuple):
     """One value that a key had, and where the event stands in the log.
 
-    `reason` is None while it is in force, else `superseded` or `forgotten` (which
-    outweighs superseded), and `by_seq` the event that made it so.
+    `reason` is None while it is in force, else `superseded`, `forgotten` or `evicted`
+    (which outweigh superseded), and `by_seq` the event that made it so.
     """
 
     ns: str
@@ -51,14 +60,27 @@ class Row(NamedTuple):
     pinned: bool
 
 
-class Chains:
-    """The state: records by namespace and key in log order, and the acts."""
+class Rows(NamedTuple):
+    """What was folded, in the order of the canonical dump."""
 
-    __slots__ = ("_sorted", "acts", "records")
+    records: list[Record]
+    acts: list[Act]
+    touches: list[Touch]
+
+    def dump(self) -> bytes:
+        """Return the canonical bytes."""
+        return canonical(self._asdict())
+
+
+class Chains:
+    """The state: records by namespace and key in log order, the acts, and the touches by id."""
+
+    __slots__ = ("_sorted", "acts", "records", "touches")
 
     def __init__(self) -> None:
         self.records: dict[str, dict[str, list[Record]]] = {}
         self.acts = Acts()
+        self.touches: dict[str, list[Touch]] = {}
         self._sorted: dict[str, list[str]] = {}  # keys in order, where somebody asked for them
 
     def add(self, record: Record) -> None:
@@ -73,6 +95,15 @@ class Chains:
             self._sorted.pop(ns, None)
         else:
             chain.append(record)
+
+    def touch(self, touch: Touch) -> None:
+        """Take one more touch; touches come in log order."""
+        self.touches.setdefault(touch.id, []).append(touch)
+
+    def touched(self, id: str, upto: int) -> Touch | None:  # noqa: A002 - the field's name
+        """Return the last touch of an event as of `upto`."""
+        said = self.touches.get(id, ())
+        return next((touch for touch in reversed(said) if touch.seq <= upto), None)
 
     def chain(self, ns: str, key: str, upto: int) -> list[Record]:
         """Return the values of a key, oldest first, as of `upto`."""
@@ -112,30 +143,43 @@ class Chains:
             if record[SEQ] > seq
         ]
 
+    def rows(self, after: int = 0) -> Rows:
+        """Return everything behind a seq."""
+        acts = [act for act in self.acts if act.seq > after]
+        touches = [
+            touch
+            for id_ in sorted(self.touches)
+            for touch in self.touches[id_]
+            if touch.seq > after
+        ]
+        return Rows(self.since(after), acts, touches)
+
 
 class MemoryChains:
     """Folds the log into `Chains`."""
 
     name = "memories"
-    version = 1
-    kinds_read = frozenset(("forget", "pin"))
+    version = 2
+    kinds_read = frozenset(("forget", "pin", "touch"))
 
     def initial(self) -> Chains:
         """Return no chains."""
         return Chains()
 
     def apply(self, state: Chains, line: Line) -> None:
-        """Add the record or the acts of one line."""
+        """Add the record, the acts or the touches of one line."""
         event = line.event
         if event.kind in KEYLESS_KINDS:
             for act in acts_of(event):
                 state.acts.add(act)
+            for touch in touches_of(event):
+                state.touch(touch)
         elif event.key is not None:
             state.add(_record(event, event.key, line))
 
     def dump(self, state: Chains) -> bytes:
-        """Return all records and acts."""
-        return dumped(state.since(0), list(state.acts))
+        """Return all records, acts and touches."""
+        return state.rows().dump()
 
     def load(self, data: bytes) -> Chains:
         """Return the chains that were dumped."""
@@ -143,14 +187,11 @@ class MemoryChains:
         state = Chains()
         for record in sorted(map(tuple, fields["records"]), key=lambda record: int(record[SEQ])):
             state.add(record)
-        for target, seq, undo in fields["acts"]:
-            state.acts.add(Act(Target(*target), seq, undo))
+        for target, *said in fields["acts"]:
+            state.acts.add(Act(Target(*target), *said))
+        for touch in fields["touches"]:
+            state.touch(Touch(*touch))
         return state
-
-
-def dumped(records: Sequence[Record], acts: Sequence[Act]) -> bytes:
-    """Return the canonical bytes of records in (ns, key, seq) order and acts in target order."""
-    return canonical({"records": records, "acts": acts})
 
 
 def settle(chain: Sequence[Record], acts: Acts, upto: int) -> list[Row]:
@@ -159,11 +200,8 @@ def settle(chain: Sequence[Record], acts: Acts, upto: int) -> list[Row]:
     for at, record in enumerate(chain):
         until = chain[at + 1][SEQ] if at + 1 < len(chain) else None
         seq, place = record[SEQ], (record[0], record[1])
-        by = acts.forgotten_by(seq, record[ID], record[SESSION], place, until=until, upto=upto)
-        if by is not None:
-            reason: str | None = "forgotten"
-        else:
-            reason, by = (None if until is None else "superseded"), until
+        gone = acts.gone_by(seq, record[ID], record[SESSION], place, until=until, upto=upto)
+        reason, by = gone or ((None if until is None else "superseded"), until)
         pinned = acts.pinned(seq, record[ID], upto=upto)
         rows.append(Row._make((*record, reason, by, pinned)))
     return rows

@@ -69,7 +69,7 @@ class Files:
             return
         if event.session is not None and ("branch" in event.data or event.role == "user"):
             _stand(state, event, event.session)
-        # No artifact: one is shown only when approved, and nothing approves one yet.
+        # No artifact: one is shown only where an approval covers it.
         if kind in _TOUCHING and "path" in event.data:
             touched = touched_by(event)
             if touched is not None:

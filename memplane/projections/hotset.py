@@ -4,8 +4,9 @@ Rings of sequence numbers (the plane's last 400 events, the last 100 of each of
 the 8 most recent sessions) over one table of items, so that each text is kept
 once. Beside them: topics, files touched, and the last call and last error of each
 tool. What leaves every ring leaves the table; the log has it. A task event is no turn:
-it stands in the plane's ring alone, and `tasks` says what it changed. Nor is the summary
-that memplane makes of a session at its end: the session's own window has what it quotes.
+it stands in the plane's ring alone, and `tasks` says what it changed. Nor is an artifact,
+nor the summary that memplane makes of a session at its end: the session's own window has
+what it quotes.
 
 Every bound is applied event by event, never at saving: a hotset that was saved
 and loaded goes on exactly as one that was not.
@@ -25,7 +26,7 @@ from memplane.projections.sessions import is_extract
 from memplane.projections.touches import FileTable, touched_by
 from memplane.projections.window import limits
 
-__all__ = ["BYTES_MAX", "SESSION_RING", "Hotset", "HotsetState", "SessionRing"]
+__all__ = ["BYTES_MAX", "NO_TURNS", "SESSION_RING", "Hotset", "HotsetState", "SessionRing"]
 
 PLANE_RING: Final = 400
 SESSIONS: Final = 8
@@ -44,6 +45,8 @@ BYTES_MAX: Final = 416 * 1024
 LABEL_TOKENS: Final = 6
 _FRESH_MAX: Final = 4000  # characters of a text that waits for its first reader
 
+# In the plane's ring, and in no session's.
+NO_TURNS: Final = frozenset(("task", "artifact"))
 # Kinds that leave something in a table.
 _UPKEEP: Final = frozenset(UPKEEP_KINDS)
 _TABLED: Final = frozenset(("tool_call", "tool_result", "artifact", "message"))
@@ -53,7 +56,7 @@ class Hotset:
     """The projector. `counter` names the variant: another counter means another fold."""
 
     name = "hotset"
-    version = 2
+    version = 3
 
     def __init__(self, counter: TokenCounter) -> None:
         self.counter = counter
@@ -99,7 +102,7 @@ class Hotset:
         plane.append(seq)
         if len(plane) > PLANE_RING:
             _release(state, plane.pop(0))
-        no_turn = kind == "task" or (kind == "summary" and is_extract(event))
+        no_turn = kind in NO_TURNS or (kind == "summary" and is_extract(event))
         if event.session is not None and not no_turn:
             _turn(state, event, tokens)
         if kind in _TABLED and event.data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 from collections.abc import Callable
@@ -22,6 +23,7 @@ _CHARACTERS_A_TOKEN: Final = 5
 _CHARACTERS_MOST: Final = 8
 _NAME_MAX: Final = 300
 _ENTIRE: Final = -1  # a form beside the tiers
+_STALE: Final = " (stale)"
 _CLEAN_MAX: Final = 32_000  # characters
 _NAMED: Final = ("call", "tool", "status", "path")  # in an event's data
 _LAST_WORD: Final = re.compile(r"(?<=\s)\S{1,200}\Z")
@@ -58,8 +60,8 @@ class Item:
     __slots__ = (
         "actor", "call", "clean", "cost", "digest", "final", "forgotten", "forms", "id",
         "importance", "key", "kind", "markers", "ns", "path", "role", "sensitivity", "seq",
-        "session", "size", "status", "superseded", "tags", "task", "terms", "text", "tool", "ts",
-        "valid_from", "valid_until", "whole", "words",
+        "session", "size", "stale", "status", "superseded", "tags", "task", "terms", "text", "tool",
+        "ts", "twin", "valid_from", "valid_until", "whole", "words",
     )  # fmt: skip
 
     def __init__(self, row: dict[str, Any]) -> None:
@@ -96,6 +98,8 @@ class Item:
         self.terms: dict[str, int] | None = None  # set by recall, once
         self.words: str | None = None  # likewise: the text for comparing with others
         self.clean = ""  # under which printer's redaction the whole text was found clean
+        self.stale = False  # whether the entry says so
+        self.twin: Item | None = None  # the same event, with the entry that says so
 
     @classmethod
     def of(cls, event: Event, tokens: int, size: int = 0) -> Item:
@@ -128,6 +132,7 @@ class Item:
         item.superseded = item.forgotten = item.final = False
         item.cost = 0
         item.forms, item.terms, item.words, item.clean = {}, None, None, ""
+        item.stale, item.twin = False, None
         item.size = size
         return item
 
@@ -143,7 +148,21 @@ class Item:
             text = _LAST_WORD.sub("", text)
         self.text = text
         self.final = True
-        self.cost = counter.count(self._lines(self._head(), text, whole=self.whole))
+        self.recount(counter)
+
+    def recount(self, counter: TokenCounter) -> None:
+        """Count the entry that the final text makes."""
+        self.cost = counter.count(self._lines(self._head(), self.text, whole=self.whole))
+
+    def as_stale(self, counter: TokenCounter) -> Item:
+        """The same event, whose entry says that it is stale: for where an entry may change."""
+        if self.twin is None:
+            self.finish(counter)
+            twin = self.twin = copy.copy(self)
+            twin.stale, twin.forms = True, {}
+            twin.recount(counter)
+        self.twin.superseded, self.twin.forgotten = self.superseded, self.forgotten
+        return self.twin
 
     def form(self, tier: int, printer: Printer) -> tuple[str, int, bool]:
         """The lines of the entry in this tier, their tokens, and whether all of the text is there.
@@ -178,7 +197,8 @@ class Item:
 
     def _head(self) -> str:
         named = {"task": self.task, "tool_result": self.tool}.get(self.kind, self.key)
-        return label(self.kind, self.role, self.actor, named or "", self.status)
+        said = label(self.kind, self.role, self.actor, named or "", self.status)
+        return f"{said}{_STALE}" if self.stale else said
 
     def entire(self, text: str, printer: Printer) -> tuple[str, int, bool]:
         """The entry with the event's whole text, which is given: the item may hold less of it."""

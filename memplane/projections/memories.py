@@ -20,17 +20,18 @@ from typing import Final, TypeVar
 
 from memplane.event import Event
 from memplane.ports import Head, Line
-from memplane.projections.acts import KEYLESS_KINDS, Act
+from memplane.projections.acts import KEYLESS_KINDS, Act, Named, Touch
 from memplane.projections.cache import CACHE_NAME, Broken, Cache, create, extend
 from memplane.projections.catchup import catch_up
-from memplane.projections.chains import SEQ, Chains, MemoryChains, Record, Row, dumped, settle
+from memplane.projections.chains import SEQ, Chains, MemoryChains, Record, Row, Rows, settle
 from memplane.projections.checkpoint import alone
 from memplane.projections.projector import Replayable, fold
 
 __all__ = ["Memories"]
 
 Answer = TypeVar("Answer")
-_PAGE_ROWS = 256
+_PAGE_ROWS: Final = 256
+_PAGE_MORE: Final = 8
 _FRESH_MAX: Final = 1_000
 _BEHIND_ALL: Final = 2**63
 _FOLD = MemoryChains()
@@ -139,14 +140,20 @@ class Memories:
         bound = self._bound(upto)
 
         def page() -> list[Row]:
-            rows = (self._in_force(one, bound) for one in self._newest_of(prefix, ns, after, bound))
+            # A few more than asked for, as some may be archived.
+            size = min(_PAGE_ROWS, max(limit, 0) + _PAGE_MORE)
+            newest = self._newest_of(prefix, ns, after, bound, size)
+            rows = (self._in_force(one, bound) for one in newest)
             kept = (row for row in rows if row is not None)
             return list(itertools.islice(kept, max(limit, 0)))
 
         return self._read(page)
 
     def archived(self, event: Event, *, upto: int | None = None) -> tuple[str, int] | None:
-        """Return why an event of the log, keyed or not, is out of force, and by which seq."""
+        """Return why an event of the log, keyed or not, is out of force, and by which seq.
+
+        `forgotten`, `evicted` or `superseded`.
+        """
         bound = self._bound(upto)
         place, until = None, None
         if event.key is not None and _has_place(event):
@@ -154,10 +161,31 @@ class Memories:
             later = (row.seq for row in self.history(*place, upto=bound) if row.seq > event.seq)
             until = next(later, None)
         acts = self._chains.acts
-        by = acts.forgotten_by(event.seq, event.id, event.session, place, until=until, upto=bound)
-        if by is not None:
-            return "forgotten", by
-        return None if until is None else ("superseded", until)
+        gone = acts.gone_by(event.seq, event.id, event.session, place, until=until, upto=bound)
+        return gone or (None if until is None else ("superseded", until))
+
+    def before(self, event: Event) -> int | None:
+        """Return the seq of the value that an event took the place of; None where there is none."""
+        if event.key is None or not _has_place(event):
+            return None
+        return self._read(partial(self._before, event.ns, event.key, event.seq))
+
+    def touched(self, event: Named, *, upto: int | None = None) -> str | None:
+        """Return when an event was touched last, keyed or not; None where it never was."""
+        bound = self._bound(upto)
+
+        def last() -> Touch | None:
+            touch = self._chains.touched(event.id, bound)
+            if touch is None and self._cache is not None:
+                touch = self._cache.touched(event.id, self._filed(bound))
+            return touch
+
+        touch = self._read(last)
+        return touch.ts if touch is not None and touch.seq > event.seq else None
+
+    def pinned(self, event: Named, *, upto: int | None = None) -> bool:
+        """Return whether the event is pinned, keyed or not."""
+        return self._chains.acts.pinned(event.seq, event.id, upto=self._bound(upto))
 
     def replaced(self, after: int = 0) -> list[tuple[int, int]]:
         """Return (by, seq) for every value that its key's next one, by > after, took the place of.
@@ -201,15 +229,16 @@ class Memories:
     def dump(self) -> bytes:
         """Return all that was folded as canonical JSON, the same however it came together."""
 
-        def records() -> list[Record]:
-            filed = (
-                self._cache.records(self._filed(self._bound(None)))
-                if self._cache is not None
-                else []
-            )
-            return sorted([*filed, *self._chains.since(0)], key=lambda record: record[: SEQ + 1])
+        def whole() -> Rows:
+            records, acts, touches = self._chains.rows()
+            if self._cache is not None:
+                filed = self._filed(self._bound(None))
+                records += self._cache.records(filed)
+                touches += self._cache.touches(filed)
+            records.sort(key=lambda record: record[: SEQ + 1])
+            return Rows(records, acts, sorted(touches))
 
-        return dumped(self._read(records), list(self._chains.acts))
+        return self._read(whole).dump()
 
     def save(self) -> bool:
         """Bring the file up to the position; return whether it holds it.
@@ -250,15 +279,11 @@ class Memories:
         return True
 
     def _create(self, path: Path, position: Head) -> None:
-        chains = self._chains
-        records, acts = chains.since(0), list(chains.acts)
-        create(path, position, records, acts, version=_FOLD.version, plane=self._plane)
+        create(path, position, self._chains.rows(), version=_FOLD.version, plane=self._plane)
 
     def _extend(self, path: Path, position: Head, there: Cache) -> None:
-        seq = there.position.seq
-        acts = [act for act in self._chains.acts if act.seq > seq]
         try:
-            extend(path, position, self._chains.since(seq), acts)
+            extend(path, position, self._chains.rows(there.position.seq))
         except Broken as found:
             if not _harmed(found):
                 raise
@@ -321,7 +346,7 @@ class Memories:
             return answer()
 
     def _newest_of(
-        self, prefix: str, ns: str | None, after: tuple[str, str] | None, bound: int
+        self, prefix: str, ns: str | None, after: tuple[str, str] | None, bound: int, size: int
     ) -> Iterator[Record]:
         cache = self._cache
         spaces = (
@@ -338,7 +363,7 @@ class Memories:
             ours = self._chains.page(space, start, prefix, bound)
             filed: Iterator[Record] = iter(())
             if cache is not None:
-                filed = cache.page(space, start, prefix, self._filed(bound), _PAGE_ROWS)
+                filed = cache.page(space, start, prefix, self._filed(bound), size)
             both = heapq.merge(ours, filed, key=lambda record: str(record[1]))
             # Ours comes first where both have the key, and it is the newer.
             for _, same in itertools.groupby(both, key=lambda record: str(record[1])):

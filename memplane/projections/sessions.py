@@ -46,7 +46,7 @@ _WHOLE_MAX: Final = 8  # sessions folded alone that are remembered until they go
 
 _UPKEEP: Final = frozenset(UPKEEP_KINDS)
 _KNOWN: Final = frozenset(KINDS)
-# No artifact: one is shown only when approved, and nothing approves one yet.
+# No artifact: one is shown only where an approval covers it.
 _TOUCHING: Final = frozenset(("tool_call", "tool_result", "message"))
 _TELLABLE: Final = frozenset(("low", "normal"))
 _FIELDS: Final = (

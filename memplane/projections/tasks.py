@@ -27,12 +27,16 @@ from typing import Any, Final
 from memplane.event import Event
 from memplane.ports import Line
 from memplane.projections.acts import KEYLESS_KINDS
+from memplane.projections.artifacts import facts_of
 from memplane.projections.forgetting import forget_of
 from memplane.projections.projector import canonical
 from memplane.projections.quote import Quote
 from memplane.projections.task_table import CALLS_MAX, CLOSED, Task, TaskTable
 
-__all__ = ["BYTES_MAX", "PLAN_MAX", "STATES", "STEP_CHARS_MAX", "Tasks", "task_of"]
+__all__ = [
+    "BYTES_MAX", "PLAN_MAX", "STATES", "STEP_CHARS_MAX", "Tasks", "owner_of", "status_of",
+    "task_of",
+]  # fmt: skip
 
 # The file stays below 512 KiB: quotes up to this, names of sessions and calls in the rest.
 BYTES_MAX: Final = 320 * 1024
@@ -59,7 +63,7 @@ class Tasks:
     """The projector. `keep`: a task whose details no bound and no closing takes away."""
 
     name = "tasks"
-    version = 1
+    version = 2
 
     def __init__(self, *, keep: str | None = None, bytes_max: int = BYTES_MAX) -> None:
         self.keep, self.bytes_max = keep, bytes_max
@@ -126,11 +130,21 @@ def task_of(event: Event) -> str | None:
     return event.ns[len(_TASK) :] if event.ns.startswith(_TASK) else None
 
 
+def owner_of(state: TaskTable, event: Event) -> str | None:
+    """The task that an event belongs to: the one that it names, else the active one there."""
+    named = task_of(event)
+    return state.active_in(event.session) if named is None else named
+
+
 def _owner(state: TaskTable, event: Event) -> Task | None:
-    id_ = task_of(event)
-    if id_ is None:
-        id_ = state.active_in(event.session)
+    id_ = owner_of(state, event)
     return None if id_ is None else state.tasks.get(id_)
+
+
+def status_of(event: Event) -> str | None:
+    """What the event makes of its task: open, active, blocked, done or cancelled; None: nothing."""
+    status = event.data.get("status")
+    return _STATUS.get(status) if isinstance(status, str) else None
 
 
 def _task(state: TaskTable, event: Event) -> None:
@@ -138,8 +152,7 @@ def _task(state: TaskTable, event: Event) -> None:
     if id_ is None or len(id_) > _NAME_MAX:
         return
     data = event.data
-    status = data.get("status")
-    word = _STATUS.get(status) if isinstance(status, str) else None
+    word = status_of(event)
     task = state.get(id_)
     opens = task is None
     if task is None:
@@ -233,7 +246,9 @@ def _told(state: TaskTable, task: Task, event: Event) -> None:
         if failed and keeps:
             state.add(task, "failures", Quote.of(event, call=call))
     elif kind == "artifact" and keeps:
-        state.add(task, "artifacts", Quote.of(event))
+        facts = facts_of(event)
+        named = [] if facts is None else [facts.card, facts.handle]
+        state.add(task, "artifacts", Quote.of(event, more=named))
     if keeps and event.text:
         if kind == "decision" or "decision" in markers:
             state.add(task, "decisions", Quote.of(event))

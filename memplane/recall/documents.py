@@ -5,16 +5,21 @@ raised whenever it would give others, and every index is then made again.
 
 Flags, 16 bits a document::
 
-    0-1    a standing instruction, a preference (`index.question`), of what a user said
+    0-1    a standing instruction, a preference: by its markers or its kind
     2-3    sensitivity: low, normal, high, secret
     4-5    namespace: global, task, spec, agent
     6      has a time before or after which it does not hold
     7-11   kind: its place in `event.KINDS`, 31 for one that this memplane does not know
+    12-13  as 0-1, by memplane's own patterns, of a user's text that nobody looked at before
+    14     the card of an artifact: what may be told of it before anybody approves it
+
+Of an artifact the first document is its card (name, size, type), the others hold what was said of
+it and the text of its copy; none of them has neighbours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -22,10 +27,14 @@ from typing import Final
 from memplane.event import GLOBAL, KINDS, SENSITIVITIES, UPKEEP_KINDS, Event
 from memplane.index.document import Document
 from memplane.index.passage import sentences
-from memplane.index.question import marks
+from memplane.index.question import INSTRUCTION, PREFERENCE, READ
+from memplane.intake.markers import Marker
+from memplane.policy.markers import Markers
+from memplane.projections.artifacts import facts_of
 
 __all__ = [
     "ARTIFACT",
+    "CARD",
     "KIND_BITS",
     "LIMITED",
     "SENSITIVITY_BITS",
@@ -39,13 +48,14 @@ __all__ = [
     "place_of",
 ]
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 SENSITIVITY_BITS: Final = (2, 2)  # the lowest bit, how many
 SPACE_BITS: Final = (4, 2)
 LIMITED: Final = 1 << 6
 KIND_BITS: Final = (7, 5)
 SPACES: Final = ("", "/task/", "/spec/", "/agent/")  # how a namespace of each class begins
+CARD: Final = 1 << 14
 ARTIFACT: Final = KINDS.index("artifact")
 _STRANGE: Final = (1 << KIND_BITS[1]) - 1
 
@@ -74,6 +84,8 @@ def documents_of(event: Event, text: str, tool_result_tokens: int) -> list[Docum
     """
     if event.kind in _NEVER or event.sensitivity == "secret":
         return []
+    if event.kind == "artifact":
+        return _of_artifact(event, text)
     names = _names(event)
     if not text.strip() and not names:
         return []
@@ -92,14 +104,56 @@ def documents_of(event: Event, text: str, tool_result_tokens: int) -> list[Docum
     ]  # fmt: skip
 
 
+def _of_artifact(event: Event, text: str) -> list[Document]:
+    facts = facts_of(event)
+    card = "" if facts is None else facts.card
+    names = [*_names(event), *([] if facts is None else [facts.type])]
+    extra = " ".join((event.actor or "", _date_words(event.ts[:10]), *names))
+    flags, labels = flags_of(event, ""), tuple(_labels(event))
+    parts = chunks(text) if text.strip() else []
+    said = [(card, flags | CARD), *((part, flags) for part in parts)]
+    return [
+        Document(
+            event.seq, number, "", "", "", part, extra, -(-_size(part) // _TOKEN),
+            event.importance, own, microseconds(event.ts), labels,
+        )
+        for number, (part, own) in enumerate(said)
+        if part
+    ]  # fmt: skip
+
+
 def flags_of(event: Event, text: str) -> int:
     """Return the flags of an event's documents."""
-    flags = marks(text, len(text) // _TOKEN) if event.role == "user" else 0
+    flags = _standing(event, text)
     if event.sensitivity in SENSITIVITIES:
         flags |= SENSITIVITIES.index(event.sensitivity) << SENSITIVITY_BITS[0]
     if event.valid_from is not None or event.valid_until is not None:
         flags |= LIMITED
     return flags | place_of(event.ns) << SPACE_BITS[0] | kind_number(event.kind) << KIND_BITS[0]
+
+
+def _standing(event: Event, text: str) -> int:
+    """The flags of a standing instruction and a preference.
+
+    Of an event without markers that was recorded before memplane looked for them, or elsewhere,
+    by the text: with memplane's own table, for the index depends on the log alone.
+    """
+    if event.kind in _BY_KIND:
+        return _BY_KIND[event.kind]
+    if event.markers or "marked" in event.data:
+        return _flagged(event.markers)
+    if event.role != "user":
+        return 0
+    return _flagged(_OWN.find(text, "user", event.kind)) << READ
+
+
+def _flagged(markers: Iterable[str]) -> int:
+    return sum(flag for name, flag in _STANDING.items() if name in markers)
+
+
+_BY_KIND: Final = {"rule": INSTRUCTION, "preference": PREFERENCE}
+_STANDING: Final = {"custom:instruction": INSTRUCTION, "custom:preference": PREFERENCE}
+_OWN: Final = Marker(Markers())
 
 
 def place_of(ns: str) -> int:
@@ -209,7 +263,7 @@ def _labels(event: Event) -> Iterator[str]:
     if event.key is not None:
         yield f"key:{event.key.lower()}"
     for marker in event.markers:
-        yield f"marker:{marker.partition(':')[0]}"
+        yield f"marker:{marker if marker in _STANDING else marker.partition(':')[0]}"
     # Whatever a forget may name as the source of an id.
     end = event.id.find(":")
     while end >= 0:

@@ -155,6 +155,10 @@ class Retriever(Protocol):
         """Return the whole text of the event, from its body too."""
         ...
 
+    def words(self, doc: int) -> frozenset[int]:
+        """Return the words of a document as the terms of queries are numbered: see `wanted`."""
+        ...
+
     def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
         """Return the run of sentences of a document that says most of `wanted` in `limit` tokens.
 

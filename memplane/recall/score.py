@@ -161,7 +161,7 @@ def score(
         beside = _UNIT * near // best if best else 0
         # A marker lifts what is relevant; it makes nothing relevant by itself.
         for marker in item.markers:
-            marked += boosts.get(marker.partition(":")[0], 0)
+            marked += boosts.get(marker, boosts.get(marker.partition(":")[0], 0))
         total = words + beside + tags + key + marked
         scored.append(Scored(item, total, words, tags, key, beside, marked))
     return scored

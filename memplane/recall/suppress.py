@@ -5,13 +5,19 @@ A suppressed event leaves one trace only: the count of its reason among the omis
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterable
-from typing import Protocol
+from functools import lru_cache
+from typing import Any, Final, Protocol, Self
 
 from memplane.event import GLOBAL, TYPED_KINDS
-from memplane.policy import ChannelRule
+from memplane.policy import ALL_AGENTS, ChannelRule, Policies
 
-__all__ = ["Scope", "Shown", "kinds_of_views"]
+__all__ = ["NAMED", "OWNER", "Approvals", "Scope", "Shown", "kinds_of_views"]
+
+OWNER: Final = "private"  # who asks on this channel and is no agent owns the plane
+# Reasons for which an event may still be named: the card of an artifact that nobody approved.
+NAMED: Final = (None, "unapproved")
 
 
 class Shown(Protocol):
@@ -39,10 +45,29 @@ class Shown(Protocol):
     def forgotten(self) -> bool: ...
 
 
+class Approvals(Protocol):
+    """Which artifacts a prompt may show the text of."""
+
+    def covers(self, seq: int, id: str, *, as_of: int, now: str) -> bool:  # noqa: A002
+        """Whether the artifact of this seq and id is approved as of a seq, at a time."""
+        ...
+
+    def covered(self, *, as_of: int, now: str) -> Collection[int]:
+        """Return the seqs of all artifacts that are."""
+        ...
+
+
 def kinds_of_views(paths: Collection[str]) -> tuple[str, ...]:
     """Kinds whose view is among the paths: `views/preferences.md` is the view of `preference`."""
     words = {path.rpartition("/")[2].partition(".")[0] for path in paths}
     return tuple(kind for kind in TYPED_KINDS if kind in words or f"{kind}s" in words)
+
+
+@lru_cache(maxsize=64)
+def _suppressed(rule: ChannelRule) -> tuple[frozenset[str], frozenset[str]]:
+    """The sensitivities and kinds that a channel does not see."""
+    kinds = (*rule.suppress_kinds, *kinds_of_views(rule.suppress_views), "secret")
+    return frozenset((*rule.suppress_sensitivity, "secret")), frozenset(kinds)
 
 
 class Scope:
@@ -50,25 +75,40 @@ class Scope:
 
     Without `task` and `ns` everything is in scope but other agents' namespaces; with `task` it is
     `/global`, that task, its specs (every `/spec/*` where it names none) and the asking agent; `ns`
-    names the only ones. Whatever is asked, an agent's own namespace opens to that agent alone.
+    names the only ones. Whatever is asked, an agent's own namespace opens to that agent, to all
+    agents where the policy shares it, and to the plane's `owner` who names it: to nobody else.
+    Without `approvals` no artifact is approved.
     """
 
     def __init__(
         self, rule: ChannelRule, *, now: str, as_of: int, ns: tuple[str, ...] = (),
         task: str | None = None, specs: tuple[str, ...] = (), agent: str | None = None,
         since: str | None = None, until: str | None = None, exclude: frozenset[str] = frozenset(),
+        shared: tuple[str, ...] = (), owner: bool = False, approvals: Approvals | None = None,
     ) -> None:  # fmt: skip
-        self.levels = frozenset((*rule.suppress_sensitivity, "secret"))
-        self.kinds = frozenset(
-            (*rule.suppress_kinds, *kinds_of_views(rule.suppress_views), "secret")
-        )
+        self.levels, self.kinds = _suppressed(rule)
         self.now, self.as_of = now, as_of
         self.ns, self.task, self.agent = ns, task, agent
+        self.shared, self.owner = shared, owner
         self.specs = tuple(f"/spec/{name}" for name in specs)
         self.since, self.until = since, until
         self.exclude = exclude
+        self._approvals = approvals
         self._judged: dict[int, str | None] = {}
         self._inside: set[str] = {GLOBAL} if not ns else set()  # namespaces known to be in scope
+
+    @classmethod
+    def of(
+        cls, policies: Policies, channel: str, *, agent: str | None = None, **asked: Any
+    ) -> Self:  # fmt: skip
+        """Return the scope of who asks: the channel's rule, what agents share, who owns the plane.
+
+        `asked` as for the class itself.
+        """
+        return cls(
+            policies.privacy.rule(channel), agent=agent, shared=policies.plane.shared,
+            owner=channel == OWNER and agent is None, **asked,
+        )  # fmt: skip
 
     def hides(self, event: Shown) -> str | None:
         """The reason why the event may not be shown, None where it may; judged once an event."""
@@ -76,6 +116,23 @@ class Scope:
         if reason == "":
             reason = self._judged[event.seq] = self._judge(event)
         return reason
+
+    def names(self, event: Shown) -> bool:
+        """Whether the event may be named, even if its text may not be shown."""
+        return self.hides(event) in NAMED
+
+    def approved(self) -> Collection[int]:
+        """Return the seqs of the artifacts whose text may be shown, whatever else hides them."""
+        if self._approvals is None:
+            return ()
+        return self._approvals.covered(as_of=self.as_of, now=self.now)
+
+    def timeless(self) -> Scope:
+        """The same view of the log without its span of time."""
+        other = copy.copy(self)
+        other.since = other.until = None
+        other._judged = {}  # noqa: SLF001 - its own
+        return other
 
     def masks(self, events: Iterable[Shown]) -> list[bool]:
         """Whether each of the events may not be shown."""
@@ -107,13 +164,20 @@ class Scope:
             return "time"
         if event.id in self.exclude:
             return "excluded"
-        # Last, so that a reader who may see artifacts can tell them from what is gone. Nothing
-        # approves one yet.
-        return "unapproved" if event.kind == "artifact" else None
+        # Last, so that what may be named can be told from what is gone.
+        return self._unapproved(event)
+
+    def _unapproved(self, event: Shown) -> str | None:
+        if event.kind != "artifact":
+            return None
+        approvals, as_of, now = self._approvals, self.as_of, self.now
+        if approvals is not None and approvals.covers(event.seq, event.id, as_of=as_of, now=now):
+            return None
+        return "unapproved"
 
     def reaches(self, ns: str) -> bool:
         """Whether a namespace is in scope."""
-        if ns.startswith("/agent/") and (self.agent is None or ns != f"/agent/{self.agent}"):
+        if ns.startswith("/agent/") and not self._opens(ns):
             return False
         if self.ns:
             return ns in self.ns
@@ -122,3 +186,12 @@ class Scope:
         if ns.startswith("/spec/"):
             return not self.specs or ns in self.specs
         return ns == f"/task/{self.task}"
+
+    def _opens(self, ns: str) -> bool:
+        """Whether an agent's namespace is open to who asks."""
+        return (
+            (self.agent is not None and ns == f"/agent/{self.agent}")
+            or ALL_AGENTS in self.shared
+            or ns in self.shared
+            or (self.owner and ns in self.ns)
+        )

@@ -73,7 +73,7 @@ def test_each_error_has_one_code_and_the_table_says_which():
         (["record", ""], "text: a message without text and data says nothing"),
         (["record", "x", "--kind", "pin"], "`memplane pin` or `unpin` writes one"),
         (["record", "x", "--kind", "forget"], "`memplane forget` or `unforget` writes one"),
-        (["record", "x", "--kind", "touch"], "give the ids or seqs of the events"),
+        (["record", "x", "--kind", "touch"], "`memplane touch` writes one"),
         (
             ["record", "x", "--valid-from", "2999-01-01T00:00:00Z", "--valid-until", TIME],
             "valid_from: lies after valid_until",

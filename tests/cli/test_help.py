@@ -19,8 +19,9 @@ READING = {
     "keys": [],
     "history": ["db.engine"],
     "log": [],
-    "expand": ["expand://event/2"],
+    "expand": ["session/s1?depth=2"],
     "decisions": [],
+    "artifact list": [],
     "session list": [],
     "session show": ["s1"],
     "task list": [],
@@ -38,6 +39,7 @@ WITH_CHANNEL = [
     "log",
     "expand",
     "decisions",
+    "artifact list",
     "session list",
     "session show",
     "task list",
@@ -89,6 +91,13 @@ def test_every_example_does_what_it_shows(run, filled, tmp_path, monkeypatch, na
     assert argv[: len(name.split())] == name.split()
     if name.startswith("task ") and name != "task open":
         run("task", "open", "parser", "goal", "--plan", "write tests", "--home", filled)
+    if name.startswith("artifact "):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "report.md").write_text("# Herons\n")
+        if name != "artifact add":
+            run("artifact", "add", "report.md", "--home", filled)
+        if name == "artifact revoke":
+            run("artifact", "approve", "report.md", "--home", filled)
     if name == "eval":
         row = {"conversation_id": "c", "event_id": "1", "text": "a mast of spruce"}
         asks = {"question_id": "q", "question": "of what?", "evidence_event_ids": ["1"]}

@@ -91,6 +91,7 @@ def test_show_says_of_every_value_where_it_comes_from(run, policies, monkeypatch
         "plane.log.lock_wait_ms_max: 5000    # default",
         "plane.index.tool_result_tokens: 200    # default",
         "plane.index.embedder: none    # default",
+        "plane.namespaces.shared: []    # default",
     ]
     rows = json.loads(run("policy", "show", "plane.yaml", "--home", home, "--json").out)
     assert rows[1:4] == [

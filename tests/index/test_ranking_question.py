@@ -1,8 +1,8 @@
-"""What questions and turns say about themselves."""
+"""What questions say about themselves."""
 
 import pytest
 
-from memplane.index.question import INSTRUCTION, PREFERENCE, Question, ask, marks
+from memplane.index.question import Question, ask
 
 
 def test_a_speaker_is_named_by_the_whole_name_in_any_case():
@@ -11,7 +11,7 @@ def test_a_speaker_is_named_by_the_whole_name_in_any_case():
         "Project Manager",
         "Ana",
     )
-    assert ask("which project was Anastasia's?", names) == Question()
+    assert ask("which project was Anastasia's?", names) == Question(looks_up=True)
 
 
 def test_a_question_that_names_everybody_names_nobody():
@@ -44,20 +44,24 @@ def test_questions_about_a_whole_thread_are_broad(text, broad):
 
 
 @pytest.mark.parametrize(
-    ("text", "flags"),
+    ("text", "looks_up"),
     [
-        ("Always answer in French.", INSTRUCTION),
-        ("Good. From now on use tabs", INSTRUCTION),
-        ("please format dates as day and month", INSTRUCTION),
-        ("I'd rather walk", PREFERENCE),
-        ("I\u2019ve never liked rain", PREFERENCE),
-        ("It is always raining", 0),
-        ("", 0),
+        ("What is the deadline of the report?", True),
+        ("How many tests failed?", True),
+        ("When did Ana leave?", True),
+        ("What should I wear?", False),
+        ("Which library would you suggest?", False),
+        ("What are good ways to test this?", False),
+        ("Can you help me with the layout?", False),
+        ("How do I sort a list?", False),
+        ("I am planning a trip", False),
     ],
 )
-def test_standing_instructions_and_preferences_are_marked(text, flags):
-    assert marks(text, 10) == flags
+def test_who_asks_for_help_does_not_look_something_up(text, looks_up):
+    assert ask(text).looks_up is looks_up
 
 
-def test_a_long_turn_is_no_instruction():
-    assert marks("Always answer in French.", 60) == 0
+def test_how_something_is_done_is_no_question_about_a_whole_thread():
+    assert ask("Can you walk me through the project?").broad
+    assert not ask("Can you walk me through how to sort a list?").broad
+    assert not ask("What must I do in order to pass?").broad

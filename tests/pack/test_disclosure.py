@@ -55,14 +55,24 @@ def everything_shown(plane, channel: str) -> str:
             out.append(repr(plane.event(int(handle.rpartition("/")[2]), channel=channel)))
         except MemplaneError as error:
             out.append(str(error))
+    named = [f"task/{task}?depth=3" for task in ("t0", "t1", "t2", "t3")]
+    named += [f"session/{session}?depth=3" for session in ("s0", "s1", "s2")]
+    named += [f"memory/global/k{number}?depth=1" for number in range(12)]
+    for handle in named:
+        try:
+            out.append(repr(plane.expand(handle, 6000, channel=channel)))
+            block = plane.pack(expand=[handle], sections=["expansions"], channel=channel)
+            out.append(block.text + repr(block.omissions))
+        except MemplaneError as error:
+            out.append(str(error))
     out.extend(repr(event) for event in plane.events(channel=channel))
     for key in plane.keys(ns=None, channel=channel):
         out.append(key)
-        try:
-            out.append(repr(plane.get(key, channel=channel)))
-        except ScopeError as error:
-            out.append(str(error))
-        out.append(repr(plane.history(key, channel=channel)))
+        for answer in (plane.get, plane.history):
+            try:
+                out.append(repr(answer(key, channel=channel)))
+            except ScopeError as error:
+                out.append(str(error))
     out.append(repr(plane.decisions(channel=channel)))
     block = plane.pack("parser", expand=ids[:5], channel=channel)
     out.append(block.text + repr(block.omissions))

@@ -10,7 +10,7 @@ from worlds import rows
 import memplane
 
 # What in a report's prefix explains a break when it differs between two packs.
-PLACES = ("anchor_seq", "epoch_seq", "gap", "shed_seq")
+PLACES = ("anchor_seq", "epoch_seq", "gap", "shed_seq", "map_shed_seq")
 
 
 def stable(block, *, same_prompt: bool) -> bytes:
@@ -79,6 +79,12 @@ STEP = st.tuples(
             "start",
             "checkpoint",
             "keyed",
+            "card",
+            "spec",
+            "tagged",
+            "task",
+            "forgetsession",
+            "lost",
         ]
     ),
     st.integers(1, 60),
@@ -111,20 +117,46 @@ def apply_step(plane, step, number: int) -> None:
                 plane.forget(plane.keys()[key % len(plane.keys())])
         case "start" | "checkpoint":
             plane.record(kind="session", session="s", data={"status": what})
+        case _:
+            apply_other(plane, what, key, words)
+
+
+def apply_other(plane, what: str, key: int, words: str) -> None:
+    """What the map and the cards are made of, for the most part in other sessions."""
+    length = len(words.split())
+    match what:
+        case "card":
+            plane.record(f"{words}.", kind="fact", importance=100 * key, session=f"o{key % 2}")
+        case "spec":
+            ns = f"/spec/{key}" if key < 5 else f"/agent/{key}"
+            plane.record(words, kind="observation", ns=ns, session=f"o{key % 3}")
+        case "tagged":
+            plane.record(words, role="assistant", tags=[f"t{length}"], session=f"o{key % 3}")
+        case "task":
+            status = ("active", "done", "open")[length % 3]
+            plane.record(words, kind="task", task=f"t{key}", data={"status": status})
+        case "forgetsession":
+            if any(one.id == f"o{key % 3}" for one in plane.sessions.list()):
+                plane.forget(session=f"o{key % 3}")
+        case "lost":
+            plane.record("where were we?", role="user", session="s")
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     steps=st.lists(STEP, min_size=5, max_size=120),
     budget=st.sampled_from([1000, 2000, 4000, 16000]),
+    intent=st.sampled_from(["auto", "auto", "auto", "orient"]),
 )
-def test_a_pack_starts_with_the_stable_part_of_the_one_before(tmp_path_factory, steps, budget):
+def test_a_pack_starts_with_the_stable_part_of_the_one_before(
+    tmp_path_factory, steps, budget, intent
+):
     with memplane.init(tmp_path_factory.mktemp("law"), durability="os") as plane:
         plane.record("the first prompt", role="user", session="s")
-        before = plane.pack(session="s", budget=budget)
+        before = plane.pack(session="s", budget=budget, intent=intent)
         for number, step in enumerate(steps):
             apply_step(plane, step, number)
-            after = plane.pack(session="s", budget=budget)
+            after = plane.pack(session="s", budget=budget, intent=intent)
             holds(plane, before, after)
             before = after
 

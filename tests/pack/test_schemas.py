@@ -26,7 +26,10 @@ def test_blocks_and_reports_are_what_their_schemas_say(plane):
         for session in (None, "s0", "unknown"):
             for budget in (1, 150, 1000, 8000):
                 block = plane.pack(
-                    query, session=session, budget=budget, expand=["expand://event/9"]
+                    query,
+                    session=session,
+                    budget=budget,
+                    expand=["expand://event/9", "session/s1?depth=3"],
                 )
                 acb.validate(json.loads(json.dumps(block.as_json())))
 

@@ -1,4 +1,7 @@
-"""What a search may not see is what `Scope` says, event by event, whatever the log says of it."""
+"""What a search may not see is what `Scope` says, event by event, whatever the log says of it.
+
+The card of an artifact is seen where the event may be named.
+"""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,6 +10,7 @@ import memplane
 from memplane.errors import MemplaneError
 from memplane.plane.folds import items_of_event
 from memplane.policy import ChannelRule
+from memplane.recall.documents import CARD
 from memplane.recall.suppress import Scope
 
 SPACES = ("/global", "/task/a", "/task/b", "/spec/x", "/spec/y", "/agent/ann", "/agent/bob")
@@ -44,7 +48,35 @@ FORGETS = st.fixed_dictionaries(
         "undo": st.booleans(),
     }
 )  # fmt: skip
-STEPS = st.lists(st.one_of(EVENTS, EVENTS, EVENTS, FORGETS), min_size=1, max_size=30)
+# Two contents: an approval may name the one that the artifact does not have.
+DIGESTS = ("a" * 64, "b" * 64)
+ARTIFACTS = st.fixed_dictionaries(
+    {
+        "kind": st.just("artifact"),
+        "text": st.sampled_from(("herons", "", "the herons nest. " * 200)),
+        "data": st.builds(
+            lambda digest: {
+                "sha256": digest, "bytes": 12, "stored": "copy", "name": "herons.md", "mime": "text/plain",
+            },
+            st.sampled_from(DIGESTS),
+        ),
+    },
+    optional={
+        "ns": st.sampled_from(SPACES), "key": st.sampled_from(("k1", "k2")),
+        "sensitivity": st.sampled_from(LEVELS), "valid_until": st.sampled_from(TIMES),
+    },
+)  # fmt: skip
+APPROVALS = st.fixed_dictionaries(
+    {
+        "approves": st.integers(0, 40),
+        "digest": st.sampled_from((*DIGESTS, *DIGESTS, "c" * 64)),
+        "undo": st.sampled_from((False, False, True)),
+    },
+    optional={"valid_until": st.sampled_from(TIMES), "key": st.sampled_from(("k1", "k3"))},
+)
+STEPS = st.lists(
+    st.one_of(EVENTS, EVENTS, EVENTS, ARTIFACTS, APPROVALS, FORGETS), min_size=1, max_size=30
+)
 # Mostly nothing is asked for: each reason must be the only one now and then.
 SCOPES = st.fixed_dictionaries(
     {
@@ -68,6 +100,8 @@ NARROW = st.fixed_dictionaries(
         "task": st.sampled_from(("a", "b")),
         "specs": st.just(("x",)),
         "agent": st.sampled_from(("ann", "bob", "")),
+        "shared": st.sampled_from((("/agent/bob",), ("/agent/ann", "/agent/zed"), ("/agent/*",))),
+        "owner": st.booleans(),
         "since": st.sampled_from(TIMES),
         "until": st.sampled_from(TIMES),
         "exclude": st.just(frozenset({"cc:1:0", "git:2:1", "none"})),
@@ -77,7 +111,14 @@ ASKED = st.lists(st.tuples(SCOPES, st.one_of(st.just({}), NARROW)), min_size=1, 
 
 
 def do(plane, step, ids):
-    """Record an event or a forget; what a plane refuses is not there."""
+    """Record an event, an approval or a forget; what a plane refuses is not there."""
+    if "approves" in step:
+        if ids:
+            fields = {name: value for name, value in step.items() if name in ("valid_until", "key")}
+            data = {"sha256": step["digest"], **({"undo": True} if step["undo"] else {})}
+            refs = [ids[step["approves"] % len(ids)]]
+            ids.append(plane.record(kind="approval", refs=refs, data=data, **fields).id)
+        return
     if "forget" not in step:
         try:
             ids.append(plane.record(**step).id)
@@ -92,12 +133,17 @@ def do(plane, step, ids):
     plane._engine.write({"kind": "forget", "data": {"forget": named, "undo": step["undo"]}})
 
 
+def asked_of(plane, fields):
+    """A scope that knows of the approvals."""
+    return Scope(**fields, approvals=plane._engine.approvals())
+
+
 def judged(plane, scope):
-    """The seqs of indexed events that the scope hides, as it says itself."""
+    """The events that the scope hides, and those of which it hides even the name."""
     engine = plane._engine
     folds = engine.caught_up()
     counter = engine.counter(plane.policies)
-    hidden = set()
+    hidden, unnamed = set(), set()
     for line in engine.log.read():
         item = items_of_event(line.event, counter)
         archived = folds.memories.archived(line.event, upto=scope.as_of)
@@ -107,18 +153,28 @@ def judged(plane, scope):
             )
         if scope.hides(item) is not None:
             hidden.add(line.event.seq)
-    return hidden
+        if not scope.names(item):
+            unnamed.add(line.event.seq)
+    return hidden, unnamed
 
 
 def masked(plane, scope, upto=None):
-    """The seqs of documents, and of those that the mask hides."""
+    """The seqs of documents, of those that the mask hides and does not; cards apart."""
     engine = plane._engine
     folds = engine.caught_up()
     retriever = engine.retriever(plane.policies, folds)
     view = retriever._indexed.view(upto)
     hidden = retriever._hidden(view, scope, (), ())
-    seqs = view.column("seq")
-    return set(seqs.tolist()), set(seqs[hidden].tolist()), set(seqs[~hidden].tolist())
+    seqs, cards = view.column("seq"), view.column("flags") & CARD != 0
+
+    def split(which):
+        return (
+            set(seqs[which].tolist()),
+            set(seqs[which & hidden].tolist()),
+            set(seqs[which & ~hidden].tolist()),
+        )
+
+    return split(~cards), split(cards)
 
 
 @settings(max_examples=80)
@@ -131,10 +187,12 @@ def test_the_mask_hides_exactly_what_the_scope_hides(tmp_path_factory, first, se
             for step in part:
                 do(plane, step, ids)
             for fields, narrow in scopes:
-                scope = Scope(**fields, **narrow)
-                there, hidden, visible = masked(plane, scope)
-                assert hidden == judged(plane, scope) & there
-                assert not hidden & visible
+                scope = asked_of(plane, fields | narrow)
+                wanted = judged(plane, scope)
+                for found, hides in zip(masked(plane, scope), wanted, strict=True):
+                    there, hidden, visible = found
+                    assert hidden == hides & there
+                    assert not hidden & visible
 
 
 @settings(max_examples=30)
@@ -144,10 +202,11 @@ def test_a_mask_as_of_a_seq_knows_what_was_forgotten_later(tmp_path_factory, ste
         ids = []
         for step in steps:
             do(plane, step, ids)
-        scope = Scope(**fields)
-        there, hidden, _ = masked(plane, scope, upto)
-        assert all(seq <= upto for seq in there)
-        assert hidden == judged(plane, scope) & there
+        scope = asked_of(plane, fields)
+        wanted = judged(plane, scope)
+        for (there, hidden, _), hides in zip(masked(plane, scope, upto), wanted, strict=True):
+            assert all(seq <= upto for seq in there)
+            assert hidden == hides & there
 
 
 def test_what_no_channel_may_see_is_not_indexed(plane):
@@ -155,5 +214,5 @@ def test_what_no_channel_may_see_is_not_indexed(plane):
     plane.record("a mark", kind="session", session="s", data={"status": "start"})
     plane.record("herons", id="cc:1")
     plane.forget(id="cc:1")
-    there, _, _ = masked(plane, Scope(ChannelRule(), now=TIMES[0], as_of=99))
+    (there, _, _), _ = masked(plane, Scope(ChannelRule(), now=TIMES[0], as_of=99))
     assert [plane.event(seq).id for seq in sorted(there)] == ["cc:1"]

@@ -254,7 +254,8 @@ def test_a_task_without_a_goal_is_there_all_the_same(plane):
 def test_an_artifact_that_is_gone_is_in_no_task(plane, gone):
     plane.tasks.open("t", "goal")
     until = {"valid_until": "2020-01-01T00:00:00Z"} if gone == "expire" else {}
-    plane.record("report.pdf", kind="artifact", task="t", id="art", **until)
+    data = {"path": "report.pdf"}
+    plane.record("a report", kind="artifact", task="t", id="art", data=data, **until)
     if gone == "forget":
         assert plane.tasks.get("t").artifacts == ("report.pdf",)
         plane.forget(id="art")

@@ -71,11 +71,14 @@ def test_what_is_in_an_agent_s_namespace_is_told_to_that_agent_alone(plane):
     talk(plane, "s", *THREE, ns="/agent/x")
     touch(plane, "of-x.py", ns="/agent/x", task="t-of-x")
     plane.sessions.end("s")
-    for who in ({}, {"agent": "y"}, {"channel": "team"}, {"channel": "team", "agent": "y"}):
-        found = shown(plane, **who)
-        assert found.prompts == 3
-        assert (found.files, found.tasks, found.branch, found.cwd) == ((), (), None, None)
-        assert (found.agent, found.summary) == (None, None)
+    owners = shown(plane)
+    assert owners.prompts == 3
+    assert (owners.files, owners.tasks, owners.branch, owners.cwd) == ((), (), None, None)
+    assert (owners.agent, owners.summary) == (None, None)
+    for who in ({"agent": "y"}, {"channel": "team"}, {"channel": "team", "agent": "y"}):
+        with pytest.raises(ScopeError):
+            plane.sessions.get("s", **who)
+    assert plane.sessions.list(channel="team") == []
     mine = plane.sessions.get("s", agent="x")
     assert (mine.files, mine.tasks, mine.branch, mine.cwd) == (
         ("of-x.py",), ("t-of-x",), "b-of-x", "/of-x",

@@ -106,6 +106,7 @@ def test_the_default_scoring_and_housekeeping_are_the_figures_of_the_design(poli
         "goal": 300,
         "failure": 200,
         "custom": 200,
+        "custom:instruction": 0,
     }
     assert scoring[1:5] == (20, 500, 1_000, 300)
     assert [intent for intent, _ in scoring.intents] == ["deep", "orient"]

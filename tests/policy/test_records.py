@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.event import SENSITIVITIES
 from memplane.policy import ChannelRule, Privacy, Section
+from memplane.recall.decay import FADING_KINDS
 
 
 def test_sections_keep_the_order_of_the_file_and_one_left_out_holds_nothing(policies):
@@ -64,6 +67,7 @@ def test_scale_and_scores_become_integers(policies):
         "goal": 550,
         "failure": 200,
         "custom": 2_000,
+        "custom:instruction": 0,
     }
     assert (scoring.neighbour, scoring.key_weight, scoring.tag_weight) == (0, 0, 500)
 
@@ -143,3 +147,21 @@ def test_own_channels_may_have_rules(policies):
         privacy="version: 1\nload: {channel_rules: {ops: {suppress_views: [views/x.md]}}}\n",
     )
     assert loaded.privacy.rule("ops") == ChannelRule(("secret",), ("views/x.md",))
+
+
+def test_half_lives_and_shared_namespaces_are_the_files_and_what_is_left_out_is_ours(policies):
+    ours = policies()
+    text = "version: 1\nhalf_lives: {fact: 48, preference: 24}\nstale_after_days: 0\n"
+    scoring = policies(scoring=text).scoring
+    assert scoring.half_lives == {**ours.scoring.half_lives, "fact": 48, "preference": 24}
+    assert (scoring.stale_after_days, ours.scoring.stale_after_days) == (0, 30)
+    assert ours.plane.shared == ()
+    shared = policies(plane="version: 1\nnamespaces: {shared: [/agent/a, '/agent/*']}\n").plane
+    assert shared.shared == ("/agent/a", "/agent/*")
+
+
+def test_the_kinds_that_may_fade_are_the_same_in_schema_policy_and_code(policies, schemas):
+    schema = json.loads(schemas["scoring.schema.json"])
+    known = set(schema["properties"]["half_lives"]["properties"])
+    assert known == set(FADING_KINDS) == set(policies().scoring.half_lives)
+    assert not known & {"decision", "rule"}

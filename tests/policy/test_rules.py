@@ -37,6 +37,8 @@ KINDS_TWICE = [
     "expected a list of kinds of events (at most 17), found a list of 18 items",
     "[17]: expected each item once, found `message` again",
 ]
+PHRASE = "expected a phrase of 2 to 60 characters with a letter in it as key, found"
+SHORTENED = f"{'x' * 60}…"
 EIGHTEEN = ", ".join([*RECORDED, "message"])
 RULES = "load.channel_rules"
 LARGE = [
@@ -132,6 +134,39 @@ LARGE = [
         "scoring",
         f"intents: {{deep: [{'x' * 1001}]}}",
         ["2: intents.deep[0]: expected at most 1000 characters, found 1001"],
+    ),
+    *[
+        (
+            "scoring",
+            f"markers: {{{table}: {{{listed(51, 'custom:m%d: ' + empty)}}}}}",
+            [f"2: markers.{table}: expected a mapping of markers (at most 50), found a mapping of 51 keys"],
+        )
+        for table, empty in (("line_starts", "[]"), ("standing", "{}"))
+    ],
+    (
+        "scoring",
+        f"markers: {{line_starts: {{goal: [{listed(51, 'Aim %d')}]}}}}",
+        ["2: markers.line_starts.goal: expected a list of words (at most 50), found a list of 51 items"],
+    ),
+    (
+        "scoring",
+        f"markers: {{line_starts: {{goal: [{'x' * 41}]}}}}",
+        ["2: markers.line_starts.goal[0]: expected at most 40 characters, found 41"],
+    ),
+    (
+        "scoring",
+        f"markers: {{standing: {{goal: {{{listed(101, 'aim %d: aim')}}}}}}}",
+        ["2: markers.standing.goal: expected a mapping of phrases (at most 100), found a mapping of 101 keys"],
+    ),
+    (
+        "scoring",
+        f"markers: {{standing: {{goal: {{{'x' * 61}: x}}}}}}",
+        [f"2: markers.standing.goal.{SHORTENED}: {PHRASE} `{SHORTENED}`"],
+    ),
+    (
+        "scoring",
+        f"markers: {{standing: {{goal: {{aim: {'x' * 1001}}}}}}}",
+        ["2: markers.standing.goal.aim: expected at most 1000 characters, found 1001"],
     ),
 ]  # fmt: skip
 # The rules of a hundred channels need the channels.

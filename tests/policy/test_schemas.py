@@ -65,7 +65,7 @@ def test_the_schemas_know_the_same_words_as_the_code(schemas):
     assert list(sections) == [section.name for section in STANDARD]
     assert list(budgets["properties"]["limits"]["properties"]) == list(Limits._fields)
     boosts = scoring["properties"]["marker_boosts"]["properties"]
-    assert set(boosts) == {*MARKERS, "custom"}
+    assert set(boosts) == {*MARKERS, "custom", "custom:instruction"}
 
 
 def test_the_counters_are_those_that_can_be_made(schemas):

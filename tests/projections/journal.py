@@ -102,13 +102,26 @@ FORGOTTEN = st.one_of(
     st.just(7),
 )
 UNDO = st.sampled_from([{}, {}, {"undo": True}])
+WHY = st.sampled_from([{}, {}, {"reason": "evicted"}, {"reason": 7}])
 FORGETS = st.builds(
-    lambda named, undo: {"kind": "forget", "data": {"forget": named, **undo}}, FORGOTTEN, UNDO
+    lambda named, undo, why: {"kind": "forget", "data": {"forget": named, **undo, **why}},
+    FORGOTTEN,
+    UNDO,
+    WHY,
 )
 PINS = st.builds(
     lambda refs, undo: {"kind": "pin", "refs": tuple(refs), "data": undo},
     st.lists(IDS, min_size=1, max_size=3),
     UNDO,
 )
-ROWS = st.one_of(STATEMENTS, STATEMENTS, STATEMENTS, FORGETS, PINS)
+TOUCHES = st.builds(
+    lambda refs, minute: {
+        "kind": "touch",
+        "refs": tuple(refs),
+        "ts": f"2026-01-02T00:{minute:02}:00.000000Z",
+    },
+    st.lists(IDS, min_size=1, max_size=3),
+    st.integers(0, 59),
+)
+ROWS = st.one_of(STATEMENTS, STATEMENTS, STATEMENTS, FORGETS, PINS, TOUCHES)
 HISTORIES = st.one_of(st.lists(ROWS, max_size=8), st.lists(ROWS, min_size=16, max_size=40))

@@ -42,12 +42,19 @@ class Naive:
 
     def __init__(self, lines):
         self.chains = {}
+        self.touched = {}
+        known = set()
         for line in lines:
             event = line.event
             undo = event.data.get("undo") is True
             if event.kind == "forget":
                 named = event.data["forget"]
-                self.forget(named if isinstance(named, dict) else {}, None if undo else event.seq)
+                why = "evicted" if event.data.get("reason") == "evicted" else "forgotten"
+                self.forget(
+                    named if isinstance(named, dict) else {}, None if undo else (why, event.seq)
+                )
+            elif event.kind == "touch":
+                self.touched |= {ref: event.ts for ref in event.refs if ref in known}
             elif event.kind == "pin":
                 for row in self.rows():
                     if row["id"] in event.refs:
@@ -61,6 +68,7 @@ class Naive:
                     "pinned": False,
                 }
                 self.chains.setdefault((event.ns, event.key), []).append(row)
+            known.add(event.id)
 
     def rows(self):
         return [row for chain in self.chains.values() for row in chain]
@@ -83,8 +91,8 @@ class Naive:
         told = []
         for at, row in enumerate(chain):
             by = chain[at + 1]["seq"] if at + 1 < len(chain) else None
-            reason = "forgotten" if row["forgotten"] else "superseded" if by else None
-            told.append((row["seq"], reason, row["forgotten"] or by, row["pinned"]))
+            reason, by = row["forgotten"] or ("superseded" if by else None, by)
+            told.append((row["seq"], reason, by, row["pinned"]))
         return told
 
     def current(self):
@@ -111,6 +119,11 @@ def says_what_is_promised(memories, lines, **as_of):
             assert memories.current(ns, key, **as_of) == (
                 rows[-1] if rows and rows[-1].reason is None else None
             )
+    for event in (line.event for line in lines):
+        assert memories.touched(event, **as_of) == naive.touched.get(event.id)
+        chain = [] if event.key is None else naive.history((event.ns, event.key))
+        older = [row[0] for row in chain if row[0] < event.seq and event.kind not in SKIPPED]
+        assert memories.before(event) == (older[-1] if older else None)
 
 
 @settings(max_examples=80, deadline=None)

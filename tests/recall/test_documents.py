@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memplane.event import KINDS, SENSITIVITIES, UPKEEP_KINDS, Event
 from memplane.index import terms
-from memplane.index.question import INSTRUCTION, PREFERENCE
+from memplane.index.question import INSTRUCTION, PREFERENCE, READ
 from memplane.recall.documents import (
     KIND_BITS,
     LIMITED,
@@ -118,11 +118,31 @@ def test_flags_say_who_holds_for_a_time_only():
     assert not only().flags & LIMITED
 
 
-def test_instructions_and_preferences_are_those_of_users():
-    text = "Always answer in French. I prefer short answers."
-    assert only(text=text, role="user").flags & INSTRUCTION
-    assert only(text=text, role="user").flags & PREFERENCE
-    assert not only(text=text, role="assistant").flags & (INSTRUCTION | PREFERENCE)
+BOTH = "Always answer in French. I prefer short answers."
+STANDING = INSTRUCTION | PREFERENCE
+
+
+def standing(**fields):
+    """What an event says of itself, and what its text says where nobody has looked before."""
+    flags = only(text=BOTH, **fields).flags
+    return flags & STANDING, flags >> READ & STANDING
+
+
+def test_an_event_that_bears_a_marker_is_the_standing_instruction_that_it_says_it_is():
+    assert standing(role="user", markers=("custom:instruction",)) == (INSTRUCTION, 0)
+    assert standing(role="assistant", markers=("custom:preference",)) == (PREFERENCE, 0)
+    assert standing(role="user", markers=("goal",)) == (0, 0)
+
+
+def test_rules_and_preferences_are_standing_by_their_kind():
+    assert standing(kind="rule") == (INSTRUCTION, 0)
+    assert standing(kind="preference", markers=("goal",)) == (PREFERENCE, 0)
+
+
+def test_the_text_of_a_user_is_read_where_nobody_has_looked_for_markers():
+    assert standing(role="user") == (0, STANDING)
+    assert standing(role="assistant") == standing() == (0, 0)
+    assert standing(role="user", data={"marked": []}) == (0, 0)
 
 
 def test_times_are_microseconds_and_strange_ones_are_none():

@@ -1,0 +1,178 @@
+"""Which markers a text carries by how it is written: `Decision: …`, `Always …`, `I prefer …`.
+
+A line start is a word and a colon at the beginning of a line, whoever wrote the line but a tool. A
+standing instruction or a preference is looked for in what a user says, sentence by sentence: what
+is to hold from now on reads much like what is not, so a word alone says nothing, and a pattern is
+tried on the sentence around it. Fenced code is passed over, and what stands far behind in a long
+text: both are quoted rather than said. The tables are the policy's.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from memplane.policy.markers import normal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memplane.policy.markers import Markers
+
+__all__ = ["Marker"]
+
+# Characters of a text that are looked at: for line starts, and for what a user wants.
+_LINES_MAX: Final = 16_000
+_SAID_MAX: Final = 2_000
+_SENTENCE_MAX: Final = 400  # to either side of a word
+_FENCES: Final = ("```", "~~~")
+# What a line may begin with before its first word: of a list, a quotation, a heading, in bold.
+_BULLETS: Final = " \t>*_+#-\"'(\u2022"
+_DIGITS: Final = "0123456789"
+# An order may be put as a question or a wish.
+_POLITE: Final = (
+    r"(?:can|could|would|will) you|i(?:'d| would) like you to|i (?:want|need) you to"
+    r"|you (?:should|must|need to|have to)"
+)
+_BEFORE: Final = (
+    r"[ \t>*_+#\"'(\u2022-]{0,12}(?:[0-9]{1,3}[.)][ \t]{1,4}[*_]{0,3})?"
+    rf"(?:(?:(?P<polite>{_POLITE})|also|and|but|so|ok(?:ay)?|oh|hey|hi|then|btw|yes|no|sure|hmm"
+    r"|thanks|thank you|note|important|again|great|perfect|now)[,:!.]?[ \t]{1,4}){0,4}"
+)
+_ENDS: Final = ("\n", ". ", "! ", "? ")
+_BEGINS: Final = (*_ENDS, ": ", "; ")
+_TOOL_KINDS: Final = frozenset(("tool_call", "tool_result"))
+# Words are runs of letters, digits, apostrophes, and whatever is beyond ASCII.
+_WORDS: Final = bytes(
+    byte if byte >= 128 or chr(byte).isalnum() or chr(byte) == "'" else 32 for byte in range(256)
+)
+
+
+class Marker:
+    """Finds markers as one policy has them. Threads share one; the same text has the same ones."""
+
+    __slots__ = ("_before", "_compiled", "_detect", "_lines", "_rare", "_rows")
+
+    def __init__(self, markers: Markers) -> None:
+        self._detect = markers.detect
+        self._lines = {
+            normal(word): marker for marker, words in markers.line_starts.items() for word in words
+        }
+        # By the rarest word of each phrase: one look at a text's words rules out nearly all.
+        self._rows: dict[bytes, list[tuple[str, str, str]]] = {}
+        for marker, patterns in markers.standing.items():
+            for phrase, pattern in patterns.items():
+                low = normal(phrase)
+                words = _words(low)
+                if pattern and words:
+                    rare = max(words, key=lambda word: (word not in _COMMON, len(word)))
+                    self._rows.setdefault(rare, []).append((marker, low, pattern))
+        self._rare = frozenset(self._rows)
+        self._compiled: dict[str, re.Pattern[str]] = {}
+        self._before: re.Pattern[str] | None = None
+
+    def find(self, text: str, role: str | None, kind: str = "message") -> tuple[str, ...]:
+        """Return the markers of a text, each once, in the order of their names."""
+        if not self._detect or role == "tool" or kind in _TOOL_KINDS:
+            return ()
+        said = _said(text[:_LINES_MAX])
+        found = set(self._line_starts(said)) if ":" in said else set()
+        if role == "user":
+            said = said[:_SAID_MAX]
+            lowered = said.lower()
+            # Where a letter grows when it is made small, places in the two would not agree.
+            self._standing(said if len(said) == len(lowered) else lowered, lowered, found)
+        return tuple(sorted(found)) if found else ()
+
+    def _line_starts(self, said: str) -> Iterator[str]:
+        """The markers of lines that begin with a word of the table and a colon."""
+        at = said.find(":")
+        while at >= 0:
+            line = said.rfind("\n", 0, at) + 1
+            if at - line <= _HEAD_MAX:
+                marker = self._lines.get(_head(said[line:at]))
+                if marker is not None:
+                    yield marker
+            end = said.find("\n", at)
+            at = said.find(":", end) if end >= 0 else -1
+
+    def _standing(self, said: str, lowered: str, found: set[str]) -> None:
+        """Add the markers of standing instructions and preferences."""
+        for word in self._rare.intersection(_words(lowered)):
+            for marker, phrase, pattern in self._rows[word]:
+                if marker not in found and self._states(said, lowered, phrase, pattern):
+                    found.add(marker)
+
+    def _states(self, said: str, lowered: str, phrase: str, pattern: str) -> bool:
+        """Whether the pattern is found in a sentence that holds the phrase."""
+        at = lowered.find(phrase)
+        if at < 0:
+            return False
+        compiled = self._compiled.get(pattern)
+        if compiled is None:  # on first use: few texts need more than one or two of them
+            compiled = self._compiled[pattern] = re.compile(pattern, re.IGNORECASE)
+        while at >= 0:
+            begin, end = _around(said, at)
+            if compiled.search(self._sentence(said, begin, end)) is not None:
+                return True
+            at = lowered.find(phrase, max(end, at + len(phrase)))
+        return False
+
+    def _sentence(self, said: str, begin: int, end: int) -> str:
+        """The sentence without what stands before it; an order is one, even as a question."""
+        if self._before is None:
+            self._before = re.compile(_BEFORE, re.IGNORECASE)
+        before = self._before.match(said, begin, end)
+        assert before is not None, "nothing at all may stand before"
+        sentence = said[before.end() : end].rstrip()
+        return sentence if before["polite"] is None else sentence.rstrip("?")
+
+
+_COMMON: Final = frozenset(b"a an and at do for from i in is it me my not of on the to you".split())
+_HEAD_MAX: Final = 60  # a word of the table with what may stand around it
+
+
+def _plain(text: str) -> str:
+    return text.replace("\u2019", "'") if "\u2019" in text else text
+
+
+def _head(line: str) -> str:
+    """What a line begins with, behind a bullet or a number."""
+    head = line.strip(_BULLETS)
+    if head[:1].isdigit():
+        head = head.lstrip(_DIGITS)
+        head = head[1:].strip(_BULLETS) if head[:1] in (".", ")") else ""
+    return head.lower()
+
+
+def _words(lowered: str) -> list[bytes]:
+    return lowered.encode("utf-8", "replace").translate(_WORDS).split()
+
+
+def _said(text: str) -> str:
+    """The text outside fences, with straight apostrophes and without bold print.
+
+    A fence that is left open hides all that follows.
+    """
+    text = _plain(text)
+    if "**" in text:
+        text = text.replace("**", "")
+    for fence in _FENCES:
+        if fence in text:
+            text = "\n".join(text.split(fence)[::2])
+    return text
+
+
+def _around(said: str, at: int) -> tuple[int, int]:
+    """Where the sentence begins that holds a place, and where it ends."""
+    begin = least = max(0, at - _SENTENCE_MAX)
+    for mark in _BEGINS:
+        place = said.rfind(mark, least, at)
+        if place >= 0:
+            begin = max(begin, place + len(mark))
+    end = min(len(said), at + _SENTENCE_MAX)
+    for mark in _ENDS:
+        place = said.find(mark, at, end)
+        if place >= 0:
+            end = place + 1
+    return begin, end

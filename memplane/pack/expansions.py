@@ -1,0 +1,140 @@
+"""expansions: what the request's handles opened, in the tail, as far as there is room.
+
+The first handle asked for is the most critical one: it takes what it needs, and where the room ends
+the later ones stay out, or end early with the handle that goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from memplane.pack.block import Entry, Omission
+from memplane.pack.digest import Sight
+from memplane.pack.layout import PARTS, Sheet
+from memplane.pack.request import Expansion, Materials, View
+from memplane.pack.shards import Opened, Shard, shard
+from memplane.projections.window import plain, shown
+from memplane.recall.suppress import Scope
+from memplane.tokens import cut
+
+__all__ = ["place_expansions"]
+
+_PART: Final = next(part for part in PARTS if part.name == "expansions")
+_NO_END: Final = 2**63
+_TRIES: Final = 4  # to leave room for the handle that goes on, whose seq has more digits or fewer
+
+
+def place_expansions(sheet: Sheet, materials: Materials, scope: Scope) -> None:
+    """What the request's handles opened, in the order asked for, each cut where the room ends."""
+    for expansion in materials.expansions:
+        if isinstance(expansion, Expansion):
+            _place_event(sheet, expansion, scope)
+        elif isinstance(expansion, View):
+            _place_view(sheet, expansion)
+        else:
+            _place_shard(sheet, expansion, scope)
+
+
+def _place_event(sheet: Sheet, expansion: Expansion, scope: Scope) -> None:
+    item = expansion.item
+    reason = scope.hides(item)
+    if reason is not None:
+        sheet.hidden[item.seq] = reason
+        return
+    if expansion.lost:
+        lost = Omission(expansion.handle, item.seq, _PART.section, 0, expansion.lost, 0, 0)
+        sheet.views_omitted.append(lost)
+        return
+    # What stands in the block cut is what a handle is for: only a whole one is not repeated, and of
+    # an artifact what was said of it is not its text.
+    repeated = item.seq in sheet.whole and item.kind != "artifact"
+    if repeated or not expansion.text.strip():
+        return
+    room = sheet.room(_PART)
+    form = item.expanded(expansion.text, room, sheet.printer, whole=expansion.whole)
+    if form is None:
+        tokens = sheet.counter.count(expansion.text)
+        _give_up(sheet, expansion.handle, tokens, tokens - room, item.seq)
+        return
+    lines, tokens, whole = form
+    ids = (item.id,)
+    sheet.put(
+        _PART,
+        Entry(
+            _PART.section, _PART.place, lines, tokens, 0, ids if whole else (),
+            () if whole else ids, "event", _PART.area, item.seq,
+        ),
+    )  # fmt: skip
+
+
+def _place_view(sheet: Sheet, view: View) -> None:
+    """The view as quoted data: nothing in it can end the quotation."""
+    count, room = sheet.counter.count, sheet.room(_PART)
+    lines = shown(f"view {view.path}", plain(view.text))
+    tokens = count(lines)
+    if tokens > room:
+        mark = f"… expand://{view.path}\n"
+        kept = cut(sheet.counter, lines, max(0, room - count(mark)))
+        kept = kept[: kept.rfind("\n") + 1]
+        if not kept:
+            _give_up(sheet, f"expand://{view.path}", tokens, tokens - room)
+            return
+        lines = f"{kept}{mark}"
+        tokens = count(lines)
+    source = f"view:{view.path}@{view.sha256}"
+    sheet.put(
+        _PART, Entry(_PART.section, _PART.place, lines, tokens, 0, (), (), source, _PART.area)
+    )
+
+
+def _place_shard(sheet: Sheet, opened: Opened, scope: Scope) -> None:
+    sight = Sight(scope.hides, sheet.printer, sheet.whole)
+    room = sheet.room(_PART)
+    made, mark = _fitted(sheet, opened, sight, room)
+    sheet.hidden.update(made.hidden)
+    if not made.text:
+        least = _least(opened, sight)
+        if least:  # else there is nothing that this request may see, or all of it stands here
+            _give_up(sheet, str(opened.handle), least, least - room)
+        return
+    tokens = made.tokens + sheet.counter.count(mark)
+    sheet.put(
+        _PART,
+        Entry(
+            _PART.section, _PART.place, f"{made.text}{mark}", tokens, 0, tuple(made.events),
+            made.parts, opened.source, _PART.area,
+        ),
+    )  # fmt: skip
+    if made.next is not None:
+        sheet.views_omitted.append(Omission(str(made.next), 0, _PART.section, 0, "cut", 0, 0))
+    for seq in made.events.values():
+        sheet.seqs.add(seq)
+        sheet.whole.add(seq)
+        sheet.omitted.pop(seq, None)
+        sheet.passed.pop(seq, None)
+
+
+def _fitted(sheet: Sheet, opened: Opened, sight: Sight, room: int) -> tuple[Shard, str]:
+    """The shard, and the line that says where it goes on; both within the room."""
+    count = sheet.counter.count
+    made, spare = shard(opened, sight, room, whole=sheet.whole), 0
+    for _ in range(_TRIES):
+        mark = "" if made.next is None else f"… {made.next}\n"
+        over = made.tokens + count(mark) - room
+        if over <= 0 or not made.text:
+            return made, mark
+        spare += max(over, count(mark) - spare)
+        made = shard(opened, sight, room - spare, whole=sheet.whole)
+    return made, ""
+
+
+def _least(opened: Opened, sight: Sight) -> int:
+    """Tokens of the shortest thing to say of it; 0 where there is nothing."""
+    handle = opened.handle
+    shortest = opened._replace(handle=handle if handle.start else handle.going_on(0, 0))
+    return shard(shortest, sight, _NO_END, whole=frozenset(sight.elsewhere)).tokens
+
+
+def _give_up(sheet: Sheet, handle: str, tokens: int, short_by: int, seq: int = 0) -> None:
+    omission = Omission(handle, seq, _PART.section, tokens, "budget", 0, max(1, short_by))
+    sheet.views_omitted.append(omission)

@@ -1,0 +1,120 @@
+"""What stays the same while a block is laid out: who asks, what for, and what may be seen."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from memplane.pack.layout import Sheet
+from memplane.pack.request import LastSession, Materials, Request
+from memplane.pack.window import prompt_of
+from memplane.ports import TokenCounter
+from memplane.projections.hotset import SessionRing
+from memplane.projections.item import Item, digest_of
+from memplane.projections.window import plain
+from memplane.recall.intent import intent_of
+from memplane.recall.retrieval import Retriever
+from memplane.recall.suppress import Scope
+
+__all__ = ["Ground", "ground_of", "last_sessions", "not_placed", "query_event", "searching"]
+
+
+class Ground(NamedTuple):
+    """What stays the same while a block is laid out."""
+
+    request: Request
+    materials: Materials
+    scope: Scope
+    ring: SessionRing | None
+    prompt: Item | None
+    epoch: int
+    own_query: bool  # the query is the session's prompt: evidence stands before it
+    query: str
+    pool: list[Item]  # what this pack could show as of now, in log order, counted
+    intent: str
+    retriever: Retriever | None = None  # the whole log, where this pack searches it
+
+    @property
+    def orients(self) -> bool:
+        """Whether the block is laid out for who has just come.
+
+        In a session that is so where it is asked for: a prompt like "where were we" is one of
+        many, and the blocks around it go on as they are.
+        """
+        asked = self.request.intent == "orient" or self.request.session is None
+        return asked and self.intent == "orient"
+
+
+def ground_of(
+    request: Request, materials: Materials, pool: list[Item], counter: TokenCounter
+) -> Ground:
+    """What the request asks of these materials; the prompt is counted."""
+    scope = Scope.of(
+        materials.policies, request.channel, now=request.now, as_of=request.as_of,
+        ns=request.ns, task=request.task, specs=materials.tasks.specs_of(request.task),
+        agent=request.agent, since=request.since,
+        until=request.until, exclude=frozenset(request.exclude), approvals=materials.approvals,
+    )  # fmt: skip
+    hotset = materials.hotset
+    ring = hotset.sessions.get(request.session) if request.session is not None else None
+    prompt = prompt_of(ring, hotset, scope)
+    if prompt is not None:
+        prompt.finish(counter)
+    own = prompt is not None and (not request.query or prompt.says(request.query))
+    epoch = ring.epoch if ring is not None else request.as_of
+    query = prompt.text if own and prompt is not None else request.query
+    # The prompt's own words decide where it is the query: its evidence must not change when the
+    # caller stops repeating it.
+    intent = intent_of(request.intent, query, materials.policies.scoring)
+    return Ground(request, materials, scope, ring, prompt, epoch, own, query, pool, intent)
+
+
+def searching(ground: Ground) -> Ground:
+    """Open the search of the whole log where the pack is for more than what is recent."""
+    opens = ground.materials.retriever
+    if opens is None or ground.intent != "deep" or not ground.query:
+        return ground
+    return ground._replace(retriever=opens())
+
+
+def last_sessions(ground: Ground) -> tuple[LastSession, ...]:
+    """The last sessions, read from the log only now."""
+    opens = ground.materials.sessions
+    return opens() if opens is not None else ()
+
+
+def query_event(ground: Ground) -> int:
+    """Seq of the event that is the query itself, which would only find itself; 0 if none."""
+    request = ground.request
+    if request.query_event is not None:
+        return ground.materials.query_seq
+    if not request.query:
+        return 0
+    digest, text = digest_of(request.query), plain(request.query)
+    same = (
+        item.seq
+        for item in ground.pool
+        if (request.session is None or item.session == request.session)
+        and item.is_same(digest, text)
+    )
+    return max(same, default=0)
+
+
+def not_placed(ground: Ground, sheet: Sheet, pool: list[Item]) -> tuple[dict[str, int], list[Item]]:
+    """Counts of suppressed candidates by reason, and visible ones that no stage spoke about.
+
+    Of the suppressed nothing else is told; the others are older than what was looked at.
+    """
+    counts: dict[str, int] = {}
+    left: list[Item] = []
+    hides = ground.scope.hides
+    looked_at = {item.seq for item in pool} if sheet.hidden else frozenset[int]()
+    for seq, why in sheet.hidden.items():
+        if seq not in looked_at:
+            counts[why] = counts.get(why, 0) + 1
+    for item in pool:
+        reason = hides(item)
+        if reason is not None:
+            counts[reason] = counts.get(reason, 0) + 1
+        elif not (item.seq in sheet.seqs or item.seq in sheet.omitted or item.seq in sheet.passed):
+            left.append(item)
+    return dict(sorted(counts.items())), left

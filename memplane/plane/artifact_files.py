@@ -1,0 +1,255 @@
+"""The files of artifacts: read once when one is added, compared with its hash whenever it is read.
+
+Only regular files are read, whole and within a size. What a file is called says its type, and
+whether it is text say its bytes: UTF-8 without NUL. A copy lies where bodies lie, under its hash.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Final, NamedTuple
+
+from memplane.errors import ChangedError, InputError
+from memplane.intake.redact import shown
+from memplane.log.bodies import body_path
+from memplane.projections.artifacts import COPY, NAME_MAX, Facts
+
+__all__ = [
+    "COPY_BYTES_MAX",
+    "REFERENCE_BYTES_MAX",
+    "SEARCHED_BYTES_MAX",
+    "Progress",
+    "Taken",
+    "content",
+    "decoded",
+    "examine",
+    "lies_at",
+    "mime_of",
+    "put_file",
+    "take",
+]
+
+Progress = Callable[[int, int], None]
+
+COPY_BYTES_MAX: Final = 64 * 1024 * 1024
+REFERENCE_BYTES_MAX: Final = 1024 * 1024 * 1024
+SEARCHED_BYTES_MAX: Final = 8 * 1024 * 1024  # a longer text can be opened, not searched
+_CHUNK: Final = 1 << 20
+_UNKNOWN: Final = "application/octet-stream"
+# What Python's own table does not name everywhere; all of it is text.
+_TEXT_TYPES: Final = {
+    ".md": "text/markdown", ".markdown": "text/markdown", ".yaml": "application/yaml",
+    ".yml": "application/yaml", ".toml": "application/toml", ".jsonl": "application/jsonl",
+    ".log": "text/plain", ".rst": "text/x-rst", ".diff": "text/x-diff", ".patch": "text/x-diff",
+}  # fmt: skip
+_TEXT_ENDINGS: Final = (
+    "json", "xml", "javascript", "sql", "x-sh", "x-csh", "x-tcl", "x-tex", "x-latex", "postscript",
+)  # fmt: skip
+_KINDS: Final = (
+    (stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
+)  # fmt: skip
+
+
+class Taken(NamedTuple):
+    """A file as it was read: where it lies, its name, and its bytes where they are kept."""
+
+    path: str
+    name: str
+    size: int
+    sha256: str
+    head: bytes
+    data: bytes | None
+
+
+def take(
+    path: str | os.PathLike[str], where: str, *, reference: bool, progress: Progress | None = None
+) -> Taken:
+    """Read a file that is to be added; raises InputError for what is none, or too large.
+
+    Links are followed: `path` is where the bytes lie. Of a reference only the hash stays.
+    `progress` is told the bytes that were read, and those that there are.
+    """
+    real = _resolved(path, where)
+    most = REFERENCE_BYTES_MAX if reference else COPY_BYTES_MAX
+    try:
+        with _opened(real) as file:
+            before = os.fstat(file.fileno())
+            if before.st_size > most:
+                raise _too_large(real, before.st_size, where, reference=reference)
+            digest, size = hashlib.sha256(), 0
+            kept: list[bytes] = []
+            while chunk := file.read(_CHUNK):
+                size += len(chunk)
+                if size > most:  # it grows, or does not say how long it is
+                    raise _too_large(real, size, where, reference=reference)
+                digest.update(chunk)
+                if progress is not None:
+                    progress(size, before.st_size)
+                if not reference or not kept:
+                    kept.append(chunk)
+            after = os.fstat(file.fileno())
+    except OSError as error:
+        raise InputError(f"{shown(real, 300)}: {error.strerror or error}", where=where) from error
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        raise InputError(f"{shown(real, 300)} changed while it was read; add it again", where=where)
+    data = None if reference else b"".join(kept)
+    head = kept[0] if kept else b""
+    return Taken(real, Path(real).name, size, digest.hexdigest(), head, data)
+
+
+def content(home: Path, facts: Facts) -> bytes:
+    """Return the bytes of an artifact; raises ChangedError where they are not what was added."""
+    return examine(lies_at(home, facts), facts.sha256, keep=True, most=max(facts.bytes, 1))
+
+
+def lies_at(home: Path, facts: Facts) -> str:
+    """Where the bytes of an artifact lie."""
+    return body_path(os.fspath(home), facts.sha256) if facts.stored == COPY else facts.path
+
+
+def examine(path: str, expected: str, *, keep: bool = False, most: int | None = None) -> bytes:
+    """Compare a file with its hash, and return its bytes where they are wanted.
+
+    Raises ChangedError, which names the path and both hashes. Of a file that grew beyond `most`
+    bytes no more than that is kept.
+    """
+    digest, size = hashlib.sha256(), 0
+    kept: list[bytes] = []
+    try:
+        with _opened(path) as file:
+            while chunk := file.read(_CHUNK):
+                size += len(chunk)
+                if size > REFERENCE_BYTES_MAX:
+                    raise ChangedError(path, expected, f"more than {REFERENCE_BYTES_MAX} bytes")
+                digest.update(chunk)
+                if keep and (most is None or size <= most):
+                    kept.append(chunk)
+    except FileNotFoundError:
+        raise ChangedError(path, expected, "no file") from None
+    except OSError as error:
+        raise ChangedError(path, expected, error.strerror or str(error)) from error
+    if digest.hexdigest() != expected:
+        raise ChangedError(path, expected, digest.hexdigest())
+    return b"".join(kept)
+
+
+def decoded(data: bytes) -> str | None:
+    """Return the text that the bytes are; None where they are none."""
+    if b"\0" in data:
+        return None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def mime_of(name: str, head: bytes) -> str:
+    """Return the type that the name says, where the bytes do not say otherwise."""
+    is_text = _is_text(head)
+    ending = Path(name).suffix.lower()
+    if is_text and ending in _TEXT_TYPES:
+        return _TEXT_TYPES[ending]
+    from mimetypes import MimeTypes  # noqa: PLC0415 - only who adds a file needs the table
+
+    # A table of its own: the system's differs from machine to machine.
+    guessed, encoding = MimeTypes().guess_type(f"x{ending}" if ending else "x")
+    if encoding is not None:
+        guessed = f"application/{encoding}"
+    if is_text:
+        return guessed if guessed is not None and _reads_as_text(guessed) else "text/plain"
+    return guessed if guessed is not None and not guessed.startswith("text/") else _UNKNOWN
+
+
+def put_file(path: Path, data: bytes, *, replace: bool) -> None:
+    """Write a file whole, or raise InputError where one is there already.
+
+    A link by that name is replaced, never followed.
+    """
+    draft = path.with_name(f".{path.name[:200]}.{os.getpid()}.tmp")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            with open(descriptor, "wb") as file:  # noqa: PTH123 - the mode was given to os.open
+                file.write(data)
+            if replace:
+                draft.replace(path)
+            else:
+                os.link(draft, path)
+        finally:
+            draft.unlink(missing_ok=True)
+    except FileExistsError:
+        raise InputError(
+            f"{shown(os.fspath(path), 300)} is there already; name another, or say to replace it",
+            where="to",
+        ) from None
+    except OSError as error:
+        raise InputError(
+            f"{shown(os.fspath(path), 300)}: {error.strerror or error}", where="to"
+        ) from error
+
+
+def _resolved(path: str | os.PathLike[str], place: str) -> str:
+    try:
+        given = os.fspath(path)
+    except TypeError:
+        raise InputError(f"expected a path, found {shown(path)}", where=place) from None
+    if not isinstance(given, str) or not given or "\0" in given:
+        raise InputError(f"expected a path, found {shown(given)}", where=place)
+    real = os.path.realpath(given)
+    name = Path(real).name
+    if not real.isprintable() or len(name) > NAME_MAX:
+        raise InputError(
+            f"{shown(real, 300)}: its name cannot stand on one line of text; rename it", where=place
+        )
+    return real
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[IO[bytes]]:
+    # Without O_NONBLOCK a pipe would be waited for until somebody writes to it.
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    descriptor = os.open(path, flags)
+    try:
+        _check_kind(os.fstat(descriptor))
+        file = open(descriptor, "rb")  # noqa: PTH123, SIM115 - flags were given to os.open
+    except BaseException:
+        os.close(descriptor)
+        raise
+    with file:
+        yield file
+
+
+def _check_kind(state: os.stat_result) -> None:
+    if not stat.S_ISREG(state.st_mode):
+        kind = next((said for asks, said in _KINDS if asks(state.st_mode)), "no file")
+        raise OSError(errno.EINVAL, f"is {kind}; expected a file")
+
+
+def _too_large(path: str, size: int, place: str, *, reference: bool) -> InputError:
+    most = REFERENCE_BYTES_MAX if reference else COPY_BYTES_MAX
+    hint = "" if reference else "; add it by reference, which leaves it where it is"
+    return InputError(
+        f"{shown(path, 300)} has {size} bytes; expected at most {most}{hint}", where=place
+    )
+
+
+def _is_text(head: bytes) -> bool:
+    """Whether the first bytes of a file are text, which may end within a character."""
+    if b"\0" in head:
+        return False
+    try:
+        head.decode()
+    except UnicodeDecodeError as error:
+        return len(head) >= _CHUNK and error.start >= len(head) - 3
+    return True
+
+
+def _reads_as_text(mime: str) -> bool:
+    return mime.startswith("text/") or mime.endswith(_TEXT_ENDINGS)

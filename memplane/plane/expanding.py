@@ -1,0 +1,185 @@
+"""`expand`: what a handle stands for, alone, as far as a budget goes and a channel may see.
+
+An event or view is shown as it is; of a task or session the shard of the asked depth, of which a
+deeper one begins with every shallower one; of a memory its value, or all that it was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.errors import BudgetError, InputError, NotFoundError, ScopeError
+from memplane.event import Event
+from memplane.intake import timestamp
+from memplane.intake.redact import shown
+from memplane.pack.digest import Sight
+from memplane.pack.handles import Handle, parse
+from memplane.pack.shards import Opened, Shard, shard
+from memplane.plane.artifact_pages import newest, page_of
+from memplane.plane.asking import check_channel
+from memplane.plane.opening import Asker, line_of, memory, session, task, view_of
+from memplane.recall.suppress import Scope, Shown
+from memplane.tokens import cut
+
+if TYPE_CHECKING:
+    from memplane.plane.engine import Engine
+
+__all__ = ["Expanded", "expand"]
+
+_NO_END: Final = 2**63
+# What an archived value of a key is hidden for in a block, and is asked for where its history is.
+_ARCHIVED: Final = frozenset(("superseded", "forgotten", "expired"))
+_FORBIDDEN: Final = frozenset(("sensitivity", "kind", "ns"))
+
+
+class Expanded(NamedTuple):
+    """What a handle opened. `next` continues where the budget ended, None at the end.
+
+    `event` is the one that an event's handle names. `events` are the ids whose whole text stands
+    there, `parts` those of which a part does, `left_out` the counts of what who asks may not see,
+    by reason.
+    """
+
+    handle: str
+    text: str
+    tokens: int
+    event: Event | None
+    next: str | None
+    events: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+    left_out: Mapping[str, int] = MappingProxyType({})
+
+    def as_json(self) -> dict[str, Any]:
+        event = self.event.id if self.event is not None else None
+        return {**self._asdict(), "event": event, "left_out": dict(self.left_out)}
+
+
+def expand(
+    engine: Engine, given: str, budget: int, *, channel: str, agent: str | None,
+    now: str | datetime | None,
+) -> Expanded:  # fmt: skip
+    """Open a handle. Raises InputError, NotFoundError, ScopeError; BudgetError for too little."""
+    handle = parse(given)
+    if isinstance(budget, bool) or not isinstance(budget, int):
+        raise InputError(f"expected a number of tokens, found {shown(budget)}", where="budget")
+    if budget <= 0:
+        raise InputError(f"expected 1 token or more, found {budget}", where="budget")
+    with engine.lock:
+        policies = engine.watched.policies()
+        check_channel(policies, channel)
+        asker = Asker(
+            engine, engine.caught_up(policies), policies, channel, agent,
+            engine.clock() if now is None else timestamp(now, where="now"),
+            _NO_END if engine.as_of is None else engine.as_of,
+        )  # fmt: skip
+        if handle.form == "event":
+            return _event(asker, handle, budget)
+        if handle.form == "views":
+            return _text(asker, handle, view_of(asker, handle).text, budget, None)
+        if handle.form == "artifact":
+            return _artifact(asker, newest(asker, handle.name), handle, budget)
+        return _shard(asker, handle, budget)
+
+
+def _event(asker: Asker, handle: Handle, budget: int) -> Expanded:
+    reader = asker.engine.reader(asker.channel, asker.now, agent=asker.agent)
+    line = line_of(asker, handle)
+    event = reader.one(line, handle.name)
+    if event.kind == "artifact":
+        return _artifact(asker, line.event, handle, budget)
+    named = handle._replace(name=str(event.seq))
+    return _text(asker, named, asker.engine.log.text(line.event), budget, event)
+
+
+def _artifact(asker: Asker, event: Event, handle: Handle, budget: int) -> Expanded:
+    """A page of what an artifact says, which an approval must cover."""
+    facts, page = page_of(asker, event, handle, budget)
+    reader = asker.engine.reader(asker.channel, asker.now, agent=asker.agent)
+    named = handle._replace(form="artifact", name=facts.digits)
+    more = None
+    if page.end is not None:
+        more = str(named._replace(page=named.page + 1, start=page.end))
+    tokens = asker.engine.counter(asker.policies).count(page.text)
+    return Expanded(
+        str(named), page.text, tokens, reader.emit(event), more, (), (event.id,)
+    )  # fmt: skip
+
+
+def _text(asker: Asker, handle: Handle, text: str, budget: int, event: Event | None) -> Expanded:
+    """As much of a whole text from a character on as the budget takes."""
+    engine, policies = asker.engine, asker.policies
+    counter = engine.counter(policies)
+    text = engine.redact(policies)(text)
+    kept = cut(counter, text[handle.start :], budget)
+    if text[handle.start :] and not kept:
+        raise BudgetError(f"{budget} tokens hold not one character of it", where="budget")
+    end = handle.start + len(kept)
+    more = str(handle._replace(start=end)) if kept and end < len(text) else None
+    ids = () if event is None else (event.id,)
+    whole = end == len(text) and not handle.start
+    return Expanded(
+        str(handle), kept, counter.count(kept), event, more, ids if whole else (),
+        () if whole else ids,
+    )  # fmt: skip
+
+
+def _shard(asker: Asker, handle: Handle, budget: int) -> Expanded:
+    found, scope = _opened(asker, handle)
+
+    def hides(event: Shown) -> str | None:
+        reason = scope.hides(event)
+        return None if reason in _ARCHIVED and handle.form == "memory" and handle.depth else reason
+
+    sight = Sight(hides, asker.engine.printer(asker.policies))
+    made = shard(found, sight, budget)
+    if not made.text:
+        raise _nothing(asker, found, made, sight, budget)
+    return Expanded(
+        str(handle), made.text, made.tokens, None, None if made.next is None else str(made.next),
+        tuple(made.events), made.parts, dict(sorted(Counter(made.hidden.values()).items())),
+    )  # fmt: skip
+
+
+def _opened(asker: Asker, handle: Handle) -> tuple[Opened, Scope]:
+    """What the handle stands for, and what the asker may see of it."""
+    seen: dict[str, Any] = {}
+    if handle.form == "task":
+        found = task(asker, handle)
+        table = asker.folds.tasks.state
+        seen = {"task": handle.name, "specs": table.specs_of(handle.name)}
+    elif handle.form == "session":
+        found = session(asker, handle)
+    else:
+        # Refuses a namespace that is not for who asks.
+        asker.engine.reader(asker.channel, asker.now, agent=asker.agent, ns=handle.ns)
+        found = memory(asker, handle, history=handle.depth > 0)
+        seen = {"ns": (handle.ns,)}
+    scope = Scope.of(
+        asker.policies, asker.channel, agent=asker.agent, now=asker.now, as_of=asker.as_of,
+        approvals=asker.engine.approvals(asker.folds), **seen,
+    )  # fmt: skip
+    return found, scope
+
+
+def _nothing(
+    asker: Asker, found: Opened, made: Shard, sight: Sight, budget: int
+) -> BudgetError | NotFoundError | ScopeError:
+    """Why a shard is empty: no room, no right to see it, or nothing of it is in force."""
+    handle = found.handle
+    name = f"{handle.form} {shown(handle.name, 160)}"
+    if shard(found, sight, _NO_END).text:
+        return BudgetError(f"{budget} tokens hold nothing of {name}", where="budget")
+    reasons = frozenset(made.hidden.values())
+    if reasons & _FORBIDDEN or not reasons:
+        who = f"channel {asker.channel}"
+        who = who if asker.agent is None else f"agent {shown(asker.agent)} on {who}"
+        return ScopeError(f"{name} is not for {who}")
+    why = ", ".join(sorted(reasons))
+    if handle.form == "memory":
+        history = handle.going_on(1, 0)
+        return NotFoundError(f"no value of {name} is in force ({why}); it was {history}")
+    return NotFoundError(f"nothing of {name} is in force ({why})")

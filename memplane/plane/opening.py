@@ -1,0 +1,216 @@
+"""What a handle stands for, gathered from projections and log, before anybody judges who sees it.
+
+A pack places it among the rest, `expand` shows it alone; both compose the text from the same parts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from memplane.errors import NotFoundError
+from memplane.event import Event
+from memplane.intake.redact import shown
+from memplane.pack.handles import Handle, parse
+from memplane.pack.request import Expansion, Request, View
+from memplane.pack.shards import Member, Opened, belongs, says
+from memplane.pack.told import session_leads, task_leads
+from memplane.plane import packing
+from memplane.plane.artifact_pages import material, newest
+from memplane.plane.belonging import of_task
+from memplane.plane.folds import items_of_event, task_fold
+from memplane.projections.item import Item
+
+if TYPE_CHECKING:
+    from memplane.plane.engine import Engine
+    from memplane.plane.folds import Folds
+    from memplane.policy import Policies
+    from memplane.ports import Line
+
+__all__ = ["Asker", "item_of", "line_of", "memory", "opened", "session", "task", "view_of"]
+
+_SPAN_MAX: Final = 4000  # seqs between which a session is read line by line
+_KEYS_MAX: Final = 1000  # among which a name that is close to an unknown one is looked for
+
+
+class Asker(NamedTuple):
+    """Who opens a handle, and as of when."""
+
+    engine: Engine
+    folds: Folds
+    policies: Policies
+    channel: str
+    agent: str | None
+    now: str
+    as_of: int
+
+
+def opened(
+    engine: Engine, folds: Folds, given: str, request: Request, policies: Policies
+) -> Expansion | Opened | View:
+    """What a handle of a pack's request opens; whether it may be shown is decided with the others.
+
+    Raises InputError for what is no handle, NotFoundError.
+    """
+    handle = parse(given)
+    asker = Asker(
+        engine, folds, policies, request.channel, request.agent, request.now, request.as_of
+    )
+    if handle.form == "views":
+        view = view_of(asker, handle)
+        return view._replace(text=engine.redact(policies)(view.text)[handle.start :])
+    if handle.form == "task":
+        return task(asker, handle)
+    if handle.form == "session":
+        return session(asker, handle)
+    if handle.form == "memory":
+        return memory(asker, handle, history=False)
+    if handle.form == "artifact":
+        event = newest(asker, handle.name, strict=False)
+    else:
+        event = line_of(asker, handle).event
+    if event.kind == "artifact":
+        return material(asker, event, handle)
+    text = engine.redact(policies)(engine.log.text(event))[handle.start :]
+    return Expansion(str(handle), item_of(asker, event), text, whole=handle.start == 0)
+
+
+def line_of(asker: Asker, handle: Handle) -> Line:
+    """The line of an event, by its seq or its id; NotFoundError."""
+    log, seq = asker.engine.log, handle.seq
+    line = log.line(seq) if seq is not None else None
+    if line is None:  # an id may be a number too
+        line = log.find(handle.name)
+    end = asker.engine.as_of
+    if line is None or (end is not None and line.event.seq > end):
+        raise NotFoundError(f"no event {shown(handle.name if seq is None else seq)}")
+    return line
+
+
+def view_of(asker: Asker, handle: Handle) -> View:
+    """A view that the channel loads; NotFoundError for every other."""
+    known = packing.view_paths(asker.policies, asker.channel)
+    view = asker.engine.watched.view(handle.name) if handle.name in known else None
+    if view is None or view.lost:
+        close = get_close_matches(handle.name, known, 1)
+        hint = f"; did you mean {close[0]}?" if close and view is None else ""
+        raise NotFoundError(f"no view {shown(handle.name)} on channel {asker.channel}{hint}")
+    return view
+
+
+def task(asker: Asker, handle: Handle) -> Opened:
+    """A task with its events; NotFoundError with the closest name that the asker may know."""
+    table, log = asker.folds.tasks.state, asker.folds.log
+    name = handle.name
+    from memplane.plane.tasks import unknown_task  # noqa: PLC0415 - it needs the engine, too
+
+    found = table.tasks.get(name)
+    if found is None and (name in table.brief or table.only_in_log(name)):
+        found = task_fold(log, name)
+    if found is None:
+        raise unknown_task(asker.engine, table, name, asker.channel, asker.agent)
+
+    def members(start: int, facts: bool) -> Iterator[Member]:
+        of = of_task(asker.folds, name)
+        seqs = of.facts if facts else of.every
+        return _members(asker, _events(asker, seqs[bisect_left(seqs, start) :]))
+
+    return Opened(
+        handle, "projection:tasks", task_leads(found, active=table.active_for(None) == name),
+        members, asker.engine.log.text, found.first, basis=found.quotes,
+    )  # fmt: skip
+
+
+def session(asker: Asker, handle: Handle) -> Opened:
+    """A session with its events; NotFoundError with the closest name that the asker may know."""
+    from memplane.plane.sessions import Sessions  # noqa: PLC0415 - few packs expand one
+    from memplane.plane.telling import Telling  # noqa: PLC0415 - likewise
+
+    engine, folds, policies = asker.engine, asker.folds, asker.policies
+    telling = Telling(engine, folds, policies, asker.channel, asker.agent)
+    facts = Sessions(engine).facts(handle.name, folds, policies, telling)
+
+    first, last = facts.first_seq, facts.last_seq
+
+    @cache
+    def every() -> list[Member]:
+        if not telling.sessions:
+            return []
+        if last - first < _SPAN_MAX:
+            events = _events(asker, range(first, last + 1))
+        else:
+            events = (line.event for line in folds.log.read(first - 1, last))
+        return list(_members(asker, (event for event in events if event.session == facts.id)))
+
+    def members(start: int, only: bool) -> list[Member]:
+        return [one for one in every() if one.item.seq >= start and (not only or says(one.event))]
+
+    leads = session_leads(
+        facts.id, every, now=asker.now, tokens_max=policies.plane.session_summary_tokens_max
+    )
+    return Opened(
+        handle, "projection:sessions", leads, members, engine.log.text, facts.first_seq,
+        basis=lambda: [one.item for one in every()],
+    )  # fmt: skip
+
+
+def memory(asker: Asker, handle: Handle, *, history: bool) -> Opened:
+    """The value that a key has, from depth 1 on with those before it, the newest first.
+
+    With `history` an archived value says what became of it, and is one like the others.
+    """
+    memories, log = asker.folds.memories, asker.engine.log
+    rows = memories.history(handle.ns, handle.name, upto=asker.as_of)
+    if not rows:
+        raise _no_key(asker, handle)
+    found = []
+    for row in reversed(rows if handle.depth else rows[-1:]):
+        line = log.line(row.seq)
+        if line is None:
+            continue
+        if not history or row.reason is None:
+            found.append(Member(line.event, item_of(asker, line.event)))
+        else:
+            by = "" if row.by_seq is None else f" by #{row.by_seq}"
+            item = items_of_event(line.event, asker.engine.counter(asker.policies))
+            found.append(Member(line.event, item, f"[{row.reason}{by}] "))
+
+    def members(start: int, _: bool) -> list[Member]:
+        return [one for one in found if not start or one.item.seq <= start]
+
+    return Opened(handle, "projection:memories", (), members, log.text, rows[0].seq)
+
+
+def item_of(asker: Asker, event: Event) -> Item:
+    """The event as packing sees it, with the flags of what became of it."""
+    item = items_of_event(event, asker.engine.counter(asker.policies))
+    gone = asker.folds.memories.archived(event, upto=asker.as_of)
+    if gone is not None:
+        item.superseded = gone[0] == "superseded"
+        item.forgotten = not item.superseded
+    return item
+
+
+def _members(asker: Asker, events: Iterable[Event]) -> Iterator[Member]:
+    return (Member(event, item_of(asker, event)) for event in events if belongs(event))
+
+
+def _events(asker: Asker, seqs: Iterable[int]) -> Iterator[Event]:
+    """Yield the events one by one: who stops early reads no more of them."""
+    for seq in seqs:
+        line = asker.engine.log.line(seq)
+        if line is not None:
+            yield line.event
+
+
+def _no_key(asker: Asker, handle: Handle) -> NotFoundError:
+    memories = asker.folds.memories
+    rows = memories.keys("", handle.ns, limit=_KEYS_MAX, upto=asker.as_of)
+    reader = asker.engine.reader(asker.channel, asker.now, agent=asker.agent)
+    known = [row.key for row in rows if reader.shows_row(row)]
+    close = get_close_matches(handle.name, known, 1)
+    hint = f"; did you mean {shown(close[0], 160)}?" if close else ""
+    return NotFoundError(f"no value of {shown(handle.name, 160)} in {handle.ns}{hint}")

@@ -1,0 +1,165 @@
+"""Who reads which namespace, whatever is asked and however: nothing leaks between agents.
+
+An agent reads its own `/agent/<id>` and those that plane.yaml shares; the owner (channel private,
+no agent) reads any that it names; nobody else reads one that is not shared. All read the others.
+"""
+
+import shutil
+
+import pytest
+
+import memplane
+from memplane.errors import NotFoundError, ScopeError
+
+OPEN = ("/global", "/task/t", "/spec/s")
+AGENTS = ("/agent/ann", "/agent/bob")
+SPACES = (*OPEN, *AGENTS)
+WORDS = {ns: f"heron{number}" for number, ns in enumerate(SPACES)}
+CHANNELS = ("private", "agent", "team", "public")
+READERS = [(channel, agent) for channel in CHANNELS for agent in (None, "ann", "zed")]
+SHARES = {"none": "[]", "one": "[/agent/bob]", "all": '["/agent/*"]'}
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory):
+    """Planes that say the same in every namespace, and share more and more of it."""
+    folder = tmp_path_factory.mktemp("planes")
+    with memplane.init(folder / "none", durability="os") as plane:
+        for ns in SPACES:
+            word, near = WORDS[ns], {"ns": ns, "session": f"s-{WORDS[ns]}"}
+            plane.record(f"The {word} stays", kind="decision", key=word, id=f"d:{word}", **near)
+            plane.record(f"The {word} nests", role="user", id=f"m:{word}", **near)
+            plane.record(f"Read {word}.py", kind="tool_call", role="assistant", id=f"c:{word}",
+                         data={"tool": "Read", "path": f"{word}.py"}, **near)  # fmt: skip
+            plane.record(f"The {word} is grey", kind="fact", key=f"f.{word}", **near)
+    for name in ("one", "all"):
+        shutil.copytree(folder / "none", folder / name)
+        file = folder / name / "policies" / "plane.yaml"
+        text = file.read_text()
+        assert "shared: []" in text
+        file.write_text(text.replace("shared: []", f"shared: {SHARES[name]}"))
+    return folder
+
+
+@pytest.fixture(params=SHARES)
+def shared(request, homes):
+    with memplane.open(homes / request.param, read_only=True) as plane:
+        yield request.param, plane
+
+
+def listed(share, agent):
+    """What who asks finds where no namespace is named."""
+    own = [f"/agent/{agent}"] if f"/agent/{agent}" in AGENTS else []
+    more = {"none": (), "one": ("/agent/bob",), "all": AGENTS}[share]
+    return {*OPEN, *own, *more}
+
+
+def named(share, channel, agent):
+    """What may be read where it is named."""
+    owner = channel == "private" and agent is None
+    return {*listed(share, agent), *(AGENTS if owner else ())}
+
+
+def spaces_in(text):
+    return {ns for ns, word in WORDS.items() if word in text}
+
+
+LISTS = {
+    "events": lambda plane, **who: plane.events(**who),
+    "keys": lambda plane, **who: plane.keys(ns=None, **who),
+    "decisions": lambda plane, **who: plane.decisions(**who),
+    "files": lambda plane, **who: plane.files("heron", **who),
+    "search": lambda plane, **who: plane.search("The stays nests grey", 50, **who),
+    "similar": lambda plane, **who: plane.search("The stays nests", 50, similar=True, **who),
+    **{
+        f"{intent} pack": lambda plane, intent=intent, **who: plane.pack(
+            "The stays nests grey", intent=intent, budget=3000, **who
+        ).as_json()
+        for intent in ("fast", "deep", "orient")
+    },
+}  # fmt: skip
+
+# A block has a budget, and nearness a floor: the others hold all that they may.
+EXHAUSTIVE = ("events", "keys", "decisions", "files", "search")
+
+
+@pytest.mark.parametrize(("channel", "agent"), READERS)
+@pytest.mark.parametrize("call", LISTS)
+def test_a_list_holds_what_who_asks_may_see_and_says_nothing_of_the_rest(
+    shared, call, channel, agent
+):
+    share, plane = shared
+    found = LISTS[call](plane, channel=channel, agent=agent)
+    seen = spaces_in(str(found if isinstance(found, dict) else list(found)))
+    expected = listed(share, agent)
+    assert seen <= expected
+    if call in EXHAUSTIVE:
+        assert seen == expected
+
+
+@pytest.mark.parametrize(("channel", "agent"), READERS)
+def test_what_is_named_is_read_or_is_an_error_never_nothing(shared, channel, agent):
+    share, plane = shared
+    who = {"channel": channel, "agent": agent}
+    for ns, word in WORDS.items():
+        seq = plane.event(f"d:{word}").seq
+        calls = (
+            lambda ns=ns, word=word: plane.get(word, ns, **who),
+            lambda ns=ns, word=word: plane.history(word, ns, **who),
+            lambda ns=ns: plane.keys(ns=ns, **who),
+            lambda ns=ns: list(plane.events(ns=ns, **who)),
+            lambda ns=ns: plane.decisions(ns=ns, **who),
+            lambda word=word: plane.event(f"m:{word}", **who),
+            lambda seq=seq: plane.event(seq, **who),
+            lambda seq=seq: plane.expand(f"#{seq}", **who),
+            lambda seq=seq: plane.expand(f"expand://event/{seq}", **who),
+        )
+        for call in calls:
+            if ns in named(share, channel, agent):
+                assert spaces_in(str(call())) == {ns}
+            else:
+                with pytest.raises(ScopeError):
+                    call()
+
+
+@pytest.mark.parametrize(("channel", "agent"), READERS)
+def test_search_files_and_packs_of_a_namespace_that_is_not_for_who_asks_are_silent(
+    shared, channel, agent
+):
+    share, plane = shared
+    for ns in SPACES:
+        asked = {"channel": channel, "agent": agent, "ns": ns}
+        expected = {ns} & named(share, channel, agent)
+        hits = plane.search("The stays nests grey", 50, **asked)
+        assert spaces_in(str(hits)) == expected
+        assert spaces_in(str(plane.files("heron", **asked))) == expected
+        for intent in ("fast", "deep"):
+            block = plane.pack("The stays nests grey", intent=intent, budget=3000, **asked)
+            assert spaces_in(str(block.as_json())) == expected
+
+
+@pytest.mark.parametrize(("channel", "agent"), READERS)
+def test_sessions_of_an_agent_alone_are_told_to_it_and_to_the_owner(shared, channel, agent):
+    share, plane = shared
+    told = {one.id for one in plane.sessions.list(channel=channel)}
+    assert told == {f"s-{WORDS[ns]}" for ns in named(share, channel, None)}
+    for ns, word in WORDS.items():
+        if ns in named(share, channel, agent):
+            assert plane.sessions.get(f"s-{word}", channel=channel, agent=agent)
+        else:
+            with pytest.raises(ScopeError):
+                plane.sessions.get(f"s-{word}", channel=channel, agent=agent)
+
+
+def test_a_key_that_nobody_has_is_no_error_where_the_namespace_may_be_read(shared):
+    _, plane = shared
+    assert plane.get("none", "/agent/ann", agent="ann") is None
+    assert plane.history("none", "/agent/ann", agent="ann") == []
+    assert plane.keys("none", "/agent/carl") == []
+
+
+def test_an_event_that_is_not_there_is_not_found_whoever_asks(shared):
+    _, plane = shared
+    for channel, agent in READERS:
+        with pytest.raises(NotFoundError):
+            plane.event("none", channel=channel, agent=agent)
