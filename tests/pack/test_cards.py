@@ -30,7 +30,7 @@ def test_a_card_is_a_preference_rule_insight_or_fact_about_the_plane_as_a_whole(
         ("One. Two. Three. Four.", False),
         ("one\ntwo\nthree", True),
         ("- one\n- two\n- three\n- four", False),
-        ("Use v1.2.3 of db.py, e.g. from pypi.org, and no other!", True),
+        ("Use v1.2.3 of db.py, e.g. from a mirror.org, and no other!", True),
         ("一。二。三。", True),
         ("一。二。三。四。", False),
         ("word " * 130, False),
