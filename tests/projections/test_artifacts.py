@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from histories import APPROVAL_ROWS, ARTIFACT_ROWS, LATER, NOW, A, B, approval, artifact
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal import ROWS, Journal
@@ -14,26 +15,7 @@ from memplane.projections.artifacts import Artifacts, facts_of
 from memplane.projections.memories import Memories
 
 PROJECTOR = Artifacts()
-NOW = "2026-01-05T12:00:00.000000Z"
-LATER = "2026-02-05T12:00:00.000000Z"
-A, B = "a" * 64, "b" * 64
 END = 2**63
-
-
-def artifact(digest=A, **fields):
-    data = {
-        "sha256": digest,
-        "bytes": 12,
-        "name": "x.md",
-        "mime": "text/markdown",
-        "stored": "copy",
-    }
-    return {"kind": "artifact", "data": {**data, **fields.pop("data", {})}, **fields}
-
-
-def approval(*refs, digest=A, undo=False, **fields):
-    data = {"sha256": digest, **({"undo": True} if undo else {})}
-    return {"kind": "approval", "refs": refs, "data": data, **fields}
 
 
 def forget(id_, undo=False):
@@ -57,32 +39,6 @@ def covered(*rows, as_of=END, now=NOW):
 
 # --- the fold ---
 
-ARTIFACT_ROWS = st.builds(
-    lambda digest, more: artifact(digest, **more),
-    st.sampled_from([A, B]),
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "ns": st.sampled_from(["/global", "/task/a"]),
-            "key": st.sampled_from(["db", "#3"]),
-            "data": st.sampled_from([{"sha256": "short"}, {"stored": "elsewhere"}, {"bytes": -1}]),
-        },
-    ),
-)
-APPROVAL_ROWS = st.builds(
-    lambda refs, digest, undo, more: approval(*refs, digest=digest, undo=undo, **more),
-    st.lists(st.integers(1, 24).map(lambda n: f"e{n}"), max_size=3),
-    st.sampled_from([A, A, B, "", 7]),
-    st.booleans(),
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "session": st.sampled_from(["s1", "s2"]),
-            "key": st.sampled_from(["db", "#3"]),
-            "valid_until": st.sampled_from([NOW, LATER]),
-        },
-    ),
-)
 HISTORY = st.lists(st.one_of(ARTIFACT_ROWS, APPROVAL_ROWS, APPROVAL_ROWS, ROWS), max_size=50)
 
 

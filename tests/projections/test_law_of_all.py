@@ -5,13 +5,11 @@ artifacts and what approves them, in any order and interleaved as they come.
 """
 
 import pytest
+from histories import APPROVAL_ROWS, ARTIFACT_ROWS, MARKS, TASK_ROW, WORK
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal import ROWS, Journal
 from law import holds_the_law
-from test_artifacts import APPROVAL_ROWS, ARTIFACT_ROWS
-from test_sessions import MARKS, WORK
-from test_tasks import TASK_ROW
 
 from memplane.plane.folds import Folds
 from memplane.projections.chains import MemoryChains

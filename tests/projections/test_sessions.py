@@ -1,6 +1,7 @@
 """The sessions: figures, names and bounds."""
 
 import pytest
+from histories import MARKS, WORK
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal import FORGETS, SESSIONS, STATEMENTS, Journal
@@ -12,36 +13,6 @@ from memplane.tokens import make
 COUNTER = make("len4", scale_ppm=1_000_000, table=bytes)
 FILE_MAX = 512 * 1024
 
-MARKS = st.fixed_dictionaries(
-    {
-        "kind": st.just("session"),
-        "session": st.sampled_from(["s1", "s2", "s3", "s4"]),
-        "data": st.fixed_dictionaries(
-            {"status": st.sampled_from(["start", "checkpoint", "end", 7])},
-            optional={"branch": st.text(max_size=9), "reason": st.sampled_from(["gap", 3])},
-        ),
-    },
-    optional={"actor": st.sampled_from(["a", "b"])},
-)
-WORK = st.fixed_dictionaries(
-    {
-        "kind": st.sampled_from(["tool_call", "tool_result", "message", "new-kind"]),
-        "session": SESSIONS,
-        "data": st.fixed_dictionaries(
-            {},
-            optional={
-                "path": st.one_of(st.text(max_size=20), st.just(7)),
-                "status": st.sampled_from(["error", "ok"]),
-            },
-        ),
-    },
-    optional={
-        "task": st.sampled_from(["t1", "t2"]),
-        "sensitivity": st.sampled_from(["high", "secret"]),
-        "ns": st.sampled_from(["/agent/x", "/task/t1"]),
-        "tokens": st.integers(0, 99),
-    },
-)
 EXTRACTS = st.fixed_dictionaries(
     {"kind": st.just("summary"), "session": SESSIONS, "data": st.just({"extract": True})}
 )

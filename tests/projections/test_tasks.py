@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from histories import NAMES, SESSIONS, TASK_ROW, TEXT, task
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal import ROWS, Journal
@@ -13,10 +14,6 @@ from memplane.projections.tasks import Tasks
 
 FILE_BYTES_MAX = 512 * 1024
 PROJECTOR = Tasks()
-
-
-def task(id_, text="", **fields):
-    return {"kind": "task", "task": id_, "ns": f"/task/{id_}", "text": text, **fields}
 
 
 def opened(id_, text="do it", **data):
@@ -36,42 +33,6 @@ def texts(quotes):
     return [quote.text for quote in quotes]
 
 
-NAMES = st.sampled_from([f"t{n}" for n in range(4)])
-SESSIONS = st.sampled_from(["s1", "s2", "s3"])
-TEXT = st.one_of(st.text(max_size=20), st.integers(1, 900).map(lambda n: "word " * n))
-STATUS = st.sampled_from(
-    ["open", "open", "active", "in_progress", "blocked", "done", "cancelled", "unheard of", 7]
-)
-PLAN = st.lists(
-    st.one_of(
-        st.text(max_size=9),
-        st.fixed_dictionaries({"step": st.text(max_size=9)}, optional={"state": STATUS}),
-        st.just({"no": "step"}),
-    ),
-    max_size=5,
-)
-STEPS = st.fixed_dictionaries(
-    {}, optional={"done": st.lists(st.integers(0, 6), max_size=3), "failed": st.just("nonsense")}
-)
-TASK_ROW = st.builds(
-    lambda id_, text, data, more: task(id_, text, data=data, **more),
-    NAMES,
-    TEXT,
-    st.fixed_dictionaries(
-        {},
-        optional={
-            "status": STATUS, "plan": st.one_of(PLAN, st.just("x")), "steps": STEPS,
-            "specs": st.lists(st.sampled_from(["a", "/spec/b", 3, ""]), max_size=3),
-            "reason": st.one_of(st.text(max_size=9), st.just(1)),
-        },
-    ),
-    st.fixed_dictionaries(
-        {}, optional={
-            "session": SESSIONS, "key": st.sampled_from(["db", "#3"]),
-            "sensitivity": st.sampled_from(["high", "secret"]),
-        },
-    ),
-)  # fmt: skip
 TOLD_ROW = st.fixed_dictionaries(
     {
         "kind": st.sampled_from(["tool_call", "tool_result", "decision", "artifact", "message"]),
