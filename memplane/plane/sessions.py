@@ -217,7 +217,8 @@ class Sessions:
             telling = Telling(engine, folds, policies, channel, agent)
             facts = self.facts(session, folds, policies, telling) if telling.sessions else None
             if facts is None or not telling.sees(facts):
-                raise ScopeError(f"session {shown(session)} is not for channel {channel}")
+                who = f"channel {channel}" if agent is None else f"agent {shown(agent)}"
+                raise ScopeError(f"session {shown(session)} is not for {who}")
             found = _shown(facts, telling, engine.clock(), policies.plane.session_gap_minutes)
             return found._replace(summary=telling.event(facts.summary))
 

@@ -96,11 +96,13 @@ def test_an_agent_is_told_what_is_in_its_namespace_and_others_are_not(run, home)
     told = run("session", "show", "s", "--agent", "ann", "--home", home).out
     assert "herons" in told
     assert "agent       ann" in told
-    for other in ([], ["--agent", "bob"]):
-        told = run("session", "show", "s", *other, "--home", home).out
-        assert "prompts     3" in told
-        assert "herons" not in told
-        assert "ann" not in told
+    told = run("session", "show", "s", "--home", home).out
+    assert "prompts     3" in told
+    assert "herons" not in told
+    assert "ann" not in told
+    bobs = run("session", "show", "s", "--agent", "bob", "--home", home)
+    assert (bobs.code, bobs.out) == (1, "")
+    assert "session 's' is not for agent 'bob'" in bobs.err
 
 
 def test_the_help_says_which_sessions_a_start_ends(run):
