@@ -6,7 +6,7 @@ import typer
 
 from memplane.cli.app import artifact_app, command
 from memplane.cli.fields import Actor, Key, Ns, Sensitivity, Session, Tags, Task, Time
-from memplane.cli.options import Channel, Home, Json, OneNs, Reason
+from memplane.cli.options import Agent, Channel, Home, Json, OneNs, Reason
 from memplane.cli.options import Session as OneSession
 from memplane.cli.output import counted, one_line, put, say
 from memplane.cli.progress import Bar
@@ -104,13 +104,20 @@ def list_all(
     ] = False,
     limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")] = 100,
     channel: Channel = "private",
+    agent: Agent = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
     """List the artifacts, newest first: seq, hash, whether approved, name, size and type."""
     with open_plane(home) as plane:
         found = plane.artifacts.list(
-            ns=ns, session=session, task=task, all=everything, limit=limit, channel=channel
+            ns=ns,
+            session=session,
+            task=task,
+            all=everything,
+            limit=limit,
+            channel=channel,
+            agent=agent,
         )
     put([one.as_json() for one in found], "\n".join(map(_row, found)), as_json=as_json)
     if not found:
@@ -126,12 +133,13 @@ def show(
         typer.Option("--review", help="What was said of it, too, for who decides whether to."),
     ] = False,
     channel: Channel = "private",
+    agent: Agent = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
     """Print what is known of an artifact, who approved it, and whether its file is unchanged."""
     with open_plane(home) as plane:
-        found = plane.artifacts.show(named, review=review, channel=channel)
+        found = plane.artifacts.show(named, review=review, channel=channel, agent=agent)
     put(found.as_json(), _whole(found), as_json=as_json)
 
 
@@ -146,6 +154,7 @@ def export(
         bool, typer.Option("--replace", help="Replace what is there by that name.")
     ] = False,
     channel: Channel = "private",
+    agent: Agent = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -153,7 +162,9 @@ def export(
     with open_plane(home) as plane:
         paths = [
             str(path)
-            for path in plane.artifacts.export(named, to, replace=replace, channel=channel)
+            for path in plane.artifacts.export(
+                named, to, replace=replace, channel=channel, agent=agent
+            )
         ]
     put(paths, "\n".join(paths), as_json=as_json)
 

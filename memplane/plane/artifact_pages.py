@@ -163,7 +163,10 @@ def material(asker: Asker, event: Event, handle: Handle) -> Expansion:
         item.superseded = gone[0] == "superseded"
         item.forgotten = not item.superseded
     facts = facts_of(event)
-    if facts is None or not _covers(asker, event):
+    reader = asker.engine.reader(asker.channel, asker.now, agent=asker.agent)
+    told = gone is None and reader.may_read(event) and reader.in_time(event)
+    # Who may not see it is not told either that it has no text, or no such page.
+    if facts is None or not told or not _covers(asker, event):
         return Expansion(str(handle), item, "", whole=False)
     engine, policies = asker.engine, asker.policies
     try:

@@ -117,6 +117,7 @@ class PlaneArtifacts:
     def list(
         self, *, ns: str | None = None, session: str | None = None, task: str | None = None,
         all: bool = False, limit: int = 100, channel: str = "private",  # noqa: A002
+        agent: str | None = None,
     ) -> _Listed:  # fmt: skip
         """The artifacts in force, newest first; with `all` those that are out of force, too."""
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
@@ -125,7 +126,7 @@ class PlaneArtifacts:
         engine = self._engine
         found: _Listed = []
         with engine.lock:
-            reader = engine.reader(channel)
+            reader = engine.reader(channel, agent=agent)
             for line in self._newest():
                 event = line.event
                 facts = facts_of(event)
@@ -138,7 +139,10 @@ class PlaneArtifacts:
                     break
         return found
 
-    def show(self, named: str | int, *, review: bool = False, channel: str = "private") -> Artifact:
+    def show(
+        self, named: str | int, *, review: bool = False, channel: str = "private",
+        agent: str | None = None,
+    ) -> Artifact:  # fmt: skip
         """One artifact, by id, seq, hash, URI, handle or name; its file is compared with the hash.
 
         `review` shows what was said of it to a person who has to decide. Raises NotFoundError,
@@ -146,14 +150,14 @@ class PlaneArtifacts:
         """
         engine = self._engine
         with engine.lock:
-            reader = engine.reader(channel)
+            reader = engine.reader(channel, agent=agent)
             event, facts = self._one(named, reader)
             view = self._view(event, facts, reader, review=review)
         return view._replace(changed=_fault_of(engine, facts))
 
     def export(
         self, named: str | int, to: str | os.PathLike[str], *, replace: bool = False,
-        channel: str = "private",
+        channel: str = "private", agent: str | None = None,
     ) -> Sequence[Path]:  # fmt: skip
         """Write the bytes that were added to a file, or under their name into a folder.
 
@@ -162,7 +166,7 @@ class PlaneArtifacts:
         """
         engine = self._engine
         with engine.lock:
-            _, facts = self._one(named, engine.reader(channel))
+            _, facts = self._one(named, engine.reader(channel, agent=agent))
         path = Path(to)
         path = path / facts.name if path.is_dir() else path
         files = [(path, content(engine.home.path, facts))]

@@ -15,7 +15,7 @@ from memplane.intake import normalise
 from memplane.intake.redact import shown
 from memplane.plane.writing import Receipt
 from memplane.projections.acts import EVICTED
-from memplane.recall.decay import CONSTRAINT, FADING_KINDS
+from memplane.recall.decay import FADING_KINDS, LASTING
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
@@ -98,7 +98,7 @@ def _faded(
             event.kind not in FADING_KINDS
             or kind not in (None, event.kind)
             or ns not in (None, event.ns)
-            or CONSTRAINT in event.markers
+            or not LASTING.isdisjoint(event.markers)
             or reader.faded(event) >= line  # a touch or a pin could only raise it
             or not reader.in_time(event)
             or not reader.may_read(event)

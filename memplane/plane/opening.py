@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.errors import NotFoundError
+from memplane.errors import NotFoundError, ScopeError
 from memplane.event import Event
 from memplane.intake.redact import shown
 from memplane.pack.handles import Handle, parse
@@ -67,7 +67,7 @@ def opened(
     if handle.form == "session":
         return session(asker, handle)
     if handle.form == "memory":
-        return memory(asker, handle, history=False)
+        return _memory_in_scope(asker, handle)
     if handle.form == "artifact":
         event = newest(asker, handle.name, strict=False)
     else:
@@ -76,6 +76,20 @@ def opened(
         return material(asker, event, handle)
     text = engine.redact(policies)(engine.log.text(event))[handle.start :]
     return Expansion(str(handle), item_of(asker, event), text, whole=handle.start == 0)
+
+
+def _memory_in_scope(asker: Asker, handle: Handle) -> Opened:
+    """What a key stands for; nothing where who asks may not know whether there is such a key."""
+    engine = asker.engine
+    try:
+        engine.reader(asker.channel, asker.now, agent=asker.agent, ns=handle.ns)
+    except ScopeError:
+        return Opened(handle, "projection:memories", (), _nothing, engine.log.text, 0)
+    return memory(asker, handle, history=False)
+
+
+def _nothing(_start: int, _whole: bool) -> list[Member]:
+    return []
 
 
 def line_of(asker: Asker, handle: Handle) -> Line:

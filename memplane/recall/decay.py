@@ -13,8 +13,8 @@ from math import isqrt
 from typing import Final, Protocol
 
 __all__ = [
-    "CONSTRAINT",
     "FADING_KINDS",
+    "LASTING",
     "decayed",
     "fades",
     "hours_between",
@@ -24,7 +24,8 @@ __all__ = [
 
 # The kinds that a policy may give a half-life.
 FADING_KINDS: Final = ("fact", "observation", "plan", "summary", "preference", "insight")
-CONSTRAINT: Final = "constraint"  # the marker of what never fades, whatever its kind
+# The markers of what never fades, whatever its kind.
+LASTING: Final = frozenset(("constraint", "decision"))
 _HOUR: Final = timedelta(hours=1)
 _DAY_HOURS: Final = 24
 _STEPS: Final = 64  # of a half-life
@@ -80,7 +81,7 @@ def fades(event: Remembered, half_lives: Mapping[str, int], *, pinned: bool) -> 
         not pinned
         and half_lives.get(event.kind, 0) > 0
         and event.kind in FADING_KINDS
-        and CONSTRAINT not in event.markers
+        and LASTING.isdisjoint(event.markers)
     )
 
 

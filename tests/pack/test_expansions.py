@@ -212,3 +212,13 @@ def test_a_malformed_handle_is_refused(plane, handle):
 def test_a_handle_of_nothing_is_refused(plane, handle):
     with pytest.raises(NotFoundError):
         plane.pack(expand=[handle])
+
+
+def test_a_pack_does_not_tell_which_keys_another_agent_has(plane):
+    plane.record("rye", kind="fact", key="bread", ns="/agent/al")
+    there, absent = (
+        plane.pack("x", budget=500, agent="bo", expand=[f"memory/agent/al/{key}"])
+        for key in ("bread", "cake")
+    )
+    assert there.text == absent.text
+    assert there.report["omissions"] == absent.report["omissions"]

@@ -217,3 +217,36 @@ def test_a_bundle_keeps_its_sources_and_they_are_found(plane, file, tmp_path):
     (out,) = plane.artifacts.export(added.receipt.seq, tmp_path / "out.json")
     assert out.read_bytes() == path.read_bytes()
     assert "expected" in refused(plane, file("bad.json", "{}"), type="research_bundle")
+
+
+# --- who may see it ---
+
+
+def test_a_pack_says_nothing_of_an_artifact_that_it_may_not_see(plane, file):
+    hidden = plane.artifacts.add(file("quince.bin", b"\0\1"), "said", ns="/agent/al")
+    text = plane.artifacts.add(file("medlar.md"), "said", ns="/agent/al")
+    for added in (hidden, text):
+        plane.artifacts.approve(added.receipt.seq)
+    for name in (f"artifact/{hidden.facts.sha256}", f"artifact/{text.facts.sha256}?page=99"):
+        for asked in ({"agent": "bo"}, {"channel": "public"}):
+            block = plane.pack("x", budget=800, expand=[name], **asked)
+            said = block.text + json.dumps(block.report)
+            assert "quince" not in said
+            assert "medlar" not in said
+
+
+def test_a_forgotten_artifact_stops_no_pack(plane, file):
+    added = plane.artifacts.add(file("quince.bin", b"\0\1"), "said")
+    plane.artifacts.approve(added.receipt.seq)
+    plane.forget(id=added.receipt.id)
+    assert "quince" not in plane.pack("x", expand=[f"artifact/{added.facts.sha256}"]).text
+
+
+def test_an_agent_lists_and_shows_its_own_and_no_other_agents(plane, file):
+    own = plane.artifacts.add(file(), "said", ns="/agent/al").receipt.seq
+    listed = plane.artifacts.list(channel="agent", agent="al")
+    assert [one.seq for one in listed] == [own]
+    assert plane.artifacts.show(own, channel="agent", agent="al").seq == own
+    assert plane.artifacts.list(agent="bo") == []
+    with pytest.raises((ScopeError, NotFoundError)):
+        plane.artifacts.show(own, agent="bo")

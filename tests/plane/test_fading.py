@@ -98,6 +98,8 @@ def test_decisions_rules_constraints_and_pinned_memories_are_never_evicted(notes
     assert taken(notes, 1000, now=MUCH_LATER) == ["plan", "fact", "likes"]
     notes.unpin("slow")
     assert taken(notes, 1.0, now=MUCH_LATER) == ["slow"]
+    notes.record("Decision: we deploy with Nomad", id="nomad", kind="observation")
+    assert taken(notes, 1000, now=MUCH_LATER) == [], "whatever kind a decision was recorded as"
 
 
 def test_what_was_evicted_is_current_again_once_it_is_unforgotten(notes):
