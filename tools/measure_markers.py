@@ -2,6 +2,8 @@
 
     python tools/measure_markers.py --data DATA_DIR [--policy scoring.yaml] [--show N] [--seed S]
 
+First the sentences of `tests/intake/standing.tsv`: standing or not, whichever marker they get.
+
 Labelled: `beam_100K/` and `beam_500K/`, where the turns that questions of instruction_following and
 preference_following name as evidence are the positives and all other turns of users the negatives.
 That is strict twice over: a part of the evidence only follows up on an instruction, and most
@@ -15,6 +17,7 @@ and in the transcripts of coding agents (`next_need/`, `claude_code_raw/`).
 from __future__ import annotations
 
 import argparse
+import csv
 import gzip
 import json
 import random
@@ -35,6 +38,7 @@ CATEGORIES: Final = {
     "custom:instruction": "instruction_following",
     "custom:preference": "preference_following",
 }
+SENTENCES: Final = Path(__file__).parent.parent / "tests" / "intake" / "standing.tsv"
 UNLABELLED: Final = ("locomo", "realtalk", "next_need")
 
 
@@ -79,6 +83,21 @@ def transcripts(folder: Path) -> Iterator[str]:
             for row in reader.read(record, body).rows if isinstance(record, dict) else ():
                 if row.get("role") == "user" and row["kind"] == "message":
                     yield row["text"]
+
+
+def sentences(marker: Marker) -> None:
+    """Precision and recall on sentences that were made up, and those that are judged wrongly."""
+    with SENTENCES.open(encoding="utf-8", newline="") as file:
+        table = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    found = [bool(CATEGORIES.keys() & marker.find(said, "user")) for _, said in table]
+    wanted = [label == "yes" for label, _ in table]
+    right = sum(got and want for got, want in zip(found, wanted, strict=True))
+    shares = right / max(1, sum(found)), right / max(1, sum(wanted))
+    print(f"{len(table)} sentences: precision {shares[0]:.1%}, recall {shares[1]:.1%}")
+    for got, want, (_, said) in zip(found, wanted, table, strict=True):
+        if got is not want:
+            print(f"  {'missed' if want else 'marked'}: {said}")
+    print()
 
 
 def strict(marker: Marker, data: Path, show: int, seed: int) -> None:
@@ -142,6 +161,7 @@ def main() -> None:
     if given.policy is not None:
         tables = markers.build(yaml.safe_load(given.policy.read_bytes())["markers"])
     marker = Marker(tables)
+    sentences(marker)
     strict(marker, given.data, given.show, given.seed)
     shares(marker, given.data)
     print()

@@ -3,8 +3,9 @@
 A line start is a word and a colon at the beginning of a line, whoever wrote the line but a tool. A
 standing instruction or a preference is looked for in what a user says, sentence by sentence: what
 is to hold from now on reads much like what is not, so a word alone says nothing, and a pattern is
-tried on the sentence around it. Fenced code is passed over, and what stands far behind in a long
-text: both are quoted rather than said. The tables are the policy's.
+tried on the sentence around it; what it finds must not be asked, told of others, or wanted once.
+Fenced code is passed over, quoted lines, and what stands far behind in a long text: they are quoted
+rather than said. The tables are the policy's.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from memplane.intake.meant import LOOKED_BACK, is_meant
 from memplane.policy.markers import normal
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ _POLITE: Final = (
     r"|you (?:should|must|need to|have to)"
 )
 _BEFORE: Final = (
-    r"[ \t>*_+#\"'(\u2022-]{0,12}(?:[0-9]{1,3}[.)][ \t]{1,4}[*_]{0,3})?"
+    r"[ \t*_+#\"'(\u2022-]{0,12}(?:[0-9]{1,3}[.)][ \t]{1,4}[*_]{0,3})?"
     rf"(?:(?:(?P<polite>{_POLITE})|also|and|but|so|ok(?:ay)?|oh|hey|hi|then|btw|yes|no|sure|hmm"
     r"|thanks|thank you|note|important|again|great|perfect|now)[,:!.]?[ \t]{1,4}){0,4}"
 )
@@ -113,8 +115,12 @@ class Marker:
             compiled = self._compiled[pattern] = re.compile(pattern, re.IGNORECASE)
         while at >= 0:
             begin, end = _around(said, at)
-            if compiled.search(self._sentence(said, begin, end)) is not None:
-                return True
+            sentence = self._sentence(said, begin, end)
+            match = compiled.search(sentence)
+            if match is not None and not _is_quoted(said, at):
+                before = _lead(said, begin) + sentence[: match.start()]
+                if is_meant(before, match[0], sentence[match.end() :]):
+                    return True
             at = lowered.find(phrase, max(end, at + len(phrase)))
         return False
 
@@ -129,11 +135,15 @@ class Marker:
 
 
 _COMMON: Final = frozenset(b"a an and at do for from i in is it me my not of on the to you".split())
+_INDENT_MAX: Final = 5
 _HEAD_MAX: Final = 60  # a word of the table with what may stand around it
 
 
 def _plain(text: str) -> str:
-    return text.replace("\u2019", "'") if "\u2019" in text else text
+    """The text with plain apostrophes and colons, as in the tables, and no byte order marks."""
+    if text.isascii():
+        return text
+    return text.replace("\u2019", "'").replace("\uff1a", ":").replace("\ufeff", "")
 
 
 def _head(line: str) -> str:
@@ -150,7 +160,7 @@ def _words(lowered: str) -> list[bytes]:
 
 
 def _said(text: str) -> str:
-    """The text outside fences, with straight apostrophes and without bold print.
+    """The text outside fences, plain and without bold print.
 
     A fence that is left open hides all that follows.
     """
@@ -176,3 +186,16 @@ def _around(said: str, at: int) -> tuple[int, int]:
         if place >= 0:
             end = place + 1
     return begin, end
+
+
+def _lead(said: str, begin: int) -> str:
+    """What leads to a sentence behind a colon: `He told me: `."""
+    least = max(0, begin - LOOKED_BACK)
+    places = [(said.rfind(mark, least, begin), len(mark)) for mark in _ENDS]
+    return said[max([least, *(at + size for at, size in places if at >= 0)]) : begin]
+
+
+def _is_quoted(said: str, at: int) -> bool:
+    """Whether the line at this place is quoted from somebody: `> …`."""
+    line = said.rfind("\n", 0, at) + 1
+    return said[line : line + _INDENT_MAX].lstrip().startswith(">")

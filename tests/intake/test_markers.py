@@ -1,13 +1,15 @@
 """What a text says by how it is written: which markers it gets, and which it does not."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.intake import Intake, Marker, Redactor
+from memplane.intake import Intake, Marker, Redactor, meant
 from memplane.policy.markers import Markers
+from memplane.policy.patterns import pattern_mistake
 
 OURS = Marker(Markers())
 INSTRUCTION, PREFERENCE = ("custom:instruction",), ("custom:preference",)
@@ -63,6 +65,13 @@ def test_a_word_of_the_table_and_a_colon_begin_a_line(text, marker, role):
 )
 def test_a_word_elsewhere_in_code_or_without_its_colon_marks_nothing(text):
     assert said(text) == ()
+
+
+def test_a_label_counts_with_a_wide_colon_and_behind_a_byte_order_mark():
+    assert said("Decision\uff1awe keep the old parser", "assistant") == ("decision",)
+    assert said("\ufeffDecision: we keep the old parser", "assistant") == ("decision",)
+    assert said("\ufeff- **Goal\uff1a** a release in May") == ("goal",)
+    assert said("\ufeffAlways use tabs.") == INSTRUCTION
 
 
 def test_what_tools_say_and_were_asked_bears_no_marker():
@@ -158,6 +167,72 @@ def test_talk_in_the_same_words_is_neither(text):
     assert said(text) == ()
 
 
+def test_of_labelled_sentences_nineteen_of_twenty_hits_are_right_and_as_many_are_hit():
+    rows = Path(__file__).with_name("standing.tsv").read_text("utf-8").splitlines()
+    table = [row.split("\t") for row in rows]
+    hits = [(label, text) for label, text in table if said(text) in (INSTRUCTION, PREFERENCE)]
+    wanted = [text for label, text in table if label == "yes"]
+    right = [text for label, text in hits if label == "yes"]
+    assert len(wanted) >= 60
+    assert len(table) - len(wanted) >= 60
+    assert len(right) >= 0.95 * len(hits)
+    assert len(right) >= 0.95 * len(wanted)
+
+
+@pytest.mark.parametrize(
+    ("text", "markers"),
+    [
+        ("What do I prefer?", ()),
+        ("Given that I prefer tea, what should I order?", PREFERENCE),
+        ("Do you know which editor I prefer", ()),
+        ("I don't know which one, but I prefer tea", PREFERENCE),
+        ("Should I stick with what I like to use?", ()),
+    ],
+)
+def test_what_is_asked_for_is_not_said(text, markers):
+    assert said(text) == markers
+
+
+@pytest.mark.parametrize(
+    ("text", "markers"),
+    [
+        ("She said: always use tabs.", ()),
+        ("I said: always use tabs.", INSTRUCTION),
+        ("As I told you: never use tabs.", INSTRUCTION),
+        ("My boss says I prefer tea.", ()),
+        ("My boss says we are late, and I prefer tea.", PREFERENCE),
+        ("The sign says stop. I prefer tea.", PREFERENCE),
+        ("> Always use tabs.", ()),
+        ("> Nice weather\nAlways use tabs.", INSTRUCTION),
+        ('"Always use tabs," he said.', ()),
+        ("I never said I prefer tea.", ()),
+    ],
+)
+def test_what_others_say_is_not_what_the_user_says(text, markers):
+    assert said(text) == markers
+
+
+@pytest.mark.parametrize(
+    ("text", "markers"),
+    [
+        ("Don't change the test for now.", ()),
+        ("Don't change a test without asking.", INSTRUCTION),
+        ("For this letter, avoid jargon.", ()),
+        ("From now on, avoid jargon, also in this letter.", INSTRUCTION),
+        ("Never use this email address.", INSTRUCTION),
+        ("Please use the notes below.", ()),
+        ("Please use tabs.", INSTRUCTION),
+    ],
+)
+def test_what_is_wanted_once_is_not_standing_unless_it_is_said_to_be_for_good(text, markers):
+    assert said(text) == markers
+
+
+def test_no_pattern_that_sorts_out_what_is_not_meant_can_take_exponential_time():
+    assert meant.PATTERNS
+    assert {pattern_mistake(f"(?i){pattern}") for pattern in meant.PATTERNS} == {""}
+
+
 @pytest.mark.parametrize("role", ["assistant", "system", None])
 def test_only_what_a_user_says_is_standing(role):
     assert said("Always answer in French. I prefer tea.", role) == ()
@@ -227,7 +302,8 @@ TEXTS = st.one_of(
     st.lists(
         st.sampled_from(
             ["always", "never", " ", "\n", ". ", "use", "tabs", "I prefer", "i\u0307", "\u0130",
-             "please", "?", "```", "~~~", "Decision", ":", "make sure", "from now on", ",", "1. "]
+             "please", "?", "```", "~~~", "Decision", ":", "make sure", "from now on", ",", "1. ",
+             "he said", '"', "this time", "what", "> ", "\ufeff", "\uff1a", "going forward", "; "]
         ),
         max_size=40,
     ).map("".join),

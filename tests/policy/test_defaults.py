@@ -105,7 +105,7 @@ def test_the_default_scoring_and_housekeeping_are_the_figures_of_the_design(poli
         "decision": 300,
         "goal": 300,
         "failure": 200,
-        "custom": 200,
+        "custom": 300,
         "custom:instruction": 0,
     }
     assert scoring[1:5] == (20, 500, 1_000, 300)
