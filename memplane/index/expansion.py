@@ -125,21 +125,23 @@ def related(
     *,
     most: int = RELATED_MAX,
     least: int = PERMILLE_MIN,
+    query: terms.Query | None = None,
 ) -> tuple[tuple[int, float], ...]:
     """What to look for beside the words of a question: `Query.related`, weighted by cosine.
 
     `present` says which of some terms the index has, as of what is asked. At most `most` words for
     each of the question's, none with a cosine below `least` thousandths. `kept` has the beginning
-    of what `near` gives: where that is enough, `near` is not asked.
+    of what `near` gives: where that is enough, `near` is not asked. `query` is what
+    `terms.query` makes of the question, for who has it.
     """
-    own = {term for term, _ in terms.query(question).words}
+    own = {term for term, _ in (query or terms.query(question)).words}
     asked = dict.fromkeys(_LETTERS.findall(terms.prepare(question).lower()))
     words = [word for word in asked if _term(word) in own]
     first = {word: None if kept is None else kept.near(word) for word in words}
 
     def all_of(word: str) -> list[Kin]:
-        stem = terms.stem if kept is None else kept.stem
-        return [Kin(terms.word(stem(other)), permille) for other, permille in near(word)]
+        term = _term if kept is None else kept.term
+        return [Kin(term(other), permille) for other, permille in near(word)]
 
     close = {word: all_of(word) if kin is None else kin for word, kin in first.items()}
     had = _present(close.values(), present, own, least)

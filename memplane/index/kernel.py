@@ -57,23 +57,26 @@ def spread(scores: Array, sources: Array, amounts: Array, frame: Frame, kernel: 
     No two sources are of one event, and an event does not speak for itself.
     """
     table = strengths(kernel)
-    reached = []
+    steps: list[tuple[Array, Array, Array]] = []
     for chain, stride in ((frame.before, frame.behind), (frame.after, frame.ahead)):
         at, said = _border(sources, chain, frame), amounts
-        gap = TURN_TOKENS - stride[at]
+        gap = TURN_TOKENS - stride.take(at)
         for _ in range(kernel.reach):
-            gap = gap + stride[at]
-            at = chain[at]
+            gap = gap + stride.take(at)
+            at = chain.take(at)
             # -1 is a large number here; `after` may lead to documents that are not there yet.
             there = (at.view(np.uint32) < frame.size) & (gap < len(table))
             if not there.all():
-                at, said, gap = at[there], said[there], gap[there]
-                if not len(at):
+                kept = there.nonzero()[0]
+                if not len(kept):
                     break
-            # Each source is at another document now, so nothing is added twice in one step.
-            scores[at] += (table[gap] * said) >> 20
-            reached.append(at)
-    return np.concatenate(reached) if reached else sources[:0]
+                at, said, gap = at.take(kept), said.take(kept), gap.take(kept)
+            steps.append((at, said, gap))
+    if not steps:
+        return sources[:0]
+    reached, all_said, gaps = map(np.concatenate, zip(*steps, strict=True))
+    np.add.at(scores, reached.astype(np.intp), (table.take(gaps) * all_said) >> 20)
+    return reached
 
 
 def _border(sources: Array, chain: Array, frame: Frame) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise, starmap
+from math import isqrt
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -57,7 +58,9 @@ class Block(Protocol):
 
 
 _LENGTHS: Final = ("words", "bigrams", "prefixes", "words")  # of the fields of a query
+_ROW_MIN: Final = 16
 _ROW_MAX: Final = 128
+_SAMPLED: Final = 4_096
 
 
 class _Gathered(NamedTuple):
@@ -245,9 +248,21 @@ def best(scores: Array, k: int) -> Array:
 
 def reached(scores: Array, k: int) -> int:
     """Return a score that at least k reach; not far below the k-th best."""
-    row = min(len(scores) // (4 * k), _ROW_MAX)
-    if row > 1:
+    count = len(scores)
+    row = min(count // (4 * k), _ROW_MAX)
+    if row >= _ROW_MIN:
         # The best of each row are so many different scores.
-        rows = len(scores) // row
-        scores = scores[: rows * row].reshape(rows, row).max(axis=1)
-    return int(np.partition(scores, len(scores) - k)[len(scores) - k])
+        scores = scores[: count // row * row].reshape(-1, row).max(axis=1)
+        count = len(scores)
+    elif count > 4 * _SAMPLED:
+        # Every so many of them tell where the k-th stands; whether it does is counted.
+        step = count // _SAMPLED
+        sample = np.sort(scores[::step])
+        above = k // step
+        margin = 2 + 2 * isqrt(above)
+        while above + margin < len(sample):
+            low = int(sample[len(sample) - 1 - above - margin])
+            if np.count_nonzero(scores >= low) >= k:
+                return low
+            margin *= 2
+    return int(np.partition(scores, count - k)[count - k])

@@ -39,6 +39,7 @@ _HEADER_MAX: Final = 8_192
 _OTHER: Final = 255  # no ending of those listed
 _NONE: Final = 65_535
 _CACHED_MAX: Final = 4_096
+_TERMS_MAX: Final = 65_536
 
 
 class Kin(NamedTuple):
@@ -72,6 +73,7 @@ class Nearest:
         self._words: list[str] | None = None
         self._places: dict[str, int] = {}
         self._cached: dict[str, tuple[Kin, ...]] = {}
+        self._terms: dict[str, int] = {}
 
     def verify(self) -> bool:
         """Whether the bytes are those that were built."""
@@ -99,9 +101,18 @@ class Nearest:
         rows = self._table.rows()
         close = cosines(rows[numbers], rows[place : place + 1])[:, 0] * 1_000 // MILLION
         return tuple(
-            Kin(terms.word(self._stem(number, words[number])), permille)
+            Kin(self.term(words[number]), permille)
             for number, permille in zip(numbers.tolist(), close.tolist(), strict=True)
         )
+
+    def term(self, word: str) -> int:
+        """The term of a word's stem, which is looked up where the table has the word."""
+        found = self._terms.get(word)
+        if found is None:
+            if len(self._terms) >= _TERMS_MAX:
+                self._terms.clear()
+            found = self._terms[word] = terms.word(self.stem(word))
+        return found
 
     def stem(self, word: str) -> str:
         """The stem of a word, looked up where the table has it."""

@@ -98,9 +98,10 @@ def rank(
     limit = weights.wide_sources_max if asked.broad else weights.sources_max
     mine, scores = np.zeros((2, frame.size), np.int64)
     alike = np.zeros(0 if similar is None else frame.size, np.int64)
+    factors = _Range.of(asked, weights)
     bar = 0
     if similar is None:
-        bar = _bar(words, frame.seq, docs, max(limit, most), _Range.of(asked, weights))
+        bar = _bar(words, frame.seq, docs, max(limit, most), factors)
     places = np.flatnonzero(words >= bar)
     heads = docs[places]
     mine[heads] = own(places)
@@ -114,9 +115,15 @@ def rank(
         sources = _best_of_events(heads, mine, frame)
         sources = sources[lexical.best(mine[sources], limit)]
         lent = spread(scores, sources, mine[sources], frame, kernel)
-        lent = _either(lent, lent[:0], frame.size)
     if len(places) < len(docs):
-        # What neighbours lend may lift any match.
+        # What neighbours lend may lift any match; but most hear too little of them to get far.
+        final = _heard(scores[heads] + mine[heads], heads, frame, asked, weights)
+        least = _reached_by(heads, final, frame, most)
+        heads = heads[final >= least]
+        faint, _ = factors.most(bar, int(words.max()))
+        lent = lent[factors.loudest(scores.take(lent) + faint) >= least]
+        lent = _either(lent, lent[:0], frame.size)
+        lent = lent[_heard(scores[lent] + faint, lent, frame, asked, weights) >= least]
         more = docs.searchsorted(lent)
         more = more[docs.take(more, mode="clip") == lent]
         more = more[words[more] < bar]
@@ -130,6 +137,15 @@ def rank(
     best = _highest(_best_of_events(found, scores, frame), scores, frame, most)
     like = np.zeros(len(best), np.int64) if similar is None else alike[best]
     return Ranked(frame.seq[best], scores[best], mine[best] - like, like, best)
+
+
+def _reached_by(docs: Array, scores: Array, frame: Frame, most: int) -> int:
+    """A score that the best documents of `most` events reach; 0 where there are fewer events."""
+    seqs = frame.seq[docs]
+    begins = np.flatnonzero(np.concatenate(([True], seqs[1:] != seqs[:-1])))
+    if not 0 < most <= len(begins) or not len(docs):
+        return 0
+    return lexical.reached(np.maximum.reduceat(scores, begins), most)
 
 
 def _either(some: Array, others: Array, size: int) -> Array:
@@ -170,6 +186,12 @@ class _Range(NamedTuple):
     def most(self, words: int, peak: int) -> tuple[int, int]:
         """What so much earns at most, without neighbours."""
         return self._ends(words, peak, 1.0, max)
+
+    def loudest(self, scores: Array) -> Array:
+        """What scores, neighbours included, are in the end at most."""
+        for factor in self.heard:
+            scores = scores * max(factor, _SAME) // _SAME
+        return scores
 
     def _ends(
         self, words: int, peak: int, coverage: float, pick: Callable[[int, int], int]

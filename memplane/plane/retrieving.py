@@ -83,7 +83,7 @@ class LogRetriever:
         speakers = self._indexed.speakers
         speakers.follow(self._frame)
         names = self._seen.names(speakers, hidden, self._frame)
-        wanted = self._weighted(wanted, names)._replace(related=self._related(query, view))
+        wanted = self._weighted(wanted, names)._replace(related=self._related(query, wanted, view))
         matches = view.match(wanted, hidden, self._bm25())
         if not matches.coverage.any():  # no word of it is there: the closest to them stand in
             alone = self._scoring.retrieval.related_alone / 1000
@@ -136,6 +136,9 @@ class LogRetriever:
         item = self._folds.hotset.state.items.get(seq)
         if item is not None and item.kind != "artifact":
             return item
+        kept = self._seen.kept(seq) if seq in self._found else None
+        if kept is not None:  # no artifact, and in force
+            return kept
         event = self._seen.line(seq).event
         if event.kind == "artifact":
             card = seq not in self._approved
@@ -232,7 +235,9 @@ class LogRetriever:
             matches, frame, KIND_BITS, {_CALL: said.tool_call, _RESULT: said.tool_result}
         )
 
-    def _related(self, query: str, view: View) -> tuple[tuple[int, float], ...]:
+    def _related(
+        self, query: str, wanted: terms.Query, view: View
+    ) -> tuple[tuple[int, float], ...]:
         said = self._scoring.retrieval
         if not (said.related and said.related_most):
             return ()
@@ -242,8 +247,9 @@ class LogRetriever:
 
         near, kept = neighbours()
         return related(
-            query, near.near, present, kept, most=said.related_most, least=said.related_least
-        )
+            query, near.near, present, kept, most=said.related_most, least=said.related_least,
+            query=wanted,
+        )  # fmt: skip
 
     def _exact(self, query: str, view: View, heeded: Mapping[str, bool]) -> Exact:
         """Look up what the query names by key or tag, and what bears a marker.

@@ -96,11 +96,18 @@ class Seen:
 
     def item(self, seq: int) -> Item:
         """Return the event as packing sees it: one object for all requests, in force."""
-        item = self._items.get(seq)
+        item = self.kept(seq)
         if item is None:
             made = items_of_event(self.line(seq).event, self.counter)
             item = self._items.keep(seq, made)
-        item.superseded = item.forgotten = False
+            item.superseded = item.forgotten = False
+        return item
+
+    def kept(self, seq: int) -> Item | None:
+        """Return what `item` returned before, without a look at the log; None if it did not."""
+        item = self._items.get(seq)
+        if item is not None:
+            item.superseded = item.forgotten = False
         return item
 
     def saying(self, event: Event, text: str, *, card: bool) -> Item:

@@ -110,6 +110,38 @@ def test_the_best_come_first_and_of_equals_the_newer(scores, k):
     assert lexical.best(np.array(scores, np.int64), k).tolist() == ranked[:k]
 
 
+@settings(deadline=None, max_examples=40)
+@given(
+    st.sampled_from([1, 2, 40, 1 << 20]),
+    st.sampled_from([50, 20_000, 40_001]),
+    st.floats(0, 1),
+    st.booleans(),
+    st.integers(0, 99),
+)
+def test_the_bar_is_always_reached_by_as_many_as_asked(peak, count, share, ordered, seed):
+    # Also where scores rise with their places, or come again at the steps of a sample.
+    scores = np.random.default_rng(seed).integers(0, peak, count, endpoint=True)
+    if ordered:
+        scores.sort()
+    k = max(1, int(share * count))
+    bar = lexical.reached(scores, k)
+    assert np.count_nonzero(scores >= bar) >= k
+    assert bar >= scores.min()
+
+
+def test_the_bar_lets_not_many_more_through_than_asked():
+    scores = np.random.default_rng(7).permutation(100_000)
+    for k in (200, 1_200, 8_000):
+        assert k <= np.count_nonzero(scores >= lexical.reached(scores, k)) <= 2 * k
+
+
+def test_scores_that_come_again_at_each_step_of_a_sample_mislead_nobody():
+    scores = np.zeros(40_000, np.int64)
+    scores[::9] = 5
+    bar = lexical.reached(scores, 10_000)
+    assert np.count_nonzero(scores >= bar) >= 10_000
+
+
 @settings(deadline=None)
 @given(document_lists(), texts, st.integers(1, 6))
 def test_an_event_scores_as_its_best_document_and_comes_once(documents, question, k):

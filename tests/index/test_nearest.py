@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import memplane.index
 from memplane.errors import InputError
-from memplane.index import terms
+from memplane.index import nearest, terms
 from memplane.index.expansion import Neighbours, related
 from memplane.index.nearest import MAGIC, Kin, Nearest, lay_out
 from memplane.index.static import StaticTable
@@ -63,6 +63,18 @@ def test_of_other_words_nothing_is_kept(word):
 
 def test_every_stem_is_the_analysers():
     assert all(KEPT.stem(word) == terms.stem(word) for word in [*WORDS, "kayaking"])
+
+
+def test_a_term_is_the_stems_however_often_it_is_asked_for():
+    for word in [*WORDS[::50], "kayaking"] * 2:
+        assert KEPT.term(word) == terms.word(terms.stem(word))
+
+
+def test_terms_that_were_let_go_are_found_again(monkeypatch):
+    monkeypatch.setattr(nearest, "_TERMS_MAX", 3)
+    kept = Nearest(FILE, TABLE)
+    words = WORDS[:20] * 2
+    assert [kept.term(word) for word in words] == [KEPT.term(word) for word in words]
 
 
 @settings(max_examples=60)

@@ -111,3 +111,22 @@ def test_what_came_later_is_not_there_in_an_earlier_frame(documents, data):
         spread(scores, source, np.array([ONE]), where, kernel)
         found.append(scores.tolist())
     assert found[0] == found[1]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 90), st.sampled_from("ab")), min_size=1, max_size=30),
+    st.data(),
+)
+def test_what_sources_say_together_is_always_the_sum_of_what_each_says_alone(documents, data):
+    where = frame([(seq, tokens, group) for seq, (tokens, group) in enumerate(documents, 1)])
+    docs = data.draw(st.lists(st.integers(0, len(documents) - 1), min_size=1, unique=True))
+    amounts = np.array(data.draw(st.lists(st.integers(1, ONE), min_size=len(docs))))[: len(docs)]
+    together, alone = np.zeros((2, where.size), np.int64)
+    reached = spread(together, np.array(docs), amounts, where, WITHIN)
+    heard_by = set()
+    for doc, amount in zip(docs, amounts.tolist(), strict=True):
+        one = spread(alone, np.array([doc]), np.array([amount]), where, WITHIN)
+        heard_by |= set(one.tolist())
+    assert together.tolist() == alone.tolist()
+    assert set(reached.tolist()) == heard_by

@@ -2,6 +2,8 @@
 
 from searching import find, retriever, seqs
 
+from memplane.plane.seen import Seen
+
 
 def test_an_exact_key_stands_first_and_a_tag_counts(plane):
     plane.record_many({"text": f"the db engine of ledger {n}"} for n in range(30))
@@ -69,3 +71,14 @@ def test_no_words_find_nothing(plane):
     plane.record("the herons")
     for query in ("", "the", "?!", "   "):
         assert find(plane, query).found == ()
+
+
+def test_an_event_that_was_read_once_is_kept_as_it_stands_in_the_log(plane):
+    herons = plane.record("herons nest by the lake")
+    seen = Seen(plane._engine.log, plane._engine.counter(plane.policies), 0)
+    assert seen.kept(herons.seq) is None
+    item = seen.item(herons.seq)
+    item.superseded = item.forgotten = True  # for one request
+    kept = seen.kept(herons.seq)
+    assert kept is item
+    assert (kept.text, kept.superseded, kept.forgotten) == ("herons nest by the lake", False, False)
