@@ -9,8 +9,8 @@ code name      when
 1    NO        the answer is no: nothing by that id, key or handle (NotFoundError), not
                for this channel (ScopeError), the id is another event's (ConflictError),
                nothing there to forget, nothing that `search` finds; `verify`, `policy check`,
-               `audit` and `doctor` found something (3, where `doctor` finds that the plane
-               cannot be opened)
+               `audit`, `scenario run` and `doctor` found something (3, where `doctor` finds
+               that the plane cannot be opened); `replay` made another block than it was
 2    WRONG     wrong use: arguments, options, or what was given cannot be taken
                (InputError, BudgetError). Nothing was stored
 3    BROKEN    the plane cannot be used as it is: none there, not ours, newer, locked,

@@ -7,9 +7,10 @@ import typer
 from memplane.cli.app import command
 from memplane.cli.fields import Time
 from memplane.cli.options import Budget, Channel, Home, Json
-from memplane.cli.output import data, put, say
+from memplane.cli.output import data, one_line, put, say
 from memplane.cli.progress import Bar
 from memplane.errors import InputError
+from memplane.explain.prefixes import Difference, differing
 from memplane.intake.redact import shown
 from memplane.pack.block import Block
 from memplane.wiring import open_plane
@@ -37,6 +38,11 @@ _Report = Annotated[
     bool, typer.Option("--report/--no-report", help="Keep the report in the plane.")
 ]
 
+_DiffPrev = Annotated[
+    bool,
+    typer.Option("--diff-prev", help="Say where the session's saved pack before this one ends."),
+]
+
 
 @command("pack", example='pack "which database do we use?" --budget 2000')
 def pack(
@@ -58,16 +64,12 @@ def pack(
     now: _Now = None,
     messages: _Messages = None,
     report: _Report = True,
+    diff_prev: _DiffPrev = False,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
     """Print the block on stdout, where it can be piped, and its cost on stderr."""
-    if messages not in (None, "openai", "anthropic"):
-        raise InputError(
-            f"expected openai or anthropic, found {shown(messages)}", where="--messages"
-        )
-    if messages is not None and as_json:
-        raise InputError("expected --json or --messages (which is JSON), found both")
+    _check(messages, as_json=as_json, report=report, diff_prev=diff_prev)
     asked: dict[str, Any] = {
         "budget": budget, "channel": channel, "intent": intent, "session": session, "task": task,
         "ns": ns, "agent": agent, "sections": section, "expand": expand, "exclude": exclude,
@@ -75,18 +77,42 @@ def pack(
     }  # fmt: skip
     with open_plane(home) as plane, Bar("indexing") as bar:
         block = plane.pack(query, save_report=report, progress=bar, **asked)
+        difference = differing(plane, block) if diff_prev and block.report_path else None
     if messages is not None:
         data(block.messages(cast("Literal['openai', 'anthropic']", messages)))
     elif as_json:
-        data(block.as_json())
+        answer = block.as_json()
+        if diff_prev:
+            answer["diff_prev"] = None if difference is None else difference._asdict()
+        data(answer)
     elif block.text:
         print(block.text, end="" if block.text.endswith("\n") else "\n")
     saved = f"; report {block.report_path}" if block.report_path else "; report not saved"
     say(_cost(block) + (saved if report else ""))
-    if budget is not None and block.report["budget"] < budget:
-        most = block.report["budget"]
+    if diff_prev:
+        say(_difference(difference, block))
+    _remarks(block, budget)
+
+
+def _check(messages: str | None, *, as_json: bool, report: bool, diff_prev: bool) -> None:
+    """Refuse options that do not go together."""
+    if diff_prev and not report:
+        raise InputError("expected the report to be kept, found --no-report", where="--diff-prev")
+    if messages not in (None, "openai", "anthropic"):
+        raise InputError(
+            f"expected openai or anthropic, found {shown(messages)}", where="--messages"
+        )
+    if messages is not None and as_json:
+        raise InputError("expected --json or --messages (which is JSON), found both")
+
+
+def _remarks(block: Block, budget: int | None) -> None:
+    """Say what a reader would otherwise wonder about."""
+    most, asked = block.report["budget"], block.report["request"]
+    if budget is not None and most < budget:
         say(f"--budget {budget} is more than budgets.yaml allows: {most} tokens at most")
-    if query and session is None and not block.report["candidates"]["found"]:
+    lone = asked.get("query") and "session" not in asked
+    if lone and not block.report["candidates"]["found"]:
         say("nothing recorded answers the query; the block holds what it would for any other")
     if block.report["gaps"]:
         say("parts of the log do not verify and were left out; run `memplane verify`")
@@ -125,6 +151,7 @@ def expand_handle(
     left_out = ", ".join(f"{count} {reason}" for reason, count in found.left_out.items())
     say(
         f"{found.tokens} tokens"
+        + ("; stale" if found.stale else "")
         + (f"; left out: {left_out}" if left_out else "")
         + (f"; goes on at {found.next}" if found.next else "")
     )
@@ -138,6 +165,28 @@ def _cost(block: Block) -> str:
     return (
         f"{block.tokens} of {report['budget']} tokens{empty}, {_entries(len(block.entries))}, "
         f"{left_out} left out, {spent_ms:.1f} ms"
+    )
+
+
+def _difference(found: Difference | None, block: Block) -> str:
+    """How much of the pack before stands at the start of this one, and where they part."""
+    if found is None:
+        return (
+            "no pack of this session, budget and channel was saved before: nothing to compare with"
+            if block.report["request"].get("session")
+            else "only packs of a session are compared: name it with --session"
+        )
+    if found.cause == "same":
+        return f"the same block as {found.compared_with}"
+    share = block.report["prefix"]["share_ppm"] / 10_000
+    place = "" if found.section is None else f" of {found.section}"
+    lines = "\n".join(
+        f"  {sign} {one_line(text)}" for sign, text in (("-", found.old), ("+", found.new))
+        if text is not None
+    )  # fmt: skip
+    return (
+        f"{share:.0f} % of the tokens as in {found.compared_with}; the first other line is "
+        f"{found.line}{place}, because of: {found.cause}\n{lines}"
     )
 
 

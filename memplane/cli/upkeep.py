@@ -12,21 +12,44 @@ from memplane import home as homes
 from memplane import log as logs
 from memplane.cli.app import command
 from memplane.cli.exits import FINE, NO
-from memplane.cli.options import Channel, Home, Json
-from memplane.cli.output import counted, put, say
+from memplane.cli.options import Channel, Home, Json, Session
+from memplane.cli.output import counted, one_line, put, say
 from memplane.cli.progress import Bar
-from memplane.errors import HomeError, PolicyError, Problem
+from memplane.errors import HomeError, InputError, PolicyError, Problem
+from memplane.explain.prefixes import Shared, shared_by
 from memplane.log import VerifyReport
 from memplane.plane import Plane
+from memplane.plane.reports import saved
 from memplane.wiring import clock, find_home, open_plane
 
 __all__ = ["rebuild", "repair", "stats", "verify"]
 
 
 @command("stats", example="stats")
-def stats(*, channel: Channel = "private", home: Home = None, as_json: Json = False) -> None:
-    """Count what the plane holds, by kind, and what it takes on disk."""
+def stats(
+    *,
+    cache: Annotated[
+        bool, typer.Option("--cache", help="What saved packs repeat, for prompt caches, instead.")
+    ] = False,
+    session: Session = None,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Count what the plane holds, by kind, and what it takes on disk.
+
+    With --cache: of the packs in reports/, by session, how much each repeated of the one before,
+    what broke the prefix, and what that costs by the prices of plane.yaml (prompt_cache).
+    """
+    if session is not None and not cache:
+        raise InputError("expected --cache beside it", where="--session")
     with open_plane(home) as plane:
+        if cache:
+            prices = plane.policies.plane.cache
+            shared = shared_by(saved(plane.home), prices, session=session)
+            answer = [one.as_json() for one in shared]
+            put(answer, _cache_words(shared), as_json=as_json)
+            return
         found = _counted(plane, channel)
     disk = found["bytes"]
     kinds = ", ".join(f"{kind} {count}" for kind, count in found["kinds"].items())
@@ -111,6 +134,28 @@ def rebuild(*, home: Home = None, as_json: Json = False) -> None:
         with Bar("index") as bar:
             lines = plane.rebuild(progress=bar)
     put({"folded": lines}, f"{lines} lines of the log folded", as_json=as_json)
+
+
+def _cache_words(shared: list[Shared]) -> str:
+    """A line a session and shape: packs, shares, breaks, cost if packed a prompt or a call."""
+    if not shared:
+        return "no saved packs of a session: `memplane pack --session ID` saves one"
+    lines = ["packs  share median / p10   stable   cost P   cost T  session: breaks"]
+    for one in shared:
+        facts = one.as_json()["shares"]
+        middle, low = (
+            "-" if facts[name] is None else f"{facts[name] / 10_000:.0f} %"
+            for name in ("median_ppm", "p10_ppm")
+        )
+        costs = [f"{one.of_fresh(reuse) / 10_000:6.0f} %" for reuse in ("prompt", "call")]
+        breaks = ", ".join(f"{cause} {count}" for cause, count in one.breaks.items())
+        lines.append(
+            f"{one.packs:>5}  {middle:>12} / {low:<8} {one.kept:>3}/{len(one.shares):<3}  "
+            f"{costs[0]} {costs[1]}  {one_line(one.session, 40)}"
+            + (f": {breaks}" if breaks else "")
+        )
+    lines.append("cost: against sending every block anew; P one pack a prompt, T one a model call")
+    return "\n".join(lines)
 
 
 def _counted(plane: Plane, channel: str) -> dict[str, Any]:

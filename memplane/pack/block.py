@@ -73,7 +73,7 @@ class Block(NamedTuple):
         cuts = [
             point["byte"]
             for point in self.report["prefix"]["breakpoints"]
-            if reuse == "call" or point["reuse"] == "prompt"
+            if point["reuse"] in ("both", reuse)
         ]
         pieces = []
         start = 0

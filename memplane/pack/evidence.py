@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import isqrt
 from typing import Final, NamedTuple
 
-from memplane.pack.layout import PARTS, Part, Sheet
+from memplane.pack.layout import PARTS, Part, Ranked, Sheet
 from memplane.pack.request import Materials
 from memplane.projections.item import Item
 from memplane.projections.window import TIERS, limits
@@ -75,12 +75,13 @@ def place_evidence(
     sheet.scored += len(pool)
     hidden = scope.masks(pool)
     placed = sheet.seqs
-    hits = score(query, pool, hidden, scoring)
-    sheet.found += len(hits)
-    hits = [hit for hit in hits if hit.item.seq not in never and hit.item.seq not in placed]
+    every = score(query, pool, hidden, scoring)
+    sheet.found += len(every)
+    hits = [hit for hit in every if hit.item.seq not in never and hit.item.seq not in placed]
     hits = [hit for hit in hits if scope.hides(hit.item) is None]
     best = max((hit.score for hit in hits), default=0)
     floor = max(1, best * scoring.evidence_floor // 1000)
+    sheet.ranked = Ranked(part, every, floor)
     good = [hit for hit in hits if hit.score >= floor]
     scored = {hit.item.seq: hit.score for hit in hits}
     for item, mask in zip(pool, hidden, strict=True):
@@ -98,6 +99,7 @@ def place_evidence(
         item = hit.item
         if newest[_words(item)] != item.seq:
             sheet.omit(item, part.section, item.cost, "duplicate", hit.score)
+            sheet.same[item.seq] = newest[_words(item)]
         elif taken == most:
             sheet.omit(item, part.section, item.cost, "limit", hit.score)
         elif sheet.offer(part, item, tier=_tier(item, chunk), score=hit.score):

@@ -6,10 +6,12 @@ the later ones stay out, or end early with the handle that goes on.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from memplane.pack.block import Entry, Omission
 from memplane.pack.digest import Sight
+from memplane.pack.handles import Handle, parse
 from memplane.pack.layout import PARTS, Sheet
 from memplane.pack.request import Expansion, Materials, View
 from memplane.pack.shards import Opened, Shard, shard
@@ -38,7 +40,7 @@ def place_expansions(sheet: Sheet, materials: Materials, scope: Scope) -> None:
 def _place_event(sheet: Sheet, expansion: Expansion, scope: Scope) -> None:
     item = expansion.item
     reason = scope.hides(item)
-    if reason is not None:
+    if reason is not None and not (expansion.lost and reason == expansion.lost):
         sheet.hidden[item.seq] = reason
         return
     if expansion.lost:
@@ -51,7 +53,14 @@ def _place_event(sheet: Sheet, expansion: Expansion, scope: Scope) -> None:
     if repeated or not expansion.text.strip():
         return
     room = sheet.room(_PART)
-    form = item.expanded(expansion.text, room, sheet.printer, whole=expansion.whole)
+    handle, start = parse(expansion.handle), expansion.start
+
+    def on(characters: int) -> str:
+        return str(handle.behind(start + characters))
+
+    form = sheet.marked(_PART, item).expanded(
+        expansion.text, room, sheet.printer, on=on, whole=expansion.whole, ends=expansion.ends
+    )
     if form is None:
         tokens = sheet.counter.count(expansion.text)
         _give_up(sheet, expansion.handle, tokens, tokens - room, item.seq)
@@ -70,17 +79,26 @@ def _place_event(sheet: Sheet, expansion: Expansion, scope: Scope) -> None:
 def _place_view(sheet: Sheet, view: View) -> None:
     """The view as quoted data: nothing in it can end the quotation."""
     count, room = sheet.counter.count, sheet.room(_PART)
+    handle = Handle("views", view.path)
+    if view.start and not view.text:
+        name = str(handle.behind(view.start))
+        lost = Omission(name, 0, _PART.section, 0, "past_end", 0, 0)
+        sheet.views_omitted.append(lost)
+        return
     lines = shown(f"view {view.path}", plain(view.text))
     tokens = count(lines)
-    if tokens > room:
-        mark = f"… expand://{view.path}\n"
-        kept = cut(sheet.counter, lines, max(0, room - count(mark)))
+    spare = tokens - room
+    while tokens > room:
+        kept = cut(sheet.counter, view.text, max(0, count(view.text) - spare))
         kept = kept[: kept.rfind("\n") + 1]
-        if not kept:
-            _give_up(sheet, f"expand://{view.path}", tokens, tokens - room)
+        if not kept.strip():
+            whole = count(shown(f"view {view.path}", plain(view.text)))
+            _give_up(sheet, str(handle.behind(view.start)), whole, whole - room)
             return
-        lines = f"{kept}{mark}"
+        mark = f"… {handle.behind(view.start + len(kept))}\n"
+        lines = f"{shown(f'view {view.path}', plain(kept))}{mark}"
         tokens = count(lines)
+        spare += max(1, tokens - room)
     source = f"view:{view.path}@{view.sha256}"
     sheet.put(
         _PART, Entry(_PART.section, _PART.place, lines, tokens, 0, (), (), source, _PART.area)
@@ -117,14 +135,15 @@ def _place_shard(sheet: Sheet, opened: Opened, scope: Scope) -> None:
 def _fitted(sheet: Sheet, opened: Opened, sight: Sight, room: int) -> tuple[Shard, str]:
     """The shard, and the line that says where it goes on; both within the room."""
     count = sheet.counter.count
-    made, spare = shard(opened, sight, room, whole=sheet.whole), 0
+    marked, whole = partial(sheet.marked, _PART), sheet.whole
+    made, spare = shard(opened, sight, room, whole=whole, marked=marked), 0
     for _ in range(_TRIES):
         mark = "" if made.next is None else f"… {made.next}\n"
         over = made.tokens + count(mark) - room
         if over <= 0 or not made.text:
             return made, mark
         spare += max(over, count(mark) - spare)
-        made = shard(opened, sight, room - spare, whole=sheet.whole)
+        made = shard(opened, sight, room - spare, whole=whole, marked=marked)
     return made, ""
 
 

@@ -111,9 +111,14 @@ def not_placed(ground: Ground, sheet: Sheet, pool: list[Item]) -> tuple[dict[str
     for seq, why in sheet.hidden.items():
         if seq not in looked_at:
             counts[why] = counts.get(why, 0) + 1
+    told = {omission.seq for omission in sheet.views_omitted if omission.seq}
     for item in pool:
         reason = hides(item)
-        if reason is not None:
+        if reason == "changed":
+            # Who may see it is told which one it is, where that was not said yet.
+            if item.seq not in told and item.seq not in sheet.omitted:
+                sheet.omit(item, "", item.cost, reason)
+        elif reason is not None:
             counts[reason] = counts.get(reason, 0) + 1
         elif not (item.seq in sheet.seqs or item.seq in sheet.omitted or item.seq in sheet.passed):
             left.append(item)

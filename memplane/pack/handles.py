@@ -63,6 +63,11 @@ class Handle(NamedTuple):
         """Return the same at another depth or place."""
         return self._replace(depth=depth, start=start)
 
+    def behind(self, start: int) -> Handle:
+        """Return the same from a character on; of an artifact that is its next page."""
+        page = self.page + 1 if self.form == "artifact" and start else self.page
+        return self._replace(page=page, start=start)
+
     def __str__(self) -> str:
         told = []
         if self.form in DEPTH_MAX:

@@ -8,15 +8,16 @@ behind it (R1-R9) are in ARCHITECTURE.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal, NamedTuple
 
 from memplane.pack.block import Entry, Omission
 from memplane.ports import TokenCounter
 from memplane.projections.item import Item, Printer
 
 __all__ = [
-    "FENCE", "ORIENT_PARTS", "PARTS", "Group", "Part", "Sheet", "entry_of", "group_of", "own_part",
+    "FENCE", "ORIENT_PARTS", "PARTS", "Group", "Part", "Ranked", "Sheet", "entry_of", "group_of",
+    "own_part",
 ]  # fmt: skip
 
 FENCE: Final = "~~~~\n"
@@ -62,6 +63,17 @@ class Part(NamedTuple):
         if self.area in "ABC":
             return "head"
         return "middle" if self.area in "DEF" else "tail"
+
+
+class Ranked(NamedTuple):
+    """What answers the query, for who explains a block: rows with seq and score.
+
+    `part` is where they would stand; below `floor` none is good enough.
+    """
+
+    part: Part
+    rows: Sequence[Any]
+    floor: int
 
 
 # Headings carry no counts and no dates: they must read the same in every pack (R8).
@@ -139,9 +151,10 @@ class Sheet:
         self.score_parts: dict[int, dict[str, int]] = {}
         self.scored = 0  # candidates that were scored
         self.found = 0  # of these, the ones that answer the query
+        self.ranked: Ranked | None = None  # these, where something was asked
+        self.same: dict[int, int] = {}  # what says the same as another event, and which
         self.scanned = 0  # documents of the index that held a word of the query
-        self.stale: Callable[[Item], bool] | None = None  # by the request's clock
-        self.marks = frozenset("G")  # areas in which entries may say so
+        self.stale: Callable[[Item, str], bool] | None = None  # as an area's entries may say it
 
     @property
     def counter(self) -> TokenCounter:
@@ -197,12 +210,9 @@ class Sheet:
             self.passed.pop(entry.seq, None)
 
     def marked(self, part: Part, item: Item) -> Item:
-        """The item, or its twin that says that it is stale, where that may stand.
-
-        For a session in the tail alone: before it, a word that comes with the clock would break
-        the prefix that the next pack repeats (R9).
-        """
-        if part.area not in self.marks or self.stale is None or not self.stale(item):
+        """The item, or its twin that says that it is stale, where this part may say it."""
+        area = self.laid.get(part.name, part).area
+        if self.stale is None or not self.stale(item, area):
             return item
         return item.as_stale(self.counter)
 

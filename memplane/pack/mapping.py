@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from memplane.event import GLOBAL
-from memplane.pack.block import Entry
+from memplane.pack.block import Entry, Omission
 from memplane.pack.layout import PARTS, Sheet
 from memplane.pack.request import Materials
 from memplane.projections.map_state import Cell, MapState, Name, Witness
@@ -35,6 +35,8 @@ _EXACT_BELOW: Final = 3
 _REMEMBERED: Final = 1000  # lines
 _MAP_LINE: Final = -1  # in the place of a room: a file may be called like a line
 _LEAST: Final = 8  # tokens of the shortest line
+_SOURCE: Final = "projection:plane_map"
+_AFTER: Final = "decisions"  # stands in the tail where the block is for who has just come
 
 
 class _Told(NamedTuple):
@@ -53,14 +55,19 @@ class _Told(NamedTuple):
 
 
 def place_map(sheet: Sheet, materials: Materials, scope: Scope, upto: int) -> None:
-    """The lines that fit, each with the events that stand for its names."""
+    """The lines that fit, each with the events that stand for its names.
+
+    Where the block is for who has just come and there is room for none, it is said what was short.
+    """
     state = materials.plane_map
-    if state is None or sheet.room(_PART) < _LEAST:
+    orients = sheet.laid[_AFTER].area == "G"
+    if state is None or (sheet.room(_PART) < _LEAST and not orients):
         return
     scope = scope.timeless()  # when a name was said does not matter
+    least = 0  # tokens of the shortest thing that there was no room for
     counted = _counts(state, scope, upto)
     if counted:
-        _put(sheet, materials, counted, ())
+        least = _put(sheet, materials, counted, ())
     for sort, label in _LABELS.items():
         names = _names(state, sort, scope, upto)
         if sort == "namespaces" and [name for name, _ in names] == [GLOBAL]:
@@ -68,9 +75,16 @@ def place_map(sheet: Sheet, materials: Materials, scope: Scope, upto: int) -> No
         while names:  # the newest stay
             said = ", ".join(f"{name}.*" if sort == "keys" else name for name, _ in names)
             ids = tuple(dict.fromkeys(id_ for _, id_ in names))
-            if _put(sheet, materials, f"{label}: {said}", ids):
+            lacking = _put(sheet, materials, f"{label}: {said}", ids)
+            if not lacking:
                 break
+            least = min(least or lacking, lacking)
             names = names[max(1, len(names) // 3) :]
+    if orients and least and _PART.name not in sheet.placed:
+        short_by = max(1, least - sheet.room(_PART))
+        sheet.views_omitted.append(
+            Omission(_SOURCE, 0, _PART.section, least, "budget", 0, short_by)
+        )
 
 
 def _counts(state: MapState, scope: Scope, upto: int) -> str:
@@ -124,8 +138,8 @@ def _seen(cell: Cell, one: Witness) -> _Told:
     return _Told(one.seq, one.id, one.ts, cell.kind, cell.ns, cell.sensitivity, one.forgotten)
 
 
-def _put(sheet: Sheet, materials: Materials, line: str, ids: tuple[str, ...]) -> bool:
-    """Place a line if it fits."""
+def _put(sheet: Sheet, materials: Materials, line: str, ids: tuple[str, ...]) -> int:
+    """Place a line if it fits; return the tokens of one that does not, else 0."""
     memo, printer = materials.memo, sheet.printer
     key = (line, _MAP_LINE, printer.stamp)
     known = memo.get(key)
@@ -137,10 +151,9 @@ def _put(sheet: Sheet, materials: Materials, line: str, ids: tuple[str, ...]) ->
         known = memo[key] = (text, printer.counter.count(text), True)
     text, tokens, _ = known
     if tokens > sheet.room(_PART):
-        return False
-    source = "projection:plane_map"
+        return tokens
     sheet.put(
         _PART,
-        Entry(_PART.section, _PART.place, text, tokens, 0, (), ids, source, _PART.area),
+        Entry(_PART.section, _PART.place, text, tokens, 0, (), ids, _SOURCE, _PART.area),
     )
-    return True
+    return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 from memplane.errors import InputError
 from memplane.pack.allocate import (
@@ -35,10 +36,12 @@ from memplane.pack.ground import (
 from memplane.pack.head import omit_lost, place_cards, place_decisions, place_views
 from memplane.pack.layout import ORIENT_PARTS, PARTS, Part, Sheet
 from memplane.pack.mapping import place_map
-from memplane.pack.render import frame_reserve, render
-from memplane.pack.report import Facts, prefix_of, report_of
+from memplane.pack.prefix import prefix_of
+from memplane.pack.render import Rendered, frame_reserve, render
+from memplane.pack.report import Facts, report_of
 from memplane.pack.request import Materials, Request
 from memplane.pack.retrieved import place_retrieved
+from memplane.pack.staleness import staleness
 from memplane.pack.tail import (
     TAIL,
     fill_tail,
@@ -52,11 +55,10 @@ from memplane.pack.tasks import place_tasks
 from memplane.pack.tools import place_files, place_tools
 from memplane.pack.window import NO_WINDOW, Window, lay_window, place_newer, place_window
 from memplane.policy import Budgets, Section
-from memplane.projections.item import Item, Printer
-from memplane.recall.decay import is_stale
+from memplane.projections.item import Printer
 from memplane.recall.intent import intent_of
 
-__all__ = ["pack"]
+__all__ = ["Laid", "lay", "pack"]
 
 _HEAD = frozenset(("identity", "rules"))
 _NEEDS_NOTHING = frozenset(
@@ -74,15 +76,43 @@ _ORIENT_LAST = ("expansions", "retrieved_evidence")
 Mark = Callable[[str], None]
 
 
+class Laid(NamedTuple):
+    """A block as it was laid out: what there was to choose from, what came of it, its text."""
+
+    facts: Facts
+    ground: Ground
+    rendered: Rendered
+
+
+def _unmarked(_stage: str) -> None:
+    pass
+
+
 def pack(
-    request: Request, materials: Materials, printer: Printer, *, mark: Mark = lambda _stage: None
-) -> Block:
+    request: Request, materials: Materials, printer: Printer, *, mark: Mark = _unmarked,
+    watch: Callable[[Laid], None] | None = None,
+) -> Block:  # fmt: skip
     """Pack the block for a request.
 
     A function of its arguments: the same ones give the same bytes. `mark` is told when a stage
-    ends, so that a caller with a clock can time them. Raises BudgetError for a budget of 0 or
-    less, InputError for a section or intent that does not exist.
+    ends, so that a caller with a clock can time them; `watch` is shown how the block was laid out,
+    for who explains it. Raises BudgetError for a budget of 0 or less, InputError for a section or
+    intent that does not exist.
     """
+    laid = lay(request, materials, printer, mark=mark)
+    facts, _, rendered = laid
+    omissions, report = report_of(facts, materials, rendered)
+    report["prefix"] = prefix_of(facts, rendered, materials)
+    mark("report")
+    if watch is not None:
+        watch(laid)
+    return Block(rendered.text, rendered.tokens, rendered.entries, omissions, report)
+
+
+def lay(
+    request: Request, materials: Materials, printer: Printer, *, mark: Mark = _unmarked
+) -> Laid:  # fmt: skip
+    """`pack` without the report."""
     budgets = materials.policies.budgets
     budget = budget_of(request.budget, budgets)
     intent_of(request.intent, "", materials.policies.scoring)  # a mistake comes before any work
@@ -105,9 +135,7 @@ def pack(
     spread = (ladder(budget, most) if steady else budget) - frame
     given = rooms(budgets, holding, spread, lone=lone, orient=ground.orients)
     sheet = Sheet(given.room, printer, ORIENT_PARTS if ground.orients else PARTS)
-    sheet.stale = _staleness(request, materials)
-    if request.session is None:
-        sheet.marks = frozenset("BCG")
+    sheet.stale = staleness(ground)
     total = budget - frame
     mark("allocate")
 
@@ -129,34 +157,7 @@ def pack(
         ground.prompt.seq if ground.prompt is not None else 0,
         *not_placed(ground, sheet, pool), ground.retriever,
     )  # fmt: skip
-    omissions, report = report_of(facts, materials, rendered)
-    report["prefix"] = prefix_of(facts, rendered, materials)
-    mark("report")
-    return Block(rendered.text, rendered.tokens, rendered.entries, omissions, report)
-
-
-def _staleness(request: Request, materials: Materials) -> Callable[[Item], bool]:
-    """Whether an event is stale at the request's clock; asked once of each."""
-    scoring, touched = materials.policies.scoring, materials.touched
-    known: dict[int, bool] = {}
-
-    def by(item: Item, last: str | None, *, pinned: bool) -> bool:
-        return is_stale(
-            item, last, pinned=pinned, now=request.now, half_lives=scoring.half_lives,
-            after_days=scoring.stale_after_days,
-        )  # fmt: skip
-
-    def stale(item: Item) -> bool:
-        found = known.get(item.seq)
-        if found is None:
-            found = by(item, None, pinned=False)
-            if found and touched is not None:
-                last, pinned = touched(item)
-                found = by(item, last, pinned=pinned)
-            known[item.seq] = found
-        return found
-
-    return stale
+    return Laid(facts, ground, rendered)
 
 
 def _holding(request: Request, budgets: Budgets) -> frozenset[str]:

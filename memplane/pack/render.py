@@ -16,14 +16,17 @@ _END = "memplane:end "
 
 
 class Rendered(NamedTuple):
-    """The block's text and where its areas end: area -> (byte, tokens) behind its last line."""
+    """The block's text and where its areas end: area -> (byte, tokens) behind its last line.
+
+    `at` has the byte and the token at which each of the entries starts.
+    """
 
     text: str
     tokens: int
     frame: int
     entries: tuple[Entry, ...]
     ends: dict[str, tuple[int, int]]
-    starts: dict[int, tuple[int, int]]  # seq -> byte and token where its entry starts
+    at: tuple[tuple[int, int], ...]
 
 
 def frame_reserve(counter: TokenCounter) -> int:
@@ -45,7 +48,7 @@ def render(
     """
     pieces: list[str] = []
     ends: dict[str, tuple[int, int]] = {}
-    starts: dict[int, tuple[int, int]] = {}
+    at: list[tuple[int, int]] = []
     byte = len(BEGIN.encode()) if framed else 0
     tokens = counter.count(BEGIN) if framed else 0
     entries: list[Entry] = []
@@ -60,8 +63,7 @@ def render(
                 pieces.append(dated)
                 byte += len(dated)
                 tokens += counter.count(dated)
-            if entry.seq:
-                starts[entry.seq] = (byte, tokens)
+            at.append((byte, tokens))
             pieces.append(entry.text)
             byte += len(entry.text.encode())
             tokens += entry.tokens
@@ -72,9 +74,9 @@ def render(
         ends[part.area] = (byte, tokens)
     body = "".join(pieces)
     if not framed or not body:
-        return Rendered(body, tokens if body else 0, frame, tuple(entries), ends, starts)
+        return Rendered(body, tokens if body else 0, frame, tuple(entries), ends, tuple(at))
     end = f"{_END}{hashlib.sha256(body.encode()).hexdigest()[:16]}\n"
     marks = counter.count(BEGIN) + counter.count(end)
     tokens += counter.count(end)
     text = BEGIN + body + end
-    return Rendered(text, tokens, frame + marks, tuple(entries), ends, starts)
+    return Rendered(text, tokens, frame + marks, tuple(entries), ends, tuple(at))

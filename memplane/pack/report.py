@@ -12,17 +12,15 @@ from memplane.pack.allocate import Rooms
 from memplane.pack.block import Omission
 from memplane.pack.layout import Sheet
 from memplane.pack.render import Rendered
-from memplane.pack.request import Materials, Request
+from memplane.pack.request import Materials, Request, View
 from memplane.pack.window import Window
 from memplane.projections.item import Item
 from memplane.recall.retrieval import Retriever
 
-__all__ = ["REPORT_VERSION", "Facts", "prefix_of", "report_of"]
+__all__ = ["REPORT_VERSION", "Facts", "report_of"]
 
 REPORT_VERSION: Final = 1
 _LISTED: Final = 100
-# What providers ask of a cached prefix at least (tokens).
-_CACHE_MINIMUM: Final = 1024
 
 
 class Facts(NamedTuple):
@@ -58,16 +56,16 @@ def report_of(
         "acb_sha256": hashlib.sha256(rendered.text.encode()).hexdigest(),
         "reason": _reason(facts, rendered),
         "policies": dict(sorted(materials.policies.hashes.items())),
-        "views": {view.path: view.sha256 for view in materials.views if not view.lost},
+        "views": _views(materials),
         "sections": _sections(facts),
         "entries": [
             {
                 "section": entry.section, "place": entry.place, "area": entry.part,
                 "tokens": entry.tokens, "score": entry.score, "events": list(entry.events),
                 "parts": list(entry.parts), "source": entry.source,
-                "score_parts": facts.sheet.score_parts.get(entry.seq, {}),
+                "score_parts": facts.sheet.score_parts.get(entry.seq, {}), "at": list(at),
             }
-            for entry in rendered.entries
+            for entry, at in zip(rendered.entries, rendered.at, strict=True)
         ],
         "omissions": {
             "counts": counts,
@@ -89,6 +87,12 @@ def report_of(
         },
     }  # fmt: skip
     return listed, report
+
+
+def _views(materials: Materials) -> dict[str, str]:
+    """The hashes of all views that were read, loaded by the channel or opened by a handle."""
+    opened = (one for one in materials.expansions if isinstance(one, View))
+    return {view.path: view.sha256 for view in (*materials.views, *opened) if not view.lost}
 
 
 def _request(facts: Facts) -> dict[str, Any]:
@@ -161,57 +165,3 @@ def _sections(facts: Facts) -> dict[str, dict[str, int]]:
         }
         for name in rooms.room
     }
-
-
-def prefix_of(facts: Facts, rendered: Rendered, materials: Materials) -> dict[str, Any]:
-    """What decides how much of this block the next one will share; ids and counts only.
-
-    `stable_bytes` is the length that the next pack of the session and shape starts with: up to
-    the end of D where a new prompt comes first (`prompt`), of F where it does not (`call`).
-    """
-    window = facts.window
-    ends = rendered.ends
-    tokens_at = 0
-    by_area: dict[str, int] = {}
-    for area in "ABCDEFG":
-        if area in ends:
-            by_area[area] = ends[area][1] - tokens_at
-            tokens_at = ends[area][1]
-    return {
-        "anchor_seq": window.anchor,
-        "epoch_seq": facts.epoch,
-        "prompt_seq": facts.prompt,
-        "next_anchor_in": window.next_anchor_in,
-        "shed_seq": materials.shed_seq,
-        "map_shed_seq": materials.plane_map.shed_seq if materials.plane_map is not None else 0,
-        "gap": materials.gap,
-        "tokens_by_area": by_area,
-        "stable_bytes": {"prompt": _end(rendered, "ABCD")[0], "call": _end(rendered, "ABCDEF")[0]},
-        "breakpoints": _breakpoints(facts, rendered),
-        "below_minimum": _end(rendered, "ABCDEF")[1] < _CACHE_MINIMUM,
-    }
-
-
-def _end(rendered: Rendered, areas: str) -> tuple[int, int]:
-    """The byte and token behind the last of these areas; 0 where none is there."""
-    return max((rendered.ends[area] for area in areas if area in rendered.ends), default=(0, 0))
-
-
-def _breakpoints(facts: Facts, rendered: Rendered) -> list[dict[str, Any]]:
-    """Where a provider's cache marks belong, at most four: see messages()."""
-    points, ends = [], rendered.ends
-    for part, areas, reuse in (
-        ("B", "AB", "prompt"),
-        ("D", "ABCD", "prompt"),
-        ("F", "ABCDEF", "call"),
-    ):
-        byte, tokens = _end(rendered, areas)
-        if byte:
-            points.append({"part": part, "byte": byte, "tokens": tokens, "reuse": reuse})
-    before = facts.window.before if "D" in ends else ()
-    earlier = [item.seq for item in before if item.role == "user"]
-    start, tokens = rendered.starts.get(earlier[-1], (0, 0)) if earlier else (0, 0)
-    if start:
-        # Where the pack of the previous prompt ended its own D: its cache entry is read up to here.
-        points.append({"part": "D", "byte": start, "tokens": tokens, "reuse": "prompt"})
-    return sorted(points, key=lambda point: (point["byte"], point["part"]))

@@ -52,19 +52,22 @@ class Request(NamedTuple):
 class View(NamedTuple):
     """A view that the channel loads: its path under the home, the hash of its bytes, its text.
 
-    `lost`: why there is no text (`limit`, `missing`), "" where there is.
+    `lost`: why there is no text (`limit`, `missing`), "" where there is. `start`: the character of
+    the whole text that this one begins with.
     """
 
     path: str
     sha256: str
     text: str
     lost: str = ""
+    start: int = 0
 
 
 class Expansion(NamedTuple):
-    """What a handle opened: text, and the id of the event it is a part or the whole of.
+    """What a handle opened: text that is redacted, and the event it is a part or the whole of.
 
-    `lost`: why there is no text (`changed`), "" where there is.
+    `lost`: why there is no text (`changed`, `past_end`), "" where there is. `start`: the character
+    of the whole text that this one begins with; `ends`: whether it ends where that does.
     """
 
     handle: str
@@ -72,6 +75,8 @@ class Expansion(NamedTuple):
     text: str
     whole: bool
     lost: str = ""
+    start: int = 0
+    ends: bool = True
 
 
 class LastSession(NamedTuple):
@@ -90,7 +95,7 @@ class Materials(NamedTuple):
     search of the whole log, `sessions` reads the last ones (newest first), for who needs it;
     `query_seq` is the event that the request names as its query. `approvals` say which artifacts
     may be shown; without them none. `touched` says of an event when it was touched last, if it
-    was, and whether it is pinned, as of the request's seq.
+    was, and whether it is pinned, as of a seq; `moment` when the event of a seq was recorded.
     """
 
     policies: Policies
@@ -110,4 +115,5 @@ class Materials(NamedTuple):
     plane_map: MapState | None = None
     sessions: Callable[[], tuple[LastSession, ...]] | None = None
     approvals: Approvals | None = None
-    touched: Callable[[Item], tuple[str | None, bool]] | None = None
+    touched: Callable[[Item, int], tuple[str | None, bool]] | None = None
+    moment: Callable[[int], str] | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import ChangedError, NotFoundError
 from memplane.pack.evidence import Asked
-from memplane.pack.layout import Group, Part, Sheet, entry_of, group_of
+from memplane.pack.layout import Group, Part, Ranked, Sheet, entry_of, group_of
 from memplane.pack.newest import ROOM, Chosen, newest_first
 from memplane.pack.request import Materials
 from memplane.policy import Limits
@@ -22,7 +22,7 @@ from memplane.recall.suppress import Scope
 if TYPE_CHECKING:
     from memplane.index.packing import Packing
 
-__all__ = ["place_retrieved"]
+__all__ = ["parts_of", "place_retrieved"]
 
 _PERMILLE: Final = 1000
 # A label, a few words and the newline: with less left nothing more is read from the log.
@@ -67,6 +67,7 @@ def place_retrieved(
         best = found.scores[0] * materials.policies.scoring.evidence_floor // _PERMILLE
         fill = _Fill(sheet, part, retriever, found, finding.wanted, limits)
         fill.place(found.above(max(1, best)), materials)
+        sheet.ranked = Ranked(part, found, max(1, best))
         others = asked.never.union(found.seqs)
     else:
         others = asked.never
@@ -77,7 +78,7 @@ def place_retrieved(
     )  # fmt: skip
 
 
-def _parts_of(found: Found) -> dict[str, int]:
+def parts_of(found: Found) -> dict[str, int]:
     """The parts of a score in thousandths of what the words could earn."""
     parts = {
         "words": found.words, "tags": found.tags, "key": found.key,
@@ -118,7 +119,7 @@ class _Fill:
         for found, (_, item, form, group) in zip(rows, chosen, strict=True):
             score = found.score * _PERMILLE // ONE
             sheet.put(part, entry_of(part, item, form, score), first.get(item.seq, group))
-            sheet.score_parts[found.seq] = _parts_of(found)
+            sheet.score_parts[found.seq] = parts_of(found)
         self._omit_others(above)
 
     def _first(self, chosen: Sequence[_Shown]) -> dict[int, Group]:
@@ -164,9 +165,10 @@ class _Fill:
             form = self._form(at, item, packing.passage_tokens if cut else 0)
         except NotFoundError as error:  # the index remembers what the log or a file has lost
             return self._refuse(seq, "changed" if isinstance(error, ChangedError) else "gap", 0)
-        said = _said(item, seq, tokens)
+        said = self._said(item, seq)
         same = self._texts.get(said, seq)
         if same > seq:
+            self._sheet.same[seq] = same
             return self._refuse(seq, "duplicate", 0)
         there = self._shown.get(seq)
         group = group_of(item) if there is None else there.group
@@ -181,6 +183,7 @@ class _Fill:
             return self._refuse(seq, "limit", 0)
         if same != seq:
             self._why[same] = ("duplicate", 0)
+            self._sheet.same[same] = seq
             del self._shown[same]
         self._chunks_left -= chunks
         self._misses = 0
@@ -189,6 +192,22 @@ class _Fill:
         self._shown[seq] = _Shown(at, item, form, group)
         self._left -= more
         return max(1, more)
+
+    def _said(self, item: Item, seq: int) -> tuple[str, int]:
+        """What two events must agree in for the older to stay out: the normalised text.
+
+        All of it, also where the item holds a part. With the seq, where it is as short as "Yes, of
+        course": that says something else each time.
+        """
+        item.finish(self._sheet.counter)  # before that the item holds more of it, or less
+        words = item.words if item.whole else None
+        if words is None:
+            # An artifact's item has its file's text, which the log does not.
+            given = item.whole or item.kind == "artifact"
+            words = " ".join((item.text if given else self._retriever.text(seq)).lower().split())
+            if item.whole:
+                item.words = words
+        return words, -seq if words.count(" ") < _REPEATED_WORDS - 1 else 0
 
     def _refuse(self, seq: int, reason: str, short_by: int) -> int:
         if seq not in self._shown:
@@ -289,17 +308,3 @@ def _steps(
     while ahead is not None:
         (place, grows), ahead = ahead, next(steps, None)
         yield good[place], grows, not grows and ahead == (place, True)
-
-
-def _said(item: Item, seq: int, tokens: int) -> tuple[str, int]:
-    """What two events must agree in for the older to stay out: the normalised text.
-
-    With the length, where the item holds a part of it; with the seq, where it is as short as "Yes,
-    of course": that says something else each time.
-    """
-    words = item.words
-    if words is None:
-        words = item.words = " ".join(item.text.lower().split())
-    if words.count(" ") < _REPEATED_WORDS - 1:
-        return words, -seq
-    return words, 0 if item.whole else tokens

@@ -9,6 +9,7 @@ to go on. Everything is composed of what the reader may see; the rest is counted
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import Final, NamedTuple
 
 from memplane.event import TYPED_KINDS, UPKEEP_KINDS, Event
@@ -73,6 +74,10 @@ class Shard(NamedTuple):
     hidden: dict[int, str]
 
 
+def _unmarked(item: Item) -> Item:
+    return item
+
+
 def belongs(event: Event) -> bool:
     """Whether the event says something of its task or session: no upkeep, no boundary, no copy."""
     return event.kind not in _UNTOLD and not is_extract(event)
@@ -85,13 +90,15 @@ def says(event: Event) -> bool:
 
 
 def shard(
-    opened: Opened, sight: Sight, room: int, *, whole: Collection[int] = frozenset()
-) -> Shard:
+    opened: Opened, sight: Sight, room: int, *, whole: Collection[int] = frozenset(),
+    marked: Callable[[Item], Item] = _unmarked,
+) -> Shard:  # fmt: skip
     """Compose the shard that the handle asks for; without text where the room holds none of it.
 
-    `whole` are the seqs of events that stand whole where the shard will stand.
+    `whole` are the seqs of events that stand whole where the shard will stand. `marked` gives what
+    is printed of an event: the one whose label says that it is stale, where it is.
     """
-    page = _Page(opened, sight, room, whole)
+    page = _Page(opened, sight, room, whole, marked)
     page.fill()
     return Shard(
         "".join(page.lines), page.tokens, page.events,
@@ -99,11 +106,22 @@ def shard(
     )  # fmt: skip
 
 
+def _rest_of(event: Event, characters: int) -> str:
+    """The handle that goes on behind so many characters of an event."""
+    handle = Handle("event", str(event.seq))
+    # The handle of an artifact opens its file: what was said of it is no part of that.
+    return str(handle if event.kind == "artifact" else handle.behind(characters))
+
+
 class _Page:
     """A shard in the making."""
 
-    def __init__(self, opened: Opened, sight: Sight, room: int, whole: Collection[int]) -> None:
+    def __init__(
+        self, opened: Opened, sight: Sight, room: int, whole: Collection[int],
+        marked: Callable[[Item], Item],
+    ) -> None:  # fmt: skip
         self._opened, self._sight, self._room, self._whole = opened, sight, room, whole
+        self._marked = marked
         self._told: set[int] = set()  # shown one by one
         self._lacking: list[int] = []  # seqs that the leads had no place for
         self.left, self.tokens = max(0, room), 0
@@ -194,13 +212,18 @@ class _Page:
         said = self._opened.text(event)
         if event.id in self.events or not said.strip():  # the leads told all of it
             return True
+        item = self._marked(item)
         text = f"{member.note}{plain(said)}"
         form: tuple[str, int, bool] | None = item.lines_of(text, whole=True, printer=printer)
         assert form is not None
         if form[1] > self.left:
             if form[1] <= self._room or (self.left < _LEAST and self.lines):
                 return False  # it has a page of its own to come
-            form = item.expanded(text, self.left, printer, whole=True)
+            emitted = printer.redact(said)
+            form = item.expanded(
+                emitted, self.left, printer, on=partial(_rest_of, event),
+                whole=emitted == said, note=member.note,
+            )  # fmt: skip
             if form is None:
                 return False
         lines, tokens, whole = form

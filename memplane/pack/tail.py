@@ -92,18 +92,18 @@ def place_more_cards(sheet: Sheet, materials: Materials, scope: Scope, query: st
         found = answering(query, cards, scope.hides, scoring)
     else:
         left = (c for c in cards if c.seq not in sheet.seqs and not scope.hides(c))
-        found = [(_worth(card, materials, scope.now), card) for card in left]
+        found = [(_worth(card, materials, scope.now, scope.as_of), card) for card in left]
         found.sort(key=lambda one: (-one[0], -one[1].seq))
     for points, card in found:
         if card.seq not in sheet.seqs:
             sheet.offer(part, card, score=points if query else 0, source="projection:cards")
 
 
-def _worth(card: Item, materials: Materials, now: str) -> int:
+def _worth(card: Item, materials: Materials, now: str, upto: int) -> int:
     """What time has left of a card's importance."""
     last, pinned = (None, card.seq in materials.pinned)
     if materials.touched is not None:
-        last, pinned = materials.touched(card)
+        last, pinned = materials.touched(card, upto)
     half_lives = materials.policies.scoring.half_lives
     return importance_now(card, last, pinned=pinned, now=now, half_lives=half_lives)
 

@@ -1,7 +1,8 @@
 """Areas C, D and F: the session's own log around its current prompt.
 
 The window's start (the anchor) moves in steps, so that most packs of a session share it: its
-place follows from prefix sums kept with each turn, never from an earlier pack.
+place follows from prefix sums kept with each turn, never from an earlier pack. A turn that says
+that it is stale does so as of the session's epoch: see `staleness`.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def _newest(
         item = items[seq]
         if not _shows(sheet, item, scope):
             continue
-        cost = item.form(tier, sheet.printer)[1]
+        cost = _cost(sheet, item, scope, tier)
         if cost > tokens:
             break
         tokens -= cost
@@ -156,7 +157,9 @@ def _shows(sheet: Sheet, item: Item, scope: Scope) -> bool:
 
 
 def _cost(sheet: Sheet, item: Item, scope: Scope, tier: int) -> int:
-    return item.form(tier, sheet.printer)[1] if _shows(sheet, item, scope) else 0
+    if not _shows(sheet, item, scope):
+        return 0
+    return sheet.marked(_BY_NAME["log"], item).form(tier, sheet.printer)[1]
 
 
 def place_newer(
@@ -195,6 +198,7 @@ def place_window(sheet: Sheet, window: Window) -> None:
 
 def _place_pin(sheet: Sheet, prompt: Item, tokens: int) -> None:
     part = _BY_NAME["now"]
+    prompt = sheet.marked(part, prompt)
     for tier in (0, 1, 2):
         form = prompt.form(tier, sheet.printer)
         if form[1] <= min(tokens, sheet.room(part)):
@@ -205,4 +209,5 @@ def _place_pin(sheet: Sheet, prompt: Item, tokens: int) -> None:
     if text and form[1] <= min(tokens, sheet.room(part)):
         sheet.put(part, entry_of(part, prompt, form))
     else:
-        sheet.omit(prompt, part.section, form[1], "budget", 0, form[1] - tokens)
+        most = min(tokens, sheet.room(part))
+        sheet.omit(prompt, part.section, form[1], "budget", 0, max(1, form[1] - most))

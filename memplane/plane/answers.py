@@ -14,6 +14,7 @@ from memplane.log import FileLog
 from memplane.plane import recent
 from memplane.plane.engine import Engine
 from memplane.plane.expanding import Expanded, expand
+from memplane.plane.given import check_count, check_named, check_text, check_texts
 from memplane.plane.reading import Standing, Version
 from memplane.plane.searching import SearchHit, search
 
@@ -34,6 +35,7 @@ class Answers:
     ) -> Event:  # fmt: skip
         """One event by id or seq, whatever became of it. Raises NotFoundError, ScopeError."""
         reader = self._engine.reader(channel, agent=agent)
+        check_named(id, "id")
         line = self._log.line(id) if isinstance(id, int) else self._log.find(id)
         if (
             line is not None
@@ -79,6 +81,10 @@ class Answers:
         What is in an agent's namespace stands there for that agent, and for the owner who names
         it. Raises ScopeError for a namespace that is not for who asks.
         """
+        check_texts(session=session)
+        check_count(after, "after")
+        if limit is not None:
+            check_count(limit, "limit", 1)
         if kind is not None and kind not in KINDS:
             raise InputError(f"unknown kind {shown(kind)}; known: {', '.join(KINDS)}", where="kind")
         reader = self._engine.reader(channel, agent=agent, ns=ns)
@@ -94,6 +100,7 @@ class Answers:
         At the clock's time, or at `now`. Raises ScopeError for what is not for who asks.
         """
         reader = self._engine.reader(channel, now, agent=agent, ns=ns)
+        check_text(key, "key")
         with self._engine.lock:
             memories = self._engine.caught_up(reader.policies).memories
             row = self._engine.recent.current(memories, ns, key, self._engine.as_of)
@@ -113,6 +120,8 @@ class Answers:
         asks; of all namespaces those that are.
         """
         reader = self._engine.reader(channel, now, agent=agent, ns=ns)
+        check_text(prefix, "prefix")
+        check_count(limit, "limit", 1)
         found: list[str] = []
         after: tuple[str, str] | None = None
         with self._engine.lock:
@@ -137,6 +146,7 @@ class Answers:
         Values that are not for who asks are left out; ScopeError where none is.
         """
         reader = self._engine.reader(channel, now, agent=agent, ns=ns)
+        check_text(key, "key")
         with self._engine.lock:
             memories = self._engine.caught_up(reader.policies).memories
             rows = memories.history(ns, key, upto=self._engine.as_of)

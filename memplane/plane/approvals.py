@@ -1,5 +1,7 @@
 """Whether a prompt may show the text of an artifact: what approvals say, as of a seq and a time.
 
+Not while the copy that was approved is another one by now.
+
 An approval covers the content that it names, of the artifacts that it names, from its seq on,
 while it is in force (not forgotten, not replaced) and in time. One that takes back ends all before
 it, and is ended itself where it is forgotten.
@@ -8,8 +10,10 @@ it, and is ended itself where it is forgotten.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
+from memplane.plane.artifact_files import copy_changed
 from memplane.ports import Line
 from memplane.projections.artifacts import ArtifactTable, Said, facts_of
 from memplane.projections.memories import Memories
@@ -25,12 +29,17 @@ class _Named(NamedTuple):
 
 
 class Approvals:
-    """What was approved in a log. `find` gives a line by its id. Hold the engine's lock."""
+    """What was approved in a log. Hold the engine's lock.
+
+    `find` gives a line by its id; without `home` no copy is looked at.
+    """
 
     def __init__(
-        self, table: ArtifactTable, memories: Memories, find: Callable[[str], Line | None]
-    ) -> None:
+        self, table: ArtifactTable, memories: Memories, find: Callable[[str], Line | None],
+        home: Path | None = None,
+    ) -> None:  # fmt: skip
         self._table, self._memories, self._find = table, memories, find
+        self._home = home
         self._named: dict[str, _Named] = {}
         self._last: tuple[object, tuple[int, ...]] = (None, ())
 
@@ -57,6 +66,14 @@ class Approvals:
             )
             self._last = asked, tuple(sorted(found))
         return self._last[1]
+
+    def changed(self, id: str) -> bool:  # noqa: A002
+        """Whether the copy that this artifact is searched by is not what was added."""
+        if self._home is None:
+            return False
+        line = self._find(id)
+        facts = None if line is None else facts_of(line.event)
+        return facts is not None and copy_changed(self._home, facts)
 
     def said_of(self, id: str, *, as_of: int, now: str) -> list[tuple[Said, bool]]:  # noqa: A002
         """Return what was said of an artifact, in log order, each with whether it holds now."""

@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
@@ -27,6 +28,7 @@ __all__ = [
     "Progress",
     "Taken",
     "content",
+    "copy_changed",
     "decoded",
     "examine",
     "lies_at",
@@ -107,6 +109,33 @@ def take(
 def content(home: Path, facts: Facts) -> bytes:
     """Return the bytes of an artifact; raises ChangedError where they are not what was added."""
     return examine(lies_at(home, facts), facts.sha256, keep=True, most=max(facts.bytes, 1))
+
+
+def copy_changed(home: Path, facts: Facts) -> bool:
+    """Whether the copy of an artifact is not what was added, read again once it is another file.
+
+    One that is too long to be searched is not looked at, nor is a reference: no block quotes them
+    unless their handle is opened, and then they are compared anyway.
+    """
+    if facts.stored != COPY or facts.bytes > SEARCHED_BYTES_MAX:
+        return False
+    path = lies_at(home, facts)
+    try:
+        state = os.stat(path)  # noqa: PTH116 - in every pack, for each approved artifact
+    except OSError:
+        return True
+    # The last of them is set by the system alone, whatever somebody does to the file.
+    mark = (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    return _differs(path, facts.sha256, mark)
+
+
+@lru_cache(maxsize=1024)
+def _differs(path: str, sha256: str, _: tuple[int, ...]) -> bool:
+    try:
+        examine(path, sha256)
+    except ChangedError:
+        return True
+    return False
 
 
 def lies_at(home: Path, facts: Facts) -> str:
@@ -202,6 +231,10 @@ def _resolved(path: str | os.PathLike[str], place: str) -> str:
         raise InputError(f"expected a path, found {shown(path)}", where=place) from None
     if not isinstance(given, str) or not given or "\0" in given:
         raise InputError(f"expected a path, found {shown(given)}", where=place)
+    try:
+        os.fsencode(given)
+    except UnicodeEncodeError:
+        raise InputError(f"expected a path, found {shown(given)}", where=place) from None
     real = os.path.realpath(given)
     name = Path(real).name
     if not real.isprintable() or len(name) > NAME_MAX:

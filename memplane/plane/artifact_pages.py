@@ -31,6 +31,7 @@ __all__ = [
     "PAGE_TOKENS",
     "Page",
     "by_hash",
+    "check_start",
     "digits_of",
     "material",
     "newest",
@@ -132,12 +133,26 @@ def searched_text(home: Path, event: Event, *, lenient: bool) -> str:
     return f"{event.text}\n\n{text}" if event.text else text
 
 
+def check_start(start: int, text: str) -> None:
+    """Raise InputError for a `from` behind the end of a text; 0 is never that."""
+    if start and start >= len(text):
+        most = f"it has {len(text)} characters; expected from={max(0, len(text) - 1)} or less"
+        raise InputError(f"{most}, found {start}", where="from")
+
+
 def page_of(asker: Asker, event: Event, handle: Handle, budget: int) -> tuple[Facts, Page]:
     """Return what is known of an artifact, and a page of its text of at most `budget` tokens.
 
-    Raises ScopeError where nobody approved it, ChangedError, NotFoundError and BudgetError.
+    Raises NotFoundError where it is out of force, ScopeError where nobody approved it,
+    ChangedError, InputError and BudgetError.
     """
     facts = facts_of(event)
+    gone = asker.folds.memories.archived(event, upto=asker.as_of)
+    reader = asker.engine.reader(asker.channel, asker.now, agent=asker.agent)
+    if gone is not None:
+        raise NotFoundError(f"artifact {event.seq} is {gone[0]} by event {gone[1]}")
+    if (late := reader.out_of_time(event)) is not None:
+        raise NotFoundError(f"artifact {event.seq} is {late}")
     if facts is None or not _covers(asker, event):
         raise ScopeError(
             f"artifact {event.seq} is not approved: its text is shown once somebody has read it "
@@ -146,6 +161,7 @@ def page_of(asker: Asker, event: Event, handle: Handle, budget: int) -> tuple[Fa
     engine, policies = asker.engine, asker.policies
     text = engine.redact(policies)(readable(engine.home.path, event, facts))
     counter = engine.counter(policies)
+    check_start(handle.start, text)
     start = handle.start or _start(text, handle.page, budget, counter, facts.name)
     kept = _page(text, start, budget, counter)
     end = start + len(kept)
@@ -173,11 +189,16 @@ def material(asker: Asker, event: Event, handle: Handle) -> Expansion:
         text = engine.redact(policies)(readable(engine.home.path, event, facts))
     except ChangedError:
         return Expansion(str(handle), item, "", whole=False, lost="changed")
-    if handle.page > 1 and not handle.start:
+    start, end = handle.start, len(text)
+    if handle.page > 1 and not start:
         counter = engine.counter(policies)
         start = _start(text, handle.page, PAGE_TOKENS, counter, facts.name)
-        text = _page(text, start, PAGE_TOKENS, counter)
-    return Expansion(str(handle), item, text[handle.start :], whole=False)
+        end = start + len(_page(text, start, PAGE_TOKENS, counter))
+    named = handle._replace(form="artifact", name=facts.digits)
+    return Expansion(
+        str(named), item, text[start:end], whole=False, start=start, ends=end == len(text),
+        lost="past_end" if start and start >= end else "",
+    )  # fmt: skip
 
 
 def _covers(asker: Asker, event: Event) -> bool:

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import ChangedError, InputError, NotFoundError, ScopeError
+from memplane.intake import namespace
 from memplane.intake.redact import shown
 from memplane.plane.adding import Added, add
 from memplane.plane.artifact_files import Progress, content, examine, lies_at, put_file
 from memplane.plane.artifact_pages import by_hash, digits_of
 from memplane.plane.engine import NO_END
+from memplane.plane.given import check_count, check_named, check_texts
 from memplane.plane.writing import Receipt
 from memplane.projections.artifacts import Facts, facts_of
 
@@ -120,8 +122,9 @@ class PlaneArtifacts:
         agent: str | None = None,
     ) -> _Listed:  # fmt: skip
         """The artifacts in force, newest first; with `all` those that are out of force, too."""
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-            raise InputError(f"expected 1 or more, found {shown(limit)}", where="limit")
+        check_count(limit, "limit", 1)
+        namespace(ns)
+        check_texts(session=session, task=task)
         wanted = {"ns": ns, "session": session, "task": task}
         engine = self._engine
         found: _Listed = []
@@ -263,8 +266,7 @@ class PlaneArtifacts:
             if found:
                 return found
         log = self._engine.log
-        if isinstance(named, bool) or not isinstance(named, (int, str)):
-            raise InputError(f"expected a name, found {shown(named)}", where="named")
+        check_named(named, "named")
         one = log.line(named) if isinstance(named, int) else log.find(named)
         if one is not None and facts_of(one.event) is not None and self._reaches(one):
             return [one]

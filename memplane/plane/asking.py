@@ -11,6 +11,7 @@ from memplane.errors import InputError
 from memplane.intake import cleaned, namespace, timestamp
 from memplane.intake.redact import shown
 from memplane.pack.request import Request
+from memplane.plane.given import check_text
 from memplane.policy import Policies
 
 __all__ = ["CHANNELS", "check_channel", "request_of", "texts"]
@@ -25,6 +26,7 @@ _KNOWN: Final = frozenset((*_TIMES, *_LISTS, *_TEXTS, "budget", "as_of", "dense_
 
 def check_channel(policies: Policies, channel: str) -> str:
     """The channel, if the policies or memplane know it; InputError naming the known ones."""
+    check_text(channel, "channel")
     if channel in CHANNELS or policies.channels.known(channel):
         return channel
     known = ", ".join(dict.fromkeys((*policies.channels.views, *CHANNELS)))
@@ -47,9 +49,7 @@ def request_of(
     for name in _TEXTS:
         value = asked.get(name)
         if value is not None:
-            if not isinstance(value, str):
-                raise InputError(f"expected a text, found {shown(value)}", where=name)
-            fields[name] = value
+            fields[name] = check_text(value, name)
     for name in _LISTS:
         fields[name] = texts(name, asked.get(name))
     for ns in fields["ns"]:

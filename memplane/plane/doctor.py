@@ -17,7 +17,7 @@ from memplane.errors import MemplaneError, PolicyError
 from memplane.home import Home, open_home
 from memplane.log import FileLog
 from memplane.plane.engine import MakeCounter
-from memplane.plane.files import Reads, Watched
+from memplane.plane.files import Watched
 from memplane.plane.finding import kept_upto, variant_of
 from memplane.plane.folder_checks import (
     Check,
@@ -29,6 +29,7 @@ from memplane.plane.folder_checks import (
     room,
     some,
 )
+from memplane.plane.reads import Reads
 from memplane.policy.plane import NO_EMBEDDER
 from memplane.ports import Clock, Head
 from memplane.projections import checkpoint

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import ConflictError
-from memplane.event import Event
+from memplane.event import GLOBAL, Event
 from memplane.plane.writing import Receipt
 from memplane.projections.sessions import SessionFacts, session_facts
 from memplane.recall.extract import EVENTS_MIN, extract, readable
@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from memplane.plane.folds import Folds
     from memplane.policy import Policies
 
-__all__ = ["Choose", "Ended", "NameEnd", "Rows", "end_all", "marked", "minutes_before", "write"]
+__all__ = [
+    "Choose",
+    "Ended",
+    "NameEnd",
+    "Rows",
+    "end_all",
+    "marked",
+    "minutes_before",
+    "space_of",
+    "write",
+]
 
 Rows = list[dict[str, Any]]
 # The id of what is added behind a session's last event: of its name, a word and that event's id.
@@ -48,10 +58,24 @@ class Ended(NamedTuple):
         return {**self._asdict(), "summary": summary}
 
 
-def marked(session: str, status: str, text: str, **data: str | None) -> dict[str, Any]:
+def marked(
+    session: str, status: str, text: str, *, ns: str = GLOBAL, **data: str | None
+) -> dict[str, Any]:
     """The row of a `session` event; what is None is left out."""
     told = {"status": status, **{name: value for name, value in data.items() if value is not None}}
-    return {"kind": "session", "session": session, "text": text, "data": told}
+    return {"kind": "session", "session": session, "ns": ns, "text": text, "data": told}
+
+
+def space_of(engine: Engine, facts: SessionFacts) -> str:
+    """The namespace of what memplane says of a session itself.
+
+    `/global`, but for one that happened in agents' own namespaces alone: its name is not for
+    others, and stays where it began.
+    """
+    if not all(ns.startswith("/agent/") for _, _, ns in facts.origins):
+        return GLOBAL
+    line = engine.log.line(facts.first_seq)
+    return GLOBAL if line is None else line.event.ns
 
 
 def minutes_before(now: str, minutes: int) -> str:
@@ -119,7 +143,8 @@ def _rows_of(
     """The rows that end a session."""
     rows = _summed(engine, policies, facts, sources)
     agent = {"actor": facts.agent} if _may_be_named(engine, facts) else {}
-    rows.append({**marked(facts.id, "end", "Session ended", reason=reason), **agent})
+    ended = marked(facts.id, "end", "Session ended", reason=reason, ns=space_of(engine, facts))
+    rows.append({**ended, **agent})
     _identify(rows, facts, name or _name)
     return rows if name is None else [{"ts": facts.last_ts, **row} for row in rows]
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +17,13 @@ from memplane.log import FileLog
 from memplane.pack.request import Request
 from memplane.plane.approvals import Approvals
 from memplane.plane.asking import check_channel
-from memplane.plane.files import Reads, Watched
+from memplane.plane.files import Frozen, Watched
 from memplane.plane.finding import Finder, Progress
 from memplane.plane.folds import Folds, Prefix, session_fold
 from memplane.plane.forgets import record_forget
+from memplane.plane.given import check_texts
 from memplane.plane.reading import Reader
+from memplane.plane.reads import Reads, log_bytes
 from memplane.plane.recalling import Recent
 from memplane.plane.writing import Receipt, Recorder
 from memplane.policy import Policies
@@ -69,6 +69,7 @@ class Engine:
         loads: Callable[[bytes], Any], log: FileLog | None, as_of: int | None,
         detector: Detector | None = None, overrides: Mapping[str, str] = MappingProxyType({}),
         make_embedder: MakeEmbedder | None = None, embedder: Embedder | None = None,
+        files: Mapping[str, bytes] | None = None,
     ) -> None:  # fmt: skip
         self.make_embedder, self.embedder = make_embedder or _no_embedder, embedder
         self.home, self.clock, self.durability, self.as_of = home, clock, durability, as_of
@@ -76,7 +77,11 @@ class Engine:
         self.keeps = not home.read_only and as_of is None  # whether caches may be written
         self.reads = Reads()
         self._counter: tuple[tuple[str, int], TokenCounter] | None = None
-        self.watched = Watched(home.path, self.reads, lambda: self.keeps, overrides, self.counter)
+        self.watched = (
+            Watched(home.path, self.reads, lambda: self.keeps, overrides, self.counter)
+            if files is None
+            else Frozen(home.path, self.reads, files, self.counter)
+        )
         self.lock = threading.RLock()
         self.log = log or FileLog(
             home.path, home.plane_id, clock=clock,
@@ -194,8 +199,7 @@ class Engine:
         `ns` is the one namespace that is asked for, if any: ScopeError where it may not be.
         """
         self.check_open()
-        if agent is not None and not isinstance(agent, str):
-            raise InputError(f"expected a text, found {shown(agent)}", where="agent")
+        check_texts(agent=agent)
         namespace(ns)
         policies = self.watched.policies()
         check_channel(policies, channel)
@@ -220,7 +224,7 @@ class Engine:
         table, memories = folds.artifacts.state, folds.memories
         known = self._approvals
         if known is None or not known.reads(table, memories):
-            known = self._approvals = Approvals(table, memories, self.log.find)
+            known = self._approvals = Approvals(table, memories, self.log.find, self.home.path)
         return known
 
     def caught_up(
@@ -237,12 +241,12 @@ class Engine:
         if self._folds is None:
             folder = self.home.path / "projections"
             self._folds = Folds(self.log, folder, self.home.plane_id, counter, _variant(policies))
-            self._count(folder / name for name in _CACHES)
+            self.reads.whole(folder / name for name in _CACHES)
         before = self._folds.hotset.position
         if self._folds.catch_up():
             after = self._folds.hotset.position
             assert after is not None, "a line was folded"
-            self._count_log(before, after)
+            self.reads.log(self.home.path, before, after)
         if self.keeps and self._folds.unsaved > save_after:
             self._folds.save()
         return self._folds
@@ -250,33 +254,17 @@ class Engine:
     def files(self, folds: Folds) -> FilesState:
         """The files view; what opening it takes to read is counted."""
         if not folds.files_opened and folds is self._folds:
-            self._count([self.home.path / "projections" / "files.json"])
+            self.reads.whole([self.home.path / "projections" / "files.json"])
             before, head = folds.open_files(), folds.log.head()
             if before != head:
-                self._count_log(before, head)
+                self.reads.log(self.home.path, before, head)
         return folds.files
 
     def sessions(self, folds: Folds) -> SessionsState:
         """The sessions, caught up; what opening them takes to read is counted."""
         if folds is self._folds and not folds.sessions_opened:
-            self._count([self.home.path / "projections" / "sessions.json"])
+            self.reads.whole([self.home.path / "projections" / "sessions.json"])
         return folds.sessions.state
-
-    def _count(self, files: Iterable[Path]) -> None:
-        """Note files that were opened and read whole."""
-        for file in files:
-            with contextlib.suppress(OSError):
-                self.reads.bytes += file.stat().st_size
-                self.reads.files += 1
-
-    def _count_log(self, before: Head | None, after: Head) -> None:
-        """Note the segments that a catch-up read: at most these, own lines are still in memory."""
-        if before is not None and before.segment == after.segment:  # no look at the files needed
-            self.reads.files += 1
-            self.reads.bytes += after.offset - before.offset
-            return
-        self.reads.files += after.segment - (before.segment if before is not None else 1) + 1
-        self.reads.bytes += self._bytes_upto(after) - (self._bytes_upto(before) if before else 0)
 
     def index(self, policies: Policies, progress: Progress | None = None) -> None:
         """Index what is not indexed yet; `progress` is told where that is much. Hold `lock`."""
@@ -307,6 +295,25 @@ class Engine:
             self._prefixes = {**dict(kept), key: folds}
         return folds
 
+    def advance(self, seq: int) -> None:
+        """Move the plane of a prefix forward to a seq: its projections go on, nothing begins anew.
+
+        Raises InputError for a plane that is no prefix, or one that stands behind `seq` already.
+        """
+        now, head = self.as_of, self.log.head().seq
+        if now is None or not now <= seq <= head:
+            found = "the log's head" if now is None else now
+            raise InputError(
+                f"expected a seq from {found} to {head}, found {shown(seq)}", where="advance"
+            )
+        with self.lock:
+            kept, self._prefixes, self.as_of = self._prefixes, {}, seq
+            for (at, variant), folds in kept.items():
+                if at == now and isinstance(folds.log, Prefix):
+                    folds.log.advance(seq)
+                    folds.catch_up()
+                    self._prefixes[seq, variant] = folds
+
     def prefix_head(self) -> Head:
         """Where the plane of a prefix ends."""
         assert self.as_of is not None
@@ -323,7 +330,7 @@ class Engine:
         ring = state.sessions.get(session)
         if ring is not None and not ring.partial:
             return state, False
-        size = self._bytes_upto(folds.log.head())
+        size = log_bytes(self.home.path, folds.log.head())
         if size > policies.budgets.limits.bytes_read_max:
             return state, True
         key = (session, folds.log.head().h, _variant(policies))
@@ -334,12 +341,6 @@ class Engine:
             kept = list(self._sessions.items())[1 - _PREFIXES_KEPT :]
             self._sessions = {**dict(kept), key: alone}
         return state.joined(alone), False
-
-    def _bytes_upto(self, head: Head) -> int:
-        """Bytes of the log up to its head, or to the head of a prefix of it."""
-        folder = self.home.path / "log"
-        sealed = (folder / f"{number:08}.jsonl" for number in range(1, head.segment))
-        return head.offset + sum(file.stat().st_size for file in sealed if file.exists())
 
     def rebuild(self, progress: Progress | None = None) -> int:
         """Throw projections and index away and make them again; return the events folded."""

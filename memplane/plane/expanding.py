@@ -19,9 +19,10 @@ from memplane.intake.redact import shown
 from memplane.pack.digest import Sight
 from memplane.pack.handles import Handle, parse
 from memplane.pack.shards import Opened, Shard, shard
-from memplane.plane.artifact_pages import newest, page_of
+from memplane.plane.artifact_pages import check_start, newest, page_of
 from memplane.plane.asking import check_channel
 from memplane.plane.opening import Asker, line_of, memory, session, task, view_of
+from memplane.projections.item import Item
 from memplane.recall.suppress import Scope, Shown
 from memplane.tokens import cut
 
@@ -41,7 +42,8 @@ class Expanded(NamedTuple):
 
     `event` is the one that an event's handle names. `events` are the ids whose whole text stands
     there, `parts` those of which a part does, `left_out` the counts of what who asks may not see,
-    by reason.
+    by reason. `stale`: that one event fades, and was left alone for longer than the policy's days;
+    of the events in a shard their labels say so.
     """
 
     handle: str
@@ -52,6 +54,7 @@ class Expanded(NamedTuple):
     events: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     left_out: Mapping[str, int] = MappingProxyType({})
+    stale: bool = False
 
     def as_json(self) -> dict[str, Any]:
         event = self.event.id if self.event is not None else None
@@ -114,6 +117,7 @@ def _text(asker: Asker, handle: Handle, text: str, budget: int, event: Event | N
     engine, policies = asker.engine, asker.policies
     counter = engine.counter(policies)
     text = engine.redact(policies)(text)
+    check_start(handle.start, text)
     kept = cut(counter, text[handle.start :], budget)
     if text[handle.start :] and not kept:
         raise BudgetError(f"{budget} tokens hold not one character of it", where="budget")
@@ -121,9 +125,11 @@ def _text(asker: Asker, handle: Handle, text: str, budget: int, event: Event | N
     more = str(handle._replace(start=end)) if kept and end < len(text) else None
     ids = () if event is None else (event.id,)
     whole = end == len(text) and not handle.start
+    reader = engine.reader(asker.channel, asker.now, agent=asker.agent)
+    stale = event is not None and reader.stale(event, asker.folds.memories, asker.as_of)
     return Expanded(
         str(handle), kept, counter.count(kept), event, more, ids if whole else (),
-        () if whole else ids,
+        () if whole else ids, stale=stale,
     )  # fmt: skip
 
 
@@ -135,7 +141,13 @@ def _shard(asker: Asker, handle: Handle, budget: int) -> Expanded:
         return None if reason in _ARCHIVED and handle.form == "memory" and handle.depth else reason
 
     sight = Sight(hides, asker.engine.printer(asker.policies))
-    made = shard(found, sight, budget)
+    reader = asker.engine.reader(asker.channel, asker.now, agent=asker.agent)
+
+    def marked(item: Item) -> Item:
+        stale = reader.stale(item, asker.folds.memories, asker.as_of)
+        return item.as_stale(sight.printer.counter) if stale else item
+
+    made = shard(found, sight, budget, marked=marked)
     if not made.text:
         raise _nothing(asker, found, made, sight, budget)
     return Expanded(
@@ -165,12 +177,33 @@ def _opened(asker: Asker, handle: Handle) -> tuple[Opened, Scope]:
     return found, scope
 
 
+def _outside(found: Opened, sight: Sight) -> InputError | None:
+    """That a `from` lies outside of what there is; None where it does not."""
+    handle = found.handle
+    if not handle.start:
+        return None
+    every = found.members(0, False)
+    seqs = [one.item.seq for one in every if sight.hides(one.item) is None]
+    name = f"{handle.form} {shown(handle.name, 160)}"
+    # A memory's history goes back from its newest value, everything else goes on from the first.
+    if handle.form == "memory" and seqs and handle.start < min(seqs):
+        said = f"the first value of {name} is event {min(seqs)}; expected that seq or more"
+    elif handle.form != "memory" and seqs and handle.start > max(seqs):
+        said = f"the last event of {name} is {max(seqs)}; expected that seq or less"
+    else:
+        return None
+    return InputError(f"{said}, found {handle.start}", where="from")
+
+
 def _nothing(
     asker: Asker, found: Opened, made: Shard, sight: Sight, budget: int
-) -> BudgetError | NotFoundError | ScopeError:
-    """Why a shard is empty: no room, no right to see it, or nothing of it is in force."""
+) -> BudgetError | InputError | NotFoundError | ScopeError:
+    """Why a shard is empty: no room, no right to see it, nothing in force, or a `from` outside."""
     handle = found.handle
     name = f"{handle.form} {shown(handle.name, 160)}"
+    outside = _outside(found, sight)
+    if outside is not None:
+        return outside
     if shard(found, sight, _NO_END).text:
         return BudgetError(f"{budget} tokens hold nothing of {name}", where="budget")
     reasons = frozenset(made.hidden.values())

@@ -16,13 +16,14 @@ from memplane import policy
 from memplane.errors import MissingExtraError, PolicyError, Problem, WriteError
 from memplane.home import VERSION, Assets, replace_file
 from memplane.pack.request import View
+from memplane.plane.reads import Reads
 from memplane.policy import NAMES, Budgets, Policies
 
 if TYPE_CHECKING:
     from memplane.policy.check import Checked
     from memplane.policy.effective import Row
 
-__all__ = ["Reads", "Watched", "put_schemas"]
+__all__ = ["Frozen", "Watched", "put_schemas"]
 
 # A file that changed this recently may change again within one tick of its time stamp.
 _SETTLED_NS: Final = 2_000_000_000
@@ -46,16 +47,6 @@ def put_schemas(home: Path) -> None:
         if not path.exists():
             with contextlib.suppress(WriteError):
                 replace_file(path, Assets("schemas", _SCHEMAS)[name])
-
-
-class Reads:
-    """Files opened and bytes read so far; a pack reports the difference."""
-
-    __slots__ = ("bytes", "files")
-
-    def __init__(self) -> None:
-        self.files = 0
-        self.bytes = 0
 
 
 class _Seen(NamedTuple):
@@ -192,7 +183,7 @@ class Watched:
     def view(self, path: str) -> View:
         """A view by its path under the home; one that leads outside it is not read."""
         file = f"{self._home}/{path}"
-        if not os.path.realpath(file).startswith(os.path.realpath(self._home) + os.sep):
+        if not self._inside(file):
             return View(path, "", "", "outside")
         data = self.bytes_of(file, _VIEW_BYTES_MAX)
         if data is None:
@@ -203,6 +194,9 @@ class Watched:
             known = View(path, sha256, data.decode(errors="replace"))
             self._views[path] = known
         return known
+
+    def _inside(self, file: str) -> bool:
+        return os.path.realpath(file).startswith(os.path.realpath(self._home) + os.sep)
 
     def source(self, path: str) -> bytes | None:
         """The bytes behind a view or policy as last read, for snapshots.
@@ -233,6 +227,34 @@ class Watched:
                 forms = [(file.stat().st_mtime_ns, file) for file in folder.glob("policy-*.json")]
                 for _, old in sorted(forms)[:-_FORMS_KEPT]:
                     old.unlink(missing_ok=True)
+
+
+class Frozen(Watched):
+    """Policies and views from bytes, by their path under the home: those of another moment.
+
+    What is not among them is not there, whatever lies in the home. Nothing is kept.
+    """
+
+    def __init__(
+        self, home: Path, reads: Reads, files: Mapping[str, bytes],
+        counts: Callable[[Policies], object] = bool,
+    ) -> None:  # fmt: skip
+        super().__init__(home, reads, lambda: False, _NO_OVERRIDES, counts)
+        self._files = files
+        self._read: set[str] = set()  # asked only
+
+    def bytes_of(self, path: str, most: int = _POLICY_BYTES_MAX) -> bytes | None:
+        """What the file held then, None where there was none; counted when first asked for."""
+        name = path.removeprefix(f"{self._home}/")
+        data = self._files.get(name)
+        if data is not None and name not in self._read:
+            self._read.add(name)
+            self._reads.files += 1
+            self._reads.bytes += len(data[:most])
+        return None if data is None else data[:most]
+
+    def _inside(self, _: str) -> bool:
+        return True  # whatever the home has become, these bytes were read then
 
 
 @contextlib.contextmanager

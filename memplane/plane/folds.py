@@ -35,6 +35,10 @@ class Prefix:
     def __init__(self, log: Replayable, upto: int) -> None:
         self._log, self._upto = log, upto
         self._head: Head | None = None
+        # What `advance` has read, behind which place, and the first line that is not yet there.
+        self._fresh: tuple[Head, list[Line]] | None = None
+        self._source: Iterator[Line] = iter(())
+        self._next: Line | None = None
 
     def head(self) -> Head:
         if self._head is None:
@@ -44,12 +48,27 @@ class Prefix:
                 last = next(iter(self._log.read(seq - 1, seq)), None)
                 if last is not None:
                     break
-            self._head = (
-                Head(0, "", 0, 0)
-                if last is None
-                else Head(last.event.seq, last.event.h, last.segment, last.end)
-            )
+            self._head = Head(0, "", 0, 0) if last is None else behind(last)
         return self._head
+
+    def advance(self, upto: int) -> None:
+        """Let more of the log exist: it is read on, so that a line is verified once."""
+        before = self.head()
+        fresh = self._read_on(before, upto)
+        self._fresh, self._upto = (before, fresh), upto
+        if fresh:
+            self._head = behind(fresh[-1])
+
+    def _read_on(self, before: Head, upto: int) -> list[Line]:
+        """The lines behind a place, to a seq."""
+        if self._next is None:
+            self._source = self._log.read_from(before) if before.seq else self._log.read()
+            self._next = next(self._source, None)
+        fresh: list[Line] = []
+        while self._next is not None and self._next.event.seq <= upto:
+            fresh.append(self._next)
+            self._next = next(self._source, None)
+        return fresh
 
     def matches(self, position: Head) -> bool:
         return position.seq <= self._upto and self._log.matches(position)
@@ -58,10 +77,18 @@ class Prefix:
         return self._log.read(after, self._upto if upto is None else min(upto, self._upto))
 
     def read_from(self, position: Head) -> Iterator[Line]:
+        if self._fresh is not None and self._fresh[0] == position:
+            yield from self._fresh[1]
+            return
         for line in self._log.read_from(position):
             if line.event.seq > self._upto:
                 return
             yield line
+
+
+def behind(line: Line) -> Head:
+    """The place behind a line."""
+    return Head(line.event.seq, line.event.h, line.segment, line.end)
 
 
 class Folds:

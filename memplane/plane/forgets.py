@@ -8,6 +8,7 @@ from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.event import Event
 from memplane.intake import namespace
 from memplane.intake.redact import shown
+from memplane.plane.given import check_texts
 from memplane.plane.quoting import summaries_quoting
 from memplane.ports import Appended
 
@@ -29,6 +30,7 @@ def record_forget(
     if len(given) != 1:
         raise InputError("expected exactly one of key, id, session and source")
     (field, value) = given[0]
+    check_texts(**{field: value}, reason=reason)
     what: dict[str, Any] = {field: value}
     if field == "key":
         with engine.lock:

@@ -22,6 +22,7 @@ from memplane.plane import packing
 from memplane.plane.artifact_pages import material, newest
 from memplane.plane.belonging import of_task
 from memplane.plane.folds import items_of_event, task_fold
+from memplane.plane.given import check_text
 from memplane.projections.item import Item
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def opened(
     )
     if handle.form == "views":
         view = view_of(asker, handle)
-        return view._replace(text=engine.redact(policies)(view.text)[handle.start :])
+        text = engine.redact(policies)(view.text)
+        return view._replace(text=text[handle.start :], start=handle.start)
     if handle.form == "task":
         return task(asker, handle)
     if handle.form == "session":
@@ -74,8 +76,12 @@ def opened(
         event = line_of(asker, handle).event
     if event.kind == "artifact":
         return material(asker, event, handle)
-    text = engine.redact(policies)(engine.log.text(event))[handle.start :]
-    return Expansion(str(handle), item_of(asker, event), text, whole=handle.start == 0)
+    text, start = engine.redact(policies)(engine.log.text(event)), handle.start
+    named = handle._replace(name=str(event.seq))
+    lost = "past_end" if start and start >= len(text) else ""
+    return Expansion(
+        str(named), item_of(asker, event), text[start:], whole=not start, lost=lost, start=start
+    )
 
 
 def _memory_in_scope(asker: Asker, handle: Handle) -> Opened:
@@ -95,11 +101,11 @@ def _nothing(_start: int, _whole: bool) -> list[Member]:
 def line_of(asker: Asker, handle: Handle) -> Line:
     """The line of an event, by its seq or its id; NotFoundError."""
     log, seq = asker.engine.log, handle.seq
+    check_text(handle.name, "handle")
     line = log.line(seq) if seq is not None else None
     if line is None:  # an id may be a number too
         line = log.find(handle.name)
-    end = asker.engine.as_of
-    if line is None or (end is not None and line.event.seq > end):
+    if line is None or line.event.seq > asker.as_of:
         raise NotFoundError(f"no event {shown(handle.name if seq is None else seq)}")
     return line
 

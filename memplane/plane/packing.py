@@ -1,29 +1,26 @@
-"""One pack, from request to saved report: materials, timings, counted reads."""
+"""One pack, from request to report: materials, timings, counted reads."""
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from memplane.errors import WriteError
-from memplane.home import replace_file
 from memplane.pack.block import Block
-from memplane.pack.pack import pack
+from memplane.pack.pack import Laid, pack
 from memplane.pack.request import Expansion, LastSession, Materials, Request, View
 from memplane.pack.shards import Opened
 from memplane.plane.files import Watched
 from memplane.plane.folds import Folds
 from memplane.policy import Policies
+from memplane.ports import Line
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item, Printer
 from memplane.recall.retrieval import Retriever
 from memplane.recall.suppress import Approvals
 
-__all__ = ["OTHER_FILES", "Stopwatch", "materials_of", "run", "save", "view_paths"]
+__all__ = ["OTHER_FILES", "Stopwatch", "materials_of", "run", "view_paths"]
 
 # What a pack opens besides views, at most: five policies and their one parsed form, the checkpoints
 # of hotset, decisions, cards, memories, tasks, map, artifacts, files and sessions, and the log's
@@ -60,18 +57,26 @@ def materials_of(
     memo: dict[tuple[str, int, str], tuple[str, int, bool]],
     gap: bool, files: FilesState | None = None, retriever: Callable[[], Retriever] | None = None,
     query_seq: int = 0, sessions: Callable[[], tuple[LastSession, ...]] | None = None,
-    approvals: Approvals | None = None,
-    touched: Callable[[Item], tuple[str | None, bool]] | None = None,
+    approvals: Approvals | None = None, line: Callable[[int], Line | None] | None = None,
 ) -> Materials:  # fmt: skip
     """Put together what the stages read."""
     decisions, pinned = folds.statements("decisions")
     cards, pinned_cards = folds.statements("cards")
+
+    def touched(item: Item, upto: int) -> tuple[str | None, bool]:
+        memories = folds.memories
+        return memories.touched(item, upto=upto), memories.pinned(item, upto=upto)
+
+    def moment(seq: int) -> str:
+        found = line(seq) if seq and line is not None else None
+        return "" if found is None else found.event.rec
+
     return Materials(
         policies, hotset, folds.tasks.state, tuple(decisions), tuple(cards),
         {**pinned, **pinned_cards},
         tuple(views), tuple(expansions), memo, gap,
         max(folds.decisions.state.shed_seq, folds.cards.state.shed_seq), files, retriever,
-        query_seq, folds.plane_map.state, sessions, approvals, touched,
+        query_seq, folds.plane_map.state, sessions, approvals, touched, moment,
     )  # fmt: skip
 
 
@@ -87,11 +92,11 @@ def load_views(watched: Watched, policies: Policies, channel: str) -> list[View]
 
 def run(
     request: Request, materials: Materials, printer: Printer, watch: Stopwatch,
-    head: tuple[int, str],
+    head: tuple[int, str], *, laid: Callable[[Laid], None] | None = None,
 ) -> Block:  # fmt: skip
     """Pack and add to the report what only the plane knows: the log's head and the timings."""
     printer = printer._replace(redact=_remembering(printer.redact))
-    block = pack(request, materials, printer, mark=watch.mark)
+    block = pack(request, materials, printer, mark=watch.mark, watch=laid)
     block.report["log"] = {"seq": head[0], "h": head[1]}
     block.report["timings_ns"] = watch.spans
     return block
@@ -110,35 +115,3 @@ def _remembering(redact: Callable[[str], str]) -> Callable[[str], str]:
         return found
 
     return redacted
-
-
-def save(
-    home: Path, block: Block, now: str, keep: int, bodies: Callable[[str], bytes | None]
-) -> Path | None:
-    """Write the report, and the policies and views that it names; None on a read-only home."""
-    report = block.report
-    names = [f"policies/{name}" for name in report["policies"]]
-    hashes = [*report["policies"].values(), *report["views"].values()]
-    try:
-        for name, sha256 in zip([*names, *report["views"]], hashes, strict=True):
-            data = bodies(name)
-            if data is not None and hashlib.sha256(data).hexdigest() == sha256:
-                path = home / "bodies" / "sha256" / sha256[:2] / sha256[2:]
-                if not path.exists() and not replace_file(path, data):
-                    return None
-        stamp = "".join(digit for digit in now if digit.isdigit() or digit == "T")
-        path = home / "reports" / f"{stamp}-{report['acb_sha256'][:8]}.report.json"
-        if not replace_file(path, dumped(report)):
-            return None
-    except WriteError:  # a full disk must not cost the caller the block
-        return None
-    for old in sorted((home / "reports").glob("*.report.json"))[: -keep or None]:
-        old.unlink(missing_ok=True)
-    return path if path.exists() else None
-
-
-def dumped(report: dict[str, Any]) -> bytes:
-    """The report's file: JSON for people, indented."""
-    import json  # noqa: PLC0415
-
-    return (json.dumps(report, ensure_ascii=False, indent=1) + "\n").encode()

@@ -34,6 +34,7 @@ from memplane.ports import Clock, Detector, Embedder, Head
 from memplane.projections.hotset import HotsetState
 
 if TYPE_CHECKING:
+    from memplane.pack.pack import Laid
     from memplane.plane.artifacts import PlaneArtifacts
     from memplane.plane.evicting import Eviction
     from memplane.plane.sessions import Sessions
@@ -56,6 +57,7 @@ class Plane(Answers):
         as_of: int | None = None, detector: Detector | None = None,
         overrides: Mapping[str, str] = MappingProxyType({}),
         make_embedder: MakeEmbedder | None = None, embedder: Embedder | None = None,
+        files: Mapping[str, bytes] | None = None,
     ) -> None:  # fmt: skip
         self.home, self.id, self.durability = home.path, home.plane_id, durability
         self.read_only = home.read_only or as_of is not None
@@ -63,7 +65,7 @@ class Plane(Answers):
         self._engine = Engine(
             home, clock=clock, make_counter=make_counter, durability=durability, loads=loads,
             log=log, as_of=as_of, detector=detector, overrides=overrides,
-            make_embedder=make_embedder, embedder=embedder,
+            make_embedder=make_embedder, embedder=embedder, files=files,
         )  # fmt: skip
         self._log = self._engine.log
 
@@ -170,28 +172,29 @@ class Plane(Answers):
 
     def pack(
         self, query: str = "", *, save_report: bool = False,
-        progress: Callable[[int, int], None] | None = None, **asked: Any,
+        progress: Callable[[int, int], None] | None = None,
+        watch: Callable[[Laid], None] | None = None, **asked: Any,
     ) -> Block:  # fmt: skip
         """Pack a block for the query within its budget.
 
         `asked`: budget (tokens), channel, intent (auto fast deep orient), session, task, ns, agent,
         sections, expand (handles), exclude (ids), query_event, since, until, as_of, dense_seq (no
         vectors of later events), now. Equal inputs give equal bytes. `progress` is told of a long
-        build of the index: a pack that searches the whole log waits for it. Raises BudgetError,
-        InputError, PolicyError; never for size.
+        build of the index: a pack that searches the whole log waits for it; `watch` is shown how
+        the block was laid out. Raises BudgetError, InputError, PolicyError; never for size.
         """
-        engine, watch = self._engine, packing.Stopwatch()
+        engine, clock = self._engine, packing.Stopwatch()
         before = (engine.reads.files, engine.reads.bytes)
         with engine.lock:
             policies = engine.watched.policies()
-            watch.mark("policy")
+            clock.mark("policy")
             folds = engine.caught_up(policies)
             head = folds.log.head()
             request = request_of(
                 query, asked, policies, head=head.seq, clock=engine.clock,
                 seq_by=engine.seq_by, redact=engine.redact(policies),
             )  # fmt: skip
-            watch.mark("catch_up")
+            clock.mark("catch_up")
             if request.as_of != head.seq:
                 folds = engine.prefix(request.as_of, policies)
                 head = folds.log.head()
@@ -208,24 +211,28 @@ class Plane(Answers):
                 ),
                 query_seq=engine.seq_of(request.query_event),
                 sessions=partial(last_sessions, engine, folds, request, policies),
-                approvals=engine.approvals(folds),
-                touched=lambda item: (
-                    folds.memories.touched(item, upto=request.as_of),
-                    folds.memories.pinned(item, upto=request.as_of),
-                ),
+                approvals=engine.approvals(folds), line=engine.log.line,
             )  # fmt: skip
             printer = engine.printer(policies)
-            watch.mark("read")
-            block = packing.run(request, materials, printer, watch, (head.seq, head.h))
+            clock.mark("read")
+            block = packing.run(request, materials, printer, clock, (head.seq, head.h), laid=watch)
         block.report["io"] = {
             "files": engine.reads.files - before[0],
             "bytes": engine.reads.bytes - before[1],
         }
-        if save_report and not self.read_only:
-            keep = policies.plane.reports_keep
-            where = packing.save(self.home, block, engine.clock(), keep, engine.watched.source)
-            return block._replace(report_path=where)
-        return block
+        return self._saved(block, policies) if save_report and not self.read_only else block
+
+    def _saved(self, block: Block, policies: Policies) -> Block:
+        """The block with its report as it lies in reports/, held against the pack before it."""
+        from memplane.plane import reports  # noqa: PLC0415 - the library saves none by itself
+
+        engine = self._engine
+        with engine.lock:
+            report = reports.finished(engine, block, policies)
+        where = reports.save(
+            self.home, report, engine.clock(), policies.plane.reports_keep, engine.watched.source
+        )
+        return block._replace(report=report, report_path=where)
 
     # --- where it stands ---
 
@@ -243,12 +250,31 @@ class Plane(Answers):
         head = self.head().seq
         if not 0 <= seq <= head:
             raise InputError(f"expected a seq from 0 to {head}, found {seq}", where="at")
+        return self._as_of(seq, None)
+
+    def under(self, files: Mapping[str, bytes], seq: int) -> Plane:
+        """The plane up to a seq, read only, under these policies and views instead of today's.
+
+        `files` has their bytes by their path under the home (`policies/budgets.yaml`,
+        `views/identity.md`); a policy that is missing is memplane's default, a view is not there.
+        Nothing of it is written, nor does the environment stand before any value.
+        """
+        return self._as_of(seq, files)
+
+    def advance(self, seq: int) -> None:
+        """Move a plane of a prefix forward: cheaper than another `at`, which folds from the start.
+
+        Raises InputError where this is none, or stands behind `seq` already.
+        """
+        self._engine.advance(seq)
+
+    def _as_of(self, seq: int, files: Mapping[str, bytes] | None) -> Plane:
         line = self._log.line(seq) if seq else None
         moment = line.event.rec if line is not None else self._engine.clock()
         return Plane(
             self._engine.home, clock=lambda: moment, make_counter=self._engine.make_counter,
             durability=self.durability, log=self._log, as_of=seq, detector=self._engine.detector,
-            overrides=self._engine.watched.overrides,
+            overrides=self._engine.watched.overrides, files=files,
             make_embedder=self._engine.make_embedder, embedder=self._engine.embedder,
         )  # fmt: skip
 

@@ -11,7 +11,7 @@ from memplane.intake import Redactor
 from memplane.intake.redact import shown
 from memplane.policy import Policies
 from memplane.ports import Line
-from memplane.recall.decay import importance_now, is_stale
+from memplane.recall.decay import Remembered, importance_now, is_stale
 from memplane.recall.suppress import NAMED, Scope
 
 if TYPE_CHECKING:
@@ -72,6 +72,15 @@ class _Timed(Protocol):
     def valid_from(self) -> str | None: ...
     @property
     def valid_until(self) -> str | None: ...
+
+
+class Fading(Remembered, Protocol):
+    """What may be touched or pinned, and fades where it is not."""
+
+    @property
+    def seq(self) -> int: ...
+    @property
+    def id(self) -> str: ...
 
 
 class Reader:
@@ -157,7 +166,14 @@ class Reader:
         touched = memories.touched(event, upto=upto)
         return self.faded(event, touched), self._stale(event, touched, pinned=False)
 
-    def _stale(self, event: Event, touched: str | None, *, pinned: bool) -> bool:
+    def stale(self, event: Fading, memories: Memories, upto: int | None) -> bool:
+        """Whether the event fades and was left alone for longer than the policy's days."""
+        if not self._stale(event, None, pinned=False):
+            return False
+        pinned = memories.pinned(event, upto=upto)
+        return self._stale(event, memories.touched(event, upto=upto), pinned=pinned)
+
+    def _stale(self, event: Remembered, touched: str | None, *, pinned: bool) -> bool:
         return is_stale(
             event, touched, pinned=pinned, now=self._scope.now,
             half_lives=self._scoring.half_lives, after_days=self._scoring.stale_after_days,

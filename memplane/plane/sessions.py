@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memplane.errors import InputError, NotFoundError, ScopeError
 from memplane.event import Event
 from memplane.intake.redact import shown
-from memplane.plane.ending import Ended, NameEnd, end_all, marked, minutes_before, write
+from memplane.plane.ending import Ended, NameEnd, end_all, marked, minutes_before, space_of, write
 from memplane.plane.telling import Telling
 from memplane.plane.writing import Receipt, ulid
 from memplane.projections.sessions import SessionFacts, session_facts
@@ -119,8 +119,9 @@ class Sessions:
         _texts(text=text, none=False)
         with engine.lock:
             policies = engine.watched.policies_or_last()
-            self.facts(session, engine.caught_up(policies), policies)
-            (receipt,) = write(engine, [marked(session, "checkpoint", text or "Checkpoint")])
+            facts = self.facts(session, engine.caught_up(policies), policies)
+            ns = space_of(engine, facts)
+            (receipt,) = write(engine, [marked(session, "checkpoint", text or "Checkpoint", ns=ns)])
         return receipt
 
     def end(self, session: str, *, summary: bool = True) -> Ended:

@@ -28,12 +28,13 @@ from memplane.plane.writing import Receipt
 from memplane.projections.quote import Quote
 from memplane.projections.task_table import CLOSED, Task, TaskTable
 from memplane.projections.tasks import PLAN_MAX
-from memplane.recall.suppress import Scope
+from memplane.recall.suppress import OWNER, Scope
 
 __all__ = ["PlaneTasks", "TaskView", "unknown_task"]
 
 _ID_CHARS_MAX: Final = 48
 _WORDS: Final = re.compile(r"\w+")
+_AGENTS: Final = "/agent/"
 
 
 class TaskView(NamedTuple):
@@ -186,7 +187,9 @@ class PlaneTasks:
                 raise unknown_task(self._engine, table, id, channel, agent)
             view = self._view(table, task, channel, session, agent)
         if view is None:
-            raise ScopeError(f"task {shown(id, 160)} is not for channel {channel}")
+            raise ScopeError(
+                f"task {shown(id, 160)} is not for channel {channel}{_whose(task, channel, agent)}"
+            )
         return view
 
     def _write(
@@ -275,6 +278,18 @@ class PlaneTasks:
             tuple(one for one, (id_, _) in table.active.items() if one and id_ == task.id),
             task.first, task.seen, (*whole.events, *whole.parts),
         )  # fmt: skip
+
+
+def _whose(task: Task, channel: str, agent: str | None) -> str:
+    """For the owner, who may name any agent: whose the task is, and how to ask for it."""
+    if channel != OWNER or agent is not None:
+        return ""
+    quotes = (task.goal, task.note, task.plan, task.state)
+    spaces = {quote.ns for quote in quotes if quote is not None and quote.ns.startswith(_AGENTS)}
+    if not spaces:
+        return ""
+    whose = min(spaces)
+    return f"; it is in {whose}: ask with agent={shown(whose.removeprefix(_AGENTS), 160)}"
 
 
 def _artifact(quote: Quote, sight: Sight) -> str:

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.policy.values import Json, mapping, texts, whole
+from memplane.policy.values import PERMILLE, Json, mapping, parts, texts, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memplane.policy.document import Fault
 
-__all__ = ["ALL_AGENTS", "NO_EMBEDDER", "PlanePolicy", "build", "faults"]
+__all__ = ["ALL_AGENTS", "NO_EMBEDDER", "CachePrices", "PlanePolicy", "build", "faults"]
 
 NO_EMBEDDER: Final = "none"
 ALL_AGENTS: Final = "/agent/*"
+
+
+class CachePrices(NamedTuple):
+    """What a provider's prompt cache asks, for the costs in reports; a fresh token costs 1,000.
+
+    `marks`: how many the caller may set; 0 where the provider finds the prefix by itself, in steps
+    of `step_tokens`. Nothing shorter than `minimum_tokens` is kept.
+    """
+
+    write: int = 1_250  # thousandths of a fresh token
+    read: int = 100
+    minimum_tokens: int = 1_024
+    marks: int = 4
+    step_tokens: int = 1
 
 
 class PlanePolicy(NamedTuple):
@@ -32,6 +46,7 @@ class PlanePolicy(NamedTuple):
     tool_result_tokens: int = 200
     embedder: str = NO_EMBEDDER
     shared: tuple[str, ...] = ()
+    cache: CachePrices = CachePrices()  # a tuple, whose fields nobody changes
 
 
 _DEFAULT: Final = PlanePolicy()
@@ -52,6 +67,18 @@ def build(document: Json) -> PlanePolicy:
         whole(index.get("tool_result_tokens", _DEFAULT.tool_result_tokens)),
         str(index.get("embedder", _DEFAULT.embedder)),
         texts(namespaces.get("shared", [])),
+        _cache(mapping(document.get("prompt_cache", {}))),
+    )
+
+
+def _cache(given: Json) -> CachePrices:
+    usual = _DEFAULT.cache
+    return CachePrices(
+        parts(given.get("write", usual.write / PERMILLE), PERMILLE),
+        parts(given.get("read", usual.read / PERMILLE), PERMILLE),
+        whole(given.get("minimum_tokens", usual.minimum_tokens)),
+        whole(given.get("marks", usual.marks)),
+        whole(given.get("step_tokens", usual.step_tokens)),
     )
 
 

@@ -26,6 +26,7 @@ _ENTIRE: Final = -1  # a form beside the tiers
 _STALE: Final = " (stale)"
 _CLEAN_MAX: Final = 32_000  # characters
 _NAMED: Final = ("call", "tool", "status", "path")  # in an event's data
+_NAMES: Final = frozenset(_NAMED)
 _LAST_WORD: Final = re.compile(r"(?<=\s)\S{1,200}\Z")
 _ROW_BYTES: Final = 260
 # What a row says that a line of the log does not: whole, superseded, forgotten, final, cost, size;
@@ -242,19 +243,31 @@ class Item:
         return self.digest == digest if self.digest else self.text == text
 
     def expanded(
-        self, text: str, room: int, printer: Printer, *, whole: bool
-    ) -> tuple[str, int, bool] | None:
-        """An entry with this longer text, cut to `room` tokens; None where not even a line fits."""
-        form = self.lines_of(plain(text), whole=whole, printer=printer)
-        if form[1] <= room:
-            return form
-        overhead = self.lines_of("", whole=False, printer=printer)[1]
+        self, text: str, room: int, printer: Printer, *, on: Callable[[int], str],
+        whole: bool = False, ends: bool = True, note: str = "",
+    ) -> tuple[str, int, bool] | None:  # fmt: skip
+        """An entry with a text that is redacted already, cut to `room` tokens; None if none fit.
+
+        What is cut, or does not end where the text does (`ends`), closes with the handle that goes
+        on there: `on` names it by the characters that are shown. `note` stands before the text;
+        `whole` says that this is all of the event's.
+        """
+        head = printer.redact(self._head())
+
+        def entry(kept: str, mark: str) -> tuple[str, int]:
+            lines = shown(head, f"{note}{printer.redact(plain(kept))}{mark}")
+            return lines, printer.counter.count(lines)
+
+        lines, tokens = entry(text, "" if ends else f" … {on(len(text))}")
+        if tokens <= room:
+            return lines, tokens, whole
+        overhead = entry("", f" … {on(len(text))}")[1]
         while room > overhead:
-            kept = cut(printer.counter, plain(text), room - overhead)
-            form = self.lines_of(kept.rstrip(), whole=False, printer=printer)
-            if kept and form[1] <= room:
-                return form
-            overhead += max(4, form[1] - room)  # escaped lines cost more than they did bare
+            kept = cut(printer.counter, text, room - overhead)
+            lines, tokens = entry(kept, f" … {on(len(kept))}")
+            if kept.strip() and tokens <= room:
+                return lines, tokens, False
+            overhead += max(4, tokens - room)  # escaped lines cost more than they did bare
         return None
 
     def fields(self) -> dict[str, Any]:
@@ -283,20 +296,22 @@ def size_of(event: Event, tokens: int, line_bytes: int) -> int:
 
     `line_bytes` is the length of the event's line, which says most of what the row says.
     """
-    text = event.text
-    most = limits(event.kind)[0]
+    (
+        _, _, ts, rec, kind, _, _, _, _, role, text, _, _, _, refs, _, _, counted, _, _, data, _, _,
+    ) = event  # fmt: skip
+    most = limits(kind)[0]
     kept = most * (_CHARACTERS_A_TOKEN if tokens > most else _CHARACTERS_MOST)
     if len(text) <= kept and line_bytes <= _LINE_BYTES:
-        size = line_bytes + (_FLAG_BYTES if event.tokens is None else _FLAG_BYTES - _TOKENS_BYTES)
-        if event.role == "user":
+        size = line_bytes + (_FLAG_BYTES if counted is None else _FLAG_BYTES - _TOKENS_BYTES)
+        if role == "user":
             size += _DIGEST_BYTES
-        for ref in event.refs:
+        for ref in refs:
             size -= len(ref) + 3
-        for name, value in event.data.items():
-            if name not in _NAMED and type(value) is str:
-                size -= len(name) + len(value) + 6
-        return size if event.rec == event.ts else size - _RECORDED_BYTES
-    data = event.data
+        if data and not _NAMES.issuperset(data):
+            for name, value in data.items():
+                if name not in _NAMES and type(value) is str:
+                    size -= len(name) + len(value) + 6
+        return size if rec == ts else size - _RECORDED_BYTES
     names = [_name(data.get(name)) for name in _NAMED] if data else ()
     quoted = encode_basestring(
         f"{event.id}{event.ns}{event.session}{event.task}{event.actor}{event.key}{event.tags}"

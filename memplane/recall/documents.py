@@ -48,7 +48,7 @@ __all__ = [
     "place_of",
 ]
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 SENSITIVITY_BITS: Final = (2, 2)  # the lowest bit, how many
 SPACE_BITS: Final = (4, 2)
@@ -59,7 +59,7 @@ CARD: Final = 1 << 14
 ARTIFACT: Final = KINDS.index("artifact")
 _STRANGE: Final = (1 << KIND_BITS[1]) - 1
 
-_NEVER: Final = frozenset((*UPKEEP_KINDS, "session", "secret"))
+_NEVER: Final = frozenset((*UPKEEP_KINDS, "session", "approval", "secret"))
 # A token is reckoned as four characters of ASCII or one of anything else: chunks are then rarely
 # longer than 400 in any counter.
 _CHUNK: Final = 1_600
@@ -78,9 +78,9 @@ _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturda
 def documents_of(event: Event, text: str, tool_result_tokens: int) -> list[Document]:
     """Return the documents of an event, `text` being all of its text.
 
-    Secrets, sessions and what memplane writes about its own log have none, nor has an event that
-    says nothing. Of a tool's result the first and last so many tokens are indexed. The tokens of
-    the documents sum up to the event's.
+    Secrets, sessions, approvals and what memplane writes about its own log have none, nor has an
+    event that says nothing. Of a tool's result the first and last so many tokens are indexed. The
+    tokens of the documents sum up to the event's.
     """
     if event.kind in _NEVER or event.sensitivity == "secret":
         return []

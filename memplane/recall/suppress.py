@@ -16,8 +16,9 @@ from memplane.policy import ALL_AGENTS, ChannelRule, Policies
 __all__ = ["NAMED", "OWNER", "Approvals", "Scope", "Shown", "kinds_of_views"]
 
 OWNER: Final = "private"  # who asks on this channel and is no agent owns the plane
-# Reasons for which an event may still be named: the card of an artifact that nobody approved.
-NAMED: Final = (None, "unapproved")
+# Reasons for which an event may still be named: the card of an artifact that nobody approved or
+# whose copy was changed, and an approval: its reason is about an artifact, and quoted nowhere.
+NAMED: Final = (None, "unapproved", "changed", "approval")
 
 
 class Shown(Protocol):
@@ -54,6 +55,10 @@ class Approvals(Protocol):
 
     def covered(self, *, as_of: int, now: str) -> Collection[int]:
         """Return the seqs of all artifacts that are."""
+        ...
+
+    def changed(self, id: str) -> bool:  # noqa: A002
+        """Whether the copy of this artifact is not what was added."""
         ...
 
 
@@ -165,15 +170,18 @@ class Scope:
         if event.id in self.exclude:
             return "excluded"
         # Last, so that what may be named can be told from what is gone.
-        return self._unapproved(event)
+        return self._unquoted(event)
 
-    def _unapproved(self, event: Shown) -> str | None:
+    def _unquoted(self, event: Shown) -> str | None:
+        """Why the event may be named and not quoted."""
+        if event.kind == "approval":
+            return "approval"
         if event.kind != "artifact":
             return None
         approvals, as_of, now = self._approvals, self.as_of, self.now
-        if approvals is not None and approvals.covers(event.seq, event.id, as_of=as_of, now=now):
-            return None
-        return "unapproved"
+        if approvals is None or not approvals.covers(event.seq, event.id, as_of=as_of, now=now):
+            return "unapproved"
+        return "changed" if approvals.changed(event.id) else None
 
     def reaches(self, ns: str) -> bool:
         """Whether a namespace is in scope."""

@@ -92,6 +92,11 @@ def test_show_says_of_every_value_where_it_comes_from(run, policies, monkeypatch
         "plane.index.tool_result_tokens: 200    # default",
         "plane.index.embedder: none    # default",
         "plane.namespaces.shared: []    # default",
+        "plane.prompt_cache.write: 1.25    # default",
+        "plane.prompt_cache.read: 0.1    # default",
+        "plane.prompt_cache.minimum_tokens: 1024    # default",
+        "plane.prompt_cache.marks: 4    # default",
+        "plane.prompt_cache.step_tokens: 1    # default",
     ]
     rows = json.loads(run("policy", "show", "plane.yaml", "--home", home, "--json").out)
     assert rows[1:4] == [

@@ -154,3 +154,26 @@ def test_no_block_to_orient_passes_its_budget_and_none_differs_from_the_next(
         assert plane.at(plane.head().seq).pack(**asked).text == one.text
         parts = [part for part in headings(one) if part.startswith(("## Map", "## Knowledge"))]
         assert parts == sorted(parts, reverse=True)
+
+
+@pytest.mark.parametrize("budget", [1, 10, 30, 50, 80, 120, 2000])
+def test_a_block_that_is_too_small_for_any_of_the_map_says_what_was_short(busy, budget):
+    block = busy.pack(intent="orient", budget=budget)
+    lost = [one for one in block.omissions if one.id == "projection:plane_map"]
+    if "## Map" in block.text:
+        assert lost == []
+    else:
+        (one,) = lost
+        assert (one.section, one.reason) == ("system_map", "budget")
+        assert one.short_by > 0
+    assert block.tokens <= budget
+    asked = {"intent": "orient", "sections": ["system_map"]}
+    alone = busy.pack(budget=budget, **asked)
+    for one in (lost for lost in alone.omissions if lost.section == "system_map"):
+        assert "## Map" in busy.pack(budget=budget + one.short_by, **asked).text
+
+
+def test_where_there_is_nothing_to_tell_no_map_is_missed(plane):
+    plane.record("hello", role="user")
+    block = plane.pack(intent="orient", budget=20)
+    assert not [one for one in block.omissions if one.section == "system_map"]

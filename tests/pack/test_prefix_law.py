@@ -8,59 +8,31 @@ from hypothesis import strategies as st
 from worlds import rows
 
 import memplane
-
-# What in a report's prefix explains a break when it differs between two packs.
-PLACES = ("anchor_seq", "epoch_seq", "gap", "shed_seq", "map_shed_seq")
-
-
-def stable(block, *, same_prompt: bool) -> bytes:
-    end = block.report["prefix"]["stable_bytes"]["call" if same_prompt else "prompt"]
-    return block.text.encode()[:end]
+from memplane.pack.comparing import CAUSES, chain_of, compared
+from memplane.plane.reports import story
 
 
-def shown(block) -> set[str]:
-    return {id_ for entry in block.entries for id_ in (*entry.events, *entry.parts)}
-
-
-def corrected(plane, before, after) -> bool:
-    """Whether an event that the earlier pack showed, or could have, was taken out of force since."""
-    old, new = before.report["log"]["seq"], after.report["log"]["seq"]
-    for line in plane._log.read(old, new):
-        event = line.event
-        if event.kind in ("forget", "pin") or (event.key is not None and event.kind != "session"):
-            return True
-    return False
-
-
-def explained(plane, before, after) -> str | None:
-    """The cause of a break, by the list of the law; None where there is none."""
-    was, now = before.report["prefix"], after.report["prefix"]
-    for name in PLACES:
-        if was[name] != now[name]:
-            return name
-    if before.report["policies"] != after.report["policies"]:
-        return "policy"
-    if before.report["views"] != after.report["views"]:
-        return "view"
-    if corrected(plane, before, after):
-        return "correction"
-    # Evidence comes from the events before the prompt that the plane's ring still holds.
-    ring = plane.hotset().plane
-    held = sum(1 for seq in ring if seq < now["prompt_seq"])
-    if was["prompt_seq"] == now["prompt_seq"] and held < 200 and ring[0] > 2:
-        return "ring"
-    return None
+def with_chain(block) -> dict:
+    """The block's report as it is saved."""
+    prefix = {**block.report["prefix"], "chain": chain_of(block)}
+    return {**block.report, "prefix": prefix}
 
 
 def holds(plane, before, after) -> str:
-    same = before.report["prefix"]["prompt_seq"] == after.report["prefix"]["prompt_seq"]
-    part = stable(before, same_prompt=same)
-    if after.text.encode().startswith(part):
+    """What became of the stable part: kept, or the cause of the break as the report names it."""
+    old, new = with_chain(before), with_chain(after)
+    held = compared(old, new, "before", story(plane._engine, old, new))
+    same = old["prefix"]["prompt_seq"] == new["prefix"]["prompt_seq"]
+    end = old["prefix"]["stable_bytes"]["call" if same else "prompt"]
+    part = before.text.encode()[:end]
+    assert held["stable_kept"] == after.text.encode().startswith(part)
+    if held["stable_kept"]:
         return "kept"
-    cause = explained(plane, before, after)
-    assert cause is not None, (
+    cause = held["break"]["cause"]
+    assert cause in CAUSES
+    assert cause != "unexplained", (
         f"unexplained break\n--- before\n{part.decode()}\n--- after\n{after.text}\n"
-        f"{before.report['prefix']}\n{after.report['prefix']}"
+        f"{old['prefix']}\n{new['prefix']}"
     )
     return cause
 

@@ -141,3 +141,25 @@ def test_where_others_write_on_and_on_every_one_of_many_sessions_is_summed_up(tm
         assert busy.acts == {}
         assert sorted(one.session for one in ended) == sorted(f"s{n}" for n in range(199))
         assert all(one.summary is not None for one in ended)
+
+
+@pytest.mark.parametrize("how", ["end", "checkpoint"])
+def test_what_is_said_of_an_agents_own_session_stays_in_its_namespace(plane, how):
+    for number in range(3):
+        plane.record(f"turn {number}", role="user", session="quiet", ns="/agent/al", actor="al")
+    head = plane.head().seq
+    getattr(plane.sessions, how)("quiet")
+    said = [line.event for line in plane._log.read(head)]
+    assert {event.ns for event in said} == {"/agent/al"}
+    assert [event.session for event in plane.events(agent="bo") if event.seq > head] == []
+    assert [event for event in plane.events(agent="al") if event.seq > head] != []
+    assert plane.sessions.list(agent="bo") == []
+    if how == "end":
+        assert plane.sessions.end("quiet").already
+
+
+def test_what_is_said_of_a_session_that_others_know_is_for_all(plane):
+    plane.record("private", role="user", session="mixed", ns="/agent/al", actor="al")
+    plane.record("public", role="user", session="mixed", actor="al")
+    plane.sessions.end("mixed")
+    assert list(plane.events(kind="session"))[-1].ns == "/global"

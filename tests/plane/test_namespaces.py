@@ -163,3 +163,14 @@ def test_an_event_that_is_not_there_is_not_found_whoever_asks(shared):
     for channel, agent in READERS:
         with pytest.raises(NotFoundError):
             plane.event("none", channel=channel, agent=agent)
+
+
+def test_the_owner_is_told_with_which_agent_a_task_is_opened(plane):
+    plane.tasks.open("quiet", "A quiet goal.", ns="/agent/al")
+    with pytest.raises(ScopeError, match=r"it is in /agent/al: ask with agent='al'"):
+        plane.tasks.get("quiet")
+    assert plane.tasks.get("quiet", agent="al").goal == "A quiet goal."
+    for asked in ({"agent": "bo"}, {"channel": "agent"}):
+        with pytest.raises(ScopeError) as error:
+            plane.tasks.get("quiet", **asked)
+        assert "/agent/al" not in str(error.value)

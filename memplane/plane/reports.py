@@ -1,0 +1,220 @@
+"""Reports of packs in HOME/reports: saved with what they name, found again, held against the last.
+
+A report has no text. What a pack was made under lies beside the log, by hash: the policies and
+views that its report names, so that the pack can be made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.errors import InputError, MemplaneError, NotFoundError, WriteError
+from memplane.home import VERSION, replace_file
+from memplane.intake.redact import shown
+from memplane.pack.block import Block
+from memplane.pack.comparing import (
+    Story,
+    chain_of,
+    compared,
+    cost_of,
+    marks_of,
+    shape_of,
+)
+
+if TYPE_CHECKING:
+    from memplane.event import Event
+    from memplane.plane.engine import Engine
+    from memplane.policy import Policies
+    from memplane.policy.plane import CachePrices
+
+__all__ = ["LAST", "Saved", "costs_of", "find", "finished", "read", "save", "saved", "story"]
+
+Report = dict[str, Any]
+
+LAST: Final = "last"
+_SUFFIX: Final = ".report.json"
+# Events between two packs that are looked through for what broke the prefix.
+_LOOKED_AT: Final = 5_000
+_RING_HELD: Final = 200  # events before the prompt that a fast pack takes its evidence from
+
+
+class Saved(NamedTuple):
+    """A report on disk: its id is the file's name without the ending."""
+
+    id: str
+    path: Path
+    report: Report
+
+
+def finished(engine: Engine, block: Block, policies: Policies) -> Report:
+    """The report as it is saved: with where entries end, and held against the pack before it.
+
+    That is the newest saved one of the same session and shape. Hold the engine's lock.
+    """
+    report = {"memplane": VERSION, **block.report}
+    report["prefix"] = {**report["prefix"], "chain": chain_of(block)}
+    old = None
+    if report["request"].get("session") is not None:
+        old = _newest(engine.home.path, shape_of(report))
+    prices = policies.plane.cache
+    before = None if old is None else old.report
+    held = compared(before, report, None if old is None else old.id, story(engine, before, report))
+    report["prefix"] |= held
+    report["prefix"]["cost"] = costs_of(before, report, prices)
+    return report
+
+
+def costs_of(old: Report | None, new: Report, prices: CachePrices) -> dict[str, Any]:
+    """The modelled cost by what the next pack comes with (`prompt`, `call`), `old` being cached."""
+    return {
+        reuse: cost_of(
+            new, reuse, prices,
+            known=[] if old is None else [(m[0], m[2]) for m in marks_of(old, reuse, prices.marks)],
+            common_tokens=new["prefix"]["common_tokens"],
+        )._asdict()
+        for reuse in ("prompt", "call")
+    }  # fmt: skip
+
+
+def story(engine: Engine, old: Report | None, new: Report) -> Story:
+    """What the log says of the events between two packs. Asked only where a prefix broke."""
+
+    def gone(id_: str) -> str | None:
+        line = engine.log.find(id_)
+        if line is None:
+            return "purged"
+        folds = engine.caught_up()
+        found = folds.memories.archived(line.event, upto=new["request"].get("as_of"))
+        if found is not None:
+            return found[0]
+        until, now = line.event.valid_until, new["request"]["now"]
+        return "expired" if until is not None and until < now else None
+
+    def corrected() -> str | None:
+        assert old is not None, "only what is compared is explained"
+        first, last = old["log"]["seq"], new["log"]["seq"]
+        lines = engine.log.read(first, min(last, first + _LOOKED_AT))
+        found = (_correction(line.event) for line in lines)
+        return next(filter(None, found), None)
+
+    def ring() -> bool:
+        held = engine.caught_up().hotset.state.plane
+        before = sum(1 for seq in held if seq < new["prefix"]["prompt_seq"])
+        return before < _RING_HELD and bool(held) and held[0] > 1
+
+    return Story(gone, corrected, ring)
+
+
+def _correction(event: Event) -> str | None:
+    """What an event does to others that stand in blocks already."""
+    if event.kind == "forget":
+        return "unforgotten" if (event.data or {}).get("undo") else "forgotten"
+    if event.kind in ("pin", "purge"):
+        return "pin" if event.kind == "pin" else "purged"
+    if event.kind == "approval":
+        return "approval"
+    return "superseded" if event.key is not None and event.kind != "session" else None
+
+
+def save(
+    home: Path, report: Report, now: str, keep: int, bodies: Callable[[str], bytes | None]
+) -> Path | None:
+    """Write the report, and the policies and views that it names; None on a read-only home."""
+    names = [f"policies/{name}" for name in report["policies"]]
+    hashes = [*report["policies"].values(), *report["views"].values()]
+    try:
+        for name, sha256 in zip([*names, *report["views"]], hashes, strict=True):
+            data = bodies(name)
+            if data is not None and hashlib.sha256(data).hexdigest() == sha256:
+                path = body_path(home, sha256)
+                if not path.exists() and not replace_file(path, data):
+                    return None
+        stamp = "".join(digit for digit in now if digit.isdigit() or digit == "T")
+        name = f"{stamp}-{shape_of(report)}-{report['acb_sha256'][:8]}{_SUFFIX}"
+        path = home / "reports" / name
+        if not replace_file(path, _dumped(report)):
+            return None
+    except WriteError:  # a full disk must not cost the caller the block
+        return None
+    for old in _paths(home)[: -keep or None]:
+        old.unlink(missing_ok=True)
+    return path if path.exists() else None
+
+
+def body_path(home: Path, sha256: str) -> Path:
+    """Where the bytes of a hash lie."""
+    return home / "bodies" / "sha256" / sha256[:2] / sha256[2:]
+
+
+def _dumped(report: Report) -> bytes:
+    """The report's file: JSON for people, indented."""
+    return (json.dumps(report, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _paths(home: Path) -> list[Path]:
+    """The reports of a home, oldest first."""
+    return sorted((home / "reports").glob(f"*{_SUFFIX}"))
+
+
+def _newest(home: Path, shape: str) -> Saved | None:
+    """The newest report of a shape that can be read and compared; None without one."""
+    for path in sorted((home / "reports").glob(f"*-{shape}-*{_SUFFIX}"), reverse=True):
+        with contextlib.suppress(MemplaneError):
+            found = read(path)
+            if "chain" in found.report["prefix"]:
+                return found
+    return None
+
+
+def saved(home: Path) -> Iterator[Saved]:
+    """Yield the reports of a home, newest first; files that are none are passed over."""
+    for path in reversed(_paths(home)):
+        with contextlib.suppress(MemplaneError):
+            yield read(path)
+
+
+def read(path: Path) -> Saved:
+    """Read a report's file; raises NotFoundError, InputError for what is no report."""
+    try:
+        report = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise NotFoundError(f"{path}: no such report") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"expected a report in JSON: {error}", where=str(path)) from None
+    needed = ("request", "log", "policies", "views", "acb_sha256", "entries", "prefix")
+    if not isinstance(report, dict) or not all(name in report for name in needed):
+        raise InputError(
+            "expected the report of a pack (schemas/report.schema.json), found other JSON",
+            where=str(path),
+        )
+    return Saved(path.name.removesuffix(_SUFFIX), path, report)
+
+
+def find(home: Path, given: str) -> Saved:
+    """The report that a path, an id, a part of one, or `last` names.
+
+    Raises NotFoundError where there is none, InputError where a part names several.
+    """
+    if "/" in given or given.endswith(".json"):
+        path = Path(given)
+        return read(path if path.exists() else home / "reports" / path.name)
+    paths = _paths(home)
+    if given == LAST:
+        if not paths:
+            raise NotFoundError("no report is saved yet; `memplane pack` saves one")
+        return read(paths[-1])
+    found = [path for path in paths if given in path.name.removesuffix(_SUFFIX)]
+    if len(found) == 1:
+        return read(found[0])
+    if not found:
+        raise NotFoundError(
+            f"no report {shown(given)} in {home / 'reports'}; `memplane replay last` takes the "
+            "newest, a path any"
+        )
+    some = ", ".join(path.name.removesuffix(_SUFFIX) for path in found[-3:])
+    raise InputError(f"{len(found)} reports have {shown(given)} in their id: {some}")

@@ -1,0 +1,175 @@
+"""A saved pack can be made again, byte for byte, whatever has become of the plane since."""
+
+import json
+import random
+import shutil
+
+import pytest
+from worlds import rows, sentence
+
+import memplane
+from memplane.errors import InputError, NotFoundError
+from memplane.explain.replay import replay
+from memplane.plane import reports
+
+
+def saved_packs(plane, seed: int, count: int) -> list:
+    """Packs of all kinds between things that are recorded; their reports are saved."""
+    chance = random.Random(seed)
+    (plane.home / "views" / "identity.md").write_text("You are the build agent.\n")
+    paths = []
+    for number in range(count):
+        plane.record_many(rows(seed * 1000 + number, chance.randint(1, 25)))
+        if number == count // 2:
+            path = plane.home / "policies" / "budgets.yaml"
+            path.write_text(path.read_text().replace("share: 0.28", "share: 0.4"))
+        session = chance.choice([None, "s0", "s1", "s2"])
+        query = chance.choice(["", "parser retry timeout", sentence(chance, 6)])
+        asked = {
+            "intent": chance.choice(["auto", "fast", "deep", "orient"]),
+            "budget": chance.choice([150, 900, 2000, 4000, 16000]),
+            "channel": chance.choice(["private", "agent", "public"]),
+            "session": session,
+        }
+        if chance.random() < 0.2:
+            asked["as_of"] = chance.randint(2, plane.head().seq)
+        if chance.random() < 0.2:
+            last = asked.get("as_of", plane.head().seq)
+            asked["expand"] = [f"expand://event/{chance.randint(2, last)}"]
+        block = plane.pack(query, save_report=True, **asked)
+        paths.append((block.report_path, block.text))
+    return paths
+
+
+def change_everything(plane, more: int) -> None:
+    """Other policies, other views, much more in the log, things forgotten."""
+    budgets = plane.home / "policies" / "budgets.yaml"
+    budgets.write_text(budgets.read_text().replace("share: 0.32", "share: 0.05"))
+    privacy = plane.home / "policies" / "privacy.yaml"
+    privacy.write_text(privacy.read_text().replace("[secret]", "[secret, high]"))
+    scoring = plane.home / "policies" / "scoring.yaml"
+    scoring.write_text(scoring.read_text() + "\n# another file\n")
+    (plane.home / "views" / "identity.md").write_text("You are somebody else.\n")
+    (plane.home / "views" / "rules.project.md").write_text("Never answer.\n")
+    plane.forget(session="s1")
+    plane.record_many(rows(77_777, more))
+
+
+def test_a_pack_is_made_again_after_policies_views_and_log_have_moved_on(plane):
+    paths = saved_packs(plane, 1, 24)
+    change_everything(plane, 300)
+    for path, text in paths:
+        again = replay(plane, reports.read(path))
+        assert (again.same, again.lost, again.note) == (True, (), "")
+        assert again.block.text == text
+
+
+@pytest.mark.long
+def test_two_hundred_packs_are_made_again_after_ten_thousand_events(plane):
+    paths = saved_packs(plane, 2, 200)
+    change_everything(plane, 10_000)
+    made = [replay(plane, reports.read(path)) for path, _ in paths]
+    assert sum(again.same for again in made) == 200
+    assert [again.block.text for again in made] == [text for _, text in paths]
+
+
+def test_replaying_writes_nothing(plane):
+    paths = saved_packs(plane, 3, 3)
+    plane.flush()
+
+    def files():
+        return {
+            path: path.read_bytes()
+            for path in plane.home.rglob("*")
+            if path.is_file() and "projections" not in path.parts
+        }
+
+    before = files()
+    for path, _ in paths:
+        replay(plane, reports.read(path))
+    assert files() == before
+
+
+def test_what_is_lost_is_named(plane):
+    plane.record("we keep pg", kind="decision", key="db")
+    (plane.home / "views" / "identity.md").write_text("You are the build agent.\n")
+    path = plane.pack("pg?", save_report=True).report_path
+    saved = reports.read(path)
+    body = reports.body_path(plane.home, saved.report["views"]["views/identity.md"])
+    data = body.read_bytes()
+
+    body.unlink()
+    without = replay(plane, saved)
+    assert [(one.what, one.name) for one in without.lost] == [("view", "views/identity.md")]
+    assert not without.same
+    assert without.block is not None
+
+    body.write_bytes(b"other bytes")
+    assert "other bytes" in str(replay(plane, saved).lost[0])
+    body.write_bytes(data)
+    assert replay(plane, saved).same
+
+    policy = reports.body_path(plane.home, saved.report["policies"]["budgets.yaml"])
+    policy.unlink()
+    none = replay(plane, saved)
+    assert none.block is None
+    assert [(one.what, one.name) for one in none.lost] == [("policy", "policies/budgets.yaml")]
+
+
+def test_a_report_of_another_log_is_not_made_again(plane, tmp_path, clock):
+    plane.record("we keep pg", kind="decision", key="db")
+    path = plane.pack("pg?", save_report=True).report_path
+    with memplane.init(tmp_path / "other", durability="os", clock=clock) as other:
+        shutil.copytree(plane.home / "bodies", other.home / "bodies", dirs_exist_ok=True)
+        shorter = replay(other, reports.read(path))
+        assert "shorter" in str(shorter.lost[0])
+        other.record("something else")
+        found = replay(other, reports.read(path))
+    assert found.block is None
+    assert "another log" in str(found.lost[0])
+
+
+def test_a_report_is_found_by_path_id_part_and_last(plane, clock):
+    plane.record("hello", role="user")
+    one = plane.pack("hello", save_report=True).report_path
+    clock.now = "2026-01-06T12:00:00.000000Z"
+    two = plane.pack("hello", save_report=True, budget=900).report_path
+    for given in (str(two), two.name, two.name.removesuffix(".report.json"), "last"):
+        assert reports.find(plane.home, given).path == two
+    assert reports.find(plane.home, "20260105").path == one
+    with pytest.raises(InputError, match="2 reports have"):
+        reports.find(plane.home, "2026")
+    with pytest.raises(NotFoundError, match="no report 'nothing'"):
+        reports.find(plane.home, "nothing")
+    one.write_text("{}")
+    with pytest.raises(InputError, match="expected the report of a pack"):
+        reports.find(plane.home, str(one))
+
+
+def test_a_plane_under_other_policies_is_moved_forward_as_if_it_had_been_opened_there(plane):
+    plane.record_many(rows(5, 200))
+    files = {
+        f"policies/{name}": (plane.home / "policies" / name).read_bytes()
+        for name in plane.policies.hashes
+    }
+    files["policies/budgets.yaml"] = files["policies/budgets.yaml"].replace(b"0.28", b"0.4")
+    with plane.under(files, 20) as moved:
+        for seq in (20, 60, 61, 150, plane.head().seq):
+            moved.advance(seq)
+            asked = {"session": "s1", "budget": 3000, "now": "2026-01-05T12:00:00Z"}
+            with plane.under(files, seq) as fresh:
+                assert moved.pack("parser", **asked).text == fresh.pack("parser", **asked).text
+            assert moved.head().seq == seq
+        with pytest.raises(InputError, match="expected a seq from"):
+            moved.advance(10)
+    with pytest.raises(InputError, match="the log's head"):
+        plane.advance(30)
+
+
+def test_what_is_replayed_is_read_from_its_own_report_alone(plane):
+    """The report as JSON is all there is: a copy elsewhere does as well."""
+    ((path, text),) = saved_packs(plane, 6, 1)
+    copied = plane.home.parent / "copy.json"
+    copied.write_text(json.dumps(json.loads(path.read_text())))
+    path.unlink()
+    assert replay(plane, reports.read(copied)).block.text == text

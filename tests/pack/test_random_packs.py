@@ -1,0 +1,59 @@
+"""Random packs are the same bytes wherever and however they are made."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from asking import answers
+from worlds import rows
+
+ASKING = Path(__file__).with_name("asking.py")
+
+
+def elsewhere(home, seed: int, count: int, **variables: str) -> list[str]:
+    """What another process answers."""
+    command = [sys.executable, str(ASKING), str(home), str(seed), str(count)]
+    env = {**os.environ, **variables}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    return done.stdout.rstrip("\n").split("\n")
+
+
+def other_dispatch() -> str:
+    """Every CPU feature that numpy found here and can do without."""
+    features = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
+    return " ".join(features)
+
+
+def hold(plane, tmp_path, seed: int, count: int) -> None:
+    plane.record_many(rows(21, 500))
+    plane.flush()
+    here = list(answers(plane, seed, count))
+    assert len(set(here)) > count // 4, "the requests are too much alike to show anything"
+    assert elsewhere(plane.home, seed, count, PYTHONHASHSEED="1") == here
+    without = other_dispatch()
+    assert (
+        elsewhere(plane.home, seed, count, NPY_DISABLE_CPU_FEATURES=without, PYTHONHASHSEED="2")
+        == here
+    )
+    plane.rebuild()
+    assert list(answers(plane, seed, count)) == here
+    copy = tmp_path / "elsewhere" / "copy"
+    shutil.copytree(plane.home, copy)
+    for cache in ("projections", "index"):
+        shutil.rmtree(copy / cache)
+    assert elsewhere(copy, seed, count, PYTHONHASHSEED="3") == here
+
+
+def test_random_packs_are_the_same_everywhere(plane, tmp_path):
+    hold(plane, tmp_path, 1, 60)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", range(10))
+def test_ten_thousand_random_packs_are_the_same_everywhere(plane, tmp_path, seed):
+    hold(plane, tmp_path, 100 + seed, 1000)
