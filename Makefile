@@ -16,10 +16,10 @@ demo: $(STAMP)  ## import a sample session and this repository's commits, ask th
 	$(BIN)/python tools/demo.py
 
 test: $(STAMP)  ## every promise, in a few minutes
-	$(BIN)/python -m pytest -q -m "not long"
+	$(BIN)/python -m pytest -q -m "not long" -n auto --dist worksteal tests scenarios
 
 test-long: $(STAMP)  ## the slow sweeps: crashes, fuzz, many packs
-	$(BIN)/python -m pytest -q --timeout 3600
+	$(BIN)/python -m pytest -q --timeout 3600 --scenario-long tests scenarios
 
 bench: $(STAMP)  ## the table of speeds, with a peer or a floor beside each figure
 	$(BIN)/python benchmarks/run.py

@@ -13,6 +13,7 @@ __all__ = [
     "artifact_app",
     "command",
     "policy_app",
+    "scenario_app",
     "session_app",
     "task_app",
 ]
@@ -31,6 +32,8 @@ ORDER: Final = (
     "keys",
     "history",
     "log",
+    "replay",
+    "why",
     "expand",
     "files",
     "task",
@@ -52,6 +55,7 @@ ORDER: Final = (
     "embed",
     "eval",
     "policy",
+    "scenario",
 )
 # No rich: help and errors are plain text, so they look the same in a terminal, a pipe and a page.
 _PLAIN: Final[dict[str, Any]] = {"add_completion": False, "rich_markup_mode": None}
@@ -63,13 +67,15 @@ class _InOrder(TyperGroup):
 
 
 app = typer.Typer(name="memplane", cls=_InOrder, **_PLAIN)
-policy_app = typer.Typer(help="Policies: check and show them.", **_PLAIN)
+policy_app = typer.Typer(help="Policies: check, show, compare and try them.", **_PLAIN)
 artifact_app = typer.Typer(help="Artifacts: files, and who may show their text.", **_PLAIN)
+scenario_app = typer.Typer(help="Scenarios: what a plane must do, held in CI.", **_PLAIN)
 session_app = typer.Typer(help="Sessions: begin, mark, end, list and show them.", **_PLAIN)
 task_app = typer.Typer(help="Tasks: open them, say how they go, switch.", **_PLAIN)
 # Names with commands of their own behind them.
 GROUPS: Final = {
-    "artifact": artifact_app, "policy": policy_app, "session": session_app, "task": task_app,
+    "artifact": artifact_app, "policy": policy_app, "scenario": scenario_app,
+    "session": session_app, "task": task_app,
 }  # fmt: skip
 for _name, _group in GROUPS.items():
     app.add_typer(_group, name=_name)

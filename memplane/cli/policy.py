@@ -1,5 +1,9 @@
-"""`memplane policy`: every mistake in the policies, and every value with where it comes from."""
+"""`memplane policy`: mistakes, values and where they come from; what changed, and what it does."""
 
+import os
+import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,14 +13,15 @@ from memplane.cli.app import command, policy_app
 from memplane.cli.exits import FINE, NO
 from memplane.cli.options import Home, Json
 from memplane.cli.output import put, say
-from memplane.errors import InputError
-from memplane.home import asset
-from memplane.policy import NAMES
+from memplane.cli.progress import Bar
+from memplane.errors import InputError, PolicyError
+from memplane.home import asset, open_home
+from memplane.policy import NAMES, variables
 from memplane.policy.effective import Row
 from memplane.policy.mistakes import meant
-from memplane.wiring import open_plane
+from memplane.wiring import find_home, open_plane
 
-__all__ = ["check", "show"]
+__all__ = ["check", "diff", "log", "replay", "show"]
 
 _STEMS = [name.removesuffix(".yaml") for name in NAMES]
 
@@ -76,6 +81,109 @@ def show(
         found = plane.policy_values()
     rows = [row for row in found if stem is None or row.file == f"{stem}.yaml"]
     put([_json(row) for row in rows], "\n".join(map(str, rows)), as_json=as_json)
+
+
+@command("log", example="policy log --limit 5", group=policy_app)
+def log(
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="Commits at most, newest first.")
+    ] = 20,
+    *,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """List the commits that touched policies or views, and what each changed.
+
+    A value is told as it held: where a file leaves a key out, as memplane's default.
+    """
+    from memplane.cli.policy_words import commit, commit_json  # noqa: PLC0415 - for these alone
+    from memplane.explain.history import history  # noqa: PLC0415 - likewise
+    from memplane.explain.versions import Repository  # noqa: PLC0415 - likewise
+
+    repository = Repository(open_home(find_home(home)).path)
+    found = list(history(repository, limit))
+    if not found:
+        why = "git ignores them" if repository.ignored() else "commit them to keep their history"
+        say(f"no commit has policies or views of {repository.home}: {why}")
+    words = "\n".join(commit(one, told) for one, told in found)
+    put([commit_json(*one) for one in found], words, as_json=as_json)
+
+
+@command("diff", example="policy diff HEAD~1 HEAD", group=policy_app)
+def diff(
+    old: Annotated[
+        str, typer.Argument(metavar="[A]", help="A revision, `now` or a folder; else HEAD.")
+    ] = "HEAD",
+    new: Annotated[
+        str, typer.Argument(metavar="[B]", help="Likewise; else `now`: what lies in the home.")
+    ] = "now",
+    *,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Say what differs in policies and views, key by key, with the old and the new value."""
+    from memplane.cli.policy_words import change  # noqa: PLC0415 - for these alone
+    from memplane.explain.history import changes  # noqa: PLC0415 - likewise
+    from memplane.explain.versions import version  # noqa: PLC0415 - likewise
+
+    folder = open_home(find_home(home)).path
+    before, after = version(folder, old), version(folder, new)
+    found = changes(before, after)
+    words = "\n".join(map(change, found)) or f"no difference between {before} and {after}"
+    answer = {"from": before.name, "to": after.name, "changes": [one._asdict() for one in found]}
+    put(answer, words, as_json=as_json)
+
+
+@command("replay", example="policy replay --last 20 --from HEAD~1 --to HEAD", group=policy_app)
+def replay(
+    most: Annotated[
+        int, typer.Option("--last", metavar="N", min=1, help="How many saved packs, newest first.")
+    ] = 50,
+    old: Annotated[
+        str, typer.Option("--from", metavar="A", help="A revision, `now` or a folder.")
+    ] = "HEAD",
+    new: Annotated[
+        str, typer.Option("--to", metavar="B", help="Likewise; `now` is what lies in the home.")
+    ] = "now",
+    shown: Annotated[
+        int, typer.Option("--show", metavar="N", min=0, help="Packs shown, largest change first.")
+    ] = 5,
+    *,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Pack saved requests again under two policies: what enters, what leaves, what it costs.
+
+    Each at its own place in the log and by its own clock. A folder has policies/ and views/; what
+    it lacks is as in the home. Nothing is written.
+    """
+    from memplane.cli import policy_words  # noqa: PLC0415 - for these alone
+    from memplane.explain.trying import last, trial  # noqa: PLC0415 - likewise
+    from memplane.explain.versions import say_the_same, version  # noqa: PLC0415 - likewise
+
+    with open_plane(home) as plane:
+        before, after = version(plane.home, old), version(plane.home, new)
+        aside = list(variables(os.environ))
+        if aside:
+            say(f"not of any version, so not heeded here: {', '.join(aside)}")
+        asked = last(plane.home, most)
+        if not asked:
+            say("no report is saved yet; `memplane pack` saves one")
+        if say_the_same(before, after):
+            say(f"{before} and {after} say the same")
+            asked = []
+        if asked:
+            with suppress(PolicyError), Bar("index") as bar:  # of the home now, which need not do
+                plane.index(bar)
+        with Bar("pack") as bar:
+            found = trial(plane, asked, before, after, progress=bar, processes=_processes())
+    put(found.as_json(), policy_words.trial(found, shown), as_json=as_json)
+
+
+def _processes() -> int:
+    """How many processes can do it: a fork is safe where nothing else runs in this one."""
+    alone = threading.active_count() == 1 and sys.platform == "linux"
+    return min(2, os.cpu_count() or 1) if alone else 1
 
 
 def _other_schemas(home: Path) -> list[str]:

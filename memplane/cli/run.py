@@ -25,11 +25,14 @@ from memplane.cli import (  # noqa: F401
     policy,
     reading,
     record,
+    replay,
+    scenario,
     search,
     session,
     status,
     task,
     upkeep,
+    why,
 )
 from memplane.cli import eval as _eval  # noqa: F401 - likewise; its name is a builtin's
 from memplane.cli.app import GROUPS, app

@@ -15,7 +15,6 @@ it to another one, without hooks, helpers, pagers or the net, and writes nothing
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import tempfile
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import InputError
+from memplane.explain.git import command, environment, reason
 from memplane.importers.rows import Row, name
 from memplane.intake.check import NAME_MAX
 
@@ -44,11 +44,6 @@ _HASH: Final = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
 # hash, parents, author's time, committer's time, author, message
 _FIELDS: Final = ("%H", "%P", "%at", "%ct", "%an", "%B")
 _ADDRESS: Final = re.compile(r"(?m)^([\w-]+-by:[^<\n]*?)[ \t]*<[^<>\n]*@[^<>\n]*>[ \t]*$")
-# A repository's own configuration must neither run programs nor change what is read.
-_PLAIN: Final = (
-    "--no-pager", "--no-replace-objects", "-c", "core.fsmonitor=false", "-c", "log.showRoot=true",
-    "-c", "protocol.allow=never",
-)  # fmt: skip
 _LOG: Final = (
     "log", "-O/dev/null", "--reverse", "--topo-order", "-z", "--name-status", "--no-color",
     "--no-ext-diff", "--no-textconv", "--no-show-signature", "--no-diff-merges",
@@ -111,8 +106,8 @@ class Repository:
         # Renames are told by contents, which a partial clone would have to fetch.
         partial = self._try("config", "--get-regexp", r"^extensions\.partialclone$|\.promisor$")
         renames = "--no-renames" if partial else "-M"
-        command = self._command(*_LOG, renames, *self._span(without, newest), "--")
-        with closing(_output(command, str(self.path))) as chunks:
+        words = command(self.path, *_LOG, renames, *self._span(without, newest), "--")
+        with closing(_output(words, str(self.path))) as chunks:
             yield from _commits(_tokens(chunks))
 
     def _span(self, without: Sequence[str], newest: int | None) -> list[str]:
@@ -123,19 +118,16 @@ class Repository:
         file = self.folder / "shallow"
         return frozenset(file.read_text().split()) if file.is_file() else frozenset()
 
-    def _command(self, *argv: str) -> list[str]:
-        return ["git", "-C", os.fspath(self.path.absolute()), *_PLAIN, *argv]
-
     def _say(self, *argv: str) -> list[str]:
         """What git answers, by lines; InputError with its words where it refuses."""
-        done = _run(self._command(*argv))
+        done = _run(command(self.path, *argv))
         if done.returncode:
             raise _refusal(str(self.path), done.stderr)
         return _text(done.stdout).removesuffix("\n").split("\n")
 
     def _try(self, *argv: str, given: bytes = b"") -> list[str]:
         """What git answers; nothing where it says no."""
-        done = _run(self._command(*argv), given)
+        done = _run(command(self.path, *argv), given)
         return [] if done.returncode else _text(done.stdout).splitlines()
 
 
@@ -255,10 +247,10 @@ def _tokens(chunks: Iterator[bytes]) -> Iterator[bytes]:
             kept = part
 
 
-def _output(command: list[str], what: str) -> Generator[bytes]:
+def _output(argv: list[str], what: str) -> Generator[bytes]:
     """What the program prints, as it comes; InputError at its end where it failed."""
     with tempfile.TemporaryFile() as words:
-        process = _start(command, words)
+        process = _start(argv, words)
         assert process.stdout is not None
         try:
             with process.stdout as stream:
@@ -272,32 +264,23 @@ def _output(command: list[str], what: str) -> Generator[bytes]:
             process.wait()
 
 
-def _run(command: list[str], given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def _run(argv: list[str], given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     try:
         return subprocess.run(  # noqa: S603 - a list of words, no shell
-            command, input=given, capture_output=True, check=False, env=_environment()
+            argv, input=given, capture_output=True, check=False, env=environment()
         )
     except OSError as error:
         raise _missing(error) from error
 
 
-def _start(command: list[str], words: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(argv: list[str], words: IO[bytes]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(  # noqa: S603 - a list of words, no shell
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=words,
-            env=_environment(),
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=words,
+            env=environment(),
         )  # fmt: skip
     except OSError as error:
         raise _missing(error) from error
-
-
-def _environment() -> dict[str, str]:
-    """What git may know of the environment: nothing that names a repository or a program."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    return {
-        **kept, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0",
-        "GIT_NO_LAZY_FETCH": "1",
-    }  # fmt: skip
 
 
 def _missing(error: OSError) -> InputError:
@@ -308,15 +291,4 @@ def _missing(error: OSError) -> InputError:
 
 
 def _refusal(what: str, words: bytes) -> InputError:
-    said = _text(words)
-    if "dubious ownership" in said:
-        reason = (
-            "the repository belongs to another user, and git reads it only where its owner is "
-            "trusted: `git config --global --add safe.directory PATH`"
-        )
-    elif "not a git repository" in said:
-        reason = "no git repository here or above"
-    else:
-        lines = [line for line in said.splitlines() if line.strip()]
-        reason = f"git cannot read it: {(lines or ['it said nothing'])[-1][:300]}"
-    return InputError(f"{what}: {reason}", where="paths")
+    return InputError(f"{what}: {reason(words)}", where="paths")

@@ -18,9 +18,10 @@ from memplane.policy.values import PPM
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from memplane.policy.reading import Documents
     from memplane.policy.values import Json
 
-__all__ = ["Row", "rows"]
+__all__ = ["Row", "as_yaml", "rows", "rows_of"]
 
 # Needs no quotes, wherever in a line of YAML it stands.
 _PLAIN: Final = r"[A-Za-z_][A-Za-z0-9_./-]*"
@@ -42,7 +43,7 @@ class Row(NamedTuple):
             source = f"policies/{self.file}:{self.line}"
         elif self.variable is not None:
             source = f"environment {self.variable}"
-        return f"{self.file.removesuffix('.yaml')}.{self.key}: {_yaml(self.value)}    # {source}"
+        return f"{self.file.removesuffix('.yaml')}.{self.key}: {as_yaml(self.value)}    # {source}"
 
 
 def rows(
@@ -60,22 +61,31 @@ def rows(
     found = documents(files, defaults=defaults, schemas=schemas, overrides=overrides)
     if found.problems:
         raise PolicyError(tuple(found.problems))
-    listed: list[Row] = []
-    for name in NAMES:
-        variables = {override.path: override.variable for override in found.of(name)}
-        root = found.roots[name] if files.get(name) is not None else None
-        whole = filled(found.effective[name], default_document(name, defaults), WHOLE.get(name))
-        for path, value in _leaves(_with_shares(name, whole), ()):
-            line = None if root is None else _line(root, path)
-            if path in variables:
-                listed.append(
-                    Row(name, key_text(path), value, "environment", None, variables[path])
-                )
-            elif line is not None:
-                listed.append(Row(name, key_text(path), value, "file", line))
-            else:
-                listed.append(Row(name, key_text(path), value, "default"))
-    return listed
+    return [
+        row
+        for name in NAMES
+        for row in rows_of(name, found, written=files.get(name) is not None, defaults=defaults)
+    ]
+
+
+def rows_of(
+    name: str, found: Documents, *, written: bool, defaults: Mapping[str, bytes]
+) -> Iterator[Row]:
+    """Yield the values of one policy, which must be without mistakes.
+
+    `written` says whether there is such a file, else the defaults were read in its place.
+    """
+    variables = {override.path: override.variable for override in found.of(name)}
+    root = found.roots[name] if written else None
+    whole = filled(found.effective[name], default_document(name, defaults), WHOLE.get(name))
+    for path, value in _leaves(_with_shares(name, whole), ()):
+        line = None if root is None else _line(root, path)
+        if path in variables:
+            yield Row(name, key_text(path), value, "environment", None, variables[path])
+        elif line is not None:
+            yield Row(name, key_text(path), value, "file", line)
+        else:
+            yield Row(name, key_text(path), value, "default")
 
 
 def _with_shares(name: str, document: Json) -> Json:
@@ -113,9 +123,12 @@ def _line(root: Node, path: Path) -> int | None:
     return root.place(path)[0]
 
 
-def _yaml(value: Any) -> str:
+def as_yaml(value: Any) -> str:
+    """A value as it could stand in a line of a policy."""
     if isinstance(value, list):
-        return f"[{', '.join(_yaml(item) for item in value)}]"
+        return f"[{', '.join(as_yaml(item) for item in value)}]"
+    if isinstance(value, dict) and value:
+        return f"{{{', '.join(f'{key}: {as_yaml(item)}' for key, item in value.items())}}}"
     if isinstance(value, str) and re.fullmatch(_PLAIN, value) and isinstance(scalar(value), str):
         return value
     return json.dumps(value, ensure_ascii=False)

@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import subprocess
 
 import pytest
 import typer
@@ -106,6 +107,19 @@ def test_every_example_does_what_it_shows(run, filled, tmp_path, monkeypatch, na
         monkeypatch.chdir(tmp_path)
     if name == "embed":
         monkeypatch.setenv("MEMPLANE_PLANE__INDEX__EMBEDDER", "static")
+    if name in ("replay", "why"):
+        run("pack", "which database do we use?", "--home", filled)
+    if name == "scenario run":
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "scenarios").mkdir()
+        text = "version: 1\nscenario: a\nwhen: [pack: a]\nassertions: [acb_max_tokens: 4000]\n"
+        (tmp_path / "scenarios" / "a.yaml").write_text(text)
+    if name in ("policy log", "policy diff", "policy replay"):
+        for words in (
+            "init -q",
+            *("-c user.name=a -c user.email=a@b commit -qm a --allow-empty",) * 2,
+        ):
+            subprocess.run(["git", "-C", filled, *words.split()], check=True)
     if name == "unforget":
         run("forget", "db.engine", "--home", filled)
     assert run(*argv, "--home", filled)[0] == 0

@@ -1,0 +1,172 @@
+"""`memplane scenario run`: scenarios in CI, and by hand."""
+
+import sys
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from memplane.cli.app import command, scenario_app
+from memplane.cli.exits import FINE, NO, WRONG
+from memplane.cli.options import Home, Json
+from memplane.cli.output import put, say
+from memplane.cli.progress import Bar
+from memplane.errors import InputError, Problem
+from memplane.home import asset
+from memplane.policy import NAMES
+from memplane.wiring import find_home, init, make_counter, open_plane
+
+if TYPE_CHECKING:
+    from memplane.scenario import Builders, Outcome, Scenario
+
+__all__ = ["builders", "policies_in", "read_file", "run"]
+
+_SUFFIXES: Final = (".yaml", ".yml")
+
+_Policies = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", help="The policies to run under, in place of memplane's own: yours."
+    ),
+]
+
+
+def builders() -> "Builders":
+    """What scenarios are made with: real planes, whatever the environment says of policies."""
+    from memplane.scenario import Builders  # noqa: PLC0415 - every command would pay for it
+
+    return Builders(
+        partial(init, environment={}), partial(open_plane, environment={}), make_counter,
+        (sys.executable, "-m", "memplane.cli.scenario_process"),
+    )  # fmt: skip
+
+
+def read_file(path: Path, shown: str = "") -> "Scenario":
+    """Read a scenario; files that it names lie beside it. Raises ScenarioError, OSError.
+
+    `shown` is its path in messages, where that is another.
+    """
+    from memplane.scenario import read_scenario  # noqa: PLC0415 - as above
+
+    return read_scenario(
+        shown or str(path), path.read_bytes(), schema=asset("schemas/scenario.schema.json"),
+        open_file=lambda name: (path.parent / name).read_bytes(),
+    )  # fmt: skip
+
+
+@command("run", example="scenario run scenarios/", group=scenario_app)
+def run(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="PATH...",
+            help="Scenario files, or folders of them; else the plane's scenarios/.",
+        ),
+    ] = None,
+    *,
+    report_dir: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Keep figures, blocks and their reports there, for CI to show."
+        ),
+    ] = None,
+    strict_time: Annotated[
+        bool, typer.Option("--strict-time", help="Limits of time fail a scenario too.")
+    ] = False,
+    short: Annotated[
+        bool, typer.Option("--short", help="Run long scenarios short, as pytest does.")
+    ] = False,
+    policies: _Policies = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> int:
+    """Run scenarios and say what failed: exit 0 all pass, 1 one failed, 2 a mistake in a file.
+
+    Each plays in a plane of its own, in a temporary folder, with a clock of its own; nothing is
+    written into yours. Times are always reported; they fail nothing without --strict-time.
+    """
+    scenarios, problems = _read(_files(paths or [find_home(home) / "scenarios"]))
+    if problems:
+        answer = {"ok": False, "problems": [problem._asdict() for problem in problems]}
+        put(answer, "\n".join(map(str, problems)), as_json=as_json)
+        say("nothing was run")
+        return WRONG
+    outcomes = _outcomes(scenarios, policies_in(policies), short=short, strict_time=strict_time)
+    from memplane.scenario import as_json as plain  # noqa: PLC0415 - as above
+    from memplane.scenario import as_words, write_reports  # noqa: PLC0415 - as above
+
+    if report_dir is not None:
+        write_reports(report_dir, outcomes)
+    put(plain(outcomes), as_words(outcomes), as_json=as_json)
+    return FINE if all(outcome.passed for outcome in outcomes) else NO
+
+
+def _outcomes(
+    scenarios: "list[Scenario]", policies: Mapping[str, bytes], *, short: bool, strict_time: bool
+) -> "list[Outcome]":
+    from memplane.scenario import Runner, Settings, work_of  # noqa: PLC0415 - as above
+
+    whole, done = sum(work_of(scenario, short=short) for scenario in scenarios), 0.0
+    with Bar("scenarios") as bar:
+
+        def told(more: float) -> None:
+            nonlocal done
+            done += more
+            bar(round(done), max(1, round(whole)))
+
+        settings = Settings(short, strict_time, policies, told)
+        with Runner(builders(), settings) as runner:
+            return [runner.run(scenario) for scenario in scenarios]
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    """The scenario files that are named, and those in the folders that are, in order of name."""
+    from memplane.scenario import is_scenario  # noqa: PLC0415 - as above
+
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            there = [one for one in sorted(path.iterdir()) if one.suffix in _SUFFIXES]
+            there = [one for one in there if one.is_file() and is_scenario(one.read_bytes())]
+            if not there:
+                raise InputError(f"{path}: expected scenarios (*.yaml), found none")
+            found += there
+        elif path.is_file():
+            found.append(path)
+        else:
+            raise InputError(f"{path}: expected a scenario or a folder of them; no such file")
+    return list(dict.fromkeys(found))
+
+
+def _read(files: list[Path]) -> "tuple[list[Scenario], list[Problem]]":
+    """The scenarios, and every mistake in all files."""
+    from memplane.scenario import ScenarioError  # noqa: PLC0415 - as above
+
+    scenarios: list[Any] = []
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            scenarios.append(read_file(file))
+        except ScenarioError as error:
+            problems += error.problems
+    first: dict[str, str] = {}
+    for scenario in scenarios:
+        before = first.setdefault(scenario.name, scenario.file)
+        if before != scenario.file:
+            message = f"expected each name once, found `{scenario.name}` in {before} too"
+            problems.append(Problem(scenario.file, 0, "scenario", message))
+    return scenarios, problems
+
+
+def policies_in(folder: Path | None) -> dict[str, bytes]:
+    """The policies of a folder by their file names; none where no folder is given."""
+    if folder is None:
+        return {}
+    files = {name: folder / name for name in NAMES if (folder / name).is_file()}
+    if not files:
+        raise InputError(
+            f"{folder}: expected some of {', '.join(NAMES)}, found none", where="--policies"
+        )
+    return {name: file.read_bytes() for name, file in files.items()}

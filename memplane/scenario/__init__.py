@@ -1,0 +1,51 @@
+"""Scenarios: what a plane must do, written down as YAML and run in CI.
+
+A file says what is given, what happens and what must be so in the end::
+
+    version: 1
+    scenario: db-choice
+    title: A replaced decision leaves the block
+    given:
+      events:
+        - {id: old, kind: decision, key: db.engine, text: We keep PostgreSQL}
+    when:
+      - record: {id: new, kind: decision, key: db.engine, text: We move to SQLite}
+      - pack: {query: which database do we use?, budget: 2000}
+    assertions:
+      - contains: {event: new}
+      - lacks: {event: old}
+      - {type: acb_max_tokens, max: 2000}
+
+Each runs in a plane of its own, in a temporary folder, under a clock that stands still until the
+file moves it; ids that a file does not give are `event-1`, `event-2` and so on. So the blocks of a
+scenario are the same on every machine; how long they took is reported, and enforced only on
+request. Limits (`acb_*`) hold for every pack, other assertions for the last one, unless they name
+one by its `as`. `schemas/scenario.schema.json` has every step and assertion.
+
+`document` reads files, `scene` is where one plays, `steps` and `process` let things happen,
+`assertions` (with `limits`, `contents`, `likeness`, `stored`) hold what came of it, `run` runs.
+"""
+
+from __future__ import annotations
+
+from memplane.scenario.document import Scenario, ScenarioError, is_scenario, read_scenario
+from memplane.scenario.process import work
+from memplane.scenario.report import as_json, as_words, write_reports
+from memplane.scenario.run import Outcome, Runner, Settings, work_of
+from memplane.scenario.scene import Builders
+
+__all__ = [
+    "Builders",
+    "Outcome",
+    "Runner",
+    "Scenario",
+    "ScenarioError",
+    "Settings",
+    "as_json",
+    "as_words",
+    "is_scenario",
+    "read_scenario",
+    "work",
+    "work_of",
+    "write_reports",
+]

@@ -1,0 +1,147 @@
+"""A scenario file: YAML bytes to a typed record, and every mistake in it with its line.
+
+The schema (`schemas/scenario.schema.json`) says what may stand where; `faults` sees the rest.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+from memplane.errors import InputError, Problem
+from memplane.intake import timestamp
+from memplane.policy.document import Node, Path, plain, read
+from memplane.policy.mistakes import problems
+from memplane.scenario.faults import faults, said_of, step_of
+
+__all__ = [
+    "CLOCK",
+    "Assertion",
+    "Given",
+    "Scenario",
+    "ScenarioError",
+    "Step",
+    "is_scenario",
+    "read_scenario",
+]
+
+CLOCK: Final = "2026-01-05T12:00:00.000000Z"
+
+_MAIN_OF_STEPS: Final = {"pack": "query", "search": "query", "run": "command"}
+
+
+class ScenarioError(InputError):
+    """Scenario files have mistakes; `problems` lists every one of them."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
+class Step(NamedTuple):
+    """One thing that happens: `verb` is its name in the file, `said` what stands behind it.
+
+    `where` is its place as people write it, `line` that of the file.
+    """
+
+    verb: str
+    said: Any
+    where: str
+    line: int
+
+
+class Assertion(NamedTuple):
+    """What must be so in the end: `type` and what it takes, with its line in the file."""
+
+    type: str
+    said: dict[str, Any]
+    line: int
+
+
+class Given(NamedTuple):
+    """What there is before anything happens; `events` are sources: rows, files, generators."""
+
+    clock: str = CLOCK
+    policies: dict[str, Any] = {}  # noqa: RUF012 - read only
+    views: dict[str, str | None] = {}  # noqa: RUF012 - read only
+    events: tuple[dict[str, Any], ...] = ()
+
+
+class Scenario(NamedTuple):
+    """A file without mistakes. `file` is its path as it was given, `files` those that it names."""
+
+    file: str
+    name: str
+    title: str
+    long: bool
+    given: Given
+    steps: tuple[Step, ...]
+    assertions: tuple[Assertion, ...]
+    files: dict[str, bytes]
+
+
+def is_scenario(data: bytes) -> bool:
+    """Whether the bytes look like a scenario of ours: they have its key at the top."""
+    return data.startswith(b"scenario:") or b"\nscenario:" in data
+
+
+def read_scenario(
+    file: str, data: bytes, *, schema: bytes, open_file: Callable[[str], bytes]
+) -> Scenario:
+    """Read one file; `open_file` gives the bytes of a file that it names, from its own folder.
+
+    Raises ScenarioError with every mistake in it.
+    """
+    root, found = read(file, data)
+    if root is None:
+        none = [Problem(file, 0, "", "expected a scenario, found an empty file")]
+        raise ScenarioError(tuple(found or none))
+    document = plain(root)
+    files: dict[str, bytes] = {}
+    found = [*found, *problems(file, root, faults(document, schema, files, open_file))]
+    if found:
+        raise ScenarioError(tuple(sorted(found, key=lambda one: (one.line == 0, one.line))))
+    return _built(file, document, root, files)
+
+
+def _built(file: str, document: dict[str, Any], root: Node, files: dict[str, bytes]) -> Scenario:
+    given = document.get("given", {})
+    return Scenario(
+        file, document["scenario"], document.get("title", ""), document.get("long", False),
+        Given(
+            timestamp(given.get("clock", CLOCK)), given.get("policies", {}),
+            given.get("views", {}), tuple(given.get("events", ())),
+        ),
+        tuple(_steps(document.get("when", []), ("when",), root)),
+        tuple(
+            Assertion(*said_of(written)[:2], root.place(("assertions", at))[0])
+            for at, written in enumerate(document["assertions"])
+        ),
+        files,
+    )  # fmt: skip
+
+
+def _steps(steps: Any, path: Path, root: Node) -> Iterator[Step]:
+    for at, written in enumerate(steps):
+        place = (*path, at)
+        verb, said = step_of(written)
+        if verb in _MAIN_OF_STEPS and not isinstance(said, dict):
+            said = {_MAIN_OF_STEPS[verb]: said}
+        if verb in ("repeat", "processes"):
+            said = {**said, "steps": tuple(_steps(said["steps"], (*place, verb, "steps"), root))}
+        if verb == "run" and isinstance(said["command"], str):
+            said = {**said, "command": shlex.split(said["command"])}
+        where = ".".join(_spoken((*place, verb)))
+        yield Step(verb, said, where, root.place(place)[0])
+
+
+def _spoken(path: Path) -> Iterator[str]:
+    """A path's words: a number belongs to the word before it."""
+    words: list[str] = []
+    for part in path:
+        if isinstance(part, int):
+            words[-1] += f"[{part}]"
+        else:
+            words.append(part)
+    yield from words

@@ -1,0 +1,258 @@
+"""Where a scenario plays: its plane, its clock, and what was seen and acknowledged so far."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
+
+from memplane.intake import timestamp
+from memplane.pack.block import Block
+from memplane.plane import Plane, SearchHit
+from memplane.ports import TokenCounter
+from memplane.scenario.document import Scenario, Step
+from memplane.scenario.generate import SESSION_EVENTS, generated
+
+__all__ = [
+    "BATCH",
+    "Builders",
+    "Outing",
+    "Pack",
+    "Packed",
+    "Said",
+    "Scene",
+    "Searched",
+    "numbered",
+    "spread",
+]
+
+BATCH: Final = 256
+
+
+class OpenPlane(Protocol):
+    """How a plane is made or opened: its folder, a level of durability, a clock."""
+
+    def __call__(self, path: Path, *, durability: Any, clock: Callable[[], str]) -> Plane: ...
+
+
+class Builders(NamedTuple):
+    """What is made elsewhere: planes, counters, and the processes that a scenario starts.
+
+    `process` is the command line of one process of a scenario, see `memplane.scenario.process`.
+    """
+
+    make_plane: OpenPlane
+    open_plane: OpenPlane
+    make_counter: Callable[[str, int], TokenCounter]
+    process: tuple[str, ...]
+
+
+class Pack(NamedTuple):
+    """One block and what it took: nanoseconds, and its tokens as counted anew."""
+
+    block: Block
+    ns: int
+    counted: int
+
+
+@dataclass
+class Packed:
+    """The packs of one step, in order; `name` is what its `as` says, else its place."""
+
+    name: str
+    runs: list[Pack] = field(default_factory=list)
+
+    @property
+    def last(self) -> Pack:
+        """The newest one."""
+        return self.runs[-1]
+
+
+class Searched(NamedTuple):
+    """What a search found."""
+
+    name: str
+    hits: list[SearchHit]
+
+
+class Said(NamedTuple):
+    """How a command ended and what it printed."""
+
+    name: str
+    code: int
+    out: str
+    err: str
+
+
+class Outing(NamedTuple):
+    """What another process did: the ids that it was acknowledged, and its packs by name."""
+
+    acknowledged: list[str]
+    packs: list[tuple[str, Pack]]
+
+
+class Scene:
+    """One scenario's plane, in a folder of its own. Close it; the folder is its maker's."""
+
+    def __init__(
+        self, folder: Path, scenario: Scenario, builders: Builders, *, short: bool = False,
+        progress: Callable[[int], None] = lambda _events: None,
+    ) -> None:  # fmt: skip
+        self.folder, self.home = folder, folder / "plane"
+        self.builders, self.short = builders, short
+        self.acknowledged: list[str] = []
+        self.packs: dict[str, Packed] = {}
+        self.searches: dict[str, Searched] = {}
+        self.outputs: dict[str, Said] = {}
+        self._files, self._progress = scenario.files, progress
+        self._moment = datetime.fromisoformat(scenario.given.clock)
+        self._plane: Plane | None = None
+        self._events = 0  # given an id by the scene
+        self.work = folder / "work"
+        self.work.mkdir(exist_ok=True)
+
+    # --- the clock ---
+
+    def now(self) -> str:
+        """Where the scenario's clock stands."""
+        return timestamp(self._moment)
+
+    def set_clock(self, moment: str) -> None:
+        """Let the clock stand where it stood when a copied plane was made."""
+        self._moment = datetime.fromisoformat(moment)
+
+    def advance(self, by: timedelta) -> None:
+        """Move the clock."""
+        self._moment += by
+
+    # --- the plane ---
+
+    @property
+    def plane(self) -> Plane:
+        """The plane, opened where it is closed."""
+        if self._plane is None:
+            self._plane = self.builders.open_plane(self.home, durability="sync", clock=self.now)
+        return self._plane
+
+    def make(self, policies: Mapping[str, bytes]) -> None:
+        """Make the plane, with these files in place of memplane's own policies."""
+        # Nobody mourns a plane that is thrown away; syncs of what is given would only cost time.
+        made = self.builders.make_plane(self.home, durability="os", clock=self.now)
+        for name, data in policies.items():
+            (self.home / "policies" / name).write_bytes(data)
+        self._plane = made
+
+    def close(self) -> None:
+        """Close the plane, if it is open."""
+        if self._plane is not None:
+            self._plane.close()
+            self._plane = None
+
+    def counted(self, text: str) -> int:
+        """The tokens of a text in the plane's counter."""
+        budgets = self.plane.policies.budgets
+        return self.builders.make_counter(budgets.counter, budgets.scale_ppm).count(text)
+
+    # --- events ---
+
+    def record(self, row: Mapping[str, Any]) -> None:
+        """Record one event, or those that its `repeat` stands for."""
+        for one in self._rows([row]):
+            self.acknowledged.append(self.plane.record(**one).id)
+
+    def record_many(self, sources: Iterable[Mapping[str, Any]]) -> None:
+        """Record all that the sources stand for, in batches.
+
+        The clock goes along with events that are generated: nothing is recorded before it happened.
+        """
+        for batch in _batches(self._rows(sources), BATCH):
+            self.plane.record_many(batch, batch=BATCH)
+            self.acknowledged += [row["id"] for row in batch]
+            self._progress(len(batch))
+
+    def _rows(self, sources: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        for source in sources:
+            if "file" in source:
+                yield from self._named(map(json.loads, _lines(self._files[source["file"]])))
+            elif "generate" in source:
+                yield from self._generated(source["generate"])
+            else:
+                yield from self._named(spread(source))
+
+    def _named(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """The rows, each with an id: chance would otherwise decide what stands in the log."""
+        for row in rows:
+            self._events += 1
+            yield row if "id" in row else {**row, "id": f"event-{self._events}"}
+
+    def count_of(self, asked: Mapping[str, Any]) -> int:
+        """How many events a generator gives in this scene: fewer where it is run short."""
+        count: int = asked.get("short", asked["count"]) if self.short else asked["count"]
+        return count
+
+    def _generated(self, asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        length, count = asked.get("session_events", SESSION_EVENTS), self.count_of(asked)
+        for row in generated(asked["seed"], count, self._moment, session_events=length):
+            self._moment = max(self._moment, row["ts"])
+            yield {**row, "ts": timestamp(row["ts"])}
+
+    # --- what was seen ---
+
+    def keep(self, name: str, pack: Pack) -> None:
+        """Note a pack under a name; the name of the newest one is the last."""
+        packed = self.packs.pop(name, None) or Packed(name)
+        packed.runs.append(pack)
+        self.packs[name] = packed
+
+    def files_of_home(self) -> Iterator[Path]:
+        """Every file of the plane, in order."""
+        for root, folders, names in os.walk(self.home):
+            folders.sort()
+            yield from (Path(root, name) for name in sorted(names))
+
+
+def spread(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The rows that one stands for: `repeat` of them, its text `text_times` over."""
+    times, over = row.get("repeat", 1), row.get("text_times", 1)
+    plain = {key: value for key, value in row.items() if key not in ("repeat", "text_times")}
+    if over > 1:
+        plain["text"] = plain.get("text", "") * over
+    if "repeat" not in row:
+        yield plain
+        return
+    for number in range(1, times + 1):
+        yield numbered(plain, "n", number)
+
+
+def numbered(said: Any, letter: str, number: int) -> Any:
+    """The same value with a number in place of `{n}` (or another letter) in its texts."""
+    if isinstance(said, str):
+        return said.replace(f"{{{letter}}}", str(number))
+    if isinstance(said, dict):
+        return {key: numbered(item, letter, number) for key, item in said.items()}
+    if isinstance(said, list):
+        return [numbered(item, letter, number) for item in said]
+    if isinstance(said, Step):
+        return said._replace(said=numbered(said.said, letter, number))
+    if isinstance(said, tuple):
+        return tuple(numbered(item, letter, number) for item in said)
+    return said
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    return (line for line in data.split(b"\n") if line.strip())
+
+
+def _batches(rows: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:
+    batch: list[dict[str, Any]] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
