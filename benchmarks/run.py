@@ -20,6 +20,8 @@ from pathlib import Path
 
 from index_peers import OPTIONAL, have
 from index_works import INDEX_WORKS, LARGE_WORKS
+from layouts import Series, agent_log, layouts, transcript_rows
+from layouts import table as layout_table
 from measure import Work, measure, table
 from memory_works import MEMORY_WORKS
 from place import Place
@@ -32,6 +34,7 @@ _MEMORIES, _MEMORIES_QUICK = 100_000, 2_000
 _ALL = WORKS | MEMORY_WORKS | INDEX_WORKS | LARGE_WORKS
 _ROUNDS, _ROUNDS_QUICK = 5, 1
 _RUNS, _RUNS_QUICK = 200, 20
+_PROMPTS, _PROMPTS_QUICK = 100, 4
 
 
 def main() -> int:
@@ -54,6 +57,7 @@ def main() -> int:
             _tell(f"preparing {name}")
             works.append(_ALL[name](place, _RUNS_QUICK if asked.quick else _RUNS))
         quiet = measure(works, rounds, _tell)
+        series = [] if asked.only else _layouts(folder / "layouts", asked)
     finally:
         place.close()
         shutil.rmtree(folder, ignore_errors=True)
@@ -61,13 +65,31 @@ def main() -> int:
     _settle_sync(works)
     facts = _facts(place, rounds, quick=asked.quick, took=time.perf_counter() - begun)
     text = f"{_words(facts)}\n\n{table(works, quiet)}\n"
+    if series:
+        text += f"\n{_LAYOUT_WORDS}\n\n{layout_table(series)}\n"
     print(text, end="")
     stem = asked.reports / f"bench-{datetime.now(UTC):%Y-%m-%d-%H%M%S}"
-    rows = [work.as_json(quiet) for work in works]
+    rows, told = [work.as_json(quiet) for work in works], [one.as_json() for one in series]
     stem.with_suffix(".txt").write_text(text)
-    stem.with_suffix(".json").write_text(json.dumps({**facts, "rows": rows}, indent=1) + "\n")
+    stem.with_suffix(".json").write_text(
+        json.dumps({**facts, "rows": rows, "layouts": told}, indent=1) + "\n"
+    )
     print(f"\n{stem.with_suffix('.txt').name} and .json are in {asked.reports.name}/")
     return 0
+
+
+_LAYOUT_WORDS = """\
+Prefix layout: packs at every prompt (P) and every call of the model (T) of an agent's sessions.
+share: tokens that a pack repeats from the start of the one before; cost: with cache marks, against
+a naive block (newest first) without. agent: benchmarks/agent-budgets.yaml; default: policies/."""
+
+
+def _layouts(home: Path, asked: argparse.Namespace) -> list[Series]:
+    """The second table, of real transcripts where a folder of them is given."""
+    if asked.transcripts is None:
+        rows = agent_log(_PROMPTS_QUICK if asked.quick else _PROMPTS)
+        return layouts(home, rows, tell=_tell)
+    return layouts(home, transcript_rows(asked.transcripts), tell=_tell)
 
 
 def _arguments() -> argparse.Namespace:
@@ -79,6 +101,8 @@ def _arguments() -> argparse.Namespace:
                         help="an index of a million chunks too, which takes minutes")  # fmt: skip
     parser.add_argument("--events", type=int, help=f"size of the big plane (default {_EVENTS})")
     parser.add_argument("--rounds", type=int, help=f"rounds (default {_ROUNDS})")
+    parser.add_argument("--transcripts", type=Path, metavar="FOLDER",
+                        help="Claude Code transcripts for the table of prefix layouts")  # fmt: skip
     parser.add_argument("--reports", type=Path, default=ROOT / "reports", help="where they go")
     return parser.parse_args()
 

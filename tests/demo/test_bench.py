@@ -44,6 +44,10 @@ def test_the_quick_bench_has_every_row_with_its_aim_and_its_peers(tmp_path):
     assert (
         sum(bool(row["peers"]) for row in rows.values()) >= 10
     )  # two more where rs-bpe is installed
+    layouts = {(row["policy"], row["mode"], row["budget"]): row for row in found["layouts"]}
+    assert len(layouts) == 12
+    assert all(row["packs"] > 0 and row["unexplained"] == 0 for row in layouts.values())
+    assert layouts["agent", "T", 8000]["share_aim"] == 0.92
     text = file.with_suffix(".txt").read_text()
     assert text in done.stdout
     assert all(name in text for name in rows)
