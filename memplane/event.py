@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "CUSTOM_MARKER",
@@ -154,16 +157,33 @@ def encode(fields: dict[str, Any]) -> str:
 
 def decode(fields: dict[str, Any]) -> Event:
     """Build an event from a parsed line; fields that a newer memplane added are ignored."""
-    # Every line that is read passes here: one merge and one look-up of all fields at once.
-    said = _USUAL | fields
-    if said["rec"] is None:
-        said["rec"] = fields["ts"]
-    for name in ("tags", "markers", "refs"):
-        if said[name] is not _NONE:
-            said[name] = tuple(said[name])
-    return tuple.__new__(Event, _IN_ORDER(said))
+    # Every line that is read passes here, and a log knows few forms of lines: where each field
+    # stands, or that it is as usual, is found out once for each.
+    names = tuple(fields)
+    in_order = _FORMS.get(names) or _form(names)
+    event: Event = tuple.__new__(Event, in_order((*fields.values(), *_USUAL)))
+    if "tags" in fields or "markers" in fields or "refs" in fields:
+        event = event._replace(
+            tags=tuple(event.tags), markers=tuple(event.markers), refs=tuple(event.refs)
+        )
+    return event if event.rec is not None else event._replace(rec=fields["ts"])
 
 
-_NONE: Final = ()
-_USUAL: Final = {**Event._field_defaults, "rec": None}
-_IN_ORDER: Final = itemgetter(*Event._fields)
+def _form(names: tuple[str, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What puts a line's values, with the usual ones behind them, in the order of an event."""
+    stands = {name: at for at, name in enumerate(names)}
+    for name in _REQUIRED:
+        _ = stands[name]
+    stands.setdefault("rec", stands["ts"])
+    usual = range(len(names), len(names) + len(_USUAL))
+    places = [stands.get(name, at) for name, at in zip(Event._fields, usual, strict=True)]
+    made: Callable[[tuple[Any, ...]], tuple[Any, ...]] = itemgetter(*places)
+    if len(_FORMS) < _FORMS_MAX:  # what others write may have any number of them
+        _FORMS[names] = made
+    return made
+
+
+_REQUIRED: Final = ("seq", "id", "ts", "kind")
+_USUAL: Final = tuple(Event._field_defaults.get(name) for name in Event._fields)
+_FORMS: Final[dict[tuple[str, ...], Callable[[tuple[Any, ...]], tuple[Any, ...]]]] = {}
+_FORMS_MAX: Final = 1000

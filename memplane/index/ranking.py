@@ -99,9 +99,7 @@ def rank(
     mine, scores = np.zeros((2, frame.size), np.int64)
     alike = np.zeros(0 if similar is None else frame.size, np.int64)
     factors = _Range.of(asked, weights)
-    bar = 0
-    if similar is None:
-        bar = _bar(words, frame.seq, docs, max(limit, most), factors)
+    bar = 0 if similar is not None else _bar(words, frame.seq, docs, max(limit, most), factors)
     places = np.flatnonzero(words >= bar)
     heads = docs[places]
     mine[heads] = own(places)

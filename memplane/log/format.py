@@ -126,18 +126,18 @@ def chained(data: bytes, pos: int, size: int, seq: int, h: bytes) -> Run:
     """The longest run of lines from `pos` on that follow (seq, h) without a break."""
     start, first, dur = pos, seq + 1, 0
     starts: list[int] = []
-    find, begins, keep = data.find, data.startswith, starts.append
+    find, begins, keep, hashed = data.find, data.startswith, starts.append, sha256
     known = b"\n"  # most lines say what the one before them said
     while pos < size:
         end = find(b"\n", pos, size)
         prefix = b'{"seq":%d,' % (seq + 1)
         if end < 0 or not begins(prefix, pos):
             break
-        digest = hexlify(sha256(h + data[pos : end - 24]).digest()[:8])
-        if not begins(b',"h":"%b"}\n' % digest, end - 24):
+        digest = hexlify(hashed(h + data[pos : end - 24]).digest()[:8])
+        if data[end - 24 : end] != b',"h":"%b"}' % digest:
             break
         at = pos + len(prefix)
-        if begins(b'"dur":', at) and not begins(known, at):
+        if not begins(known, at) and begins(b'"dur":', at):
             stop = find(b",", at) + 1
             known, dur = data[at:stop], max(dur, int(data[at + 6 : stop - 1]))
         keep(pos)

@@ -173,8 +173,7 @@ def create(path: Path, position: Head, rows: Rows, *, version: int, plane: str) 
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         with contextlib.closing(_connect(draft, "rw")) as connection:
             connection.execute("PRAGMA journal_mode=OFF")  # a draft that fails is thrown away
-            connection.executescript(_SCHEMA)
-            connection.execute("BEGIN")
+            connection.executescript(f"BEGIN;{_SCHEMA}")  # one commit, not one a table
             _insert(connection, rows)
             row = (
                 _PROJECTOR,

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Final, Generic, Protocol
 
 from memplane.ports import Head, Line
 from memplane.projections.checkpoint import Checkpoint, alone, read, render, replace
-from memplane.projections.projector import Projector, Replayable, State, fold
+from memplane.projections.projector import Projector, Replayable, State, Stretch, fold
 
 __all__ = ["Folded", "Follower", "behind", "catch_up"]
 
 
 _BATCH: Final = 64
+_MANY: Final = 2_000  # lines
 
 
 class Follower(Protocol):
@@ -43,33 +46,59 @@ def catch_up(log: Replayable, followers: Sequence[Follower]) -> int:
     """
     at = _together(followers)
     if at is not None:  # the usual case, after every event that is recorded: look once, fold
-        if _stands_at(log.head(), at):
+        head = log.head()
+        if _stands_at(head, at):
             return 0
         if log.matches(at):
-            count = 0
-            for lines in _batches(log.read_from(at)):
-                _fold(lines, followers)
-                count += len(lines)
-            return count
+            with _uncollected(head.seq - at.seq):
+                return _read_on(log.read_from(at), followers)
     late = behind(log, followers)
     if not late:
         return 0
     _reset_strays(log, late)
     waiting = sorted(late, key=_seq, reverse=True)
     start = waiting[-1].position
+    with _uncollected(log.head().seq - _seq(waiting[-1])):
+        return _read_in(log.read() if start is None else log.read_from(start), waiting)
+
+
+def _read_on(lines: Iterator[Line], followers: Sequence[Follower]) -> int:
+    """Fold the lines into all of them."""
+    count = 0
+    for batch in _batches(lines):
+        _fold(batch, followers)
+        count += len(batch)
+    return count
+
+
+def _read_in(source: Iterator[Line], waiting: list[Follower]) -> int:
+    """Fold the lines into those who wait, the furthest behind last; each joins at its place."""
     count = 0
     active: list[Follower] = []
-    for lines in _batches(log.read() if start is None else log.read_from(start)):
+    for lines in _batches(source):
         begun = 0
         for row, line in enumerate(lines if waiting else ()):
             if waiting and _seq(waiting[-1]) < line.event.seq:
-                _fold(lines[begun:row], active)
+                _fold(Stretch(lines[begun:row]), active)
                 begun = row
                 while waiting and _seq(waiting[-1]) < line.event.seq:
                     active.append(waiting.pop())
-        _fold(lines[begun:], active)
+        _fold(Stretch(lines[begun:]) if begun else lines, active)
         count += len(lines)
     return count
+
+
+@contextmanager
+def _uncollected(count: int) -> Iterator[None]:
+    """Keep the cyclic collector from going through what a long fold makes: none of it is cyclic."""
+    if count < _MANY or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _together(followers: Sequence[Follower]) -> Head | None:
@@ -78,9 +107,9 @@ def _together(followers: Sequence[Follower]) -> Head | None:
     return first if all(one.position == first for one in followers[1:]) else None
 
 
-def _batches(lines: Iterator[Line]) -> Iterator[list[Line]]:
+def _batches(lines: Iterator[Line]) -> Iterator[Stretch]:
     """Lines by the dozens: each follower goes through many at a stretch."""
-    while batch := list(islice(lines, _BATCH)):
+    while batch := Stretch(islice(lines, _BATCH)):
         yield batch
 
 

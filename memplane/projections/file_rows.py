@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from memplane.projections.file_index import FileIndex
-from memplane.projections.touches import json_bytes
+from memplane.projections.touches import json_bytes, json_bytes_of
 
 __all__ = ["COUNT_BYTES", "QUOTES", "Episode", "FilesState", "LastTouch", "Now", "Origin"]
 
@@ -58,20 +58,25 @@ class LastTouch:
 
     def __init__(self, episode: Episode, fields: list[Any]) -> None:
         self.episode = episode
-        self.seq: int = fields[0]
-        self.id: str = fields[1]
-        self.ts: str = fields[2]
-        self.touches: int = fields[3]  # of this file in this namespace at this sensitivity
-        self.kind: str = fields[4]
-        self.forgotten: bool = fields[5]
-        self.superseded: bool = fields[6]
-        self.key: str | None = fields[7]
-        self.valid_from: str | None = fields[8]
-        self.valid_until: str | None = fields[9]
+        self.seq: int
+        self.id: str
+        self.ts: str
+        self.touches: int  # of this file in this namespace at this sensitivity
+        self.kind: str
+        self.forgotten: bool
+        self.superseded: bool
+        self.key: str | None
+        self.valid_from: str | None
+        self.valid_until: str | None
+        (
+            self.seq, self.id, self.ts, self.touches, self.kind, self.forgotten, self.superseded,
+            self.key, self.valid_from, self.valid_until,
+        ) = fields  # fmt: skip
         # An upper bound of the row's bytes.
-        self.bytes = _LAST_BYTES + json_bytes(self.id) + json_bytes(self.ts)
+        self.bytes = _LAST_BYTES + json_bytes_of((self.id, self.ts))
         if self.key or self.valid_from or self.valid_until:
-            self.bytes += _bytes(filter(None, (self.key, self.valid_from, self.valid_until)))
+            told = (self.key, self.valid_from, self.valid_until)
+            self.bytes += _bytes([one for one in told if one])
 
     @property
     def ns(self) -> str:
@@ -183,5 +188,5 @@ class FilesState:
         return now.branch
 
 
-def _bytes(texts: Iterable[str]) -> int:
-    return sum([json_bytes(text) + QUOTES for text in texts])
+def _bytes(texts: Sequence[str]) -> int:
+    return json_bytes_of(texts) + QUOTES * len(texts)

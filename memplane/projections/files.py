@@ -59,7 +59,7 @@ class Files:
     def apply(self, state: FilesState, line: Line) -> None:
         """Note where sessions stand and what they touch; forget what is forgotten."""
         event = line.event
-        kind = event.kind
+        kind, data = event.kind, event.data
         if kind == "forget":
             _forget(state, event)
             return
@@ -67,10 +67,10 @@ class Files:
             _supersede(state, event.ns, event.key)
         if event.sensitivity == "secret":
             return
-        if event.session is not None and ("branch" in event.data or event.role == "user"):
+        if (event.role == "user" or "branch" in data) and event.session is not None:
             _stand(state, event, event.session)
         # No artifact: one is shown only where an approval covers it.
-        if kind in _TOUCHING and "path" in event.data:
+        if data and kind in _TOUCHING and "path" in data:
             touched = touched_by(event)
             if touched is not None:
                 _touch(state, event, *touched)
@@ -198,6 +198,9 @@ def _said(now: Now, event: Event, branch: object) -> bool:
 
 def _branch(state: FilesState, event: Event) -> str:
     """The session's branch, where whoever may see the touch may also see what named the branch."""
+    now = state.sessions.get(event.session or "")
+    if now is None or now.origin is None:
+        return ""
 
     def hides(origin: Origin) -> str | None:
         alike = (origin.ns, origin.sensitivity) == (event.ns, event.sensitivity)

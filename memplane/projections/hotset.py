@@ -47,9 +47,10 @@ _FRESH_MAX: Final = 4000  # characters of a text that waits for its first reader
 
 # In the plane's ring, and in no session's.
 NO_TURNS: Final = frozenset(("task", "artifact"))
+_NO_ITEMS: Final = frozenset((*UPKEEP_KINDS, "session"))
 # Kinds that leave something in a table.
-_UPKEEP: Final = frozenset(UPKEEP_KINDS)
-_TABLED: Final = frozenset(("tool_call", "tool_result", "artifact", "message"))
+_TOOLS: Final = frozenset(("tool_call", "tool_result"))
+_TOUCHING: Final = frozenset(("tool_call", "artifact", "message"))
 
 
 class Hotset:
@@ -64,53 +65,53 @@ class Hotset:
     def initial(self) -> HotsetState:
         return HotsetState()
 
-    def apply(self, state: HotsetState, line: Line) -> None:
-        event = line.event
-        if event.seq != state.head + 1:
-            state.gaps = [*state.gaps, (state.head + 1, event.seq - 1)][-GAPS:]
-        state.head = event.seq
-        kind = event.kind
-        if kind in _UPKEEP:
+    def apply(self, state: HotsetState, line: Line) -> None:  # noqa: C901, PLR0912 - see below
+        # Every event of the log passes here: taken apart once, and no call that can be spared.
+        event, _, start, end = line
+        (
+            seq, _, _, _, kind, ns, session, _, _, role, text, key, tags, _, _, sensitivity, _,
+            tokens, _, _, data, _, _,
+        ) = event  # fmt: skip
+        if seq != state.head + 1:
+            state.gaps = [*state.gaps, (state.head + 1, seq - 1)][-GAPS:]
+        state.head = seq
+        if kind in _NO_ITEMS:
             if kind == "forget":
                 _forget(state, event)
+            elif kind == "session":
+                _session(state, event)
             return
-        if kind == "session":
-            _session(state, event)
+        if key is not None:
+            _supersede(state, ns, key)
+        if sensitivity == "secret" or not text:  # stored, never loaded
             return
-        if event.key is not None:
-            _supersede(state, event.ns, event.key)
-        if event.sensitivity == "secret" or not event.text:  # stored, never loaded
-            return
-        self._add(state, event, line.end - line.offset)
-        while state.bytes > BYTES_MAX and _shrink(state):
-            pass
-
-    def _add(self, state: HotsetState, event: Event, line_bytes: int) -> None:
-        tokens = event.tokens
         if tokens is None:  # a light process wrote it
-            tokens = self.counter.count(event.text)
-        seq, kind = event.seq, event.kind
-        size = size_of(event, tokens, line_bytes)
+            tokens = self.counter.count(text)
+        size = size_of(event, tokens, end - start)
         state.bytes += size
         state.fresh[seq] = (event, tokens, size)
-        if len(event.text) > _FRESH_MAX:  # an item holds less of it
+        if len(text) > _FRESH_MAX:  # an item holds less of it
             state.item(seq)
-        if event.key is not None:
-            state.by_key.setdefault((event.ns, event.key), []).append(seq)
+        if key is not None:
+            state.by_key.setdefault((ns, key), []).append(seq)
         state.holds[seq] = 1
         plane = state.plane
         plane.append(seq)
         if len(plane) > PLANE_RING:
             _release(state, plane.pop(0))
         no_turn = kind in NO_TURNS or (kind == "summary" and is_extract(event))
-        if event.session is not None and not no_turn:
-            _turn(state, event, tokens)
-        if kind in _TABLED and event.data:
-            _tables(state, event)
-        for tag in event.tags:
-            state.topics[tag] = state.topics.pop(tag, 0) + 1
-            if len(state.topics) > TOPICS:
-                del state.topics[next(iter(state.topics))]
+        if session is not None and not no_turn:
+            _turn(state, seq, session, kind, role, tokens)
+        if data:
+            if kind in _TOOLS and "tool" in data:
+                _tool(state, seq, kind, data)
+            if kind in _TOUCHING and "path" in data:
+                _file(state, event)
+        if tags:
+            _topics(state, tags)
+        if state.bytes > BYTES_MAX:
+            while _shrink(state) and state.bytes > BYTES_MAX:
+                pass
 
     def finish(self, state: HotsetState) -> None:
         """Bring every item into its window form: what `dump` holds, and what a block shows."""
@@ -164,21 +165,19 @@ class Hotset:
         return state
 
 
-def _turn(state: HotsetState, event: Event, tokens: int) -> None:
+def _turn(state: HotsetState, seq: int, id_: str, kind: str, role: str | None, tokens: int) -> None:
     """Put the event at the end of its session's ring; the oldest of nine sessions goes."""
-    id_ = event.session
-    assert id_ is not None
-    seq = event.seq
     ring = state.sessions.get(id_)
     if ring is None:
         ring = _ring(state, id_, seq)
     ring.seen = seq
     turns, count, spent = ring.ring, ring.count, ring.spent
     turns.append(tuple.__new__(Turn, (seq, count, spent)))  # the quickest way to make one
-    state.holds[seq] += 1
+    holds = state.holds
+    holds[seq] += 1
     ring.count = count + 1
     first, second, third = spent
-    full, some, least = limits(event.kind)
+    full, some, least = limits(kind)
     ring.spent = (
         # Not `min`: every event of the log passes here.
         first + LABEL_TOKENS + (tokens if tokens < full else full),  # noqa: FURB136
@@ -186,8 +185,12 @@ def _turn(state: HotsetState, event: Event, tokens: int) -> None:
         third + LABEL_TOKENS + (tokens if tokens < least else least),  # noqa: FURB136
     )
     if len(turns) > SESSION_RING:
-        _release(state, turns.pop(0).seq)
-    if event.role == "user":
+        gone = turns.pop(0).seq
+        if holds[gone] > 1:  # as a rule: the plane's ring is longer
+            holds[gone] -= 1
+        else:
+            _release(state, gone)
+    if role == "user":
         ring.prompts.append(seq)
         _hold(state, seq)
         if len(ring.prompts) > PROMPTS:
@@ -218,26 +221,28 @@ def _session(state: HotsetState, event: Event) -> None:
         ring.epoch = event.seq
 
 
-def _tables(state: HotsetState, event: Event) -> None:
-    if event.kind in ("tool_call", "tool_result"):
-        _tool(state, event)
-    if "path" in event.data and event.kind != "tool_result":
-        _file(state, event)
+def _topics(state: HotsetState, tags: tuple[str, ...]) -> None:
+    topics = state.topics
+    for tag in tags:
+        topics[tag] = topics.pop(tag, 0) + 1
+        if len(topics) > TOPICS:
+            del topics[next(iter(topics))]
 
 
-def _tool(state: HotsetState, event: Event) -> None:
-    tool = event.data.get("tool")
+def _tool(state: HotsetState, seq: int, kind: str, data: dict[str, Any]) -> None:
+    tool = data["tool"]
     if not isinstance(tool, str):
         return
     tool = tool[:NAME_MAX]
-    call, error = state.tools.pop(tool, (0, 0))
-    if event.kind == "tool_call":
-        call = _swap(state, call, event.seq)
-    elif event.data.get("status") == "error":
-        error = _swap(state, error, event.seq)
-    state.tools[tool] = (call, error)
-    if len(state.tools) > TOOLS:
-        for gone in state.tools.pop(next(iter(state.tools))):
+    tools = state.tools
+    call, error = tools.pop(tool, (0, 0))
+    if kind == "tool_call":
+        call = _swap(state, call, seq)
+    elif data.get("status") == "error":
+        error = _swap(state, error, seq)
+    tools[tool] = (call, error)
+    if len(tools) > TOOLS:
+        for gone in tools.pop(next(iter(tools))):
             if gone:
                 _release(state, gone)
 
@@ -303,7 +308,8 @@ def _release(state: HotsetState, seq: int) -> None:
         ns, key, size = item.ns, item.key, item.size
     else:
         event, _, size = fresh
-        ns, key = event.ns, event.key
+        key = event.key
+        ns = event.ns if key is not None else ""
     state.bytes -= size
     if key is not None:
         named = state.by_key[(ns, key)]

@@ -63,8 +63,12 @@ class PlaneMap:
         return MapState()
 
     def apply(self, state: MapState, line: Line) -> None:  # noqa: C901, PLR0912 - a kind, a branch
+        # Every event of the log passes here: taken apart once.
         event = line.event
-        kind, key = event.kind, event.key
+        (
+            seq, _, _, _, kind, ns, session, _, _, _, _, key, tags, _, _, sensitivity, _, _, _, _,
+            _, _, _,
+        ) = event  # fmt: skip
         if kind in _UNKEPT:
             if kind == "forget":
                 _forget(state, event)
@@ -73,13 +77,18 @@ class PlaneMap:
             return
         if key is not None and kind != "session":
             _supersede(state, event)
-        if event.sensitivity == "secret" or is_extract(event):
+        if sensitivity == "secret" or (kind == "summary" and is_extract(event)):
             if kind == "task":  # hidden or not, it closes the task for everyone
                 _turn(state, event)
             return
-        ns = event.ns
-        if not ns.startswith("/agent/"):
-            _count(state, event)
+        if ns == GLOBAL or not ns.startswith("/agent/"):
+            if kind != "session":
+                row = state.counts.get((kind, sensitivity))
+                if row is None:
+                    row = state.counts[kind, sensitivity] = [0]
+                _add(row, seq)
+            if session is not None and session not in state.known:
+                _meet(state, session, seq)
         if kind == "session":
             return
         # There are many of tasks, and tasks have a line of their own.
@@ -93,7 +102,7 @@ class PlaneMap:
         elif key is not None and kind in _TYPED:
             prefix, dot, _ = key.partition(".")
             self._say(state, "keys", prefix if dot else None, event)
-        for tag in event.tags:
+        for tag in tags:
             self._say(state, "tags", tag, event)
 
     def dump(self, state: MapState) -> bytes:
@@ -168,19 +177,12 @@ class PlaneMap:
         return said < SAYINGS
 
 
-def _count(state: MapState, event: Event) -> None:
-    if event.kind != "session":
-        row = state.counts.get((event.kind, event.sensitivity))
-        if row is None:
-            row = state.counts[event.kind, event.sensitivity] = [0]
-        _add(row, event.seq)
-    session = event.session
-    if session is None or session in state.known:
-        return
+def _meet(state: MapState, session: str, seq: int) -> None:
+    """Count a session that is not known, or not any more."""
     hashed = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     seen = state.seen
     if hashed not in seen:
-        _add(state.sessions, event.seq)
+        _add(state.sessions, seq)
     seen[hashed] = session
     state.known.add(session)
     if len(seen) > SESSIONS_SEEN:

@@ -8,15 +8,16 @@ So a checkpoint and the lines behind it always equal a rebuild.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Protocol, TypeVar
 
 from memplane.ports import Head, Line
 
-__all__ = ["Projector", "Replayable", "State", "canonical", "fold"]
+__all__ = ["Projector", "Replayable", "State", "Stretch", "canonical", "fold"]
 
 State = TypeVar("State")
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_USUAL: Final = frozenset(("message", "tool_call", "tool_result"))  # nine of ten events
 
 
 class Projector(Protocol[State]):
@@ -68,7 +69,26 @@ class Replayable(Protocol):
         ...
 
 
-def fold(projector: Projector[State], state: State, lines: Iterable[Line]) -> None:
+class Stretch(list[Line]):
+    """Lines that many projectors fold: those that most of them pass over are told apart once."""
+
+    __slots__ = ("_rare",)
+
+    def __init__(self, lines: Iterator[Line] | Sequence[Line]) -> None:
+        super().__init__(lines)
+        self._rare: list[Line] | None = None
+
+    @property
+    def rare(self) -> list[Line]:
+        """Those with a key, and those that are neither a message nor a tool's."""
+        if self._rare is None:
+            self._rare = [
+                line for line in self if line.event.kind not in _USUAL or line.event.key is not None
+            ]
+        return self._rare
+
+
+def fold(projector: Projector[State], state: State, lines: Sequence[Line]) -> None:
     """Apply the lines in order; what the projector would do nothing for is not shown to it."""
     apply = projector.apply
     read: frozenset[str] | None = getattr(projector, "kinds_read", None)
@@ -76,7 +96,8 @@ def fold(projector: Projector[State], state: State, lines: Iterable[Line]) -> No
         for line in lines:
             apply(state, line)
         return
-    for line in lines:
+    shown = lines.rare if isinstance(lines, Stretch) and read.isdisjoint(_USUAL) else lines
+    for line in shown:
         event = line.event
         if event.key is not None or event.kind in read:
             apply(state, line)

@@ -38,7 +38,7 @@ NAME_MAX: Final = 200  # characters of a path, a branch, a folder
 ORIGINS_MAX: Final = 32  # of one session; what comes from others has no name here
 _HASH_DIGITS: Final = 12
 # Bytes of a row without its names: numbers, times, an id of 128 characters, punctuation.
-_ROW_BYTES: Final = 860
+_ROW_BYTES: Final = 872
 _COUNT_BYTES: Final = 24
 _NAME_BYTES: Final = 6  # brackets and commas around a name
 _PLACE_BYTES: Final = 16  # an origin's number and a seq
@@ -52,7 +52,7 @@ _TELLABLE: Final = frozenset(("low", "normal"))
 _FIELDS: Final = (
     "id", "agent", "started", "ended", "reason", "branch", "cwd", "first_seq", "last_seq",
     "first_ts", "last_ts", "last_rec", "last_id", "prompts", "errors", "tokens", "summary",
-    "forgotten", "partial", "more", "agent_seq", "branch_seq", "cwd_seq",
+    "judged", "forgotten", "partial", "more", "agent_seq", "branch_seq", "cwd_seq",
 )  # fmt: skip
 
 
@@ -65,9 +65,9 @@ class SessionFacts:
 
     `ended` is the seq of the end in force, 0 while it is open. Times and ids are those of what
     happened in it: ends and generated summaries are none of that. `summary` is the seq of the
-    newest generated one. `partial`: something of it, from `first_seq` on, lies before what was
-    counted here. `more`: it touched more files or tasks than are named. `agent_seq` and the like
-    are of the events that said so.
+    newest generated one, `judged` of the last forget that names it. `partial`: something of it,
+    from `first_seq` on, lies before what was counted here. `more`: it touched more files or tasks
+    than are named. `agent_seq` and the like are of the events that said so.
     """
 
     __slots__ = (*_FIELDS, "files", "kinds", "origins", "size", "tasks")
@@ -83,7 +83,7 @@ class SessionFacts:
         self.first_seq = self.last_seq = seq
         self.first_ts = self.last_ts = self.last_rec = self.last_id = ""
         self.kinds: dict[str, int] = {}
-        self.prompts = self.errors = self.tokens = self.summary = 0
+        self.prompts = self.errors = self.tokens = self.summary = self.judged = 0
         self.agent_seq = self.branch_seq = self.cwd_seq = 0
         self.origins: dict[Origin, int] = {}  # of what happened in it, numbered; no secrets
         self.files: Named = {}  # the last touched last
@@ -114,7 +114,7 @@ class Sessions:
     """The projector. `counter` names the variant: it counts what a light process left uncounted."""
 
     name = "sessions"
-    version = 2
+    version = 3
 
     def __init__(
         self, counter: TokenCounter, *, kept_max: int = KEPT_MAX, bytes_max: int = BYTES_MAX
@@ -199,8 +199,9 @@ def session_facts(
         if line.event.seq >= last:
             break
     for id_, facts in alone.sessions.items():
-        if (known := state.sessions.get(id_)) is not None:
-            facts.forgotten = known.forgotten  # maybe by what stands behind its last event
+        known = state.sessions.get(id_)
+        if known is not None and known.judged > facts.judged:  # behind its last event
+            facts.forgotten, facts.judged = known.forgotten, known.judged
         found[id_] = facts
         if len(state.whole) < _WHOLE_MAX:
             state.whole[id_] = facts
@@ -211,7 +212,7 @@ def _span(state: SessionsState, id_: str) -> tuple[int, int] | None:
     """The seqs between which everything of a session lies, as far as that is known."""
     facts = state.sessions.get(id_)
     if facts is not None:
-        return facts.first_seq, max(facts.last_seq, facts.summary)
+        return facts.first_seq, max(facts.last_seq, facts.summary, facts.judged)
     span = state.gone.get(_hash(id_))
     return None if span is None else (span[0], span[1])
 
@@ -320,7 +321,7 @@ def _forget(state: SessionsState, event: Event) -> None:
         return
     for facts in state.sessions.values():
         if _names(forget, facts):
-            facts.forgotten = not forget.undo
+            facts.forgotten, facts.judged = not forget.undo, event.seq
     # One that was let go of is to be read up to here.
     if forget.source is not None:
         for span in state.gone.values():
@@ -352,7 +353,7 @@ def _shed(state: SessionsState, kept_max: int, bytes_max: int) -> None:
             gone = min(sessions.values(), key=lambda facts: facts.last_seq)
         del sessions[gone.id]
         state.bytes -= gone.size
-        state.gone[_hash(gone.id)] = [gone.first_seq, max(gone.last_seq, gone.summary)]
+        state.gone[_hash(gone.id)] = [gone.first_seq, max(gone.last_seq, gone.summary, gone.judged)]
         if len(state.gone) > GONE_MAX:
             del state.gone[next(iter(state.gone))]
 

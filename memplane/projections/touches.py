@@ -8,7 +8,10 @@ is a whole number: `fade` multiplies by a table of powers of two, the same on ev
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate, repeat
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from memplane.event import Event
@@ -22,6 +25,7 @@ __all__ = [
     "Touch",
     "fade",
     "json_bytes",
+    "json_bytes_of",
     "touched_by",
 ]
 
@@ -86,7 +90,11 @@ class Touch(NamedTuple):
     @classmethod
     def of(cls, seq: int, branch: str, heat: int, at: int) -> Touch:
         """A touch with its rank: the tick at which one touch alone would be as warm, doubled."""
-        return cls(seq, branch, heat, at, 2 * at + bisect_right(_HEATS, heat))
+        rank = 2 * at + bisect_right(_HEATS, heat)
+        return tuple.__new__(cls, (seq, branch, heat, at, rank))  # the quickest way to make one
+
+
+_RANK: Final = itemgetter(Touch._fields.index("rank"))
 
 
 class FileTable:
@@ -111,10 +119,11 @@ class FileTable:
         self.touches[path] = Touch.of(seq, branch, heat, self.clock)
         self.bytes += _size_of(path, branch)
         if len(self.touches) > FILES:
-            # Never the newest: it would come in cold again and again.
-            ranks = [(touch.rank, touch.seq, name) for name, touch in self.touches.items()]
+            # Never the newest: it would come in cold again and again. Of equals the oldest, which
+            # stands before the others.
+            ranks = [*map(_RANK, self.touches.values())]
             ranks.pop()
-            coldest = min(ranks)[2]
+            coldest = [*self.touches][ranks.index(min(ranks))]
             old = self.touches.pop(coldest)
             gone.append(old.seq)
             self.bytes -= _size_of(coldest, old.branch)
@@ -142,11 +151,21 @@ class FileTable:
         return table
 
 
+@lru_cache(maxsize=4096)  # the same files are touched again and again
 def _size_of(path: str, branch: str) -> int:
     return _ROW_BYTES + json_bytes(path) + json_bytes(branch)
 
 
 def json_bytes(text: str) -> int:
     """An upper bound of the bytes of a text in JSON, without its quotes."""
-    plain = text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
-    return len(text) if plain else 6 * len(text)
+    return len(text) if _is_plain(text) else 6 * len(text)
+
+
+def json_bytes_of(texts: Sequence[str]) -> int:
+    """The same of many texts, added up; they are looked at together, as nearly all are plain."""
+    joined = "".join(texts)
+    return len(joined) if _is_plain(joined) else sum([json_bytes(text) for text in texts])
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text

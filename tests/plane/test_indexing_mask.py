@@ -151,7 +151,8 @@ def judged(plane, scope):
             item.superseded, item.forgotten = (
                 archived[0] == r for r in ("superseded", "forgotten")
             )
-        if scope.hides(item) is not None:
+        # That a copy was changed is found where its text is read.
+        if scope.hides(item) not in (None, "changed"):
             hidden.add(line.event.seq)
         if not scope.names(item):
             unnamed.add(line.event.seq)

@@ -1,5 +1,7 @@
 """Catching up: one pass, each line once, and from the start again when the log is another one."""
 
+import gc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -124,6 +126,50 @@ def test_a_fold_that_was_interrupted_begins_again_and_no_line_counts_twice():
     catch_up(journal, followers)
     assert dumps(followers) == dumps(want)
     assert {one.position for one in followers} == {journal.head()}
+
+
+@pytest.fixture
+def collector():
+    was = gc.isenabled()
+    yield gc
+    (gc.enable if was else gc.disable)()
+
+
+class Watching(Decisions):
+    """Notes whether the cyclic collector runs while it folds, and fails where it is told to."""
+
+    def __init__(self, fails_at=0):
+        super().__init__()
+        self.saw, self.fails_at = set(), fails_at
+
+    def apply(self, state, line):
+        self.saw.add(gc.isenabled())
+        if line.event.seq == self.fails_at:
+            raise KeyboardInterrupt
+        super().apply(state, line)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+@pytest.mark.parametrize("fails_at", [0, 1500])
+def test_a_long_fold_rests_the_cyclic_collector_and_leaves_it_as_it_was(collector, runs, fails_at):
+    (collector.enable if runs else collector.disable)()
+    projector = Watching(fails_at)
+    follower = Folded(projector, Journal(ROWS * 40), None, plane="plane")
+    if fails_at:
+        with pytest.raises(KeyboardInterrupt):
+            follower.catch_up()
+    else:
+        follower.catch_up()
+    assert projector.saw == {False}
+    assert collector.isenabled() == runs
+
+
+def test_a_short_fold_leaves_the_cyclic_collector_alone(collector):
+    collector.enable()
+    projector = Watching()
+    Folded(projector, Journal(ROWS), None, plane="plane").catch_up()
+    assert projector.saw == {True}
+    assert collector.isenabled()
 
 
 def test_followers_join_one_pass_wherever_they_stand_in_it():

@@ -1,5 +1,6 @@
 """The files view: bounded at every event, the same however the log was cut, forgetting what is."""
 
+import json
 import random
 
 from hypothesis import given, settings
@@ -8,7 +9,14 @@ from journal import Journal
 from law import fold, holds_the_law
 
 from memplane.projections.files import BYTES_MAX, EPISODE_PATHS, PATHS, SESSIONS, Files
-from memplane.projections.touches import FILES, UNIT, FileTable, fade
+from memplane.projections.touches import (
+    FILES,
+    UNIT,
+    FileTable,
+    fade,
+    json_bytes,
+    json_bytes_of,
+)
 
 FILE_BYTES_MAX = 192 * 1024
 PROJECTOR = Files()
@@ -232,3 +240,22 @@ def test_of_seventeen_files_the_coldest_goes_whatever_the_clock_is():
             # Heats within one fortieth of a halving are as good as equal.
             kept = [table.heat(touch) for name, touch in table.touches.items() if name != path]
             assert heat <= min(kept) * 103 // 100 + 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 24), max_size=200))
+def test_what_a_full_table_lets_go_is_the_oldest_of_the_coldest_and_never_the_newest(touched):
+    table = FileTable()
+    for seq, number in enumerate(touched):
+        path, before = f"{number}.py", dict(table.touches)
+        table.touch(path, seq, "")
+        others = [(one.rank, one.seq, name) for name, one in before.items() if name != path]
+        gone = before.keys() - table.touches.keys()
+        assert gone == ({min(others)[2]} if len(others) == FILES else set())
+
+
+@given(st.lists(st.one_of(st.text(max_size=8), st.sampled_from(["a.py", 'a "b"', "\\", "é"]))))
+def test_sizes_of_texts_looked_at_together_bound_what_the_file_holds(texts):
+    row = "".join(json.dumps(text, ensure_ascii=False)[1:-1] for text in texts)
+    assert json_bytes_of(texts) == sum(json_bytes(text) for text in texts)
+    assert json_bytes_of(texts) >= len(row.encode("utf-8", "surrogatepass"))

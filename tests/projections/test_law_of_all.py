@@ -14,6 +14,7 @@ from law import holds_the_law
 from memplane.plane.folds import Folds
 from memplane.projections.chains import MemoryChains
 from memplane.projections.memories import Memories
+from memplane.projections.projector import Stretch, fold
 from memplane.tokens import make
 
 COUNTER = make("len4", scale_ppm=1_000_000, table=bytes)
@@ -59,6 +60,18 @@ PROJECTORS = [
 @given(rows=EVERYTHING)
 def test_any_split_of_a_history_of_everything_folds_to_the_same_bytes(projector, rows):
     holds_the_law(projector, Journal(rows).lines)
+
+
+@pytest.mark.parametrize("projector", PROJECTORS, ids=lambda projector: projector.name)
+@settings(max_examples=25)
+@given(rows=EVERYTHING)
+def test_what_a_projector_is_not_shown_of_a_stretch_would_have_changed_nothing(projector, rows):
+    lines = Journal(rows).lines
+    shown, every = projector.initial(), projector.initial()
+    fold(projector, shown, Stretch(lines))
+    for line in lines:
+        projector.apply(every, line)
+    assert projector.dump(shown) == projector.dump(every)
 
 
 def test_the_law_is_asked_of_every_projector():

@@ -88,6 +88,14 @@ def test_a_session_that_was_let_go_of_and_goes_on_says_that_it_is_older():
     assert (whole.partial, whole.events) == (False, 2)
 
 
+def test_a_session_that_was_forgotten_and_then_let_go_of_is_forgotten_still():
+    forget = {"kind": "forget", "data": {"forget": {"session": "a"}}}
+    rows = [message("a"), forget, message("b")]
+    state = folded(rows, kept_max=1)
+    assert list(state.sessions) == ["b"]
+    assert session_facts(Journal(rows), state, ["a"], COUNTER)["a"].forgotten
+
+
 def folded_alone(rows, name, **bounds):
     """One session from its part of the log, the lines read for it, and all that it was."""
     projector, log = Sessions(COUNTER, **bounds), Journal(rows)
