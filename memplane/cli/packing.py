@@ -9,10 +9,11 @@ from memplane.cli.fields import Time
 from memplane.cli.options import Budget, Channel, Home, Json
 from memplane.cli.output import data, one_line, put, say
 from memplane.cli.progress import Bar
-from memplane.errors import InputError
+from memplane.errors import InputError, MemplaneError
 from memplane.explain.prefixes import Difference, differing
 from memplane.intake.redact import shown
 from memplane.pack.block import Block
+from memplane.plane import Plane
 from memplane.wiring import open_plane
 
 __all__ = ["expand_handle", "pack"]
@@ -77,13 +78,15 @@ def pack(
     }  # fmt: skip
     with open_plane(home) as plane, Bar("indexing") as bar:
         block = plane.pack(query, save_report=report, progress=bar, **asked)
-        difference = differing(plane, block) if diff_prev and block.report_path else None
+        difference = _held_against(plane, block) if diff_prev else None
     if messages is not None:
         data(block.messages(cast("Literal['openai', 'anthropic']", messages)))
     elif as_json:
         answer = block.as_json()
         if diff_prev:
-            answer["diff_prev"] = None if difference is None else difference._asdict()
+            answer["diff_prev"] = (
+                difference._asdict() if isinstance(difference, Difference) else difference
+            )
         data(answer)
     elif block.text:
         print(block.text, end="" if block.text.endswith("\n") else "\n")
@@ -168,8 +171,20 @@ def _cost(block: Block) -> str:
     )
 
 
-def _difference(found: Difference | None, block: Block) -> str:
+def _held_against(plane: Plane, block: Block) -> Difference | str | None:
+    """Where the session's pack before parts from this one, or why that cannot be told."""
+    if block.report_path is None:
+        return "the report could not be saved, so it was held against none"
+    try:
+        return differing(plane, block)
+    except MemplaneError as error:
+        return str(error)
+
+
+def _difference(found: Difference | str | None, block: Block) -> str:
     """How much of the pack before stands at the start of this one, and where they part."""
+    if isinstance(found, str):
+        return found
     if found is None:
         return (
             "no pack of this session, budget and channel was saved before: nothing to compare with"

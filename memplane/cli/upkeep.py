@@ -140,7 +140,7 @@ def _cache_words(shared: list[Shared]) -> str:
     """A line a session and shape: packs, shares, breaks, cost if packed a prompt or a call."""
     if not shared:
         return "no saved packs of a session: `memplane pack --session ID` saves one"
-    lines = ["packs  share median / p10   stable   cost P   cost T  session: breaks"]
+    lines = ["packs  budget  share median / p10   stable   cost P   cost T  session: breaks"]
     for one in shared:
         facts = one.as_json()["shares"]
         middle, low = (
@@ -150,11 +150,16 @@ def _cache_words(shared: list[Shared]) -> str:
         costs = [f"{one.of_fresh(reuse) / 10_000:6.0f} %" for reuse in ("prompt", "call")]
         breaks = ", ".join(f"{cause} {count}" for cause, count in one.breaks.items())
         lines.append(
-            f"{one.packs:>5}  {middle:>12} / {low:<8} {one.kept:>3}/{len(one.shares):<3}  "
+            f"{one.packs:>5}  {one.budget:>6}  {middle:>12} / {low:<8} "
+            f"{one.kept:>3}/{len(one.shares):<3}  "
             f"{costs[0]} {costs[1]}  {one_line(one.session, 40)}"
             + (f": {breaks}" if breaks else "")
+            + (f"; {one.below_minimum} too short for the cache" if one.below_minimum else "")
         )
-    lines.append("cost: against sending every block anew; P one pack a prompt, T one a model call")
+    lines.append(
+        "cost: against sending every block anew, if nothing expires; P as if each pack came with a "
+        "prompt of its own, T with a call of the model"
+    )
     return "\n".join(lines)
 
 

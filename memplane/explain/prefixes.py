@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane.errors import NotFoundError
 from memplane.explain.replay import replay
 from memplane.pack.comparing import Cost, cost_of, marks_of, shape_of
 from memplane.plane import reports
@@ -50,6 +51,7 @@ class Shared(NamedTuple):
 
     session: str
     shape: str
+    budget: int
     packs: int
     shares: tuple[int, ...]
     kept: int  # of the shares, packs that begin with all that was stable
@@ -89,8 +91,11 @@ def differing(plane: Plane, block: Block) -> Difference | None:
     if name is None:
         return None
     old = reports.find(plane.home, name)
-    again = replay(plane, old).block
-    before = "" if again is None else again.text
+    again = replay(plane, old)
+    if again.block is None or not again.same:
+        why = "; ".join([*map(str, again.lost), *([again.note] if again.note else [])])
+        raise NotFoundError(f"the pack before, {name}, cannot be made again: {why}")
+    before = again.block.text
     lines, others = before.splitlines(), block.text.splitlines()
     at = next((n for n, (a, b) in enumerate(zip(lines, others, strict=False)) if a != b), None)
     if at is None:
@@ -125,12 +130,15 @@ def shared_by(
 ) -> list[Shared]:
     """What the packs of each session and shape repeated of the ones before; oldest session first.
 
-    Of reports that were compared when they were saved; packs without a session are left out.
+    Of reports that were compared when they were saved; packs without a session, or of an earlier
+    prefix of the log, are left out.
     """
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for one in sorted(saved, key=lambda saved: saved.id):
         asked = one.report["request"].get("session")
         if asked is None or session not in (None, asked) or "chain" not in one.report["prefix"]:
+            continue
+        if reports.of_the_past(one.report):
             continue
         groups.setdefault((asked, shape_of(one.report)), []).append(one.report)
     return [_shared(*key, found, prices) for key, found in groups.items()]
@@ -151,7 +159,8 @@ def _shared(session: str, shape: str, found: list[dict[str, Any]], prices: Cache
             known[reuse].update((byte, digest) for byte, _, digest in marks)
     later = [one["prefix"] for one in found if one["prefix"]["compared_with"] is not None]
     return Shared(
-        session, shape, len(found), tuple(prefix["share_ppm"] for prefix in later),
+        session, shape, found[0]["budget"], len(found),
+        tuple(prefix["share_ppm"] for prefix in later),
         sum(1 for prefix in later if prefix["stable_kept"]), dict(sorted(breaks.items())),
         sum(report["tokens"] for report in found), costs,
         sum(1 for report in found if report["prefix"]["below_minimum"]),

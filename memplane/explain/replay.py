@@ -68,8 +68,9 @@ def replay(plane: Plane, saved: Saved) -> Replay:
             except MemplaneError as error:
                 note = f"the pack cannot be made now: {error}"
     same = block is not None and _hash(block.text) == saved.report["acb_sha256"]
-    if block is not None and not same and not note:
-        note = _note(saved, block)
+    if block is not None and not same:
+        lost += _files(saved, block)
+        note = note or ("" if lost else _note(saved, block))
     return Replay(saved, block, same, tuple(lost), note)
 
 
@@ -110,6 +111,13 @@ def _snapshots(plane: Plane, saved: Saved) -> tuple[dict[str, bytes], list[Lost]
             continue
         files[path] = data
     return files, lost
+
+
+def _files(saved: Saved, block: Block) -> list[Lost]:
+    """The artifacts whose file is not what it was: the pack of then showed what this one cannot."""
+    shown = {id_ for one in saved.report["entries"] for id_ in (*one["events"], *one["parts"])}
+    lost = dict.fromkeys(o.id for o in block.omissions if o.reason == "changed" and o.id in shown)
+    return [Lost("artifact", id_, "its file is gone, or another than was added") for id_ in lost]
 
 
 def _log(plane: Plane, saved: Saved) -> list[Lost]:

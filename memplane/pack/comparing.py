@@ -22,7 +22,7 @@ Report = dict[str, Any]
 # Why a pack may begin otherwise than the one before it, in the order in which they are looked for:
 # R9, and what an owner or a clock may do besides.
 CAUSES: Final = (
-    "policy", "view", "budget", "channel", "gap", "epoch", "anchor", "superseded", "forgotten",
+    "policy", "view", "gap", "epoch", "anchor", "superseded", "forgotten",
     "evicted", "purged", "expired", "unforgotten", "approval", "pin", "shed", "map shed", "ring",
     "unexplained",
 )  # fmt: skip
@@ -61,6 +61,7 @@ class Cost(NamedTuple):
 def shape_of(report: Report) -> str:
     """Name what packs must have in common to be compared: session, budget, channel, and so on."""
     asked = {k: v for k, v in report["request"].items() if k not in _NOT_SHAPE}
+    asked |= {"budget": report["budget"], "channel": report["channel"]}  # those in force
     lines = "\n".join(f"{key}={value!r}" for key, value in sorted(asked.items()))
     return hashlib.sha256(lines.encode()).hexdigest()[:8]
 
@@ -132,9 +133,6 @@ def cause(old: Report, new: Report, entry: dict[str, Any], story: Story) -> str:
     for name in ("policies", "views"):
         if old[name] != new[name]:
             return "policy" if name == "policies" else "view"
-    for name in ("budget", "channel"):
-        if old[name] != new[name]:
-            return name
     moved = [name for name in _MOVES if was[_MOVES[name]] != now[_MOVES[name]]]
     # The head does not move with the window, nor the window with the head.
     usual = ("gap", "epoch") if entry["area"] in "AB" else ("gap", "anchor")

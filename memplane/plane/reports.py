@@ -25,6 +25,7 @@ from memplane.pack.comparing import (
     marks_of,
     shape_of,
 )
+from memplane.plane.report_form import mistake_in
 
 if TYPE_CHECKING:
     from memplane.event import Event
@@ -32,7 +33,18 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.policy.plane import CachePrices
 
-__all__ = ["LAST", "Saved", "costs_of", "find", "finished", "read", "save", "saved", "story"]
+__all__ = [
+    "LAST",
+    "Saved",
+    "costs_of",
+    "find",
+    "finished",
+    "of_the_past",
+    "read",
+    "save",
+    "saved",
+    "story",
+]
 
 Report = dict[str, Any]
 
@@ -58,8 +70,9 @@ def finished(engine: Engine, block: Block, policies: Policies) -> Report:
     """
     report = {"memplane": VERSION, **block.report}
     report["prefix"] = {**report["prefix"], "chain": chain_of(block)}
+    report["log"] = {**report["log"], "head": engine.log.head().seq}
     old = None
-    if report["request"].get("session") is not None:
+    if report["request"].get("session") is not None and not of_the_past(report):
         old = _newest(engine.home.path, shape_of(report))
     prices = policies.plane.cache
     before = None if old is None else old.report
@@ -98,9 +111,18 @@ def story(engine: Engine, old: Report | None, new: Report) -> Story:
     def corrected() -> str | None:
         assert old is not None, "only what is compared is explained"
         first, last = old["log"]["seq"], new["log"]["seq"]
-        lines = engine.log.read(first, min(last, first + _LOOKED_AT))
-        found = (_correction(line.event) for line in lines)
-        return next(filter(None, found), None)
+        shown = {id_ for one in old["entries"] for id_ in (*one["events"], *one["parts"])}
+        for line in engine.log.read(first, min(last, first + _LOOKED_AT)):
+            reason = _correction(line.event)
+            if reason is not None and (reason != "superseded" or replaced(line.event) in shown):
+                return reason
+        return None
+
+    def replaced(event: Event) -> str | None:
+        """The id of the value that an event took the place of."""
+        seq = engine.caught_up().memories.before(event)
+        before = None if seq is None else engine.log.line(seq)
+        return None if before is None else before.event.id
 
     def ring() -> bool:
         held = engine.caught_up().hotset.state.plane
@@ -161,12 +183,19 @@ def _paths(home: Path) -> list[Path]:
     return sorted((home / "reports").glob(f"*{_SUFFIX}"))
 
 
+def of_the_past(report: Report) -> bool:
+    """Whether the pack was one of an earlier prefix of the log: it stands in no row of packs."""
+    seq: int = report["log"]["seq"]
+    head: int = report["log"].get("head", seq)
+    return seq != head
+
+
 def _newest(home: Path, shape: str) -> Saved | None:
     """The newest report of a shape that can be read and compared; None without one."""
     for path in sorted((home / "reports").glob(f"*-{shape}-*{_SUFFIX}"), reverse=True):
         with contextlib.suppress(MemplaneError):
             found = read(path)
-            if "chain" in found.report["prefix"]:
+            if "chain" in found.report["prefix"] and not of_the_past(found.report):
                 return found
     return None
 
@@ -184,12 +213,14 @@ def read(path: Path) -> Saved:
         report = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise NotFoundError(f"{path}: no such report") from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", where=str(path)) from None
+    except (ValueError, RecursionError) as error:
         raise InputError(f"expected a report in JSON: {error}", where=str(path)) from None
-    needed = ("request", "log", "policies", "views", "acb_sha256", "entries", "prefix")
-    if not isinstance(report, dict) or not all(name in report for name in needed):
+    odd = mistake_in(report)
+    if odd is not None:
         raise InputError(
-            "expected the report of a pack (schemas/report.schema.json), found other JSON",
+            f"expected the report of a pack (schemas/report.schema.json), found {odd}",
             where=str(path),
         )
     return Saved(path.name.removesuffix(_SUFFIX), path, report)
@@ -200,9 +231,10 @@ def find(home: Path, given: str) -> Saved:
 
     Raises NotFoundError where there is none, InputError where a part names several.
     """
-    if "/" in given or given.endswith(".json"):
-        path = Path(given)
-        return read(path if path.exists() else home / "reports" / path.name)
+    if "/" in given or Path(given).exists():
+        return read(Path(given))
+    if given.endswith(".json"):
+        return read(home / "reports" / given)
     paths = _paths(home)
     if given == LAST:
         if not paths:

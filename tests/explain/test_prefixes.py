@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 from worlds import sentence
 
+from memplane.errors import NotFoundError
 from memplane.explain.prefixes import differing, shared_by
 from memplane.pack.comparing import CAUSES
 from memplane.plane import reports
@@ -175,3 +176,39 @@ def joined(message: dict) -> list[str]:
             found.append(text)
     assert len(found) <= 4
     return found
+
+
+def test_a_pack_of_the_past_is_held_against_none_and_none_against_it(plane):
+    *_, last = talk(plane, 8)
+    past = plane.pack(session="s", budget=4000, as_of=4, save_report=True)
+    assert past.report["prefix"]["compared_with"] is None
+    plane.record("and now?", role="user", session="s")
+    block = plane.pack(session="s", budget=4000, save_report=True)
+    before = last.report_path.name.removesuffix(".report.json")
+    assert block.report["prefix"]["compared_with"] == before
+    (shared,) = shared_by(reports.saved(plane.home), CachePrices())
+    assert shared.packs == 9
+
+
+def test_the_budget_in_force_is_the_shape_whoever_named_it(plane):
+    plane.record("hello", role="user", session="s")
+    plane.pack(session="s", save_report=True)
+    named = plane.pack(session="s", budget=4000, save_report=True)
+    assert named.report["prefix"]["compared_with"] is not None
+
+
+def test_a_pack_before_that_cannot_be_made_again_is_named(plane):
+    (plane.home / "views" / "identity.md").write_text("You are the build agent.\n")
+    *_, before, block = talk(plane, 5)
+    reports.body_path(plane.home, before.report["views"]["views/identity.md"]).unlink()
+    with pytest.raises(NotFoundError, match=r"cannot be made again: view views/identity\.md"):
+        differing(plane, block)
+
+
+def test_a_first_value_of_a_key_elsewhere_explains_no_break(plane):
+    """What nobody saw before cannot have been taken out of a block."""
+    *_, before = talk(plane, 5)
+    plane.record("new", kind="fact", key="brand.new", ns="/spec/other")
+    after = plane.pack(session="s", budget=4000, save_report=True)
+    told = reports.story(plane._engine, before.report, after.report)
+    assert told.corrected() is None

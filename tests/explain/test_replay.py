@@ -173,3 +173,60 @@ def test_what_is_replayed_is_read_from_its_own_report_alone(plane):
     copied.write_text(json.dumps(json.loads(path.read_text())))
     path.unlink()
     assert replay(plane, reports.read(copied)).block.text == text
+
+
+def test_an_artifact_whose_file_is_gone_is_named(plane, tmp_path):
+    file = tmp_path / "herons.md"
+    file.write_text("Herons nest in trees.\n")
+    added = plane.artifacts.add(file).facts
+    plane.artifacts.approve(added.sha256)
+    block = plane.pack("herons nest", save_report=True)
+    assert "nest in trees" in block.text
+    saved = reports.read(block.report_path)
+    assert replay(plane, saved).same
+    reports.body_path(plane.home, added.sha256).unlink()
+    again = replay(plane, saved)
+    assert not again.same
+    assert [one.what for one in again.lost] == ["artifact"]
+    assert again.note == ""
+
+
+def odd(report: dict, change) -> str:
+    other = json.loads(json.dumps(report))
+    change(other)
+    return json.dumps(other)
+
+
+CHANGES = {
+    "no prefix.prompt_seq": lambda r: r["prefix"].pop("prompt_seq"),
+    "no prefix that is a mapping": lambda r: r.update(prefix=None),
+    "no log.seq": lambda r: r.update(log={"seq": "x", "h": ""}),
+    "no request": lambda r: r.update(request=None),
+    "no hash of budgets.yaml": lambda r: r.update(policies={}),
+    "without its SHA-256": lambda r: r["views"].update(a=4),
+    "no prefix.chain with a row": lambda r: r["prefix"].update(chain=[]),
+    "no prefix.break": lambda r: r["prefix"].pop("break"),
+    "no gaps": lambda r: r.pop("gaps"),
+    "no mapping as entries": lambda r: r["entries"].append(4),
+}
+
+
+@pytest.mark.parametrize("words", CHANGES)
+def test_a_file_that_is_no_whole_report_is_refused_and_stops_no_pack(plane, clock, words):
+    plane.record("hello", role="user", session="s")
+    path = plane.pack(session="s", save_report=True).report_path
+    strange = path.with_name("9" + path.name)
+    strange.write_text(odd(json.loads(path.read_text()), CHANGES[words]))
+    with pytest.raises(InputError, match=words):
+        reports.read(strange)
+    clock.now = "2026-01-05T12:00:01.000000Z"
+    again = plane.pack(session="s", save_report=True)
+    assert again.report["prefix"]["compared_with"] == path.name.removesuffix(".report.json")
+    assert len(list(reports.saved(plane.home))) == 2
+
+
+def test_deep_json_is_refused_too(plane, tmp_path):
+    path = tmp_path / "deep.report.json"
+    path.write_text("[" * 200_000)
+    with pytest.raises(InputError, match="expected a report in JSON"):
+        reports.read(path)
