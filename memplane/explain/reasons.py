@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from memplane.explain.sources import ITSELF, never_of
-from memplane.explain.story import LeftOut
+from memplane.explain.story import WINDOW, LeftOut
 from memplane.plane.folds import items_of_event
 from memplane.projections.acts import KEYLESS_KINDS
 from memplane.recall.retrieval import Candidates
@@ -33,7 +33,7 @@ _WORDS: Final = {
     "excluded": "the request excludes it",
     "unapproved": "nobody has approved the artifact: no more than its card may be shown",
     "approval": "what an approval says is quoted nowhere",
-    "changed": "its file is not what was added",
+    "changed": "its file is gone or changed",
     "gap": "the log has lost it",
     "not_relevant": "what else answers the query does so much better, or it does not at all",
     "duplicate": "the same words as",
@@ -93,7 +93,8 @@ def left_out(laid: Laid, event: Event, archive: Archive) -> Iterator[LeftOut]:
     if seq in sheet.seqs:
         return
     reason = suppressed(laid, event, archive)
-    if reason is not None:
+    # A changed file that was looked for is noted on the sheet already.
+    if reason is not None and (row is None or row[3] != reason):
         by = archive.by(event, reason) if reason in ("superseded", "forgotten") else 0
         counted = pool is not None or seq in sheet.hidden
         yield LeftOut(reason, _WORDS[reason], by_seq=by, counted=counted)
@@ -157,5 +158,5 @@ def _older(laid: Laid, event: Event) -> LeftOut:
         return LeftOut("older", ITSELF)
     anchor, session = laid.facts.window.anchor, laid.ground.request.session
     if session is not None and event.session == session and anchor > event.seq:
-        return LeftOut("older", f"older than the session's window, which begins at #{anchor}")
+        return LeftOut("older", f"{WINDOW}, which begins at", by_seq=anchor)
     return LeftOut("older", "no section looked so far back")

@@ -9,14 +9,17 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 __all__ = [
-    "NAMING", "Allocated", "Gone", "Held", "LeftOut", "Logged", "Memory", "Placed", "Scored",
-    "Smallest", "Sourced", "Story", "Why",
+    "HIDDEN", "NAMING", "WINDOW", "Allocated", "Gone", "Held", "LeftOut", "Logged", "Memory",
+    "Placed", "Scored", "Smallest", "Sourced", "Story", "Why",
 ]  # fmt: skip
 
 # Sources of lines that name an event and say nothing of its text.
 NAMING: Final = ("projection:plane_map", "projection:hotset", "projection:files")
 _WIDTH: Final = 12
 _PPM: Final = 10_000  # parts a million in a hundredth
+WINDOW: Final = "older than the session's window"
+# Stands where the number of an event would, for who may not see that event.
+HIDDEN: Final = "an event that is not for you"
 
 
 class Logged(NamedTuple):
@@ -36,14 +39,17 @@ class Logged(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """Why an event is out of force, as of the pack, and by which event."""
+    """Why an event is out of force, as of the pack, and by which event.
+
+    Seq 0: by one that who asks may not see.
+    """
 
     reason: str  # superseded, forgotten, evicted
     seq: int
     id: str
 
     def words(self) -> str:
-        return f"{self.reason} by {self.id} (#{self.seq})"
+        return f"{self.reason} by {_named(self.id, self.seq)}"
 
 
 class Memory(NamedTuple):
@@ -131,7 +137,7 @@ class Allocated(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """One entry of the block that has the event. `entry` counts from 1.
+    """One entry of the block that has the event. `entry` counts from 1; 0: it is not told.
 
     `how`: `whole`, `part`, or `named` in a line that says nothing of its text.
     """
@@ -144,7 +150,13 @@ class Placed(NamedTuple):
     tokens: int
     source: str
 
+    def bare(self) -> Placed:
+        """The place without what other entries decide or share with it."""
+        return self._replace(entry=0, tokens=0, source="")
+
     def words(self) -> str:
+        if not self.entry:
+            return f"{self.section} ({self.place}, {self.area}), {self.how}"
         return (
             f"entry {self.entry}: {self.section} ({self.place}, {self.area}), {self.how}, "
             f"{self.tokens} tokens, from {self.source}"
@@ -156,7 +168,8 @@ class LeftOut(NamedTuple):
 
     `counted`: among the report's omissions; else no stage looked at the event. Of a budget `of`
     says whether it was the section's alone or the block's too, and `short_by` what was missing
-    where the event was tried.
+    where the event was tried. `by_seq` is what took its place: what replaced or forgot it, says the
+    same, or began the window behind it.
     """
 
     reason: str
@@ -169,8 +182,17 @@ class LeftOut(NamedTuple):
     by_id: str = ""
     counted: bool = True
 
+    def bare(self) -> LeftOut:
+        """The reason without what other entries decide: how much room they left, and who began."""
+        bare = self._replace(tokens=0, short_by=0, of="")
+        if self.reason == "budget":
+            return bare._replace(why="there was no more room")
+        if self.reason == "older" and self.why.startswith(WINDOW):
+            return bare._replace(why=WINDOW, by_seq=0, by_id="")
+        return bare
+
     def words(self) -> str:
-        by = f" {self.by_id} (#{self.by_seq})" if self.by_seq else ""
+        by = f" {_named(self.by_id, self.by_seq)}" if self.by_seq else ""
         where = f" [{self.section}]" if self.section else ""
         return f"{self.reason}{where}: {self.why}{by}"
 
@@ -296,6 +318,13 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "_asdict"):
         return {name: _plain(each) for name, each in value._asdict().items()}
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _named(id_: str, seq: int) -> str:
+    """An event by id and number, or by as much of that as is told."""
+    if not seq:
+        return HIDDEN
+    return f"{id_} (#{seq})" if id_ else f"#{seq}"
 
 
 def _line(name: str, words: str) -> str:

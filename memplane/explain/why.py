@@ -17,6 +17,7 @@ from memplane.explain.replay import asked_of, plane_of
 from memplane.explain.smallest import FITS_MAX, smallest_for
 from memplane.explain.sources import ledgers_of, no_source, rings_of, sources_of, tasks_of
 from memplane.explain.story import (
+    HIDDEN,
     NAMING,
     Allocated,
     Gone,
@@ -45,8 +46,10 @@ if TYPE_CHECKING:
     from memplane.plane.reports import Saved
     from memplane.ports import Line
 
-__all__ = ["Retold", "retold", "why"]
+__all__ = ["UNTOLD", "Retold", "retold", "why"]
 
+# Stands for figures that others than who made the pack and the owner are not told.
+UNTOLD: Final = "told to who made the pack, and to the owner"
 _ENTRY: Final = "entry:"
 _PERMILLE: Final = 1000
 _NOT_SAME: Final = (
@@ -63,10 +66,12 @@ def why(
     """Tell the story of an event (id, seq, `#seq`) or of those of an entry (`entry:N`) in a pack.
 
     Who asks is the report's channel and agent, or those given; `private` without an agent is the
-    owner, who is told all. Raises NotFoundError for an event that is not there, and in the same
-    words for one that is not for who asks; also where too much of what the pack was made of is
-    lost. With `smallest`, the smallest budget at which it would come in, looked for with at most
-    `fits` packs; `progress` is told how many of how many were made.
+    owner, who is told all. Any other than who made the pack is told the place or the reason, and no
+    figure that entries decide which he may not see. Raises NotFoundError for an event that is not
+    there, and in the same words for one that is not for who asks, or for an entry of another's
+    pack; also where too much of what the pack was made of is lost. With `smallest`, the smallest
+    budget at which it would come in, looked for with at most `fits` packs; `progress` is told how
+    many of how many were made.
     """
     with retold(plane, saved, channel=channel, agent=agent) as pack:
         entry, lines = pack.asked_about(given)
@@ -143,6 +148,8 @@ class Retold:
         if isinstance(given, str) and given.startswith(_ENTRY):
             return self._entry(given)
         line = self._line(given)
+        if line is None and self._asker.owner:
+            self._lost(given)
         if line is None or not self._asker.may_see(line.event):
             raise self._unknown(f"event {shown(given)}")
         return None, [line]
@@ -162,9 +169,16 @@ class Retold:
         logged = Logged(
             line.segment, event.seq, event.rec, event.kind, event.ns, event.session
         )  # fmt: skip
+        allocated = tuple(self._allocated(places, reasons))
+        scored: Scored | str = UNTOLD
+        if self._foreign:
+            places, allocated = tuple(place.bare() for place in places), ()
+            reasons = tuple(reason.bare() for reason in reasons)
+        else:
+            scored = self._scored(event)
         return Story(
             event.id, outcome, logged, self._held(event), Sourced(names, none),
-            self._scored(event), tuple(self._allocated(places, reasons)), places, reasons,
+            scored, allocated, places, reasons,
         )  # fmt: skip
 
     def smallest(
@@ -172,12 +186,25 @@ class Retold:
     ) -> Smallest:
         """The smallest budget at which the event would come in."""
         laid, event = self._laid, line.event
+        if self._foreign:
+            budgets = laid.ground.materials.policies.budgets
+            most = budgets.acb_total_max_tokens - budgets.reserve_tokens
+            return Smallest(
+                None, "", "", exact=False, not_below=1, most=most, fits=0, why=UNTOLD
+            )  # fmt: skip
         why = "it is in the block" if story.outcome == "placed" else ""
         if not why:
             reason = suppressed(laid, event, self._archive)
             if reason not in NAMED:
                 why = f"no budget brings it in: {reason}"
         return smallest_for(laid, self._asker.then, event, why, fits, progress)
+
+    @property
+    def _foreign(self) -> bool:
+        """Whether who asks has other eyes than who made the pack, and does not own the plane."""
+        request = self._laid.ground.request
+        own = (self._asker.channel, self._asker.agent) == (request.channel, request.agent)
+        return not (own or self._asker.owner)
 
     def _no_source(self, event: Event) -> str:
         reason = suppressed(self._laid, event, self._archive)
@@ -194,9 +221,7 @@ class Retold:
         entry = entries[at - 1] if 0 < at <= len(entries) else None
         found_lines = [] if entry is None else list(self._lines_of(entry))
         lines = [line for line in found_lines if self._asker.may_see(line.event)]
-        request = self._laid.ground.request
-        own = (self._asker.channel, self._asker.agent) == (request.channel, request.agent)
-        if entry is None or not (lines or own or self._asker.owner):
+        if entry is None or self._foreign:
             raise self._unknown(f"entry {at}")
         fields = {
             "entry": at, "section": entry.section, "place": entry.place, "area": entry.part,
@@ -219,19 +244,47 @@ class Retold:
                 return line
         return self._log.find(given) if isinstance(given, str) else None
 
+    def _lost(self, given: str | int) -> None:
+        """Raise where the log had the event, or may have had it: for the owner, who may know."""
+        digits = str(given).removeprefix("#")
+        if _is_number(digits) and 0 < int(digits) <= self._log.head().seq:
+            raise NotFoundError(
+                f"the log cannot give event {shown(given)}: its line does not verify; "
+                "see `memplane verify`"
+            )
+        if self._log.gaps():
+            raise NotFoundError(
+                f"no event {shown(given)} in what the log can give: parts of it do not verify; "
+                "see `memplane verify`"
+            )
+
     def _unknown(self, what: str) -> NotFoundError:
+        if self._foreign:
+            return NotFoundError(f"no {what} for {self._asker}")
         counts = self._block.report["omissions"]["counts"]
         hidden = ", ".join(f"{counts[name]} {name}" for name in _PRIVATE if name in counts)
         left = f"; the pack left out for privacy: {hidden}" if hidden else ""
         return NotFoundError(f"no {what} for {self._asker}{left}")
 
     def _named(self, reason: LeftOut) -> LeftOut:
-        """The reason with the id of the event that it names, for who may see that one."""
-        return reason._replace(by_id=self._id(reason.by_seq)) if reason.by_seq else reason
+        """The reason with the event that it names, for who may see that one."""
+        if not reason.by_seq:
+            return reason
+        seq, id_ = self._told_of(reason.by_seq)
+        if seq:
+            return reason._replace(by_id=id_)
+        if reason.reason == "duplicate":  # who sees the one would know the other's words
+            return LeftOut("passed_over", "the block shows something else", reason.section)
+        return reason._replace(why=f"{reason.why} {HIDDEN}", by_seq=0)
 
-    def _id(self, seq: int) -> str:
+    def _told_of(self, seq: int) -> tuple[int, str]:
+        """The seq and id of another event, 0 and "" for who may not see it."""
+        if seq > self._laid.ground.request.as_of:  # an empty window begins at what comes next
+            return seq, ""
         line = self._log.line(seq)
-        return line.event.id if line is not None and self._asker.may_see(line.event) else ""
+        if line is not None and self._asker.may_see(line.event):
+            return seq, line.event.id
+        return seq if self._asker.owner else 0, ""
 
     def _held(self, event: Event) -> Held:
         laid, seq = self._laid, event.seq
@@ -244,11 +297,14 @@ class Retold:
             current = self._archive.current(event)
             memory = Memory(event.key, current)
         gone = tuple(
-            Gone(reason, by, self._id(by)) for reason, by in self._archive.gone(event)
+            Gone(reason, *self._told_of(by)) for reason, by in self._archive.gone(event)
         )  # fmt: skip
+        pin = materials.pinned.get(seq, 0)
+        if pin:
+            pin, _ = self._told_of(pin)
         return Held(
             tuple(rings_of(laid, seq)), tuple(ledgers_of(laid, seq)), tuple(tasks), memory, gone,
-            materials.pinned.get(seq, 0),
+            pin,
         )  # fmt: skip
 
     def _scored(self, event: Event) -> Scored | str:

@@ -190,13 +190,18 @@ def test_a_policy_of_today_hides_what_that_of_then_did_not(kept):
     assert story_of(kept, saved, "new", channel="private").outcome == "placed"
 
 
-def test_the_id_of_an_event_that_is_hidden_is_in_no_story(kept):
+def test_neither_id_nor_number_of_an_event_that_is_hidden_is_in_any_story(kept):
     kept.record("a new secret place", kind="decision", key="db", id="hidden", sensitivity="high")
     saved = saved_pack(kept, "sqlite", channel="public")
     story = story_of(kept, saved, "new")
     (reason,) = story.left_out
-    assert (reason.reason, reason.by_id, reason.by_seq) == ("superseded", "", seq(kept, "hidden"))
+    assert (reason.reason, reason.by_id, reason.by_seq) == ("superseded", "", 0)
+    assert reason.words() == "superseded: replaced by an event that is not for you"
+    assert [one.words() for one in story.held.gone] == [
+        "superseded by an event that is not for you"
+    ]
     assert "hidden" not in str(story.as_json())
+    assert f"#{seq(kept, 'hidden')}" not in "\n".join(story.lines())
     assert story_of(kept, saved, "new", channel="private").left_out[0].by_id == "hidden"
 
 
