@@ -267,6 +267,8 @@ class Sheet:
         for item in items:
             seq = item.seq
             if seq not in placed:
+                if not item.final:  # else its cost would say whether an earlier pack has counted it
+                    item.finish(self.counter)
                 omitted[seq] = (item, section, item.cost, reason, 0, 0)
                 passed.pop(seq, None)
 

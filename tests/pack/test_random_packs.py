@@ -52,6 +52,15 @@ def test_random_packs_are_the_same_everywhere(plane, tmp_path):
     hold(plane, tmp_path, 1, 60)
 
 
+def test_what_is_left_out_costs_the_same_whatever_was_packed_before(plane):
+    """An event that nobody has counted yet is counted where it is named."""
+    plane.record_many(rows(21, 500))
+    asked = {"session": "s1", "budget": 30_000, "intent": "deep", "as_of": 258, "agent": "planner"}
+    block = plane.pack(channel="private", now="2026-02-01T00:00:00Z", **asked)
+    assert block.omissions
+    assert [o for o in block.omissions if o.seq and not o.tokens] == []
+
+
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(10))
