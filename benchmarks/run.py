@@ -18,8 +18,10 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from crowds import CROWD_WORKS
 from index_peers import OPTIONAL, have
 from index_works import INDEX_WORKS, LARGE_WORKS
+from large_log import LARGE_LOG_WORKS
 from layouts import Series, agent_log, layouts, transcript_rows
 from layouts import table as layout_table
 from measure import Work, measure, table
@@ -31,7 +33,8 @@ ROOT = Path(__file__).resolve().parent.parent
 _EVENTS, _EVENTS_QUICK = 65_000, 600
 _CHUNKS, _CHUNKS_QUICK = 100_000, 2_000
 _MEMORIES, _MEMORIES_QUICK = 100_000, 2_000
-_ALL = WORKS | MEMORY_WORKS | INDEX_WORKS | LARGE_WORKS
+_LARGE = LARGE_WORKS | LARGE_LOG_WORKS
+_ALL = WORKS | CROWD_WORKS | MEMORY_WORKS | INDEX_WORKS | _LARGE
 _ROUNDS, _ROUNDS_QUICK = 5, 1
 _RUNS, _RUNS_QUICK = 200, 20
 _PROMPTS, _PROMPTS_QUICK = 100, 4
@@ -52,7 +55,8 @@ def main() -> int:
     )  # fmt: skip
     try:
         works = []
-        usual = [*WORKS, *MEMORY_WORKS, *INDEX_WORKS, *(LARGE_WORKS if asked.large else ())]
+        usual = [*WORKS, *CROWD_WORKS, *MEMORY_WORKS, *INDEX_WORKS]
+        usual += _LARGE if asked.large else ()
         for name in asked.only or usual:
             _tell(f"preparing {name}")
             works.append(_ALL[name](place, _RUNS_QUICK if asked.quick else _RUNS))
@@ -98,7 +102,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=_ALL, metavar="NAME",
                         help=f"only this row; may be repeated: {', '.join(_ALL)}")  # fmt: skip
     parser.add_argument("--large", action="store_true",
-                        help="an index of a million chunks too, which takes minutes")  # fmt: skip
+                        help="an index and a log of a million as well: minutes")  # fmt: skip
     parser.add_argument("--events", type=int, help=f"size of the big plane (default {_EVENTS})")
     parser.add_argument("--rounds", type=int, help=f"rounds (default {_ROUNDS})")
     parser.add_argument("--transcripts", type=Path, metavar="FOLDER",
@@ -108,12 +112,15 @@ def _arguments() -> argparse.Namespace:
 
 
 def _settle_sync(works: list[Work]) -> None:
-    """A synced record's aim follows from this run: 1.15 of the bare sync, and the work above."""
+    """Aims that follow from this run: 1.15 of a bare sync and the work above; 0.6 of a crowd's."""
     by_name = {work.name: work for work in works}
     synced = by_name.get("record, 600 new characters, sync")
     above = by_name.get("record, 600 new characters, os, folded")
     if synced is not None and above is not None:
         synced.aim = 1.15 * synced.peers[0].p50 + above.p50
+    crowd = by_name.get("log.append, 8 processes, sync")
+    if crowd is not None:
+        crowd.aim = 0.6 * crowd.peers[0].p50
 
 
 def _facts(place: Place, rounds: int, *, quick: bool, took: float) -> dict[str, object]:

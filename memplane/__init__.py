@@ -58,6 +58,9 @@ if TYPE_CHECKING:
         PolicyError as PolicyError,
     )
     from memplane.errors import (
+        PurgedError as PurgedError,
+    )
+    from memplane.errors import (
         ScopeError as ScopeError,
     )
     from memplane.errors import (
@@ -79,8 +82,12 @@ if TYPE_CHECKING:
     from memplane.plane import (
         SearchHit as SearchHit,
     )
+    from memplane.plane import (
+        Spooled as Spooled,
+    )
     from memplane.wiring import init as init
     from memplane.wiring import open_plane
+    from memplane.wiring import restore as restore
 
     open = open_plane  # noqa: A001 - memplane.open
 
@@ -88,12 +95,12 @@ _HOMES = {
     "memplane.errors": (
         "BudgetError", "ChangedError", "ConflictError", "CorruptError", "FormatError", "HomeError",
         "InputError", "LockError", "MemplaneError", "MissingExtraError", "NotFoundError",
-        "PlaneError", "PolicyError", "ScopeError", "WriteError",
+        "PlaneError", "PolicyError", "PurgedError", "ScopeError", "WriteError",
     ),
     "memplane.event": ("Event",),
     "memplane.pack.block": ("Block", "Entry", "Omission"),
-    "memplane.plane": ("BulkReceipt", "Plane", "Receipt", "SearchHit"),
-    "memplane.wiring": ("init", "open"),
+    "memplane.plane": ("BulkReceipt", "Plane", "Receipt", "SearchHit", "Spooled"),
+    "memplane.wiring": ("init", "open", "restore"),
 }  # fmt: skip
 _NAMED = {name: module for module, names in _HOMES.items() for name in names}
 

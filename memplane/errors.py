@@ -6,6 +6,7 @@
     ├── InputError          what the caller gave cannot be taken (an event, a request, a name)
     │   └── BudgetError     a token budget that no block can meet
     ├── ConflictError       an id that is taken by another event
+    │   └── PurgedError     an id whose event was erased
     ├── NotFoundError       nothing by that id, key or handle
     │   └── ChangedError    a file is no longer what was added: gone, or with other content
     ├── ScopeError          it exists, and this channel or scope may not see it
@@ -41,6 +42,7 @@ __all__ = [
     "PlaneError",
     "PolicyError",
     "Problem",
+    "PurgedError",
     "ScopeError",
     "WriteError",
 ]
@@ -71,6 +73,17 @@ class ConflictError(MemplaneError):
     def __init__(self, message: str, *, id: str, seq: int) -> None:  # noqa: A002 - the field's name
         super().__init__(message)
         self.id, self.seq = id, seq
+
+
+class PurgedError(ConflictError):
+    """The id is that of an event that a purge erased; nothing was stored.
+
+    `ids` are all such ids of the batch, with `id` as the first.
+    """
+
+    def __init__(self, message: str, *, id: str, seq: int, ids: tuple[str, ...]) -> None:  # noqa: A002 - the field's name
+        super().__init__(message, id=id, seq=seq)
+        self.ids = ids
 
 
 class NotFoundError(MemplaneError):

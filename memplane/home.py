@@ -105,6 +105,7 @@ def create(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes
     _refuse_strange(path)
     if not (path / _PLANE).exists():
         try:
+            above = next(one for one in path.absolute().parents if one.is_dir())
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             for name in _FOLDERS:
                 (path / name).mkdir(mode=0o700, exist_ok=True)
@@ -117,6 +118,12 @@ def create(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes
             facts = {"format": FORMAT, "plane": plane_id, "created": created, "memplane": VERSION}
             # Last: a folder with this file is a whole plane. Of two at once the first wins.
             _write_new(path / _PLANE, (json.dumps(facts) + "\n").encode(), keep=True)
+            # What is recorded from now on must not lose the folder that it lies in.
+            for folder in (path / "policies", path, *path.absolute().parents):
+                with contextlib.suppress(PermissionError):  # one above that may not be read
+                    _sync_names(folder)
+                if folder == above:
+                    break
         except OSError as error:
             raise HomeError(f"{path}: cannot make a plane here: {error.strerror}") from error
     return open_home(path)
@@ -209,6 +216,15 @@ def _write_new(path: Path, data: bytes, *, keep: bool = False) -> None:
         with contextlib.suppress(OSError):
             draft.unlink()
         raise
+
+
+def _sync_names(folder: Path) -> None:
+    """Return when the names in a folder would survive a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _make_private(folder: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from memplane import home, tokens
 from memplane.errors import HomeError, InputError
@@ -20,6 +21,9 @@ from memplane.plane.writing import ulid
 from memplane.policy import NAMES, variables
 from memplane.ports import Clock, Detector, Embedder, TokenCounter
 
+if TYPE_CHECKING:
+    from memplane.plane.restoring import RestoreReport
+
 __all__ = [
     "clock",
     "find_detector",
@@ -28,6 +32,7 @@ __all__ = [
     "init",
     "make_counter",
     "open_plane",
+    "restore",
 ]
 
 
@@ -112,6 +117,59 @@ def open_plane(
     if read_only:
         found = found._replace(read_only=True)
     return _opened(found, durability, clock, detector, environment, embedder)
+
+
+def restore(
+    export: str | os.PathLike[str] | IO[bytes], into: str | os.PathLike[str] | None = None, *,
+    durability: Literal["sync", "os"] = "sync", clock: Clock = clock, name: str = "",
+    environment: Mapping[str, str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> RestoreReport:  # fmt: skip
+    """Bring an export back: a file, or an open one that can be read twice.
+
+    A whole one becomes the plane that it was in a folder without a plane, or in a plane that holds
+    nothing: same id, seqs and chain, the same bytes. Into a plane with events, and of a part, the
+    events are recorded anew, with their ids and, in `data.origin`, where they are from; a second
+    time records nothing. Without `into` it is the plane that `find_home` finds, else `.memplane`
+    here. All of the export is checked before anything is written: raises InputError for one that
+    is damaged, cut or foreign (`name` stands before the line), FormatError for a newer one,
+    WriteError, HomeError.
+    """
+    from memplane.plane import restoring  # noqa: PLC0415 - whoever records and packs does without
+
+    folder = _restored_to(into)
+    with contextlib.ExitStack() as opened:
+        if isinstance(export, str | os.PathLike):
+            name = name or os.fspath(export)
+            try:
+                file: IO[bytes] = opened.enter_context(Path(export).open("rb"))
+            except OSError as error:
+                raise InputError(f"{name}: cannot be read: {error.strerror}") from error
+        else:
+            file, name = export, name or "export"
+        checked = restoring.check_export(file, name, progress)
+        empty = restoring.is_empty(folder)
+        if checked.opened.whole and empty:
+            restoring.restore_whole(
+                file, name, folder, checked, created=clock(), policies=Assets("policies", NAMES),
+                progress=progress,
+            )  # fmt: skip
+            put_schemas(folder)
+            return restoring.RestoreReport(os.fspath(folder), checked, None)
+        begin = init if empty else open_plane
+        with begin(folder, durability=durability, clock=clock, environment=environment) as plane:
+            if plane.read_only:
+                raise HomeError(f"{folder}: is read-only; nothing was restored")
+            restoring.clear_left(folder)
+            merged = plane.merge(file, name, progress)
+        return restoring.RestoreReport(os.fspath(folder), checked, merged)
+
+
+def _restored_to(into: str | os.PathLike[str] | None) -> Path:
+    """The folder that is named or found; the usual one here where there is none."""
+    if into is None and not os.environ.get("MEMPLANE_HOME"):
+        return home.find(Path.cwd()) or Path.cwd() / HOME_NAME
+    return find_home(into)
 
 
 def find_detector(name: str) -> Detector:

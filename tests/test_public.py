@@ -23,7 +23,8 @@ def test_the_public_names_are_these_and_each_can_be_had():
         "Block", "BudgetError", "BulkReceipt", "ChangedError", "ConflictError", "CorruptError",
         "Entry", "Event", "FormatError", "HomeError", "InputError", "LockError", "MemplaneError",
         "MissingExtraError", "NotFoundError", "Omission", "Plane", "PlaneError", "PolicyError",
-        "Receipt", "ScopeError", "SearchHit", "WriteError", "init", "open",
+        "PurgedError", "Receipt", "ScopeError", "SearchHit", "Spooled", "WriteError", "init", "open",
+        "restore",
     ]  # fmt: skip
     assert all(getattr(memplane, name) is not None for name in memplane.__all__)
 

@@ -8,10 +8,24 @@ from typing import Any
 
 from memplane.errors import PolicyError
 from memplane.event import FIELDS, Event
+from memplane.plane import Plane
 from memplane.projections.acts import acts_of
 
-__all__ = ["counted", "data", "error_json", "fields_of", "one_line", "put", "rows", "say"]
+__all__ = [
+    "DAMAGED",
+    "counted",
+    "data",
+    "error_json",
+    "fields_of",
+    "one_line",
+    "put",
+    "rows",
+    "say",
+    "say_aside",
+]
 
+# What every answer says that is made from a log with gaps.
+DAMAGED = "parts of the log do not verify and were left out; run `memplane verify`"
 _WIDTH = 100
 
 
@@ -31,6 +45,15 @@ def data(value: Any) -> None:
 def say(words: str) -> None:
     """Tell a person something that is not the answer."""
     print(f"memplane: {words}", file=sys.stderr)
+
+
+def say_aside(plane: Plane) -> None:
+    """Tell what of the spool could not be taken in while this plane was open."""
+    for note in plane.set_aside:
+        say(
+            f"log/spool: {one_line(note.name)} {one_line(note.what)}; it was not taken in and lies "
+            f"in log/quarantine/{note.kept}"
+        )
 
 
 def error_json(error: BaseException, message: str, code: int) -> dict[str, Any]:

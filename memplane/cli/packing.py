@@ -7,7 +7,7 @@ import typer
 from memplane.cli.app import command
 from memplane.cli.fields import Time
 from memplane.cli.options import Budget, Channel, Home, Json
-from memplane.cli.output import data, one_line, put, say
+from memplane.cli.output import DAMAGED, data, one_line, put, say
 from memplane.cli.progress import Bar
 from memplane.errors import InputError, MemplaneError
 from memplane.explain.prefixes import Difference, differing
@@ -118,7 +118,7 @@ def _remarks(block: Block, budget: int | None) -> None:
     if lone and not block.report["candidates"]["found"]:
         say("nothing recorded answers the query; the block holds what it would for any other")
     if block.report["gaps"]:
-        say("parts of the log do not verify and were left out; run `memplane verify`")
+        say(DAMAGED)
 
 
 @command("expand", example="expand 'session/s1?depth=2' --budget 800")

@@ -1,5 +1,6 @@
 """`memplane show`, `get`, `keys`, `history`, `decisions`: single events and values."""
 
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -23,8 +24,10 @@ def named(plane: Plane, given: str, *, channel: str = "private", agent: str | No
     if given.isascii() and given.isdigit() and len(given) < 19:
         try:
             return plane.event(int(given), channel=channel, agent=agent)
-        except NotFoundError:
-            pass
+        except NotFoundError as error:
+            with suppress(NotFoundError):
+                return plane.event(given, channel=channel, agent=agent)
+            raise error from None
     return plane.event(given, channel=channel, agent=agent)
 
 

@@ -7,7 +7,7 @@ import typer
 from memplane.cli import fields
 from memplane.cli.app import command
 from memplane.cli.options import Home, Json
-from memplane.cli.output import put, say
+from memplane.cli.output import put, say, say_aside
 from memplane.cli.sources import at_line, objects, read, text_of
 from memplane.errors import ConflictError, InputError
 from memplane.plane import Plane
@@ -15,6 +15,7 @@ from memplane.wiring import open_plane
 
 __all__ = ["record"]
 
+_THERE_ALREADY = "it was there already; nothing was added"
 _Stdin = Annotated[
     bool,
     typer.Option(
@@ -30,6 +31,13 @@ _Jsonl = Annotated[
         metavar="FILE|-",
         help="Read one JSON object of event fields a line, at most 64 MiB. All lines are checked "
         "before any is stored.",
+    ),
+]
+_NoWait = Annotated[
+    bool,
+    typer.Option(
+        "--no-wait",
+        help="Where another process holds the log, leave the event to the next writer, as safe.",
     ),
 ]
 
@@ -57,6 +65,7 @@ def record(
     valid_until: fields.Time = None,
     data: fields.Data = None,
     event_id: fields.Id = None,
+    no_wait: _NoWait = False,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -72,24 +81,38 @@ def record(
     if (text is not None) + stdin + (jsonl is not None) > 1:
         raise InputError("expected one of TEXT, --stdin and --jsonl, found several")
     if jsonl is not None:
+        if no_wait:
+            raise InputError("expected one event, found --jsonl", where="--no-wait")
         if given:
             raise InputError(f"the lines of --jsonl have their own fields: leave out {list(given)}")
         _record_lines(jsonl, home, as_json=as_json)
-    elif stdin:
-        _record_one(text_of(read("-")), given, home, as_json=as_json)
-    elif text is None and not given:
+        return
+    if text is None and not stdin and not given:
         raise InputError("expected TEXT, --stdin or --jsonl, found none")
-    else:
-        _record_one(text or "", given, home, as_json=as_json)
+    words = text_of(read("-")) if stdin else text or ""
+    (_spool_one if no_wait else _record_one)(words, given, home, as_json=as_json)
+
+
+def _spool_one(text: str, given: dict[str, Any], home: str | None, *, as_json: bool) -> None:
+    with open_plane(home) as plane:
+        receipt = plane.spool(text, **given)
+    say_aside(plane)
+    waits = receipt.seq is None
+    put(receipt.as_json(), f"{'spooled' if waits else receipt.seq} {receipt.id}", as_json=as_json)
+    if waits:
+        say("another process holds the log; the next one that writes takes the event in")
+    if receipt.duplicate:
+        say(_THERE_ALREADY)
 
 
 def _record_one(text: str, given: dict[str, Any], home: str | None, *, as_json: bool) -> None:
     with open_plane(home) as plane:
         receipt = plane.record(text, **given)
         replaced = None if receipt.duplicate else receipt.event.data.get("replaced")
+    say_aside(plane)
     put(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
     if receipt.duplicate:
-        say("it was there already; nothing was added")
+        say(_THERE_ALREADY)
     if replaced:
         say(f"{replaced} bytes or characters that no text can hold were stored as U+FFFD")
 
@@ -98,6 +121,7 @@ def _record_lines(source: str, home: str | None, *, as_json: bool) -> None:
     numbered = list(objects(read(source)))
     with open_plane(home) as plane:
         receipt = _all_or_none(plane, numbered)
+    say_aside(plane)
     words = f"{receipt.count} recorded"
     if receipt.count:
         words += f", seq {receipt.first_seq} to {receipt.last_seq}"

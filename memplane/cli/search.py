@@ -8,7 +8,7 @@ from memplane.cli.app import command
 from memplane.cli.exits import FINE, NO
 from memplane.cli.fields import Time
 from memplane.cli.options import Channel, Home, Json
-from memplane.cli.output import fields_of, one_line, put, say
+from memplane.cli.output import DAMAGED, fields_of, one_line, put, say
 from memplane.cli.progress import Bar
 from memplane.intake.redact import masked
 from memplane.plane import SearchHit
@@ -67,6 +67,9 @@ def search(
         hits = plane.search(
             query, k, channel=channel, now=now, progress=bar, similar=similar, **filters
         )
+        damaged = bool(plane.hotset().gaps)
+    if damaged:
+        say(DAMAGED)
     put([_fields(hit) for hit in hits], "\n".join(map(_words, hits)), as_json=as_json)
     if hits:
         return FINE

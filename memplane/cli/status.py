@@ -9,7 +9,7 @@ import typer
 from memplane.cli.app import app, command
 from memplane.cli.exits import BROKEN, FINE
 from memplane.cli.options import Home, Json
-from memplane.cli.output import counted, data, put
+from memplane.cli.output import counted, data, put, say_aside
 from memplane.errors import InputError, PolicyError
 from memplane.home import HOME_NAME, VERSION
 from memplane.plane import Plane
@@ -43,6 +43,7 @@ def status(
         return FINE
     with open_plane(home) as plane:
         found = _found(plane)
+    say_aside(plane)
     put(found, _words(found), as_json=as_json)
     return BROKEN if found["mistakes"] or found["gaps"] else FINE
 
@@ -86,6 +87,7 @@ def _found(plane: Plane) -> dict[str, Any]:
         "pack": None,
         "mistakes": [],
         "gaps": 0,
+        "waiting": plane.waiting,
         "read_only": plane.read_only,
     }
     try:
@@ -128,4 +130,6 @@ def _words(found: dict[str, Any]) -> str:
     }
     if found["gaps"]:
         lines["gaps"] = f"{counted(found['gaps'], 'place')} of the log that cannot be read"
+    if found["waiting"]:
+        lines["spool"] = f"{counted(found['waiting'], 'event')} waiting for the next writer"
     return "\n".join(f"{name:<8}  {value}" for name, value in lines.items())

@@ -29,7 +29,7 @@ Report: TypeAlias = dict[str, Any]
 Progress: TypeAlias = Callable[[int, int], None]
 Key: TypeAlias = tuple[str, str, str]
 
-_NO_STORY: Final = Story(lambda _: None, lambda: None, lambda: False)
+_NO_STORY: Final = Story(lambda _: None, lambda _: None, lambda: False)
 _PPM: Final = 1_000_000
 # What two reports are compared by, besides their prefix.
 _COMPARED: Final = ("policies", "views", "budget", "channel", "entries", "tokens")

@@ -129,7 +129,8 @@ class Consumed:
                 json.dump({**whole, "files": files, "repositories": known}, file)
             tmp.replace(self._path)
             return
-        tmp.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            tmp.unlink(missing_ok=True)
 
     def _load(self) -> dict[str, Any]:
         try:

@@ -40,10 +40,14 @@ class FileReport:
 
     def skip(self, reason: str) -> None:
         """Count one item that made no event."""
+        self.items += 1
+        self.drop(reason)
+
+    def drop(self, reason: str) -> None:
+        """Count why an item, counted before, made no event."""
         if reason not in self.skipped and len(self.skipped) >= _REASONS_MAX:
             # Junk has any number of types; a report stays readable.
             reason = "other"
-        self.items += 1
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 

@@ -142,6 +142,9 @@ class _Reading:
             if refusal.reason == "conflict":
                 self._file.repeated += 1
                 continue
+            if refusal.reason == "purged":
+                self._file.drop("purged")
+                continue
             self._file.refused += 1
             if len(self._report.refused) < REFUSED_LISTED:
                 message = refusal.message.removeprefix(f"rows[{refusal.index}]").lstrip(".: ")

@@ -271,6 +271,9 @@ class _Run:
             if refusal.reason == "conflict" and self._is_copy(row, file.source):
                 file.repeated += 1
                 continue
+            if refusal.reason == "purged":
+                file.drop("purged")
+                continue
             file.refused += 1
             if len(self.report.refused) < REFUSED_LISTED:
                 shown = masked(str(row.get("id")))[:200]

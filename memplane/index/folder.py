@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["alone", "replace"]
+from memplane.errors import WriteError
+
+__all__ = ["alone", "holder", "put", "remove", "replace"]
 
 
 def replace(path: Path, data: bytes, *, sync: bool = False) -> None:
@@ -27,11 +30,30 @@ def replace(path: Path, data: bytes, *, sync: bool = False) -> None:
             if sync:
                 file.flush()
                 os.fsync(descriptor)
-        draft.replace(path)
+        put(draft, path)
     except OSError:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
+
+
+def put(draft: Path, path: Path) -> None:
+    """Rename a file over another; a folder that is in the way is moved aside, not removed."""
+    try:
+        draft.replace(path)
+    except IsADirectoryError:
+        aside = (path.with_name(f"{path.name}.aside{n}") for n in itertools.count())
+        path.rename(next(one for one in aside if not os.path.lexists(one)))
+        draft.replace(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or raise WriteError; a folder by that name stays, for `put` to move aside."""
+    try:
+        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+            path.unlink()
+    except OSError as error:
+        raise WriteError(f"{path}: {error.strerror}; try again") from error
 
 
 @contextlib.contextmanager
@@ -54,6 +76,18 @@ def alone(folder: Path) -> Iterator[bool]:
             held = False
         else:
             held = True
+            with contextlib.suppress(OSError):  # a full disk: nobody learns who holds it
+                os.pwrite(descriptor, b"%-20d\n" % os.getpid(), 0)
         yield held
     finally:
+        # A child that was forked meanwhile has the file too, and would go on holding the lock.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
+
+
+def holder(folder: Path) -> int | None:
+    """The process that held the folder's lock last; None where that is not known."""
+    with contextlib.suppress(OSError, ValueError):
+        return int((folder / ".lock").read_bytes()[:20])
+    return None

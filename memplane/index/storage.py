@@ -33,6 +33,7 @@ __all__ = [
     "Manifest",
     "Stamps",
     "alone",
+    "harmed",
     "load",
     "remove_others",
     "replace",
@@ -190,6 +191,17 @@ def load(folder: Path, plane: str, variant: str) -> Loaded:
         if loaded.complete or read_manifest(folder, plane, variant) == manifest:
             break
     return loaded
+
+
+def harmed(folder: Path, plane: str, variant: str) -> list[str]:
+    """The segments that count and are not what was written, whatever their stamps say."""
+    manifest = read_manifest(folder, plane, variant)
+    if manifest is None:
+        return []
+    mark = layout.fingerprint(plane, variant)
+    found = [entry.name for entry in manifest.segments if not map_entry(folder, entry, mark, {})]
+    # Another process may have replaced what the manifest names.
+    return found if read_manifest(folder, plane, variant) == manifest else []
 
 
 def remove_others(folder: Path, manifest: Manifest) -> None:

@@ -7,7 +7,7 @@ index answers, and the bytes of its files, depend on its documents alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -208,18 +208,19 @@ class Index:
                 done[-many:] = [_Sealed(level, merge([part.segment for part in parts]), None)]
         self._sealed = done
 
-    def save(self, seq: int, mark: str = "") -> bool:
+    def save(self, seq: int, mark: str = "", *, stale: Callable[[], bool] | None = None) -> bool:
         """Bring the folder up to date, the log being folded up to `seq`.
 
         False where nothing was written: another process is writing, has come further or has
-        erased more (then `reload`), or the disk refuses. The index goes on in memory.
+        erased more (then `reload`), or the disk refuses. The index goes on in memory. `stale` is
+        asked while the folder is held: whether something was erased since.
         """
         self.settle()
         self.seq, self.mark = seq, mark
         if self._folder is None:
             return False
         with storage.alone(self._folder) as held:
-            if not held:
+            if not held or (stale is not None and stale()):
                 return False
             disk = storage.read_manifest(self._folder, self._plane, self._variant)
             if disk and not self._cleared and (disk.erased > self.erased or self._is_behind(disk)):

@@ -5,6 +5,8 @@ Files, below the plane's home (directories 0700, files 0600)::
     log/00000001.jsonl ...      the segments; the highest number is active, all others sealed
     log/.lock                   flock'd for the length of one append; holds the last holder's pid
     log/quarantine/             bytes that a repair took out of the log; never read again
+    log/spool/                  events of callers that could not wait for the lock (`spool`)
+    log/.purging                a purge that is under way (`erase`)
     log/00000007.broken         a sync of that segment failed: nobody appends to it any more
     bodies/sha256/ab/cd...      texts too large for a line, named by their SHA-256
     index/ids/00000001.ids      per sealed segment: where each line and each id is. A cache
@@ -45,6 +47,26 @@ below the watermark the log is corrupt: writers refuse, readers go on with what 
 list the gap; a salvage copies the region to quarantine, leaves the sealed bytes as they are and
 records the gap in a `repair` event of case `salvaged`, from where on writers go on.
 
+What has a segment's name and cannot be one is no part of the log: a directory, a pipe, a link to
+nothing; a segment of another plane; one whose header follows a line that is not behind the
+segments before it (a copy, a wrong name). Readers pass over it, writers refuse, a salvage moves it
+to quarantine and says so in a `repair` event of case `stray`. A marker of a failed sync says
+`{"segment":7,"watermark":SEQ,"plane":ID}`; a torn or foreign one says that the sync failed, and no
+more.
+
+Purge. An event of kind `purge` names lines (`data.purge`: seqs, ids, and how many documents an
+index held of each). Once it is durable they are overwritten in place, in the same length, spaces
+filling it up::
+
+    {"seq":2,"id":"m1","purged":true,"c":"<16 hex>"          ,"h":"<as before>"}
+
+`c` is the first 16 hex digits of SHA-256(h of the line before + this line with nothing between the
+quotes of `c`): no byte of a tombstone is unprotected, and the next line chains from it as before.
+Readers pass over it, and over a line that a purge event they have met names, whatever stands there;
+only `verify` asks that each tombstone has its purge event and each such event its tombstones. An
+overwriting that was interrupted changes no byte that says where the line is or how the next one
+chains, so `log/.purging` is enough for the next writer to finish it.
+
 The price: a line carries 25 bytes of chain, the active segment is verified when it is first
 written to, and 64 bits of hash guard against accidents, not against a forger.
 """
@@ -54,7 +76,17 @@ from __future__ import annotations
 from memplane.log.disk import Disk
 from memplane.log.log import FileLog
 from memplane.log.reader import Gap
-from memplane.log.repair import RepairReport, repair
+from memplane.log.repair import RepairReport, Step, repair
 from memplane.log.verify import Finding, VerifyReport, verify
 
-__all__ = ["Disk", "FileLog", "Finding", "Gap", "RepairReport", "VerifyReport", "repair", "verify"]
+__all__ = [
+    "Disk",
+    "FileLog",
+    "Finding",
+    "Gap",
+    "RepairReport",
+    "Step",
+    "VerifyReport",
+    "repair",
+    "verify",
+]

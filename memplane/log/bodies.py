@@ -8,14 +8,16 @@ import os
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from memplane.errors import NotFoundError
+from memplane.errors import NotFoundError, WriteError
 from memplane.log.disk import make_private
 
 if TYPE_CHECKING:
-    from memplane.event import Event
+    from collections.abc import Iterable
+
+    from memplane.event import Draft, Event
     from memplane.log.disk import Disk
 
-__all__ = ["body_hash", "body_path", "load_body", "store_body"]
+__all__ = ["body_hash", "body_path", "load_body", "store_bodies", "store_body"]
 
 
 def body_path(home: str, digest: str) -> str:
@@ -46,6 +48,18 @@ def store_body(home: str, body: bytes, disk: Disk) -> str:
         disk.sync_directory(folder)
         folder = os.path.dirname(folder)
     return digest
+
+
+def store_bodies(home: str, drafts: Iterable[Draft], disk: Disk) -> None:
+    """Make the bodies of these drafts durable, or raise WriteError."""
+    for draft in drafts:
+        if draft.body is not None:
+            try:
+                store_body(home, draft.body, disk)
+            except OSError as error:
+                raise WriteError(
+                    f"{home}/bodies: {error.strerror}; nothing was recorded"
+                ) from error
 
 
 def load_body(home: str, event: Event, digest: str) -> bytes:

@@ -22,6 +22,10 @@ class Disk:
         """Write once; how many bytes arrived, which may be fewer than given."""
         return os.write(fd, data)
 
+    def overwrite(self, fd: int, data: bytes, offset: int) -> int:
+        """Write once at that byte, over what stands there; how many bytes arrived."""
+        return os.pwrite(fd, data, offset)
+
     def fdatasync(self, fd: int) -> None:
         """Return when the file's data would survive a power cut."""
         if FULL_SYNC is not None:

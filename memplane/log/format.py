@@ -17,7 +17,9 @@ __all__ = [
     "Opening",
     "Run",
     "chained",
+    "erased_id",
     "genesis",
+    "line_id",
     "link",
     "opening",
     "own_draft",
@@ -25,6 +27,7 @@ __all__ = [
     "runs",
     "stamp",
     "stated",
+    "tombstone",
     "ulid",
     "until",
 ]
@@ -33,6 +36,9 @@ FORMAT: Final = 1
 SUFFIX_BYTES: Final = 24  # without the newline
 OPENING: Final = re.compile(
     rb'\{"seq":(\d+),(?:"dur":(\d+),)?"id":("(?:[^"\\]|\\.)*"),"ts":"([^"]*)"(?:,"rec":"([^"]*)")?,'
+)
+ERASED: Final = re.compile(
+    rb'\{"seq":(\d+),"id":("(?:[^"\\]|\\.)*"),"purged":true,"c":"([0-9a-f]{16})" *,"h":"[^"]*"\}'
 )
 CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
@@ -51,7 +57,8 @@ class Opening(NamedTuple):
 class Run(NamedTuple):
     """Lines that chain without a break: bytes start..end of the data, seqs first..last.
 
-    `starts` are the lines' first bytes, `h` the last line's hash, `dur` the highest one stated.
+    `starts` are the lines' first bytes, `h` the last line's hash, `dur` the highest one stated,
+    `erased` those of the starts where a purge left nothing but a line's place.
     """
 
     start: int
@@ -61,6 +68,7 @@ class Run(NamedTuple):
     h: bytes
     dur: int
     starts: list[int]
+    erased: frozenset[int] = frozenset()
 
 
 def genesis(plane_id: str) -> bytes:
@@ -97,18 +105,61 @@ def opening(raw: bytes) -> Opening | None:
     return Opening(int(seq), int(dur or 0), id_, when, recorded, match.end())
 
 
+def tombstone(raw: bytes, id_: str, h: bytes) -> bytes:
+    """What a purge puts in the place of a line (without newline) behind a line with hash `h`.
+
+    It has the same length, seq and hash, so that the next line still chains from it. Its `c` is
+    the first 16 hex digits of SHA-256(h + the line with nothing between the quotes of `c`). Only
+    the seq and the last 24 bytes of `raw` are read, which stay as they are: an overwriting that
+    was interrupted can be done again.
+    """
+    suffix = raw[-SUFFIX_BYTES:]
+    seq = raw[: raw.index(b",")]
+    begin = b'%b,%b,"purged":true' % (seq, encode({"id": id_})[1:-1].encode())
+    end = b'"'.ljust(len(raw) - len(begin) - 16 - 6 - SUFFIX_BYTES) + suffix
+    check = sha256(b'%b%b,"c":"%b' % (h, begin, end)).hexdigest()[:16].encode()
+    return b'%b,"c":"%b%b' % (begin, check, end)
+
+
+def erased_id(raw: bytes, seq: int, h: bytes) -> str | None:
+    """The id of a purged line (without newline) behind (seq, h); None for any other line."""
+    match = ERASED.fullmatch(raw) if b'"purged":true,"c":"' in raw else None
+    said = stated(raw)
+    if match is None or said is None or int(match[1]) != seq + 1:
+        return None
+    if not raw.startswith(b'{"seq":%d,' % (seq + 1)):
+        return None
+    covered = h + raw[: match.start(3)] + raw[match.end(3) :]
+    if sha256(covered).hexdigest()[:16].encode() != match[3]:
+        return None
+    try:
+        id_ = json.loads(match[2])
+    except ValueError:
+        return None
+    return id_ if isinstance(id_, str) else None
+
+
+def line_id(raw: bytes) -> str | None:
+    """The id of a line that verifies, also of a purged one."""
+    read = opening(raw)
+    if read is not None:
+        return read.id
+    match = ERASED.match(raw)
+    return None if match is None else json.loads(match[2])
+
+
 def prepared(draft: Draft) -> str:
     """Check what the log itself depends on and return the line's `"id":"..."`."""
-    rest, ts = draft.rest, draft.ts
+    id_, rest, ts = draft.id, draft.rest, draft.ts
     if not rest.startswith(b'"kind":"') or b"\n" in rest:
         raise InputError('a draft\'s rest is one line that begins with `"kind":"`', where="rest")
     if ts is not None and (len(ts) != 27 or ts[26] != "Z" or '"' in ts or "\\" in ts):
         raise InputError(f"expected `YYYY-MM-DDTHH:MM:SS.ffffffZ`, found {ts!r}", where="ts")
-    if not draft.id:
+    if not id_:
         raise InputError("an id has at least one character", where="id")
-    if '"' in draft.id or "\\" in draft.id or not draft.id.isprintable():
-        return encode({"id": draft.id})[1:-1]
-    return f'"id":"{draft.id}"'
+    if '"' in id_ or "\\" in id_ or not id_.isprintable():
+        return encode({"id": id_})[1:-1]
+    return f'"id":"{id_}"'
 
 
 def stamp(
@@ -116,33 +167,40 @@ def stamp(
 ) -> tuple[bytes, bytes]:
     """One line, newline included, and its hash."""
     known = f'"dur":{dur},' if dur else ""
-    times = f'"ts":"{rec}"' if ts is None else f'"ts":"{ts}","rec":"{rec}"'
-    body = f'{{"seq":{seq},{known}{quoted_id},{times},'.encode() + rest
-    digest = sha256(h + body).hexdigest()[:16].encode()
-    return b'%b,"h":"%b"}\n' % (body, digest), digest
+    times = rec if ts is None else f'{ts}","rec":"{rec}'
+    body = f'{{"seq":{seq},{known}{quoted_id},"ts":"{times}",'.encode() + rest
+    digest = hexlify(sha256(h + body).digest()[:8])
+    return body + b',"h":"' + digest + b'"}\n', digest
 
 
 def chained(data: bytes, pos: int, size: int, seq: int, h: bytes) -> Run:
     """The longest run of lines from `pos` on that follow (seq, h) without a break."""
     start, first, dur = pos, seq + 1, 0
     starts: list[int] = []
+    erased: list[int] = []
     find, begins, keep, hashed = data.find, data.startswith, starts.append, sha256
-    known = b"\n"  # most lines say what the one before them said
+    known = counted = b"\n"  # what lines say of `dur`: most say what the one before them said
     while pos < size:
         end = find(b"\n", pos, size)
-        prefix = b'{"seq":%d,' % (seq + 1)
-        if end < 0 or not begins(prefix, pos):
+        if end < 0:
             break
+        if not begins(b'{"seq":%d,%b' % (seq + 1, known), pos):
+            prefix = b'{"seq":%d,' % (seq + 1)
+            if not begins(prefix, pos):
+                break
+            at = pos + len(prefix)
+            known = data[at : find(b",", at) + 1] if begins(b'"dur":', at) else b""
         digest = hexlify(hashed(h + data[pos : end - 24]).digest()[:8])
-        if data[end - 24 : end] != b',"h":"%b"}' % digest:
-            break
-        at = pos + len(prefix)
-        if not begins(known, at) and begins(b'"dur":', at):
-            stop = find(b",", at) + 1
-            known, dur = data[at:stop], max(dur, int(data[at + 6 : stop - 1]))
+        if data[end - 24 : end] != b',"h":"' + digest + b'"}':
+            if erased_id(data[pos:end], seq, h) is None:
+                break
+            erased.append(pos)
+            digest = data[end - 18 : end - 2]
+        if known is not counted:
+            counted, dur = known, max(dur, int(known[6:-1] or 0))
         keep(pos)
         seq, h, pos = seq + 1, digest, end + 1
-    return Run(start, pos, first, seq, h, dur, starts)
+    return Run(start, pos, first, seq, h, dur, starts, frozenset(erased))
 
 
 def runs(data: bytes, pos: int, seq: int, h: bytes) -> list[Run]:
@@ -175,6 +233,10 @@ def _believed_again(
             for candidate in before:
                 if link(candidate, raw[:-SUFFIX_BYTES]) == said:
                     return pos, read.seq - 1, candidate
+        if read is None and (match := ERASED.fullmatch(raw)) is not None and int(match[1]) > seq:
+            for candidate in before:
+                if erased_id(raw, int(match[1]) - 1, candidate) is not None:
+                    return pos, int(match[1]) - 1, candidate
         # If only the suffix was hit, the next line chains from what it should have said.
         before = [link(candidate, raw[:-SUFFIX_BYTES]) for candidate in before[:1]]
         if said is not None:

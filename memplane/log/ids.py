@@ -19,7 +19,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from memplane.log.disk import drop, make_private
-from memplane.log.format import Run, opening
+from memplane.log.format import Run, line_id
 
 __all__ = ["Place", "SealedIds", "Table", "id_hash"]
 
@@ -65,9 +65,9 @@ class Table:
         """Add a run of the segment's bytes that begin at `offset`."""
         ends = [*run.starts[1:], run.end]
         for row, (start, end) in enumerate(zip(run.starts, ends, strict=True), len(self.seqs)):
-            read = opening(data[start:end])
-            if read is not None:
-                self.ids.setdefault(read.id, row)
+            id_ = line_id(data[start:end])
+            if id_ is not None:
+                self.ids.setdefault(id_, row)
         self.seqs.extend(range(run.first, run.last + 1))
         self.offsets.extend(start + offset for start in run.starts)
         self.lengths.extend(b - a for a, b in zip(run.starts, ends, strict=True))
@@ -190,7 +190,8 @@ def write_cache(path: str, content: bytes) -> None:
             whole = os.write(fd, content) == len(content)
         finally:
             os.close(fd)
-        if whole:
-            os.replace(new, path)
-        else:
-            drop(new)
+        try:
+            if whole:
+                os.replace(new, path)
+        finally:
+            drop(new)  # it has another name now, or nobody needs it

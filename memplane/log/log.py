@@ -11,24 +11,35 @@ from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from memplane.errors import ConflictError, CorruptError, HomeError, LockError, WriteError
+from memplane.errors import (
+    ConflictError,
+    CorruptError,
+    HomeError,
+    LockError,
+    WriteError,
+)
 from memplane.event import decode
-from memplane.log.bodies import body_hash, load_body, store_body
+from memplane.log.bodies import body_hash, load_body, store_bodies
 from memplane.log.disk import Disk
+from memplane.log.erase import Plan, carry_out, settle
 from memplane.log.format import prepared, stamp
+from memplane.log.known import Known, same_content
 from memplane.log.lock import LogLock
 from memplane.log.reader import Gap, Reader
 from memplane.log.segments import Segments
+from memplane.log.spool import Spool
 from memplane.log.tail import Tail
+from memplane.log.taking import take_in, take_in_all
 from memplane.log.writer import Active, Writer
 from memplane.ports import Appended, Head, Line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from memplane.event import Draft, Event
+    from memplane.log.purges import Erased
     from memplane.ports import Clock
 
 __all__ = ["SEGMENT_BYTES_MAX", "FileLog"]
@@ -67,10 +78,11 @@ class FileLog:
         self._read_only = read_only
         self._lock_wait_ms_max = lock_wait_ms_max
         self._loads = loads
-        self._same = same or self._same_content
         self._segments = Segments(f"{self._home}/log", plane_id)
         self._reader = Reader(self._home, self._segments, loads, keep_caches=not read_only)
+        self._known = Known(self._reader, loads, same or same_content)
         self._settings = (self._segments, self._disk, clock, segment_bytes_max)
+        self.waiting = Spool(self._home, plane_id, self._disk, loads)
         self._begin_process()
 
     @property
@@ -78,24 +90,31 @@ class FileLog:
         """The folder of the plane, where bodies lie too."""
         return self._home
 
-    def append(self, drafts: Sequence[Draft], *, expected_seq: int | None = None) -> list[Appended]:
-        """See `memplane.ports.EventLog.append`; ConflictError too if not at `expected_seq`."""
+    def append(
+        self, drafts: Sequence[Draft], *, expected_seq: int | None = None, wait: bool = True
+    ) -> list[Appended]:
+        """See `memplane.ports.EventLog.append`; ConflictError too if not at `expected_seq`.
+
+        Without `wait`, LockError at once where somebody holds the lock.
+        """
         quoted = [prepared(draft) for draft in drafts]
         if self._read_only:
             raise HomeError(f"{self._home}: opened for reading; open it for writing to append")
-        self._store_bodies(drafts)
-        alone = self._enter()
+        store_bodies(self._home, self._known.unerased(drafts), self._disk)
+        alone = self._enter(wait=wait)
         try:
             active = self._writer.catch_up(alone=alone)
             if self._reader.suspicious:
                 self._refuse_damage()
+            if expected_seq is None and self.waiting.waits():
+                active = take_in(self.waiting, self._home, self._writer, active, self._write_new)
             if expected_seq is not None and expected_seq != active.seq:
                 raise ConflictError(
                     f"the log is at seq {active.seq}, expected {expected_seq}; read on, try again",
                     id="",
                     seq=active.seq,
                 )
-            if any(draft.id_given for draft in drafts):
+            if True in [draft.id_given for draft in drafts]:
                 active, receipts = self._write_new(active, drafts, quoted)
             else:
                 active, receipts = self._write(active, drafts, quoted)
@@ -103,6 +122,17 @@ class FileLog:
             self._leave()
         self._settle(active, receipts)
         return receipts
+
+    def spool(self, drafts: Sequence[Draft]) -> list[Appended] | None:
+        """Append; where the lock is held leave the drafts to its next holder, durably: then None.
+
+        Waits for nobody.
+        """
+        try:
+            return self.append(drafts, wait=False)
+        except LockError:
+            self.waiting.put(drafts, self._writer.clock())
+            return None
 
     def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
         """See `memplane.ports.EventLog.read`; takes no lock, skips damage (see `gaps`)."""
@@ -149,6 +179,8 @@ class FileLog:
 
     def flush(self) -> None:
         """Make everything that was appended here survive a power cut."""
+        if not self._read_only:
+            take_in_all(self)
         active = self._writer.active
         if active is not None and self._pid == os.getpid():
             self._sync(active, active.seq)
@@ -181,6 +213,53 @@ class FileLog:
         finally:
             self._leave()
 
+    def erase(
+        self, drafts: Sequence[Draft], lines: Mapping[int, str], files: Sequence[str],
+        holes: Sequence[tuple[int, int, int]] = (),
+    ) -> list[Appended]:  # fmt: skip
+        """Append purge events, then overwrite the lines (seq -> id) that they name; all durable.
+
+        The note of it stays until `erased`: until what quotes them elsewhere is gone too, of
+        which `files` (below the home) are a part; `holes` are bytes of segments that are no
+        lines and quote them. Interrupted, it is finished by who writes next.
+        Raises WriteError where the disk refuses; until the events are written, nothing changed.
+        """
+        quoted = [prepared(draft) for draft in drafts]
+        if self._read_only:
+            raise HomeError(f"{self._home}: opened for reading; open it for writing to purge")
+        plan = Plan(tuple(draft.id for draft in drafts), lines, tuple(files))
+        self._enter()
+        try:
+            receipts = carry_out(
+                self._writer, plan, holes, lambda active: self._write(active, drafts, quoted)
+            )
+        finally:
+            self._tail = Tail()  # it may hold what was erased
+            self._leave()
+        self._reader.purges.all_of(lines)
+        return receipts
+
+    def erased(self, done: Sequence[Appended]) -> None:
+        """Say that nothing quotes any more what those purge events erased."""
+        with self.exclusive() as writer:
+            settle(writer, tuple(each.id for each in done))
+
+    @property
+    def finished(self) -> int:
+        """How many interrupted purges this process has finished: what it read before may differ."""
+        return self._writer.finished
+
+    def purged(self, seq: int) -> Erased | None:
+        """What is known of a purged line; None where none was purged."""
+        return self._reader.purges.of(seq)
+
+    def purged_as(self, named: int | str) -> Erased | None:
+        """What is known of a purged line, by its seq or id; None where none was purged."""
+        if isinstance(named, str):
+            found = self._reader.look_up(named)
+            return self.purged(found) if isinstance(found, int) else None
+        return self.purged(named) if 0 < named <= self.head().seq else None
+
     def _begin_process(self) -> None:
         """Own lock, descriptors and locks among threads; those of a parent are never used."""
         self._pid = os.getpid()
@@ -190,20 +269,21 @@ class FileLog:
         self._tail = Tail()
         self._reader.forget_locks()
 
-    def _enter(self) -> bool:
+    def _enter(self, *, wait: bool = True) -> bool:
         """Take the lock among threads, then among processes; whether nobody held it meanwhile."""
         if self._pid != os.getpid():
             self._begin_process()
-        if not self._mutex.acquire(timeout=self._lock_wait_ms_max / 1000):
+        wait_ms_max = self._lock_wait_ms_max if wait else 0
+        if not self._mutex.acquire(timeout=wait_ms_max / 1000):
             raise LockError(
-                f"{self._home}/log/.lock: another thread of this process held it for more than "
-                f"{self._lock_wait_ms_max} ms",
+                f"{self._home}/log/.lock: another thread of this process ({self._pid}) held it for "
+                f"more than {wait_ms_max} ms; try again",
                 holder=self._pid,
             )
         try:
             if self._writer.active is None:
                 self._writer.make_folder()
-            return self._lock.acquire()
+            return self._lock.acquire(wait=wait)
         except BaseException:
             self._mutex.release()
             raise
@@ -226,48 +306,15 @@ class FileLog:
                 seq=gap.first - 1,
             )
 
-    def _store_bodies(self, drafts: Sequence[Draft]) -> None:
-        for draft in drafts:
-            if draft.body is not None:
-                try:
-                    store_body(self._home, draft.body, self._disk)
-                except OSError as error:
-                    raise WriteError(
-                        f"{self._home}/bodies: {error.strerror}; nothing was recorded"
-                    ) from error
-
     def _write_new(
         self, active: Active, drafts: Sequence[Draft], quoted: list[str]
     ) -> tuple[Active, list[Appended]]:
         """Write the drafts whose id is not in the log, nor earlier in the batch. Under the lock."""
-        known: dict[int, Appended] = {}
-        first: dict[str, int] = {}
-        repeated: dict[int, int] = {}  # place in the batch -> place of the same id before it
-        for place, draft in enumerate(drafts):
-            if draft.id_given:
-                earlier = first.setdefault(draft.id, place)
-                if earlier != place:
-                    repeated[place] = earlier
-                elif (line := self._reader.find(draft.id)) is not None:
-                    known[place] = self._judge_repeat(line.event, draft)
-        fresh = [p for p in range(len(drafts)) if p not in known and p not in repeated]
-        new = dict(zip(fresh, range(len(fresh)), strict=True))
-        for place, earlier in repeated.items():
-            if earlier in new and not self._same(
-                _unstamped(drafts[earlier], self._loads), drafts[place]
-            ):
-                raise self._conflict(drafts[place], active.seq + 1 + new[earlier])
-            if earlier in known:
-                line = self._reader.find(drafts[place].id)
-                assert line is not None
-                known[place] = self._judge_repeat(line.event, drafts[place])
+        batch = self._known.sort(drafts, active.seq)
         active, written = self._write(
-            active, [drafts[p] for p in fresh], [quoted[p] for p in fresh]
+            active, [drafts[p] for p in batch.fresh], [quoted[p] for p in batch.fresh]
         )
-        for place, earlier in repeated.items():
-            if earlier in new:
-                known[place] = written[new[earlier]]._replace(duplicate=True)
-        return active, [known[p] if p in known else written[new[p]] for p in range(len(drafts))]
+        return active, batch.receipts(written, len(drafts))
 
     def _write(
         self, active: Active, drafts: Sequence[Draft], quoted: list[str]
@@ -277,61 +324,29 @@ class FileLog:
         if not drafts:
             return active, receipts
         writer = self._writer
-        size = LINE_FRAME_BYTES * len(drafts)
-        for draft, id_ in zip(drafts, quoted, strict=True):
-            size += len(draft.rest) + len(id_)
+        size = LINE_FRAME_BYTES * len(drafts) + sum(map(len, quoted))
+        for draft in drafts:
+            size += len(draft.rest)
         if active.end + size > writer.segment_bytes_max:
             active = writer.room(active, size)
         lines: list[bytes] = []
         seq, h, start, dur = active.seq, active.h, active.end, active.synced
         rec = max(active.rec, writer.clock())
         for draft, id_ in zip(drafts, quoted, strict=True):
+            given, ts = draft.id, draft.ts
             seq += 1
-            line, h = stamp(seq, dur, id_, draft.ts, rec, draft.rest, h)
+            line, h = stamp(seq, dur, id_, ts, rec, draft.rest, h)
             lines.append(line)
-            receipts.append(Appended(seq, draft.id, draft.ts or rec, False))
-        batch = b"".join(lines)
+            # The quickest way to make one: this runs for every event, under the lock.
+            receipts.append(tuple.__new__(Appended, (seq, given, ts or rec, False)))
+        batch = lines[0] if len(lines) == 1 else b"".join(lines)
         writer.write(active, batch)
-        at = Head(active.seq, active.h.decode(), active.number, start)
-        for line in lines:
-            # The hash stands at a fixed place before the closing of each line.
-            after = Head(at.seq + 1, line[-19:-3].decode(), at.segment, at.offset + len(line))
-            self._tail.add(at, after, line)
-            at = after
+        self._tail.add(active.number, start, active.seq, active.h, lines)
         active.h, active.rec, active.seq = h, rec, seq
         active.end = start + len(batch)  # last: `head` reads it first
         if self._reader.has_table:
             self._reader.added(active.number, start, drafts, lines)
         return active, receipts
-
-    def _judge_repeat(self, event: Event, draft: Draft) -> Appended:
-        if not self._same(event, draft):
-            raise self._conflict(draft, event.seq)
-        return Appended(event.seq, event.id, event.ts, duplicate=True)
-
-    def _conflict(self, draft: Draft, seq: int) -> ConflictError:
-        return ConflictError(
-            f"id {draft.id!r} is taken by another event, seq {seq}; nothing was recorded; "
-            "give the new one an id of its own",
-            id=draft.id,
-            seq=seq,
-        )
-
-    def _same_content(self, event: Event, draft: Draft) -> bool:
-        if (event.kind, event.ns, event.role, event.session, event.key) != (
-            draft.kind,
-            draft.ns,
-            draft.role,
-            draft.session,
-            draft.key,
-        ):
-            return False
-        digest = body_hash(event)
-        if digest is None:
-            return event.text == draft.text
-        from hashlib import sha256  # noqa: PLC0415 - long texts are rare
-
-        return sha256(draft.text.encode()).hexdigest() == digest
 
     def _settle(self, active: Active, receipts: list[Appended]) -> None:
         """Keep the receipts' promise, outside the lock so that syncs of many writers merge."""
@@ -362,8 +377,8 @@ class FileLog:
         if active is None or end is None or not self._is_end(active, end):
             return None
         return (
-            Line(decode(self._loads(raw)), after.segment, before.offset, after.offset)
-            for before, after, raw in kept
+            Line(decode(self._loads(raw)), position.segment, start, behind)
+            for start, behind, raw in kept
         )
 
     def _is_end(self, active: Active, head: Head) -> bool:
@@ -374,10 +389,3 @@ class FileLog:
         except FileNotFoundError:
             return False
         return found.st_size == head.offset and found.st_ino == active.inode
-
-
-def _unstamped(draft: Draft, loads: Callable[[bytes], Any]) -> Event:
-    """The event that a draft will be, but for what only the log can say."""
-    fields = loads(b"{" + draft.rest + b"}")
-    fields.update(seq=0, id=draft.id, ts=draft.ts or "")
-    return decode(fields)

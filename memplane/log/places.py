@@ -110,6 +110,9 @@ class Places:
 
     def entry(self, number: int) -> tuple[int, bytes]:
         """What the segment follows: as its header says, or else as the one before it ends."""
+        header = self._segments.header(number)
+        if header is not None:
+            return header.prev_seq, header.prev_h
         beginning = self._beginning(number)
         if beginning is not None:
             return beginning.seq, beginning.h.encode()

@@ -8,13 +8,14 @@ Only the id caches are written (`places`), and only where the log may be.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from memplane.errors import NotFoundError
 from memplane.event import decode
-from memplane.log.format import SUFFIX_BYTES, Run, link, runs, stated, until
+from memplane.log.format import SUFFIX_BYTES, Run, erased_id, link, runs, stated, until
 from memplane.log.ids import id_hash
 from memplane.log.places import Places
+from memplane.log.purges import Purges
 from memplane.log.segments import Segments, read_file
 from memplane.ports import Head, Line
 
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["Gap", "Reader"]
 
 
+Found = TypeVar("Found")
+
 _LOOK_BYTES: Final = 8192  # most lines are shorter; behind a longer one all is read
+_ERASED_MAX: Final = 1000  # lines of a gap that are looked up among the purged ones
 
 
 class Gap(NamedTuple):
@@ -60,6 +64,7 @@ class Reader:
         self._gaps: dict[tuple[int, int], Gap] = {}
         self._salvaged: set[tuple[int, int]] = set()
         self._excused = 0
+        self.purges = Purges(segments, loads)
         self._places = Places(
             segments, f"{home}/index/ids", self._beginning, self._believed, keep_caches=keep_caches
         )
@@ -145,6 +150,17 @@ class Reader:
 
     def line(self, seq: int) -> Line | None:
         """The line with that seq, if it is there and verifies."""
+        return self._again(lambda: self._line(seq))
+
+    def _again(self, look: Callable[[], Found]) -> Found:
+        """Look once more where a segment went under our eyes."""
+        try:
+            return look()
+        except (FileNotFoundError, IsADirectoryError):
+            self._segments.numbers(fresh=True)
+            return look()
+
+    def _line(self, seq: int) -> Line | None:
         for number in reversed(self._segments.numbers()):
             header = self._segments.header(number)
             if header is not None and header.prev_seq >= seq:
@@ -158,6 +174,14 @@ class Reader:
 
     def find(self, id_: str) -> Line | None:
         """The line with that id, the oldest where there are two in one segment."""
+        found = self.look_up(id_)
+        return found if isinstance(found, Line) else None
+
+    def look_up(self, id_: str) -> Line | int | None:
+        """The line with that id; the seq that it had, where a purge has erased it."""
+        return self._again(lambda: self._look_up(id_))
+
+    def _look_up(self, id_: str) -> Line | int | None:
         numbers = self._segments.numbers()
         hashed = id_hash(id_)
         for number in reversed(numbers):
@@ -165,6 +189,8 @@ class Reader:
                 line = self._fetch(number, each)
                 if line is not None and line.event.id == id_:
                     return line
+                if line is None and self._erased_id(number, each) == id_:
+                    return each.seq
         return None
 
     def gaps(self) -> tuple[Gap, ...]:
@@ -220,7 +246,7 @@ class Reader:
     def _key(self, number: int) -> tuple[int, ...]:
         try:
             found = os.stat(self._segments.path(number))
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             return ()
         return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
@@ -238,6 +264,8 @@ class Reader:
             if offset == 0:
                 header = self._segments.header(number)
                 if header is not None:
+                    if header.prev_seq > seq:  # the segments before the first one are gone
+                        self._note(Gap(number, 0, 0, seq + 1, header.prev_seq))
                     seq, h = header.prev_seq, header.prev_h
             data, believed = self._believed(number, offset, seq, h, following)
             for run in believed:
@@ -261,33 +289,26 @@ class Reader:
         self, number: int, offset: int, seq: int, h: bytes, following: int | None
     ) -> tuple[bytes, list[Run]]:
         """The segment's bytes from `offset` and the runs among them that are part of the log."""
-        try:
-            data = read_file(self._segments.path(number), offset)
-            believed = runs(data, 0, seq, h)
-            if following is None and believed[-1].end <= data.rfind(b"\n"):
-                # A short write may have been taken back under our eyes.
-                data = read_file(self._segments.path(number), offset)
-                believed = runs(data, 0, seq, h)
-        except FileNotFoundError:
-            data, believed = b"", []
         header = None if following is None else self._segments.header(following)
         bound = None if header is None else header.prev_seq
-        kept: list[Run] = []
-        at = 0
-        for each in believed:
-            run = each if bound is None else until(each, bound)
-            if not run.starts:
-                continue
-            if run.start > at or run.first > seq + 1:
-                self._note(Gap(number, offset + at, offset + run.start, seq + 1, run.first - 1))
-            kept.append(run)
-            at, seq = run.end, run.last
-        if bound is not None and seq < bound:
-            self._note(Gap(number, offset + at, offset + len(data), seq + 1, bound))
+        for _ in range(2):  # a short write may be taken back, a line purged under our eyes
+            try:
+                data = read_file(self._segments.path(number), offset)
+                believed = runs(data, 0, seq, h)
+            except (FileNotFoundError, IsADirectoryError):
+                data, believed = b"", []
+            kept, gaps = _within(believed, seq, bound, Gap(number, offset, len(data), 0, 0))
+            if not gaps and (bound is not None or not believed or _whole(believed, data)):
+                break
+        for gap in gaps:
+            self._note(gap)
         return data, kept
 
     def _note(self, gap: Gap) -> None:
-        self._gaps[gap.segment, gap.offset] = gap
+        """Remember damage, but for a line whose erasing was interrupted: it is known to be gone."""
+        seqs = range(gap.first, gap.last + 1)
+        if not 0 < len(seqs) <= _ERASED_MAX or not self.purges.all_of(seqs):
+            self._gaps[gap.segment, gap.offset] = gap
 
     def _counts(self, gap: Gap) -> bool:
         """Whether the gap is still within the log: what a repair left behind is not."""
@@ -303,27 +324,75 @@ class Reader:
         first = max(0, after + 1 - run.first)
         last = len(run.starts) if upto is None else min(len(run.starts), upto + 1 - run.first)
         start = bounds[first]
+        erased, purges = run.erased, self.purges
+        gone = purges.known
         for end in bounds[first + 1 : last + 1]:
+            if erased and start in erased:
+                start = end
+                continue
             event = decode(loads(data[start : end - 1]))
             if event.kind == "repair" and event.data.get("case") == "salvaged":
                 self._salvaged.add((event.data["segment"], event.data["offset"]))
+            elif event.kind == "purge":
+                purges.note(event)
+            if gone and event.seq in gone:  # its erasing has begun
+                start = end
+                continue
             # The quickest way to make one: whoever folds a log goes through all of it.
             yield tuple.__new__(Line, (event, number, base + start, base + end))
             start = end
 
-    def _fetch(self, number: int, place: Place) -> Line | None:
-        """One line, checked against the line before it."""
+    def _raw(self, number: int, place: Place) -> tuple[bytes, bytes]:
+        """The hash before a line, and the line without its newline."""
         before = min(place.offset, 19)
         fd = os.open(self._segments.path(number), os.O_RDONLY | os.O_CLOEXEC)
         try:
             data = os.pread(fd, before + place.length, place.offset - before)
         finally:
             os.close(fd)
-        raw = data[before:-1]
-        h = data[:16] if before else self._places.entry(number)[1]
+        return data[:16] if before else self._places.entry(number)[1], data[before:-1]
+
+    def _erased_id(self, number: int, place: Place) -> str | None:
+        h, raw = self._raw(number, place)
+        return erased_id(raw, place.seq - 1, h)
+
+    def _fetch(self, number: int, place: Place) -> Line | None:
+        """One line, checked against the line before it; None where it was purged."""
+        h, raw = self._raw(number, place)
         prefix = b'{"seq":%d,' % place.seq
         if raw.startswith(prefix) and link(h, raw[:-SUFFIX_BYTES]) == stated(raw):
             end = place.offset + place.length
             return Line(decode(self._loads(raw)), number, place.offset, end)
+        if erased_id(raw, place.seq - 1, h) is not None:
+            return None
         # It may follow a damaged line, or the file was replaced: then only reading on decides.
         return next(self.read(place.seq - 1, place.seq), None)
+
+
+def _whole(believed: list[Run], data: bytes) -> bool:
+    """Whether all up to the last newline is believed."""
+    return believed[-1].end > data.rfind(b"\n")
+
+
+def _within(
+    believed: list[Run], seq: int, bound: int | None, place: Gap
+) -> tuple[list[Run], list[Gap]]:
+    """What of the runs belongs to the log (up to `bound`), and what lies between and behind them.
+
+    `place`: the segment, the offset at which the runs' positions begin, and their bytes.
+    """
+    number, offset, size = place[:3]
+    kept: list[Run] = []
+    gaps: list[Gap] = []
+    at = 0
+    for each in believed:
+        run = each if bound is None else until(each, bound)
+        if not run.starts:
+            continue
+        if run.start > at or run.first > seq + 1:
+            gaps.append(Gap(number, offset + at, offset + run.start, seq + 1, run.first - 1))
+        kept.append(run)
+        at, seq = run.end, run.last
+    if bound is not None and seq < bound:
+        gaps.append(Gap(number, offset + at, offset + size, seq + 1, bound))
+    return kept, gaps

@@ -1,15 +1,16 @@
 """What to make of the active segment's bytes, and how what is torn leaves the log."""
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH112, PTH119
+# ruff: noqa: PTH112, PTH119, PTH123
 from __future__ import annotations
 
+import json
 import os
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from memplane.errors import CorruptError
-from memplane.event import Draft
+from memplane.event import Draft, encode
 from memplane.log.disk import make_private
 from memplane.log.format import SUFFIX_BYTES, Run, opening, own_draft, ulid
 
@@ -24,8 +25,12 @@ __all__ = [
     "judge",
     "keep_aside",
     "last_rec",
+    "marked",
+    "marker",
     "repair_draft",
     "repeats",
+    "stray",
+    "stray_draft",
 ]
 
 Case = Literal["whole", "torn", "scattered", "corrupt"]
@@ -73,6 +78,35 @@ def corrupt(path: str, judged: Judgement) -> CorruptError:
     )
 
 
+def marker(segments: Segments, number: int, synced: int) -> bytes:
+    """What a file that tells of a failed sync says: up to where the segment was durable before."""
+    note = {"segment": number, "watermark": synced, "plane": segments.plane_id}
+    return encode(note).encode()
+
+
+def marked(segments: Segments, number: int) -> int:
+    """The watermark of such a file; 0 where there is none, or one that is torn or not of here."""
+    try:
+        with open(segments.broken_path(number), "rb") as file:
+            note = json.loads(file.read(4096))
+        ours = note["plane"] == segments.plane_id and note["segment"] == number
+        return int(note["watermark"]) if ours else 0
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def stray(segments: Segments) -> CorruptError:
+    """The refusal to append where a file has a segment's name and is none of the log's."""
+    number, what = min(segments.strays.items())
+    path = segments.path(number)
+    return CorruptError(
+        f"{path}: {what}; `memplane repair --salvage` moves it to log/quarantine and goes on",
+        segment=os.path.basename(path),
+        offset=0,
+        seq=0,
+    )
+
+
 def keep_aside(segments: Segments, disk: Disk, number: int, offset: int, data: bytes) -> str:
     """Copy bytes to quarantine, durably; the file's name. The same bytes get the same name."""
     folder = f"{segments.folder}/quarantine"
@@ -96,6 +130,20 @@ def repair_draft(case: str, number: int, offset: int, size: int, kept: str, last
     return own_draft("repair", data, ulid(last.rec, last.h, b"%d-%d" % (number, offset)))
 
 
+def stray_draft(name: str, what: str, size: int, kept: str, last: Point) -> Draft:
+    """The event that says which file was no segment, why, and where it lies now."""
+    data: dict[str, object] = {
+        "segment": 0,
+        "offset": 0,
+        "bytes": size,
+        "quarantine": kept,
+        "case": "stray",
+        "file": name,
+        "what": what,
+    }
+    return own_draft("repair", data, ulid(last.rec, last.h, name.encode()))
+
+
 def repeats(data: bytes, later: tuple[Run, ...]) -> list[Draft]:
     """The events of those runs as drafts: same ids, same content, recorded anew."""
     drafts = []
@@ -104,7 +152,8 @@ def repeats(data: bytes, later: tuple[Run, ...]) -> list[Draft]:
         for start, end in zip(run.starts, ends, strict=True):
             raw = data[start : end - 1]
             said = opening(raw)
-            assert said is not None
+            if said is None:  # what was purged is not said again
+                continue
             rest = raw[said.rest : -SUFFIX_BYTES]
             if rest.startswith(b'"kind":"segment"'):
                 continue

@@ -1,35 +1,57 @@
 """`repair`: make the log writable again, and say what that cost."""
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH119
+# ruff: noqa: PTH108, PTH110, PTH113, PTH116, PTH119, PTH208
 from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import CorruptError, WriteError
-from memplane.log.disk import Disk
+from memplane.log.disk import drop, make_private
+from memplane.log.erase import CACHES, clear, note_path
 from memplane.log.log import FileLog
-from memplane.log.recovery import keep_aside, repair_draft
+from memplane.log.recovery import keep_aside, repair_draft, stray, stray_draft
 from memplane.log.segments import Segments, read_file
+from memplane.log.spool import spooled
 from memplane.log.survey import survey
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memplane.event import Event
+    from memplane.event import Draft, Event
+    from memplane.log.disk import Disk
+    from memplane.log.segments import Point
     from memplane.log.survey import Survey, Trouble
     from memplane.log.writer import Writer
     from memplane.ports import Clock
 
-__all__ = ["RepairReport", "repair"]
+__all__ = ["RepairReport", "Step", "repair"]
+
+
+# What is no segment may have any size: beyond this it is moved as it is.
+_COPIED_MAX: Final = 64 * 1024 * 1024
+
+
+class Step(NamedTuple):
+    """One thing that a repair would do: the file, the bytes that it is about, and what happens."""
+
+    file: str
+    offset: int
+    bytes: int
+    what: str
 
 
 class RepairReport(NamedTuple):
-    """The `repair` events that this repair wrote; none if there was nothing to do."""
+    """The `repair` events that this repair wrote; none if there was nothing to do.
+
+    `steps` is what it found to do, and all there is of a dry run.
+    """
 
     events: tuple[Event, ...]
+    steps: tuple[Step, ...] = ()
 
 
 def repair(
@@ -38,30 +60,65 @@ def repair(
     *,
     clock: Clock,
     salvage: bool = False,
+    dry_run: bool = False,
     lock_wait_ms_max: int = 5000,
     disk: Disk | None = None,
 ) -> RepairReport:
     """Set aside what was never acknowledged; with `salvage`, record what is lost of what was.
 
-    Damaged bytes of durable lines are copied to quarantine and stay where they are:
-    a sealed segment never changes. Raises CorruptError where only `salvage` helps.
+    Damaged bytes of durable lines are copied to quarantine and stay where they are: a sealed
+    segment never changes. What has a segment's name and is none goes to quarantine whole. A
+    `dry_run` writes nothing. Raises CorruptError where only `salvage` helps; a second run finds
+    nothing to do, also behind one that was interrupted.
     """
     root = os.fspath(home)
-    if not Segments(f"{root}/log", plane_id).numbers():
+    segments = Segments(f"{root}/log", plane_id)
+    waiting = spooled(root, plane_id)
+    if not segments.numbers() and not segments.strays and not waiting:
         return RepairReport(())  # nothing was ever recorded, and a repair is no reason to begin
+    if dry_run:
+        found = survey(root, segments, json.loads)
+        return RepairReport((), _steps(found, [each.name for each in waiting], salvage=salvage))
     log = FileLog(home, plane_id, clock=clock, lock_wait_ms_max=lock_wait_ms_max, disk=disk)
     with log:
         before = {line.event.id for line in log.read() if line.event.kind == "repair"}
         with log.exclusive() as writer:
             found = survey(root, Segments(f"{root}/log", plane_id), json.loads)
+            steps = _steps(found, [each.name for each in waiting], salvage=salvage)
             bad = [each for each in found.troubles if each.case == "corrupt"]
-            if bad and not salvage:
-                raise _refusal(writer.segments, bad[0])
+            if (bad or found.strays) and not salvage:
+                raise _refusal(writer.segments, bad[0]) if bad else stray(found.segments)
             if bad:
+                # They know lines that are lost now, and no checkpoint tells.
+                for folder in CACHES:
+                    clear(f"{root}/{folder}")
+            if bad or found.strays:
                 _salvage(writer, found)
+            _drop_markers(writer)
         log.append([])
         done = [line.event for line in log.read() if line.event.kind == "repair"]
-    return RepairReport(tuple(event for event in done if event.id not in before))
+    return RepairReport(tuple(event for event in done if event.id not in before), steps)
+
+
+def _steps(found: Survey, waiting: list[str], *, salvage: bool) -> tuple[Step, ...]:
+    """What a repair of what was found does, in the order in which it does it."""
+    name = found.segments.path
+    steps = []
+    for what_number, what in sorted(found.strays.items()):
+        does = "moved to log/quarantine" if salvage else "left: only --salvage moves it"
+        file = os.path.basename(name(what_number))
+        steps.append(Step(file, 0, _size(name(what_number)), f"{what}: {does}"))
+    for gap, case, what in found.troubles:
+        if case == "corrupt":
+            does = "copied to log/quarantine, told as lost" if salvage else "only with --salvage"
+        else:
+            does = "set aside in log/quarantine; the log goes on in a new segment"
+        file = os.path.basename(name(gap.segment))
+        steps.append(Step(file, gap.offset, gap.end - gap.offset, f"{what}: {does}"))
+    if os.path.exists(note_path(found.segments)):
+        steps.append(Step(".purging", 0, 0, "a purge was interrupted: finished"))
+    steps += [Step(f"spool/{one}", 0, 0, "waits in the spool: taken in") for one in waiting]
+    return tuple(steps)
 
 
 def _salvage(writer: Writer, found: Survey) -> None:
@@ -74,9 +131,66 @@ def _salvage(writer: Writer, found: Survey) -> None:
             data = read_file(segments.path(number))[offset:end]
             kept = keep_aside(segments, disk, number, offset, data) if data else ""
             drafts.append(repair_draft("salvaged", number, offset, len(data), kept, last))
-        writer.leave(found.newest, last, drafts)
+        moves, told = _set_aside(writer, found.strays, last)
+        # Behind all that has a number: no stray is written over.
+        new = max([found.newest, *found.strays]) + 1
+        writer.leave(found.newest, last, drafts + told, new)
+        for source, target in moves:
+            if target:
+                disk.replace(source, target)
+            else:
+                os.unlink(source)
+        if moves:
+            disk.sync_directory(f"{segments.folder}/quarantine")
+            disk.sync_directory(segments.folder)
     except OSError as error:
-        raise WriteError(f"{segments.folder}: {error.strerror}; nothing was changed") from error
+        raise WriteError(
+            f"{segments.folder}: {error.strerror}; the repair is not finished: run it again"
+        ) from error
+
+
+def _set_aside(
+    writer: Writer, strays: dict[int, str], last: Point
+) -> tuple[list[tuple[str, str]], list[Draft]]:
+    """Copy what is no segment to quarantine, where it has bytes; what is left to do, and to say.
+
+    The copy is durable before the event that names it, the file goes after both: at each step it
+    is in one place at least. A directory, a pipe, a huge file is not copied but renamed at the end.
+    """
+    segments, disk = writer.segments, writer.disk
+    folder = f"{segments.folder}/quarantine"
+    moves: list[tuple[str, str]] = []
+    drafts = []
+    for number, what in sorted(strays.items()):
+        path, name = segments.path(number), os.path.basename(segments.path(number))
+        if os.path.isfile(path) and _size(path) <= _COPIED_MAX:
+            data = read_file(path)
+            kept, target = keep_aside(segments, disk, number, 0, data), ""
+            size = len(data)
+        else:
+            make_private(folder)
+            taken = set(os.listdir(folder))
+            kept = next(n for n in (f"{name}.{k}" for k in range(len(taken) + 1)) if n not in taken)
+            target, size = f"{folder}/{kept}", _size(path)
+        moves.append((path, target))
+        drafts.append(stray_draft(name, what, size, kept, last))
+    return moves, drafts
+
+
+def _drop_markers(writer: Writer) -> None:
+    """Remove what tells of failed syncs of segments that nobody appends to any more."""
+    segments = writer.segments
+    newest = max(segments.numbers(fresh=True), default=0)
+    for name in os.listdir(segments.folder):
+        number = name.removesuffix(".broken")
+        if number not in (name, f"{newest:08d}"):
+            drop(f"{segments.folder}/{name}")
+
+
+def _size(path: str) -> int:
+    with suppress(OSError):
+        return os.stat(path).st_size if os.path.isfile(path) else 0
+    return 0
 
 
 def _refusal(segments: Segments, trouble: Trouble) -> CorruptError:

@@ -1,12 +1,13 @@
 """Segment files: their names, their headers, and how a new one comes to be."""
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH108, PTH110, PTH208
+# ruff: noqa: PTH116
 from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, NamedTuple
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import FormatError, HomeError
 from memplane.log.format import (
@@ -21,6 +22,7 @@ from memplane.log.format import (
     stated,
     ulid,
 )
+from memplane.log.strays import SUFFIX, listed, out_of_order
 
 if TYPE_CHECKING:
     from memplane.event import Draft
@@ -28,7 +30,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Header", "Point", "Segments", "make_segment", "read_file"]
 
-SUFFIX = ".jsonl"
+
+_USUAL: Final = re.compile(
+    rb'\{"seq":(\d+),"id":"[^"\\]*","ts":"[^"]*","kind":"segment","data":\{"format":%d,'
+    rb'"plane":"([^"\\]*)","prev_seq":(\d+),"prev_h":"([0-9a-f]{16})"\},"h":"([0-9a-f]{16})"\}'
+    % FORMAT
+)
 
 
 class Point(NamedTuple):
@@ -49,11 +56,17 @@ class Header(NamedTuple):
 
 
 class Segments:
-    """The segment files of one plane, by number."""
+    """The segment files of one plane, by number.
+
+    What has a segment's name and cannot be one (`strays`) is no part of the log: nothing is read
+    from it, and nobody writes behind it.
+    """
 
     def __init__(self, folder: str, plane_id: str) -> None:
         self.folder, self.plane_id = folder, plane_id
         self.genesis = genesis(plane_id)
+        self._plane = plane_id.encode()
+        self.strays: dict[int, str] = {}  # by number, why it does not count
         self._numbers: list[int] = []
         self._headers: dict[int, Header] = {}
 
@@ -66,19 +79,32 @@ class Segments:
         return f"{self.folder}/{number:08d}.broken"
 
     def numbers(self, *, fresh: bool = False) -> list[int]:
-        """The numbers in use, ascending; empty before the first append. `fresh`: look again."""
+        """The numbers in use, ascending; empty before the first append. `fresh`: look again.
+
+        Raises HomeError for the log of another plane.
+        """
         known = self._numbers
         if known and not fresh and not os.access(self.path(known[-1] + 1), os.F_OK):
             return known
-        try:
-            names = os.listdir(self.folder)
-        except FileNotFoundError:
+        found, strays = listed(self.folder)
+        if not found and not strays:
             return []
-        self._numbers = sorted(
-            int(name[:8])
-            for name in names
-            if len(name) == 8 + len(SUFFIX) and name.endswith(SUFFIX) and name[:8].isdigit()
+        headers: dict[int, Header | None] = {}
+        foreign: HomeError | None = None
+        for number in found:
+            try:
+                headers[number] = self.header(number)
+            except HomeError as error:
+                foreign = foreign or error
+                strays[number] = str(error).partition(": ")[2]
+        if foreign is not None and not any(headers.values()):
+            raise foreign  # not a segment that strayed: a whole log, or the plane's name is wrong
+        strays |= out_of_order(
+            {each: None if h is None else h.prev_seq for each, h in headers.items()},
+            lambda each: os.stat(self.path(each)).st_size,
         )
+        self.strays = strays
+        self._numbers = [each for each in headers if each not in strays]
         return self._numbers
 
     def after(self, number: int) -> int | None:
@@ -118,6 +144,11 @@ class Segments:
         """The header at the beginning of a segment's bytes, checked against itself."""
         end = data.find(b"\n")
         raw = data[: max(end, 0)]
+        usual = _USUAL.fullmatch(raw)  # as this memplane writes it: all of them are read at a start
+        if usual is not None and usual[2] == self._plane:
+            h, prev = usual[5], usual[4]
+            if link(prev, raw[:-SUFFIX_BYTES]) == h and int(usual[1]) == int(usual[3]) + 1:
+                return Header(int(usual[3]), prev, h, end + 1)
         h, first = stated(raw), opening(raw)
         if h is None or first is None:
             return None
@@ -171,7 +202,7 @@ def make_segment(
 ) -> None:
     """Make a segment that follows `prev` and holds a header and the drafts: durable, or not there.
 
-    Under the lock. Raises OSError; then the log is as it was before.
+    Under the lock. Raises OSError; then the log is as it was, or ends with this segment.
     """
     rec = max(prev.rec, now)
     header = own_draft(
@@ -190,12 +221,6 @@ def make_segment(
         seq += 1
         line, h = stamp(seq, 0, prepared(draft), draft.ts, rec, draft.rest, h)
         lines.append(line)
-    path = segments.path(number)
-    existed = os.path.exists(path)
-    try:
-        disk.publish(path, b"".join(lines))
-    except OSError:
-        # The name may be there and not durable: without it nobody can acknowledge into the file.
-        if not existed and os.path.exists(path):
-            os.unlink(path)
-        raise
+    # Where only the sync of the name fails, the segment stays and the next writer syncs that before
+    # it acknowledges. Taken away it could come back after a power cut, and end the one before it.
+    disk.publish(segments.path(number), b"".join(lines))

@@ -5,15 +5,18 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import NotFoundError
 from memplane.event import Event, decode
 from memplane.log.bodies import body_hash, load_body
-from memplane.log.format import Run, opening, runs, until
+from memplane.log.format import Run, line_id, opening, until
+from memplane.log.purges import Erased, erased_by
 from memplane.log.reader import Gap
-from memplane.log.recovery import Case, judge
-from memplane.log.segments import Header, Point, Segments, read_file
+from memplane.log.recovery import Case, judge, marked
+from memplane.log.scanning import Scan, Scanners, Task, identity, scan
+from memplane.log.segments import Header, Point, Segments, read_fd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Survey", "Trouble", "survey"]
 
 
-_NEEDED: Final = ("ts", "seq", "id", "kind")
-_LISTED: Final = ("tags", "markers", "refs")
+_HEX: Final = frozenset("0123456789abcdef")
 
 
 class Trouble(NamedTuple):
@@ -41,8 +43,16 @@ class Survey:
         self.troubles: list[Trouble] = []
         self.salvaged: list[Gap] = []
         self.lost_bodies: list[tuple[int, int, str]] = []
+        # The files below bodies/ that a line names, by the segment and the byte where it does.
+        self.named: dict[str, tuple[int, int]] = {}
         self.lines = self.bytes = self.bodies = self.files = self.end = self.newest = 0
         self.last = Point(0, segments.genesis, "")
+        self.strays: dict[int, str] = {}  # by number, what is no segment, and why
+        self.scanners: Scanners | None = None
+        self.watch: Callable[[int, bytes, list[Run], Header | None], None] | None = None
+        self.erased: dict[int, Erased] = {}  # by seq, as purge events say
+        self.unfinished: list[Erased] = []  # of these: what still stands there
+        self._tombstones: dict[int, tuple[int, int, int, str | None]] = {}
         self._repaired: set[tuple[int, int]] = set()
 
     def report(self, number: int, start: int, end: int, first: int, last: int, what: str) -> None:
@@ -51,7 +61,7 @@ class Survey:
 
     def walk(self, number: int, following: int | None) -> None:
         """Check one segment against the one before and the one after it."""
-        data = read_file(self.segments.path(number))
+        data, scanned = self._read(number)
         self.files, self.bytes, self.newest = self.files + 1, self.bytes + len(data), number
         header = self.segments.parse_header(number, data)
         after = None if following is None else self.segments.header(following)
@@ -62,12 +72,20 @@ class Survey:
                 expected = f"expected seq {seq} with h {h.decode()}"
                 self.report(number, 0, 0, seq + 1, header.prev_seq, f"{where}, {expected}")
             seq, h = header.prev_seq, header.prev_h
-        believed = runs(data, 0, seq, h)
-        at = self._check_runs(number, data, believed, seq, after)
+        if scanned is None or (scanned.seq, scanned.h) != (seq, h):
+            scanned = scan(data, seq, h, self.loads)
+        believed = scanned.believed
+        if self.watch is not None:
+            self.watch(number, data, believed, after)
+        at = self._check_runs(number, data, scanned, after)
         if following is None:
             self._check_end(number, data, believed)
         elif after is not None:
             self._check_sealed_end(number, data, at, after)
+        elif at < len(data):
+            last = self.last.seq
+            what = f"{len(data) - at} bytes behind seq {last} do not verify"
+            self.report(number, at, len(data), last + 1, last, what)
         self.end = at
 
     def settle(self) -> None:
@@ -77,23 +95,53 @@ class Survey:
                 self.troubles.remove(trouble)
                 if trouble.gap.last >= trouble.gap.first:
                     self.salvaged.append(trouble.gap)
+        self._settle_purges()
 
-    def _check_runs(
-        self, number: int, data: bytes, believed: list[Run], seq: int, after: Header | None
-    ) -> int:
-        at = 0
-        for each in believed:
+    def _settle_purges(self) -> None:
+        """Each erased line must be named by a purge, and each line that a purge names be erased."""
+        for seq, (number, start, end, id_) in self._tombstones.items():
+            one = self.erased.get(seq)
+            if one is None or one.id != id_ or one.by < seq:
+                self.report(number, start, end, seq, seq, f"seq {seq} is erased, but by no purge")
+        lost = [trouble.gap for trouble in self.troubles if trouble.case == "corrupt"]
+        told = [*self.salvaged, *lost]
+        for seq, one in self.erased.items():
+            begun = [gap for gap in lost if gap.first == seq == gap.last]
+            inside = any(gap.first <= seq <= gap.last for gap in told)
+            if seq not in self._tombstones and (begun or not inside):
+                self.unfinished.append(one)
+                self.troubles = [each for each in self.troubles if each.gap not in begun]
+
+    def _read(self, number: int) -> tuple[bytes, Scan | None]:
+        """The segment's bytes, and the scan of the same bytes that somebody else made, if any."""
+        scanned = self.scanners.take(number) if self.scanners is not None else None
+        fd = os.open(self.segments.path(number), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            file, data = identity(fd), read_fd(fd)
+        finally:
+            os.close(fd)
+        return data, scanned if scanned is not None and scanned.file == file else None
+
+    def _check_runs(self, number: int, data: bytes, scanned: Scan, after: Header | None) -> int:
+        at, seq, odd = 0, scanned.seq, frozenset(scanned.odd)
+        for each in scanned.believed:
             run = each if after is None else until(each, after.prev_seq)
             if not run.starts:
                 continue
             if run.start > at or run.first > seq + 1:
                 what = f"seq {seq + 1} to {run.first - 1} do not verify"
                 self.report(number, at, run.start, seq + 1, run.first - 1, what)
-            ends = [*run.starts[1:], run.end]
-            raw = b""
-            for start, end in zip(run.starts, ends, strict=True):
-                raw = data[start : end - 1]
-                self._check_line(number, start, raw)
+            for start in sorted(run.erased | odd):
+                if not run.start <= start < run.end:
+                    continue
+                raw = data[start : data.index(b"\n", start)]
+                if start in run.erased:
+                    line = run.first + bisect_left(run.starts, start)
+                    end = start + len(raw) + 1
+                    self._tombstones[line] = (number, start, end, line_id(raw))
+                else:
+                    self._check_line(number, start, raw)
+            raw = data[run.starts[-1] : run.end - 1]
             at, seq = run.end, run.last
             said = opening(raw)
             self.last = Point(seq, raw[-18:-2], "" if said is None else said.rec)
@@ -102,19 +150,18 @@ class Survey:
 
     def _check_line(self, number: int, start: int, raw: bytes) -> None:
         try:
-            fields = self.loads(raw)
-            kind = _kind(fields)
-            data = fields.get("data") or {}
-            event = decode(fields) if kind == "repair" or "body" in data else None
+            event = decode(self.loads(raw))
         except (ValueError, KeyError, TypeError) as error:
             self.report(
                 number, start, start + len(raw) + 1, 0, 0, f"verifies, but is no event: {error}"
             )
             return
-        if event is None:
-            return
-        if kind == "repair":
+        if event.kind == "repair":
             self._repaired.add((event.data.get("segment", 0), event.data.get("offset", -1)))
+        for one in erased_by(event):
+            self.erased[one.seq] = one
+        if event.kind == "artifact" and event.data.get("stored") == "copy":
+            self._name(event.data.get("sha256"), number, start)
         if "body" in event.data:
             self._check_body(number, start, event)
 
@@ -123,13 +170,19 @@ class Survey:
         if digest is None:
             return
         self.bodies += 1
+        self._name(digest, number, start)
         try:
             load_body(self.home, event, digest)
         except NotFoundError as problem:
             self.lost_bodies.append((number, start, str(problem)))
 
+    def _name(self, digest: object, number: int, start: int) -> None:
+        if isinstance(digest, str) and len(digest) == 64 and set(digest) <= _HEX:
+            self.named.setdefault(digest, (number, start))
+
     def _check_end(self, number: int, data: bytes, believed: list[Run]) -> None:
-        judged = judge(data, believed, 0)
+        known = marked(self.segments, number)
+        judged = judge(data, believed, known)
         if os.path.exists(self.segments.broken_path(number)):
             gap = Gap(number, judged.good, len(data), judged.last + 1, judged.last)
             self.troubles.append(Trouble(gap, "torn", "a sync of this segment failed"))
@@ -145,6 +198,10 @@ class Survey:
                 f"{len(data) - judged.good} bytes behind seq {judged.last} were never acknowledged"
             )
             self.troubles.append(Trouble(gap, judged.case, what))
+        elif believed[-1].last < known:
+            end = believed[-1]
+            what = f"seq {end.last + 1} to {known} were durable before a sync failed, and are gone"
+            self.report(number, end.end, len(data), end.last + 1, known, what)
         elif believed[-1].end < len(data):
             end = believed[-1]
             what = f"{len(data) - end.end} bytes behind seq {end.last} do not verify"
@@ -161,30 +218,34 @@ class Survey:
             self.report(number, at, len(data), last.seq + 1, last.seq, what)
 
 
-def _kind(fields: dict[str, Any]) -> str:
-    """The kind of an event; raises what `decode` would, at a fraction of its cost."""
-    for name in _NEEDED:
-        _ = fields[name]
-    for name in _LISTED:
-        if name in fields:
-            iter(fields[name])
-    kind: str = fields["kind"]
-    return kind
-
-
 def survey(
     home: str,
     segments: Segments,
     loads: Callable[[bytes], Any],
     progress: Callable[[int, int], None] | None = None,
+    watch: Callable[[int, bytes, list[Run], Header | None], None] | None = None,
+    processes: int = 1,
 ) -> Survey:
-    """Walk over all segments; `progress(done, total)` is told the bytes. Writes nothing."""
+    """Walk over all segments; `progress(done, total)` is told the bytes. Writes nothing.
+
+    `watch` is shown each segment: its number, bytes and believed runs, and what follows it.
+    The result is the same whatever the number of processes.
+    """
     found = Survey(segments, home, loads)
-    numbers = segments.numbers()
+    found.watch = watch
+    numbers = segments.numbers(fresh=True)
+    found.strays = dict(segments.strays)
     total = sum(os.stat(segments.path(each)).st_size for each in numbers)
-    for number, following in zip(numbers, [*numbers[1:], None], strict=False):
-        found.walk(number, following)
-        if progress is not None:
-            progress(found.bytes, total)
+    headers = {each: segments.header(each) for each in numbers[:-1]} if processes > 1 else {}
+    tasks = [
+        Task(number, segments.path(number), header.prev_seq, header.prev_h)
+        for number, header in headers.items()
+        if header is not None
+    ]
+    with Scanners(tasks, loads, processes) as found.scanners:
+        for number, following in zip(numbers, [*numbers[1:], None], strict=False):
+            found.walk(number, following)
+            if progress is not None:
+                progress(found.bytes, total)
     found.settle()
     return found

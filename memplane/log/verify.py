@@ -1,42 +1,69 @@
-"""`verify`: is every byte of the log what was written? Reads everything, writes nothing."""
+"""`verify`: is every byte of the log what was written? Reads everything, writes nothing.
+
+Beside the segments it reads what the log alone can judge: bodies, the spool, the tables of ids.
+What is folded from the log is for the plane to compare.
+"""
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH119
+# ruff: noqa: PTH110, PTH113, PTH119, PTH123, PTH208
 from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane.log.bodies import body_path
+from memplane.log.format import Run, until
+from memplane.log.ids import SealedIds, Table
 from memplane.log.reader import Gap
-from memplane.log.segments import Segments
-from memplane.log.survey import survey
+from memplane.log.segments import Header, Segments, read_file
+from memplane.log.spool import spooled
+from memplane.log.survey import Survey, survey
 from memplane.ports import Head
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-__all__ = ["Finding", "VerifyReport", "verify"]
+__all__ = ["Finding", "VerifyReport", "hash_of", "verify"]
 
-REPAIR = "`memplane repair` sets them aside; so does the next append"
-SALVAGE = "`memplane repair --salvage` records the gap and goes on"
+REPAIR: Final = "`memplane repair`"
+SALVAGE: Final = "`memplane repair --salvage`"
+REBUILD: Final = "`memplane rebuild`"
+_CHUNK: Final = 1 << 20
 
 
 class Finding(NamedTuple):
-    """One problem: the segment's file, the first byte, what is wrong there and what to do."""
+    """One problem: the file below the home, the first byte, what is there, what should be.
 
-    segment: str
+    `command` makes it good again; where none can, it says what to bring back.
+    """
+
+    file: str
     offset: int
-    what: str
-    remedy: str
+    found: str
+    expected: str
+    command: str
+
+    @property
+    def segment(self) -> str:
+        """The file's name without its folder."""
+        return os.path.basename(self.file)
 
     def __str__(self) -> str:
-        return f"{self.segment}: byte {self.offset}: {self.what}; {self.remedy}"
+        return (
+            f"{self.file}: byte {self.offset}: {self.found}; expected {self.expected}; "
+            f"{self.command}"
+        )
 
 
 class VerifyReport(NamedTuple):
-    """What was checked and what was found. `salvaged` gaps are on record and no problems."""
+    """What was checked and what was found.
+
+    `salvaged` gaps are on record and no problems, nor are `notes`: what may be looked at. `named`
+    are the SHA-256 of the files in bodies/ that the log names. `waiting` events lie in the spool.
+    """
 
     segments: int
     events: int
@@ -45,6 +72,9 @@ class VerifyReport(NamedTuple):
     head: Head
     problems: tuple[Finding, ...]
     salvaged: tuple[Gap, ...]
+    notes: tuple[str, ...] = ()
+    named: frozenset[str] = frozenset()
+    waiting: int = 0
 
     @property
     def ok(self) -> bool:
@@ -58,27 +88,27 @@ def verify(
     *,
     progress: Callable[[int, int], None] | None = None,
     loads: Callable[[bytes], Any] = json.loads,
+    processes: int = 1,
 ) -> VerifyReport:
-    """Check chain, seqs, headers, that each line is an event, and bodies by their hash.
+    """Check chain, seqs, headers, tombstones, that each line is an event, bodies by their hash.
 
-    Needs no lock. Lines that are being appended meanwhile may show as a torn tail.
+    The spool and the tables of ids too. Needs no lock. Lines that are being appended meanwhile
+    may show as a torn tail.
     """
     root = os.fspath(home)
     segments = Segments(f"{root}/log", plane_id)
-    found = survey(root, segments, loads, progress)
-    problems = [
-        Finding(
-            os.path.basename(segments.path(each.gap.segment)),
-            each.gap.offset,
-            each.what,
-            SALVAGE if each.case == "corrupt" else REPAIR,
-        )
-        for each in found.troubles
-    ]
+    ids = _Ids(root, segments)
+    found = survey(root, segments, loads, progress, ids.check, processes)
+    waiting = spooled(root, plane_id)
+    problems = [*_of_log(found), *_of_bodies(found), *ids.problems]
     problems += [
-        Finding(os.path.basename(segments.path(number)), offset, "a body is lost", what)
-        for number, offset, what in found.lost_bodies
-    ]
+        Finding(
+            f"log/spool/{each.name}", 0, each.fault, "a spool file as it was written",
+            f"the next append sets it aside, and so does {REPAIR}",
+        )
+        for each in waiting
+        if each.fault
+    ]  # fmt: skip
     head = Head(found.last.seq, found.last.h.decode(), max(found.newest, 1), found.end)
     return VerifyReport(
         found.files,
@@ -88,4 +118,105 @@ def verify(
         head,
         tuple(problems),
         tuple(found.salvaged),
+        (*ids.notes, *_markers(segments)),
+        frozenset(found.named),
+        sum(len(each.drafts) for each in waiting),
     )
+
+
+def hash_of(path: str) -> str | None:
+    """The SHA-256 of a file, None where there is none that can be read; a chunk at a time."""
+    digest = sha256()
+    try:
+        if not os.path.isfile(path):  # a pipe would keep us waiting
+            return None
+        with open(path, "rb") as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+    except OSError:
+        return None
+    return digest.hexdigest()
+
+
+def _of_log(found: Survey) -> Iterator[Finding]:
+    def name(number: int) -> str:
+        return f"log/{os.path.basename(found.segments.path(number))}"
+
+    for number, what in sorted(found.strays.items()):
+        yield Finding(name(number), 0, what, "the segment of that number, or nothing",
+            f"{SALVAGE} moves it to log/quarantine")  # fmt: skip
+    for gap, case, what in found.troubles:
+        if case == "corrupt":
+            yield Finding(name(gap.segment), gap.offset, what,
+                "lines that each chain from the one before",
+                f"{SALVAGE} records the gap and goes on")  # fmt: skip
+        else:
+            yield Finding(name(gap.segment), gap.offset, what, "the end of the segment",
+                f"{REPAIR} sets them aside; so does the next append")  # fmt: skip
+    for one in found.unfinished:
+        yield Finding("log", 0, f"seq {one.seq} stands there, and event {one.by} erased it",
+            "a tombstone", f"{REPAIR} finishes the purge")  # fmt: skip
+
+
+def _of_bodies(found: Survey) -> Iterator[Finding]:
+    """The files that lines name: those of texts were read by the survey, all others here."""
+    lost = {(number, offset): what for number, offset, what in found.lost_bodies}
+    for digest, (number, start) in found.named.items():
+        path = body_path("", digest)
+        what = lost.get((number, start))
+        if what is None and hash_of(body_path(found.home, digest)) == digest:
+            continue
+        there = os.path.exists(body_path(found.home, digest))
+        line = f"log/{os.path.basename(found.segments.path(number))}, byte {start}"
+        yield Finding(path, 0, f"{'is damaged' if there else 'is missing'}; {line} names it",
+            "the bytes with that SHA-256", "bring it back from a copy")  # fmt: skip
+
+
+def _markers(segments: Segments) -> Iterator[str]:
+    """Markers of failed syncs whose segment is not the newest: harmless, a repair removes them."""
+    newest = max(segments.numbers(), default=0)
+    try:
+        names = sorted(os.listdir(segments.folder))
+    except OSError:
+        return
+    for name in names:
+        number = name.removesuffix(".broken")
+        if number not in (name, f"{newest:08d}"):
+            yield f"log/{name}: tells of a segment that nobody appends to; {REPAIR} removes it"
+
+
+class _Ids:
+    """Compares the kept tables of ids with what the segments say."""
+
+    def __init__(self, home: str, segments: Segments) -> None:
+        self._folder, self._segments = f"{home}/index/ids", segments
+        self.problems: list[Finding] = []
+        self.notes: list[str] = []
+
+    def check(self, number: int, data: bytes, believed: list[Run], after: Header | None) -> None:
+        """Look at the table of one segment, if it has any."""
+        name = f"index/ids/{number:08d}.ids"
+        path = f"{self._folder}/{number:08d}.ids"
+        if after is None or not os.path.isfile(path):
+            return
+        if len(believed) > 1 or believed[0].last < after.prev_seq:
+            return  # the table may be from before the damage: whoever uses it checks each line
+        first = believed[0].first
+        try:
+            whole = read_file(path)
+        except OSError as error:
+            self.notes.append(f"{name}: cannot be read: {error.strerror}; it is made again")
+            return
+        kept = SealedIds.load(whole, first, len(data), after.prev_h)
+        if kept is None:
+            self.notes.append(f"{name}: torn, stale or foreign; it is made again when needed")
+            return
+        table = Table(number, (0, 0), first - 1, b"")
+        for run in (until(each, after.prev_seq) for each in believed):
+            if run.starts:
+                table.take(data, 0, run)
+        if SealedIds.of(table, first).dump(len(data), after.prev_h) != whole:
+            self.problems.append(
+                Finding(name, 0, "is not what the segment holds", "its ids and their places",
+                    f"{REBUILD} makes it again")
+            )  # fmt: skip

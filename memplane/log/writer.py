@@ -6,21 +6,24 @@ from __future__ import annotations
 
 import os
 import time
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from memplane.errors import CorruptError, HomeError, WriteError
-from memplane.event import encode
+from memplane.log.active import Active, successor
 from memplane.log.disk import Descriptor, Disk, drop, make_private
-from memplane.log.format import Run, chained, runs
+from memplane.log.erase import finish
+from memplane.log.format import Run, runs
 from memplane.log.recovery import (
     Judgement,
     corrupt,
     judge,
     keep_aside,
     last_rec,
+    marked,
+    marker,
     repair_draft,
     repeats,
+    stray,
 )
 from memplane.log.segments import Point, Segments, make_segment, read_fd, read_file
 
@@ -29,34 +32,6 @@ if TYPE_CHECKING:
     from memplane.ports import Clock
 
 __all__ = ["Active", "Writer"]
-
-
-class Active:
-    """The segment that is appended to, as this process last saw it under the lock.
-
-    `synced` is the highest seq known to be durable, by this process's syncs or by
-    the `dur` of a line; 0 also means that the file's name may not be durable yet.
-    """
-
-    def __init__(self, segments: Segments, number: int, descriptor: Descriptor) -> None:
-        found = os.fstat(descriptor.fd)
-        self.number, self.descriptor, self.fd = number, descriptor, descriptor.fd
-        self.path, self.next_path = segments.path(number), segments.path(number + 1)
-        self.broken_path = segments.broken_path(number)
-        self.device, self.inode = found.st_dev, found.st_ino
-        self.begin = self.end = 0  # behind the header; behind the last line
-        self.seq = self.synced = 0
-        self.h = b""
-        self.rec = ""
-        self.failed = False
-        self.sync_mutex = Lock()
-
-    def take(self, data: bytes, base: int, run: Run) -> None:
-        """Go to the end of a run of the file's bytes that begin at `base`."""
-        self.seq, self.h = run.last, run.h
-        self.rec = last_rec(data, run) or self.rec
-        self.synced = max(self.synced, run.dur)
-        self.end = base + run.end
 
 
 class Writer:
@@ -70,7 +45,9 @@ class Writer:
         self.active: Active | None = None
         self.last_sync = float("-inf")
         self._newest = 0
+        self.finished = 0  # purges of others
         self._synced = 0
+        self._sure = True
 
     def catch_up(self, *, alone: bool) -> Active:
         """Verify what others appended, repair what is torn, and return the active segment.
@@ -79,7 +56,7 @@ class Writer:
         """
         active = self.active
         if active is not None:
-            if alone and not active.failed:
+            if alone and self._sure and not active.failed:
                 # Only a stranger can have touched the file; cut, grown or replaced, it shows.
                 found = os.fstat(active.fd)
                 if found.st_size == active.end and found.st_nlink:
@@ -90,29 +67,29 @@ class Writer:
                 and now.st_ino == active.inode
                 and now.st_dev == active.device
                 and not active.failed
-                and not os.access(active.next_path, os.F_OK)
                 and not os.access(active.broken_path, os.F_OK)
             ):
-                if now.st_size == active.end:
+                if os.access(active.next_path, os.F_OK):
+                    new = successor(active, self.segments)
+                    if new is not None:
+                        self.active, self._newest = new, new.number
+                        return new
+                elif active.follow(now.st_size):
                     return active
-                if now.st_size > active.end:
-                    data = read_fd(active.fd, active.end)
-                    run = chained(data, 0, len(data), active.seq, active.h)
-                    if run.end == len(data):
-                        active.take(data, active.end, run)
-                        return active
             self._synced = active.synced
+        self._sure = False  # until all went well: what is sealed halfway has a successor
         self.active = self._load(active)
-        self._newest = self.active.number
+        self._newest, self._sure = self.active.number, True
         return self.active
 
     def room(self, active: Active, size: int) -> Active:
         """The active segment, or a new one if `size` bytes more would overfill it."""
         if active.end > active.begin and active.end + size > self.segment_bytes_max:
             self.sync(active, active.seq)
+            self._sure = False  # likewise
             self._begin(active.number + 1, Point(active.seq, active.h, active.rec), [])
             self.active = active = self._made(active.number + 1)
-            self._newest = active.number
+            self._newest, self._sure = active.number, True
         return active
 
     def write(self, active: Active, batch: bytes) -> None:
@@ -153,17 +130,21 @@ class Writer:
 
     def mark_broken(self, active: Active) -> None:
         """Tell all processes that nobody may append to this segment. Needs no lock to be safe."""
-        note = encode({"segment": active.number, "watermark": active.synced}).encode()
+        note = marker(self.segments, active.number, active.synced)
         try:
             self.disk.publish(active.broken_path, note)
         except OSError:
             return  # this process remembers; another one's sync reports the same failure
 
-    def leave(self, number: int, last: Point, drafts: list[Draft]) -> None:
-        """End the newest segment after its last believed line; the drafts begin the next one."""
-        descriptor = Descriptor(os.open(self.segments.path(number), os.O_RDWR | os.O_CLOEXEC))
-        self.disk.fdatasync(descriptor.fd)
-        self._begin(number + 1, last, drafts)
+    def leave(self, number: int, last: Point, drafts: list[Draft], new: int) -> None:
+        """End segment `number` (0: there is none) after its last believed line.
+
+        The drafts begin the next one, which gets the number `new`.
+        """
+        if number:
+            descriptor = Descriptor(os.open(self.segments.path(number), os.O_RDWR | os.O_CLOEXEC))
+            self.disk.fdatasync(descriptor.fd)
+        self._begin(new, last, drafts)
         self.active = None
 
     def make_folder(self) -> None:
@@ -187,10 +168,19 @@ class Writer:
             # What stays behind the last line is torn; the next append finds and removes it.
             self.active = None
 
+    def finish_purge(self) -> None:
+        """Finish a purge that was interrupted, if there is one."""
+        home = os.path.dirname(self.segments.folder)
+        self.finished += finish(home, self.segments, self.disk)
+
     def _load(self, before: Active | None) -> Active:
         """Open the newest segment and verify it whole; repair it if that is what it takes."""
         numbers = self.segments.numbers(fresh=True)
+        if numbers:
+            self.finish_purge()
         newest = numbers[-1] if numbers else 0
+        if self.segments.strays:
+            raise stray(self.segments)
         if newest < self._newest:
             raise HomeError(
                 f"{self.segments.folder}: segment {self._newest} is gone; "
@@ -209,7 +199,7 @@ class Writer:
 
     def _open(self, number: int, known: int = 0) -> Active:
         path = self.segments.path(number)
-        descriptor = Descriptor(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC))
+        descriptor = _for_appending(path)
         active = Active(self.segments, number, descriptor)
         data = read_fd(active.fd)
         header = self.segments.parse_header(number, data)
@@ -281,29 +271,30 @@ class Writer:
 
     def _leave_broken(self, number: int, known: int) -> Active:
         """After a failed sync: keep what verifies in a fresh file, go on in a new segment."""
-        path, marker = self.segments.path(number), self.segments.broken_path(number)
+        path = self.segments.path(number)
         data = read_file(path)
         header = self.segments.parse_header(number, data)
         prev = self._end_before(number)
         if header is not None:
             prev = Point(header.prev_seq, header.prev_h, "")
         believed = runs(data, 0, prev.seq, prev.h)
-        judged = judge(data, believed, max(known, _marked(marker)))
+        judged = judge(data, believed, max(known, marked(self.segments, number)))
         if judged.case == "corrupt":
             raise corrupt(path, judged)
         try:
             # The pages that verified may exist in memory alone; a new file gets them to the disk.
-            self.disk.publish(path, data[: judged.good])
+            # All of them: what is cut later goes to quarantine first.
+            self.disk.publish(path, data)
         except OSError as error:
             raise WriteError(
                 f"{path}: a sync failed, and so did saving what verifies: {error.strerror}; "
                 "nothing was recorded"
             ) from error
-        descriptor = Descriptor(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC))
+        descriptor = _for_appending(path)
         active = Active(self.segments, number, descriptor)
         rec = last_rec(data, believed[0]) or prev.rec
         self._set_aside(active, data, judged, rec, "broken")
-        drop(marker)
+        drop(self.segments.broken_path(number))
         return self._made(number + 1 if judged.good else number)
 
     def _begin(self, number: int, prev: Point, drafts: list[Draft]) -> None:
@@ -372,16 +363,12 @@ def stat_or_none(path: str) -> os.stat_result | None:
         return None
 
 
+def _for_appending(path: str) -> Descriptor:
+    try:
+        return Descriptor(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC))
+    except OSError as error:
+        raise WriteError(f"{path}: {error.strerror}; nothing was recorded") from error
+
+
 def _one(run: Run, raw: bytes) -> Run:
     return run._replace(start=0, end=len(raw) + 1, starts=[0])
-
-
-def _marked(path: str) -> int:
-    """The watermark of a marker; 0 where it is missing or was not written whole."""
-    import json  # noqa: PLC0415 - a rare path
-
-    try:
-        note = json.loads(read_file(path))
-        return int(note["watermark"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0

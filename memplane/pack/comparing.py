@@ -41,11 +41,12 @@ class Story(NamedTuple):
     """What the log says between two packs.
 
     `gone` has the reason why an event that an id names is out of force, None where it is not;
-    `corrected` the first reason that an event in between gives for any change, None without one.
+    `corrected` the first reason that an event in between gives for a change in an area, None
+    without one.
     """
 
     gone: Callable[[str], str | None]
-    corrected: Callable[[], str | None]
+    corrected: Callable[[str], str | None]
     ring: Callable[[], bool]  # whether events that evidence was taken from have left the ring
 
 
@@ -138,7 +139,7 @@ def cause(old: Report, new: Report, entry: dict[str, Any], story: Story) -> str:
     usual = ("gap", "epoch") if entry["area"] in "AB" else ("gap", "anchor")
     found = next((name for name in usual if name in moved), None)
     gone = (story.gone(id_) for id_ in (*entry["events"], *entry["parts"]))
-    found = found or next(filter(None, gone), None) or story.corrected()
+    found = found or next(filter(None, gone), None) or story.corrected(entry["area"])
     if found is not None:
         return found
     if moved:

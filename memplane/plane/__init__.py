@@ -6,7 +6,7 @@ from memplane.plane.expanding import Expanded
 from memplane.plane.plane import Plane
 from memplane.plane.reading import Standing, Version
 from memplane.plane.searching import SearchHit
-from memplane.plane.writing import BulkReceipt, Receipt, Refusal
+from memplane.plane.writing import BulkReceipt, Receipt, Refusal, Spooled
 
 __all__ = [
     "BulkReceipt",
@@ -15,6 +15,7 @@ __all__ = [
     "Receipt",
     "Refusal",
     "SearchHit",
+    "Spooled",
     "Standing",
     "Version",
 ]

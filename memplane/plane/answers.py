@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, TypeAlias
 
-from memplane.errors import InputError
+from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, KINDS, Event
 from memplane.intake.redact import shown
 from memplane.log import FileLog
@@ -43,6 +43,8 @@ class Answers:
             and line.event.seq > self._engine.as_of
         ):
             line = None
+        if line is None and (gone := self._log.purged_as(id)) is not None:
+            raise NotFoundError(f"event {shown(id)} was purged by event {gone.by}")
         return reader.one(line, id)
 
     def archived(self, event: Event, *, now: _Time = None) -> tuple[str, int | None] | None:

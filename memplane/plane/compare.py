@@ -2,26 +2,56 @@
 
 from __future__ import annotations
 
-from memplane.plane.folds import Folds
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from memplane.plane.folds import Folds, Prefix
 from memplane.projections.cache import CACHE_NAME
 from memplane.projections.catchup import Folded
 from memplane.projections.files import Files
 from memplane.projections.projector import State
 
+if TYPE_CHECKING:
+    from memplane.plane.engine import Engine
+    from memplane.policy import Policies
+
 __all__ = ["differing"]
 
+_STEP: Final = 2_000  # lines that are held at a time
 
-def differing(kept: Folds, made: Folds) -> list[str]:
+
+def differing(
+    engine: Engine, policies: Policies, progress: Callable[[int, int], None] | None = None
+) -> list[str]:
     """The files below `projections/` whose state is not that of a fold from the log's start.
 
-    `kept` was opened from the files and caught up, `made` folded from nothing up to the same seq.
+    Those that are not believed were made anew in memory, and do not differ. Writes nothing; the
+    log is read once. `progress` is told the seqs. Hold the engine's lock.
     """
+    kept = engine.caught_up(policies)
+    head = kept.log.head().seq
+    log = Prefix(engine.log, 0)
+    made = Folds(log, None, engine.home.plane_id, engine.counter(policies), kept.variant)
+    try:
+        _ = made.sessions, made.files  # opened at the start, they come along
+        for seq in range(_STEP, head + _STEP, _STEP):
+            log.advance(min(seq, head))
+            made.catch_up()
+            if progress is not None:
+                progress(min(seq, head), head)
+        return _differing(kept, made)
+    finally:
+        made.close()
+
+
+def _differing(kept: Folds, made: Folds) -> list[str]:
     pairs = {
         "hotset.json": (_dumped(kept.hotset), _dumped(made.hotset)),
         "decisions.json": (_dumped(kept.decisions), _dumped(made.decisions)),
         "cards.json": (_dumped(kept.cards), _dumped(made.cards)),
         "tasks.json": (_dumped(kept.tasks), _dumped(made.tasks)),
         "plane_map.json": (_dumped(kept.plane_map), _dumped(made.plane_map)),
+        "artifacts.json": (_dumped(kept.artifacts), _dumped(made.artifacts)),
         "sessions.json": (_dumped(kept.sessions), _dumped(made.sessions)),
         "files.json": (Files().dump(kept.files), Files().dump(made.files)),
         CACHE_NAME: (kept.memories.dump(), made.memories.dump()),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import HomeError, InputError, LockError, WriteError
 from memplane.index import dense
+from memplane.index.folder import holder
 from memplane.index.segment import Array
 from memplane.index.similar import Nearness, Similar, similar
 from memplane.index.vectors import Vectors
@@ -112,9 +113,12 @@ class Dense:
             kind = self._kind(indexed)
         with dense.adding(self._folder, kind) as adder:
             if adder is None:
+                there = holder(self._folder)
+                who = "another process" if there is None else f"process {there}"
                 raise LockError(
-                    f"{self._folder}: another process embeds here, or it cannot be written",
-                    holder=None,
+                    f"{self._folder}: {who} embeds here, or it cannot be written; what is done "
+                    "there is kept: try again when it is through",
+                    holder=there,
                 )
             return self._embed_upto(adder, indexed, end, limit, progress)
 

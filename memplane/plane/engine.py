@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from memplane.errors import HomeError, InputError
 from memplane.event import Draft, Event
 from memplane.home import Home
+from memplane.index.folder import remove
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
 from memplane.intake.redact import shown
 from memplane.log import FileLog
@@ -22,12 +23,14 @@ from memplane.plane.finding import Finder, Progress
 from memplane.plane.folds import Folds, Prefix, session_fold
 from memplane.plane.forgets import record_forget
 from memplane.plane.given import check_texts
+from memplane.plane.prefixes import KEPT, Prefixes
 from memplane.plane.reading import Reader
 from memplane.plane.reads import Reads, log_bytes
 from memplane.plane.recalling import Recent
 from memplane.plane.writing import Receipt, Recorder
 from memplane.policy import Policies
 from memplane.ports import Appended, Clock, Detector, Embedder, Head, TokenCounter
+from memplane.projections.catchup import overtaken
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Printer
@@ -48,7 +51,6 @@ _CHECKPOINT_EVENTS = 500
 _CHECKPOINT_WRITING = 5000
 # A short process leaves a short tail to the next one rather than writing half a megabyte.
 _CHECKPOINT_AT_CLOSE = 64
-_PREFIXES_KEPT = 4
 _CACHES = (
     "hotset.json", "decisions.json", "cards.json", "tasks.json", "plane_map.json",
     "artifacts.json", "cache.sqlite",
@@ -73,7 +75,7 @@ class Engine:
     ) -> None:  # fmt: skip
         self.make_embedder, self.embedder = make_embedder or _no_embedder, embedder
         self.home, self.clock, self.durability, self.as_of = home, clock, durability, as_of
-        self.make_counter, self.detector = make_counter, detector
+        self.make_counter, self.detector, self.loads = make_counter, detector, loads
         self.keeps = not home.read_only and as_of is None  # whether caches may be written
         self.reads = Reads()
         self._counter: tuple[tuple[str, int], TokenCounter] | None = None
@@ -91,11 +93,13 @@ class Engine:
         )  # fmt: skip
         self.recorder = Recorder(self.append, self._id_of)
         self._folds: Folds | None = None
-        self._prefixes: dict[tuple[int, str], Folds] = {}
+        self._prefixes = Prefixes(self.log, home.plane_id)
         self._intake: tuple[str, Intake] | None = None
         self._approvals: Approvals | None = None
         self._sessions: dict[tuple[str, str, str], HotsetState] = {}
         self._recorded = 0  # since the last fold
+        self._finished = 0
+        self._seen: Head | None = None  # the head of the log when purges were looked for
         self.recent = Recent(self.log.line)
         self.finder = Finder(self)
         self.static: Dense | None = None  # vectors of a plane without an embedder
@@ -236,6 +240,9 @@ class Engine:
         counter = self.counter(policies)
         if self.as_of is not None:
             return self.prefix(self.as_of, policies)
+        if self.log.finished != self._finished:  # what was folded may have a hole there
+            self._finished = self.log.finished
+            self.forget_folds()
         if self._folds is not None and self._folds.variant != _variant(policies):
             self._drop_folds()
         if self._folds is None:
@@ -244,6 +251,7 @@ class Engine:
             self.reads.whole(folder / name for name in _CACHES)
         before = self._folds.hotset.position
         if self._folds.catch_up():
+            self._notice_purges()
             after = self._folds.hotset.position
             assert after is not None, "a line was folded"
             self.reads.log(self.home.path, before, after)
@@ -283,17 +291,8 @@ class Engine:
 
     def prefix(self, seq: int, policies: Policies) -> Folds:
         """The projections as of a seq, folded from the log's beginning; the last few are kept."""
-        key = (seq, _variant(policies))
-        folds = self._prefixes.get(key)
-        if folds is None:
-            counter = self.counter(policies)
-            folds = Folds(
-                Prefix(self.log, seq), None, self.home.plane_id, counter, _variant(policies)
-            )
-            folds.catch_up()
-            kept = list(self._prefixes.items())[1 - _PREFIXES_KEPT :]
-            self._prefixes = {**dict(kept), key: folds}
-        return folds
+        self._notice_purges()
+        return self._prefixes.at(seq, self.counter(policies), _variant(policies))
 
     def advance(self, seq: int) -> None:
         """Move the plane of a prefix forward to a seq: its projections go on, nothing begins anew.
@@ -307,12 +306,8 @@ class Engine:
                 f"expected a seq from {found} to {head}, found {shown(seq)}", where="advance"
             )
         with self.lock:
-            kept, self._prefixes, self.as_of = self._prefixes, {}, seq
-            for (at, variant), folds in kept.items():
-                if at == now and isinstance(folds.log, Prefix):
-                    folds.log.advance(seq)
-                    folds.catch_up()
-                    self._prefixes[seq, variant] = folds
+            self.as_of = seq
+            self._prefixes.advance(now, seq)
 
     def prefix_head(self) -> Head:
         """Where the plane of a prefix ends."""
@@ -338,7 +333,7 @@ class Engine:
         if alone is None:
             alone = session_fold(folds.log, session, self.counter(policies))
             self.reads.bytes += size
-            kept = list(self._sessions.items())[1 - _PREFIXES_KEPT :]
+            kept = list(self._sessions.items())[1 - KEPT :]
             self._sessions = {**dict(kept), key: alone}
         return state.joined(alone), False
 
@@ -349,7 +344,7 @@ class Engine:
         self._drop_folds()
         if self.keeps:
             for name in (*_CACHES, *_LAZY):
-                (folder / name).unlink(missing_ok=True)
+                remove(folder / name)
         folds = self.caught_up()
         if self.keeps:
             folds.save()
@@ -361,18 +356,6 @@ class Engine:
         line = self.log.find(id) if id is not None else None
         return 0 if line is None else line.event.seq
 
-    def seq_by(self, moment: str) -> int:
-        """The last seq recorded by a moment; `rec` never runs backwards, so halving finds it."""
-        low, high = 0, self.log.head().seq
-        while low < high:
-            middle = (low + high + 1) // 2
-            line = self.log.line(middle)
-            if line is not None and line.event.rec > moment:
-                high = middle - 1
-            else:
-                low = middle
-        return low
-
     def close(self) -> None:
         """Write checkpoints where that is worth it and let go of the files. Again: nothing."""
         self.closed = True
@@ -383,6 +366,23 @@ class Engine:
         self.finder.close()
         if self.as_of is None:
             self.log.close()
+
+    def _notice_purges(self) -> None:
+        """Forget what was kept of lines that may be erased since."""
+        head, seen = self.log.head(), self._seen
+        self._seen = head
+        if seen is None or seen == head or not overtaken(self.log, seen):
+            return
+        self._prefixes.clear()
+        self._sessions, self._approvals = {}, None
+        self.recent = Recent(self.log.line)
+        if self._folds is not None:
+            self._folds.forget()
+
+    def forget_folds(self) -> None:
+        """Let go of all that was folded, without saving it."""
+        self._notice_purges()
+        self._drop_folds()
 
     def _drop_folds(self) -> None:
         if self._folds is not None:

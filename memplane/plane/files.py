@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -29,6 +30,7 @@ __all__ = ["Frozen", "Watched", "put_schemas"]
 _SETTLED_NS: Final = 2_000_000_000
 # One byte more than policies may have, so that a larger one is told from one that fits.
 _POLICY_BYTES_MAX: Final = 256 * 1024 + 1
+_MISSING: Final = (errno.ENOENT, errno.ENOTDIR)
 _QUOTED: Final = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"|'([^'\n]*)'")
 _VIEW_BYTES_MAX: Final = 1024 * 1024
 _SCHEMAS: Final = tuple(name.replace(".yaml", ".schema.json") for name in NAMES)
@@ -70,6 +72,7 @@ class Watched:
         self._keep = keep  # whether parsed forms may be written
         self.overrides, self._counts = overrides, counts
         self._seen: dict[str, _Seen] = {}
+        self._unread: dict[str, str] = {}  # what is there and cannot be read, and why
         self._paths = {name: f"{home}/policies/{name}" for name in NAMES}
         self._policies: Policies | None = None
         self._hashes: tuple[bytes | None, ...] = ()
@@ -77,20 +80,27 @@ class Watched:
 
     def bytes_of(self, path: str, most: int = _POLICY_BYTES_MAX) -> bytes | None:
         """What the file holds now, None where there is none; opened only if it may have changed."""
+        self._unread.pop(path, None)
         try:
             state = os.stat(path)
-        except OSError:
+        except OSError as error:
             self._seen.pop(path, None)
+            if error.errno not in _MISSING:
+                self._unread[path] = error.strerror or str(error)
             return None
         signature = (state.st_mtime_ns, state.st_size, state.st_ino)
         seen = self._seen.get(path)
         if seen is not None and seen.settled and seen.signature == signature:
             return seen.data
-        data: bytes | None = None
-        with contextlib.suppress(OSError), open(path, "rb") as file:
-            data = file.read(most)
-            self._reads.files += 1
-            self._reads.bytes += len(data)
+        try:
+            with open(path, "rb") as file:
+                data = file.read(most)
+        except OSError as error:
+            self._seen.pop(path, None)
+            self._unread[path] = error.strerror or str(error)
+            return None
+        self._reads.files += 1
+        self._reads.bytes += len(data)
         settled = time.time_ns() - state.st_mtime_ns > _SETTLED_NS
         self._seen[path] = _Seen(signature, settled, data)
         return data
@@ -163,17 +173,37 @@ class Watched:
         from memplane.policy.check import check  # noqa: PLC0415 - for people
 
         folder = f"{self._home}/views"
-        files = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
-        views = sorted(file.relative_to(self._home).as_posix() for file in files)
+        paths = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
+        views = sorted(path.relative_to(self._home).as_posix() for path in paths)
+        files = self._bytes_of_all()
         found = check(
-            self._policy_bytes(), defaults=Assets("policies", NAMES),
+            files, defaults=Assets("policies", NAMES),
             schemas=Assets("schemas", _SCHEMAS), overrides=self.overrides,
             views=[view for view in views if view.endswith(".md") and not self.view(view).lost],
         )  # fmt: skip
-        return found._replace(mistakes=_placed(found.mistakes), doubts=_placed(found.doubts))
+        mistakes = [*self._unreadable(), *_placed(found.mistakes)]
+        return found._replace(mistakes=mistakes, doubts=_placed(found.doubts))
+
+    def _bytes_of_all(self) -> dict[str, bytes | None]:
+        return {name: self.bytes_of(path) for name, path in self._paths.items()}
 
     def _policy_bytes(self) -> dict[str, bytes | None]:
-        return {name: self.bytes_of(path) for name, path in self._paths.items()}
+        """The files, None for one that is not there; PolicyError for one that cannot be read."""
+        files = self._bytes_of_all()
+        if self._unread and (problems := self._unreadable()):
+            raise PolicyError(tuple(problems))
+        return files
+
+    def _unreadable(self) -> list[Problem]:
+        """A policy that cannot be read is a mistake: it is not for us to guess what it forbids."""
+        return [
+            Problem(
+                f"policies/{name}", 0, "",
+                f"cannot be read: {self._unread[path]}; expected a file that you may read",
+            )
+            for name, path in self._paths.items()
+            if path in self._unread
+        ]  # fmt: skip
 
     def policies_last_read(self) -> Policies:
         """The policies of a moment ago, for what follows in the same call."""

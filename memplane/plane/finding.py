@@ -16,6 +16,7 @@ from memplane.projections.memories import Memories
 # Arrays, tables and stems are imported where they are used first: a process that searches nothing
 # does without.
 if TYPE_CHECKING:
+    from memplane.event import Event
     from memplane.plane.dense import Dense, Near
     from memplane.plane.engine import Engine
     from memplane.plane.indexing import Indexed
@@ -150,11 +151,38 @@ class Finder:
         if there:
             self.index(policies, progress).save()
 
-    def differs(self, policies: Policies) -> bool:
+    def slots(self, policies: Policies) -> Callable[[Event], int]:
+        """How many documents an event has in the index, whether or not there is one."""
+        from memplane.plane.indexing import slots_of  # noqa: PLC0415 - see above
+
+        return slots_of(self._engine.log, policies)
+
+    def erased(self, policies: Policies, seq: int) -> bool:
+        """Bring the folder behind the purge with that seq; False where that cannot be now.
+
+        What the folder holds of vectors has to be behind it too.
+        """
+        from memplane.index.dense import FOLDER, STATIC, kept  # noqa: PLC0415 - see above
+
+        indexed, home = self.index(policies), self._engine.home
+        indexed.save()
+        at = kept_upto(home.path, home.plane_id, policies)
+        headers = [kept(home.path / "index" / name) for name in (FOLDER, STATIC)]
+        return (
+            at is not None
+            and at.seq >= seq
+            and all(one is None or one.erased == indexed.erased for one in headers)
+        )
+
+    def drop(self) -> None:
+        """Let go of the index without saving it."""
+        self._indexed = self._seen = self._dense = None
+
+    def differs(self, policies: Policies, progress: Progress | None = None) -> bool:
         """Whether the index that is kept says something else than the log; none does not."""
         engine = self._engine
         at = kept_upto(engine.home.path, engine.home.plane_id, policies)
-        return at is not None and engine.log.matches(at) and self.index(policies).differs()
+        return at is not None and engine.log.matches(at) and self.index(policies).differs(progress)
 
     def close(self) -> None:
         """Save the index where that is worth it, and let go of it."""

@@ -15,6 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from memplane.log import Disk
+from memplane.log.spool import Spool
+
 __all__ = [
     "Check",
     "filesystem",
@@ -26,6 +29,7 @@ __all__ = [
     "room",
     "some",
     "space",
+    "spool",
 ]
 
 Status = Literal["ok", "warn", "fail"]
@@ -41,6 +45,8 @@ _NETWORK: Final = frozenset((
     "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs",
     "nfs", "nfs4", "ocfs2", "prl_fs", "smb", "smb3", "smbfs", "vboxsf",
 ))  # fmt: skip
+# What `memplane.index.folder.put` calls a folder that it moves out of its way.
+_ASIDE: Final = re.compile(r"\.aside\d+$")
 _OCTAL: Final = re.compile(r"\\([0-7]{3})")
 
 
@@ -134,6 +140,17 @@ def _who(pid: int | None) -> str:
     return f"process {pid}, which is alive"
 
 
+def spool(home: Path) -> Check:
+    """What was acknowledged to callers that could not wait, and nobody has taken in yet."""
+    waiting = Spool(os.fspath(home), "", Disk()).names()
+    if not waiting:
+        return Check("spool", "ok", "nothing waits")
+    return Check(
+        "spool", "warn", f"{len(waiting)} files wait for the next writer: {some(waiting)}",
+        "`memplane repair` takes them in; they are as safe as the log meanwhile",
+    )  # fmt: skip
+
+
 def room(home: Path) -> Check:
     """How much may still be written there."""
     state = os.statvfs(home)
@@ -192,10 +209,17 @@ def leftovers(home: Path) -> Check:
             "delete them while no memplane runs",
         )  # fmt: skip
     if aside:
-        size = sum(file.stat().st_size for file in aside)
+        size = sum(file.lstat().st_size for file in aside)
         return Check(
             "leftovers", "warn", f"{size} bytes in {len(aside)} files of log/quarantine",
             "a repair set them aside: look at them, then delete them",
+        )  # fmt: skip
+    moved = [file for file in _files(home, folders=True) if _ASIDE.search(file.name)]
+    if moved:
+        return Check(
+            "leftovers", "warn", f"folders that stood in the place of caches: "
+            f"{some([str(file.relative_to(home)) for file in moved])}",
+            "look at them, then delete them",
         )  # fmt: skip
     return Check("leftovers", "ok", "none")
 

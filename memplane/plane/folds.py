@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memplane.event import Event
+from memplane.plane.standing import Standing
 from memplane.ports import Head, Line, TokenCounter
 from memplane.projections.artifacts import Artifacts, ArtifactTable
 from memplane.projections.catchup import Folded, Follower, catch_up
@@ -101,7 +103,8 @@ class Folds:
         self, log: Replayable, folder: Path | None, plane_id: str, counter: TokenCounter,
         variant: str,
     ) -> None:  # fmt: skip
-        self.log = log
+        # One prefix for all of a request; that of an earlier seq stands still anyway.
+        self.log = log = log if isinstance(log, Prefix) else Standing(log)
         self.variant = variant  # names the counter and its scale: another one is another fold
         self.hotset: Folded[HotsetState] = Folded(
             Hotset(counter), log, folder, plane=plane_id, variant=variant
@@ -169,6 +172,8 @@ class Folds:
 
     def catch_up(self) -> int:
         """Fold what was appended since; return the lines read."""
+        if isinstance(self.log, Standing):
+            self.log.move()
         if self._caught is not None and self.log.head() == self._caught:
             return 0
         self._caught = None  # for as long as an interruption would leave them apart
@@ -189,10 +194,19 @@ class Folds:
         """Write all checkpoints; False where one of them could not be written."""
         # Who saves has read much: the next pack that needs files finds them near the head.
         _ = self.files
+        # Others may have saved more meanwhile: that is not written over.
+        with self.log.moving() if isinstance(self.log, Standing) else nullcontext():
+            return self._save()
+
+    def _save(self) -> bool:
         saved = [self.hotset.save(), self.decisions.save(), self.cards.save(), self.memories.save()]
         saved += [self.tasks.save(), self.plane_map.save(), self.artifacts.save()]
         saved += [one.save() for one in self._opened]
         return all(saved)
+
+    def forget(self) -> None:
+        """Forget what was made of the states, as something was erased from them."""
+        self.of_tasks, self._items, self._made = {}, {}, {}
 
     def close(self) -> None:
         self.memories.close()

@@ -8,7 +8,7 @@ disk that refuses costs the next process some work, never this one its answer.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,13 +17,16 @@ from memplane.errors import MemplaneError
 from memplane.index import dense, storage
 from memplane.index.build import ROW, row
 from memplane.index.columns import Columns, Frame
+from memplane.index.document import blank
 from memplane.index.speakers import Speakers
 from memplane.index.store import Index
 from memplane.index.view import View
+from memplane.log.purges import erased_by
 from memplane.plane.artifact_pages import searched_text
 from memplane.plane.finding import Progress, mark_of, place_of, variant_of
 from memplane.plane.masking import Lines, Masks
 from memplane.ports import Head, Line
+from memplane.projections.catchup import overtaken
 from memplane.recall.documents import documents_of
 
 if TYPE_CHECKING:
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from memplane.log import FileLog
     from memplane.policy import Policies
 
-__all__ = ["Indexed", "whole_text"]
+__all__ = ["Indexed", "slots_of", "whole_text"]
 
 # Documents. Batches end where a segment of this size does: those are built at once.
 _BATCH: Final = 16_384
@@ -129,28 +132,32 @@ class Indexed:
         if not self._keeps or position is None:
             self._index.settle()
             return False
-        return self._index.save(position.seq, mark_of(position))
+        return self._index.save(
+            position.seq, mark_of(position), stale=lambda: overtaken(self._log, position)
+        )
 
-    def erase(self, seqs: Sequence[int]) -> None:
-        """Leave nothing of these events but their place, here and in the folder.
-
-        Call it once for each purge of the log, in order, when the index has come so far.
-        """
+    def _erase(self, seqs: Sequence[int]) -> None:
+        """Leave nothing of these events but their places, here and in the folders of vectors."""
         docs = self.view().documents(seqs).tolist()
         self._index.erase(seqs)
         self._renew()
-        self.save()
         if self._folder is not None and self._keeps:
             for name in (dense.FOLDER, dense.STATIC):
                 dense.erase(self._folder / name, docs, self._index.erased)
 
-    def differs(self) -> bool:
-        """Whether a document is not what the log gives; reads all of the log up to here."""
+    def differs(self, progress: Progress | None = None) -> bool:
+        """Whether a document is not what the log gives; reads all of the log up to here.
+
+        `progress` is told the seqs.
+        """
         view = self.view()
         columns = [view.column(name) for name in ROW]
-        start = 0
+        start = at = 0
         for line in self._log.read(0, self.seq):
-            documents = self._documents(line.event)
+            documents = [*self._blanks(at, line.event.seq), *self._documents(line.event)]
+            at = line.event.seq
+            if progress is not None:
+                progress(at, self.seq)
             end = start + len(documents)
             rows = zip(*(column[start:end].tolist() for column in columns), strict=True)
             if list(rows) != [row(one) for one in documents]:
@@ -216,9 +223,16 @@ class Indexed:
         start, count = self.seq, 0
         told = progress if end - start > _ANNOUNCED else None
         batch: list[Document] = []
+        at = start
         for lines in self._lines(end):
             for line in lines:
+                batch += self._blanks(at, line.event.seq)
                 batch += self._documents(line.event)
+                at = line.event.seq
+                if line.event.kind == "purge":
+                    self._add(batch, line)
+                    batch = []
+                    self._erase([one.seq for one in erased_by(line.event)])
             count += len(lines)
             if self._index.count % _BATCH + len(batch) >= _BATCH:
                 self._add(batch, lines[-1])
@@ -250,8 +264,21 @@ class Indexed:
             if len(kept) < len(lines):
                 return
 
+    def _blanks(self, before: int, seq: int) -> Iterator[Document]:
+        """What stays of the purged events between two seqs."""
+        for gone in range(before + 1, seq):
+            erased = self._log.purged(gone)
+            if erased is not None:
+                yield from (blank(gone, part) for part in range(erased.documents))
+
     def _documents(self, event: Event) -> list[Document]:
         return documents_of(event, whole_text(self._log, event), self._result_tokens)
+
+
+def slots_of(log: FileLog, policies: Policies) -> Callable[[Event], int]:
+    """How many documents an event has: as many places stay where it is purged."""
+    tokens = policies.plane.tool_result_tokens
+    return lambda event: len(documents_of(event, whole_text(log, event), tokens))
 
 
 def whole_text(log: FileLog, event: Event, *, lenient: bool = True) -> str:

@@ -76,15 +76,15 @@ class Masks:
         self._spans = Spans()
 
     def of(
-        self, scope: Scope, view: View, every: View, frame: Frame, memories: Memories
+        self, scope: Scope, view: View, every: View, frame: Frame, memories: Memories, reach: int
     ) -> Mask:  # fmt: skip
         """Return which documents of the view the scope hides.
 
-        `every` and `frame` have all documents that are there, later ones too; what became of them
-        is told of all, and judged as of the scope's seq.
+        `every` and `frame` have all documents that are there, later ones too: of the events up to
+        `reach`. What became of them is told of all, and judged as of the scope's seq.
         """
         upto = min(scope.as_of, _LATER)
-        self._tell(every, frame, memories)
+        self._tell(every, frame, memories, reach)
         mask = Mask(view.count)
         mask.add(self._flagged.hidden(frame.flags, *_levels(scope)))
         approved = view.documents(scope.approved())
@@ -122,19 +122,25 @@ class Masks:
             _LATER if end is None else microseconds(end),
         )
 
-    def _tell(self, view: View, frame: Frame, memories: Memories) -> None:
-        """Take in what was replaced and forgotten since."""
+    def _tell(self, view: View, frame: Frame, memories: Memories, reach: int) -> None:
+        """Take in what was replaced and forgotten since, by events whose documents are there.
+
+        The memories may have come further: what is told is told once, and would miss documents.
+        """
         if self._followed is None or self._followed != (memories, memories.resets):
             self._followed = memories, memories.resets
             self._fates, self._told = Fates(), 0
         position = memories.position
-        if position is None or position.seq == self._told:
+        seq = 0 if position is None else min(position.seq, reach)
+        if seq <= self._told:
             return
-        self._fates.replace(memories.replaced(self._told), frame.seq)
+        replaced = [pair for pair in memories.replaced(self._told) if pair[0] <= seq]
+        self._fates.replace(replaced, frame.seq)
         for act in memories.forgets(self._told):
-            docs = self._named(act, view, memories)
-            self._fates.forget(act.seq, docs, frame.seq, undo=act.undo)
-        self._told = position.seq
+            if act.seq <= seq:
+                docs = self._named(act, view, memories)
+                self._fates.forget(act.seq, docs, frame.seq, undo=act.undo)
+        self._told = seq
 
     def _named(self, act: Act, view: View, memories: Memories) -> Array:
         """The documents that a forget means."""

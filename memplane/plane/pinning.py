@@ -9,13 +9,13 @@ from memplane.event import Event
 from memplane.intake.redact import shown
 
 if TYPE_CHECKING:
-    from memplane.plane.plane import Plane
+    from memplane.plane.answers import Answers
 
 __all__ = ["pin_row", "touch_row"]
 
 
 def pin_row(
-    plane: Plane, id: str | int | None, key: str | None, ns: str, *, undo: bool  # noqa: A002
+    plane: Answers, id: str | int | None, key: str | None, ns: str, *, undo: bool  # noqa: A002
 ) -> dict[str, Any]:  # fmt: skip
     """Return the event that pins, or with `undo` takes the pin back; raises where nothing is named.
 
@@ -25,12 +25,12 @@ def pin_row(
     return {"kind": "pin", "refs": [_named(plane, id, key, ns).id], **again}
 
 
-def touch_row(plane: Plane, id: str | int | None, key: str | None, ns: str) -> dict[str, Any]:  # noqa: A002
+def touch_row(plane: Answers, id: str | int | None, key: str | None, ns: str) -> dict[str, Any]:  # noqa: A002
     """Return the event that touches; named as a pin names it."""
     return {"kind": "touch", "refs": [_named(plane, id, key, ns).id]}
 
 
-def _named(plane: Plane, id: str | int | None, key: str | None, ns: str) -> Event:  # noqa: A002
+def _named(plane: Answers, id: str | int | None, key: str | None, ns: str) -> Event:  # noqa: A002
     if id is not None and key is None:
         return plane.event(id)
     if key is not None and id is None:

@@ -1,34 +1,34 @@
 """Plane, what a program opens. Each method says what it promises; other rooms do the work.
 
-Recording, packing and upkeep stand here; what reads single events stands in `answers`.
+Packing and upkeep stand here; what writes stands in `recording`, what reads single events in
+`answers`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from memplane.errors import InputError
-from memplane.event import GLOBAL
 from memplane.home import Home
 from memplane.intake import timestamp
 from memplane.log import FileLog
+from memplane.log.taking import take_in_all
 from memplane.pack.block import Block
 from memplane.plane import packing, recent
-from memplane.plane.answers import Answers
 from memplane.plane.asking import request_of
 from memplane.plane.audit import FINDINGS_MAX, AuditReport, audit
 from memplane.plane.compare import differing
 from memplane.plane.engine import Engine, MakeCounter, MakeEmbedder
 from memplane.plane.latest import last_sessions
 from memplane.plane.opening import opened
-from memplane.plane.pinning import pin_row, touch_row
-from memplane.plane.tasks import PlaneTasks
-from memplane.plane.writing import BulkReceipt, Receipt
+from memplane.plane.prefixes import seq_by
+from memplane.plane.recording import Recording
 from memplane.policy import Policies
 from memplane.ports import Clock, Detector, Embedder, Head
 from memplane.projections.hotset import HotsetState
@@ -36,7 +36,10 @@ from memplane.projections.hotset import HotsetState
 if TYPE_CHECKING:
     from memplane.pack.pack import Laid
     from memplane.plane.artifacts import PlaneArtifacts
-    from memplane.plane.evicting import Eviction
+    from memplane.plane.checking import PlaneReport
+    from memplane.plane.exporting import ExportReport
+    from memplane.plane.merging import MergeReport
+    from memplane.plane.purging import PurgeReport
     from memplane.plane.sessions import Sessions
     from memplane.policy.check import Checked
     from memplane.policy.effective import Row
@@ -44,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["Plane"]
 
 
-class Plane(Answers):
+class Plane(Recording):
     """A memory plane: record what happened, pack what an agent needs.
 
     Threads may share one. Any number of processes may have the same plane open. Use it as a
@@ -68,105 +71,8 @@ class Plane(Answers):
             make_embedder=make_embedder, embedder=embedder, files=files,
         )  # fmt: skip
         self._log = self._engine.log
-
-    # --- recording ---
-
-    def record(self, text: str = "", **fields: Any) -> Receipt:
-        """Store one event and acknowledge it.
-
-        `fields` are those of the event: kind, key, session, task, role, tags, ts and so on. Raises
-        InputError (nothing stored), ConflictError (the id is taken by another event), WriteError,
-        LockError and CorruptError.
-        """
-        engine = self._engine
-        appended = engine.append([engine.drafting()({"text": text, **fields}, "")])[0]
-        return Receipt(appended, self.durability, self._log.line)
-
-    def record_many(
-        self, rows: Iterable[Mapping[str, Any]], batch: int = 256, *, strict: bool = True
-    ) -> BulkReceipt:
-        """Store many events: all are checked first, then one write and one sync a batch.
-
-        With `strict=False`, rows that cannot be taken (invalid, or their id is another event's)
-        are listed in `refused` and the others are stored; rows may then be any iterator.
-        """
-        if batch < 1:
-            raise InputError(f"expected 1 or more, found {batch}", where="batch")
-        done, refused = self._engine.recorder.many(
-            rows, batch, self._engine.drafting(), strict=strict
-        )
-        new = [appended.seq for appended in done if not appended.duplicate]
-        return BulkReceipt(
-            len(new), len(done) - len(new), new[0] if new else None, new[-1] if new else None,
-            self.durability, tuple(refused),
-        )  # fmt: skip
-
-    def forget(
-        self, key: str | None = None, *, ns: str = GLOBAL, id: str | None = None,  # noqa: A002
-        session: str | None = None, source: str | None = None, reason: str = "",
-    ) -> Receipt:  # fmt: skip
-        """Archive: what is named is in no block, search or listing; the log keeps it.
-
-        Exactly one of key (with ns), id, session and source (an importer's prefix of ids). Raises
-        NotFoundError where that names nothing.
-        """
-        named = {"key": key, "id": id, "session": session, "source": source}
-        return self._engine.forget(named, ns, reason, undo=False)
-
-    def unforget(
-        self, key: str | None = None, *, ns: str = GLOBAL, id: str | None = None,  # noqa: A002
-        session: str | None = None, source: str | None = None, reason: str = "",
-    ) -> Receipt:  # fmt: skip
-        """Take back the forgetting of what is named, as `forget` names it."""
-        named = {"key": key, "id": id, "session": session, "source": source}
-        return self._engine.forget(named, ns, reason, undo=True)
-
-    def pin(
-        self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002
-    ) -> Receipt:  # fmt: skip
-        """Put a statement before others in the head of blocks, from the next session on.
-
-        Exactly one of id (or seq) and key (with ns), which names the value that it has now.
-        """
-        return self._engine.write(pin_row(self, id, key, ns, undo=False))
-
-    def unpin(
-        self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002
-    ) -> Receipt:  # fmt: skip
-        """Take a pin back; named as `pin` names it."""
-        return self._engine.write(pin_row(self, id, key, ns, undo=True))
-
-    def touch(
-        self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002
-    ) -> Receipt:  # fmt: skip
-        """Say that a memory still holds: its importance fades anew from now on.
-
-        Exactly one of id (or seq) and key (with ns), which names the value that it has now.
-        """
-        return self._engine.write(touch_row(self, id, key, ns))
-
-    def evict(
-        self, below: float, *, dry_run: bool = False, ns: str | None = None,
-        kind: str | None = None, now: str | datetime | None = None,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Eviction:  # fmt: skip
-        """Archive the memories whose importance has faded below a line (0 to 1000, or 0.0 to 1.0).
-
-        Facts, observations, plans, summaries, insights and preferences, of one `ns` or `kind` or of
-        all, by the importance that they have now or at `now`; never a decision, a rule, a
-        constraint or what is pinned. The log keeps them; `unforget` takes them back. A `dry_run`
-        says what it would take and writes nothing.
-        """
-        from memplane.plane.evicting import evict  # noqa: PLC0415 - a pack does without
-
-        return evict(
-            self._engine, below, ns=ns, kind=kind, now=now, dry_run=dry_run, progress=progress
-        )
-
-    @property
-    def tasks(self) -> PlaneTasks:
-        """Open, update, block, switch, close and list tasks."""
-        return PlaneTasks(self.record, self._engine)
+        if log is None and not self.read_only:
+            take_in_all(self._log)
 
     # --- packing ---
 
@@ -192,7 +98,7 @@ class Plane(Answers):
             head = folds.log.head()
             request = request_of(
                 query, asked, policies, head=head.seq, clock=engine.clock,
-                seq_by=engine.seq_by, redact=engine.redact(policies),
+                seq_by=partial(seq_by, engine.log), redact=engine.redact(policies),
             )  # fmt: skip
             clock.mark("catch_up")
             if request.as_of != head.seq:
@@ -246,7 +152,7 @@ class Plane(Answers):
 
         Policies and views are today's; the clock stands where the last event was recorded.
         """
-        seq = when if isinstance(when, int) else self._engine.seq_by(timestamp(when))
+        seq = when if isinstance(when, int) else seq_by(self._log, timestamp(when))
         head = self.head().seq
         if not 0 <= seq <= head:
             raise InputError(f"expected a seq from 0 to {head}, found {seq}", where="at")
@@ -318,6 +224,26 @@ class Plane(Answers):
         """What today's rules find in all that is stored, and what a purge would take; no secret."""
         return audit(self._engine, limit=limit, progress=progress)
 
+    def purge(
+        self, *ids: int | str, key: str | None = None, session: str | None = None,
+        source: str | None = None, archived: Sequence[str] = (), ns: str = "/global",
+        reason: str = "", cascade: bool = False, dry_run: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> PurgeReport:  # fmt: skip
+        """Erase events for good: from the log, projections, index, bodies and reports.
+
+        Named by ids or seqs, or a key (all its values), a session, a source (the beginning of
+        ids), or why they are archived (forgotten, superseded, evicted). The report lists what
+        still quotes them; with `cascade` that goes too. A dry run changes nothing. Raises
+        InputError, NotFoundError, HomeError where the plane is read-only, WriteError, LockError.
+        """
+        from memplane.plane.purging import purge  # noqa: PLC0415 - a pack does without
+
+        named = {"ids": ids, "key": key, "session": session, "source": source, "archived": archived}
+        return purge(
+            self._engine, named, ns, reason, cascade=cascade, dry_run=dry_run, progress=progress
+        )
+
     def index(self, progress: Callable[[int, int], None] | None = None) -> int:
         """Bring the search index up to the log; return the last seq that it has looked at.
 
@@ -350,6 +276,21 @@ class Plane(Answers):
         with self._engine.lock:
             return self._engine.rebuild(progress)
 
+    def verify(
+        self, progress: Callable[[int, int], None] | None = None, *, processes: int = 1
+    ) -> PlaneReport:
+        """Check every byte of the log, its bodies, and what was made from it; writes nothing.
+
+        `progress` is told done and total, of all parts; `processes` scan the segments. Never
+        raises for what is damaged.
+        """
+        from memplane.plane import checking  # noqa: PLC0415 - a pack does without
+
+        engine = self._engine
+        report = checking.of_log(engine, progress, processes)
+        with engine.lock:
+            return checking.verify(engine, report, progress)
+
     def differing(self) -> list[str]:
         """Files that say something else than the log; reads, never writes.
 
@@ -359,10 +300,44 @@ class Plane(Answers):
         """
         with self._engine.lock:
             policies = self._engine.watched.policies()
-            kept = self._engine.caught_up(policies)
-            found = differing(kept, self._engine.prefix(kept.log.head().seq, policies))
+            found = differing(self._engine, policies)
             index = ["index/manifest.json"] if self._engine.finder.differs(policies) else []
             return [*found, *index]
+
+    def export(
+        self, to: str | os.PathLike[str] | IO[bytes], *, replace: bool = False,
+        ns: str | Iterable[str] | None = None, kind: str | Iterable[str] | None = None,
+        session: str | Iterable[str] | None = None, since: str | datetime | None = None,
+        until: str | datetime | None = None, redact: bool = False, secret: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> ExportReport:  # fmt: skip
+        """Write all of the plane, as of one head, to a file or an open one, for `memplane.restore`.
+
+        The whole of it is a backup: the log byte by byte, with what is secret, and the texts and
+        files beside it; no policies and views. With a filter, or `redact`, it is a part: events as
+        the owner sees them, redacted under today's policies; no files, nothing forgotten, and what
+        is `secret` only if asked for. Writers go on meanwhile. Raises InputError for a file that
+        is there (unless `replace`), WriteError, PlaneError where purges do not let it end.
+        """
+        from memplane.plane.choosing import Asked  # noqa: PLC0415 - a pack does without
+        from memplane.plane.exporting import export_plane  # noqa: PLC0415 - likewise
+
+        asked = Asked.of(
+            ns=ns, kind=kind, session=session, since=since, until=until, redact=redact,
+            secret=secret,
+        )  # fmt: skip
+        return export_plane(self._engine, to, asked, replace=replace, progress=progress)
+
+    def merge(
+        self, export: IO[bytes], name: str, progress: Callable[[int, int], None] | None = None
+    ) -> MergeReport:  # fmt: skip
+        """Record the events of an export (`name` stands in errors) with ids and origin, once.
+
+        `memplane.restore` does it, and more: it checks the whole file before anything is recorded.
+        """
+        from memplane.plane.merging import merge  # noqa: PLC0415 - likewise
+
+        return merge(self._engine, export, name, progress)
 
     def flush(self) -> None:
         """Make everything recorded here survive a power cut, whatever the durability."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memplane.errors import InputError
@@ -10,6 +11,7 @@ from memplane.pack.allocate import budget_of
 from memplane.pack.tools import naming_texts
 from memplane.pack.window import prompt_of
 from memplane.plane.asking import request_of
+from memplane.plane.prefixes import seq_by
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
 from memplane.recall.files import guess
@@ -76,7 +78,7 @@ def list_files(
         folds = engine.caught_up(policies)
         request = request_of(
             query, {**asked, "session": session}, policies, head=folds.log.head().seq,
-            clock=engine.clock, seq_by=engine.seq_by, redact=engine.redact(policies),
+            clock=engine.clock, seq_by=partial(seq_by, engine.log), redact=engine.redact(policies),
         )  # fmt: skip
         hotset, _ = engine.hotset(folds, request, policies)
         state = engine.files(folds)

@@ -108,21 +108,28 @@ def story(engine: Engine, old: Report | None, new: Report) -> Story:
         until, now = line.event.valid_until, new["request"]["now"]
         return "expired" if until is not None and until < now else None
 
-    def corrected() -> str | None:
+    def corrected(area: str) -> str | None:
         assert old is not None, "only what is compared is explained"
+        # What counts for an area unseen: a neighbour of evidence, a witness of the map's names.
+        reach = {"E": old["prefix"]["prompt_seq"], "B": old["prefix"]["epoch_seq"]}.get(area, 0)
         first, last = old["log"]["seq"], new["log"]["seq"]
         shown = {id_ for one in old["entries"] for id_ in (*one["events"], *one["parts"])}
         for line in engine.log.read(first, min(last, first + _LOOKED_AT)):
             reason = _correction(line.event)
-            if reason is not None and (reason != "superseded" or replaced(line.event) in shown):
+            if reason is None:
+                continue
+            before = replaced(line.event) if reason == "superseded" else None
+            if reason != "superseded" or (
+                before is not None and (before.id in shown or before.seq <= reach)
+            ):
                 return reason
         return None
 
-    def replaced(event: Event) -> str | None:
-        """The id of the value that an event took the place of."""
+    def replaced(event: Event) -> Event | None:
+        """The value that an event took the place of."""
         seq = engine.caught_up().memories.before(event)
         before = None if seq is None else engine.log.line(seq)
-        return None if before is None else before.event.id
+        return None if before is None else before.event
 
     def ring() -> bool:
         held = engine.caught_up().hotset.state.plane
@@ -164,7 +171,8 @@ def save(
     except WriteError:  # a full disk must not cost the caller the block
         return None
     for old in _paths(home)[: -keep or None]:
-        old.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            old.unlink()
     return path if path.exists() else None
 
 

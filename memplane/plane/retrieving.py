@@ -65,7 +65,7 @@ class LogRetriever:
         self._indexed, self._seen, self._folds = indexed, seen, folds
         self._memories, self._scoring = memories, scoring
         self._near, self.dense_seq = near, None if near is None else near.seq
-        self._every = indexed.view()
+        self._every, self._reach = indexed.view(), indexed.seq
         self._frame = indexed.frame(self._every)
         self._found: set[int] = set()  # what is in force: it would not have been found else
         self._approved: frozenset[int] = frozenset()  # artifacts whose text may be shown
@@ -199,7 +199,7 @@ class LogRetriever:
     ) -> Array:
         masks = self._indexed.masks
         self._approved = frozenset(scope.approved())
-        mask = masks.of(scope, view, self._every, self._frame, self._memories)
+        mask = masks.of(scope, view, self._every, self._frame, self._memories, self._reach)
         if never:
             mask.documents(view.documents(never))
         for labels in only:

@@ -7,6 +7,7 @@ anything is scored: it is no hit, and it speaks for no hit beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -14,6 +15,7 @@ from memplane.errors import ChangedError, InputError
 from memplane.event import KINDS, Event
 from memplane.intake.redact import shown
 from memplane.plane.asking import request_of, texts
+from memplane.plane.prefixes import seq_by
 from memplane.projections.window import plain, short_handle
 from memplane.recall.retrieval import ONE, Found, Retriever
 from memplane.recall.suppress import Scope
@@ -21,6 +23,7 @@ from memplane.recall.suppress import Scope
 if TYPE_CHECKING:
     from memplane.pack.request import Request
     from memplane.plane.engine import Engine
+    from memplane.plane.folds import Folds
     from memplane.policy import Policies
 
 __all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "search"]
@@ -78,13 +81,13 @@ def search(
         folds = engine.caught_up(policies)
         request = request_of(
             query, asked, policies, head=folds.log.head().seq, clock=engine.clock,
-            seq_by=engine.seq_by, redact=engine.redact(policies),
+            seq_by=partial(seq_by, engine.log), redact=engine.redact(policies),
         )  # fmt: skip
         if not request.query:
             return []
         engine.finder.index(policies, progress)
         retriever = engine.retriever(policies, folds, dense_seq=request.dense_seq)
-        upto, scope = request.as_of, _scope(engine, request, policies)
+        upto, scope = request.as_of, _scope(engine, folds, request, policies)
         if similar:
             most = upto if request.dense_seq is None else request.dense_seq
             near = near_to(engine, policies, most)
@@ -157,9 +160,8 @@ def _scores(found: Found) -> tuple[int, dict[str, int]]:
     return score, parts
 
 
-def _scope(engine: Engine, request: Request, policies: Policies) -> Scope:
+def _scope(engine: Engine, folds: Folds, request: Request, policies: Policies) -> Scope:
     """What a pack with these arguments would see."""
-    folds = engine.caught_up(policies)
     if request.task is not None and request.as_of != folds.log.head().seq:
         folds = engine.prefix(request.as_of, policies)
     return Scope.of(

@@ -9,13 +9,13 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, Literal
 
-from memplane.errors import ConflictError, InputError, NotFoundError
+from memplane.errors import ConflictError, InputError, NotFoundError, PurgedError
 from memplane.event import Draft, Event
 from memplane.intake import Intake, check_whole
 from memplane.intake.redact import masked, shown
 from memplane.ports import Appended, Line
 
-__all__ = ["BulkReceipt", "Receipt", "Recorder", "Refusal", "ulid"]
+__all__ = ["BulkReceipt", "Receipt", "Recorder", "Refusal", "Spooled", "ulid"]
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _DRAWN = 8 * _ALPHABET.encode()  # a letter for each byte of chance
@@ -56,13 +56,33 @@ class Receipt:
         return f"Receipt(seq={self.seq}, id={self.id!r}, {self.durability}{again})"
 
 
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """The acknowledgement of one event that waited for nobody.
+
+    With durability `spool` it lies beside the log, safe from a power cut, and `seq` is None until
+    the next writer takes it in; else it is recorded.
+    """
+
+    id: str
+    durability: str
+    seq: int | None = None
+    duplicate: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Refusal:
-    """A row that was not taken, where rows may be refused. `reason`: invalid or conflict."""
+    """A row that was not taken, where rows may be refused.
+
+    `reason`: invalid, conflict, or purged (the id is that of an event that was erased).
+    """
 
     index: int
     id: str | None
-    reason: Literal["invalid", "conflict"]
+    reason: Literal["invalid", "conflict", "purged"]
     message: str
 
 
@@ -147,10 +167,15 @@ class Recorder:
             try:
                 return self._append([draft for _, draft in good])
             except ConflictError as error:
-                kept = [(index, draft) for index, draft in good if draft.id != error.id]
-                gone = [(index, draft) for index, draft in good if draft.id == error.id]
+                purged = isinstance(error, PurgedError)
+                ids = set(error.ids) if isinstance(error, PurgedError) else {error.id}
+                kept = [(index, draft) for index, draft in good if draft.id not in ids]
+                gone = [(index, draft) for index, draft in good if draft.id in ids]
                 assert gone, "a conflict names one of the batch"
-                refused += [Refusal(i, d.id, "conflict", str(error)) for i, d in gone]
+                reason: Literal["purged", "conflict"] = "purged" if purged else "conflict"
+                for index, draft in gone:
+                    one = f"id {draft.id!r} is that of a purged event" if purged else str(error)
+                    refused.append(Refusal(index, draft.id, reason, one))
                 good = kept
         return []
 

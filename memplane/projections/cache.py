@@ -2,7 +2,7 @@
 
 ::
 
-    checkpoint   projector, version, plane, segment, offset, seq, h: one row for each projector
+    checkpoint   projector, version, plane, segment, offset, seq, h, place: a row for each projector
     memories     one record for each keyed event, by (ns, key, seq)
     acts         what forgets and pins said, by (form, ns, value, seq)
     touches      when an event was touched, by (id, seq)
@@ -10,7 +10,9 @@
 Rows are only ever added, in the transaction that moves the checkpoint, so a reader that
 looks at rows up to a seq sees the same whatever others add meanwhile. A file that is
 broken, foreign or of another version is replaced as a whole by rename: those who still
-read the old one go on reading it. Writers hold `checkpoint.alone`; readers need nothing.
+read the old one go on reading it. So is a copy, whose inodes are others (`place`): it may
+hold pages of before and behind a commit that came while it was made, and nothing else
+would tell. Writers hold `checkpoint.alone`; readers need nothing.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from memplane.index.folder import put
 from memplane.ports import Head
 from memplane.projections.acts import Act, Target, Touch
 from memplane.projections.chains import Record, Rows
@@ -38,7 +41,7 @@ _COLUMNS: Final = (
 )
 _SCHEMA: Final = f"""
 CREATE TABLE checkpoint (projector TEXT PRIMARY KEY, version INTEGER, plane TEXT,
-    segment INTEGER, "offset" INTEGER, seq INTEGER, h TEXT) WITHOUT ROWID;
+    segment INTEGER, "offset" INTEGER, seq INTEGER, h TEXT, place TEXT) WITHOUT ROWID;
 CREATE TABLE memories ({_COLUMNS}, PRIMARY KEY (ns, key, seq)) WITHOUT ROWID;
 CREATE TABLE acts (form, ns, value, seq, undo, evicted,
     PRIMARY KEY (form, ns, value, seq)) WITHOUT ROWID;
@@ -67,7 +70,7 @@ class Cache:
         """Open the file; `Broken` when it is missing, harmed, foreign or of another version."""
         self._connection = _connect(path, "ro")
         try:
-            self.inode = path.stat().st_ino
+            self.inode, self._place = path.stat().st_ino, _place(path)
             self.position = self._position(version, plane)
         except BaseException:
             self._connection.close()
@@ -151,8 +154,8 @@ class Cache:
     def _position(self, version: int, plane: str) -> Head:
         seq, h, segment, offset = self._one(
             'SELECT seq, h, segment, "offset" FROM checkpoint'
-            " WHERE projector=? AND version=? AND plane=?",
-            (_PROJECTOR, version, plane),
+            " WHERE projector=? AND version=? AND plane=? AND place=?",
+            (_PROJECTOR, version, plane, self._place),
         )
         if not all(type(n) is int for n in (seq, segment, offset)) or type(h) is not str:
             raise sqlite3.DataError("checkpoint")
@@ -183,12 +186,13 @@ def create(path: Path, position: Head, rows: Rows, *, version: int, plane: str) 
                 position.offset,
                 position.seq,
                 position.h,
+                _place(draft),
             )
-            connection.execute("INSERT INTO checkpoint VALUES (?,?,?,?,?,?,?)", row)
+            connection.execute("INSERT INTO checkpoint VALUES (?,?,?,?,?,?,?,?)", row)
             connection.execute("COMMIT")
         # A journal that a killed writer left would be played back into the new file.
         path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
-        draft.replace(path)
+        put(draft, path)
     finally:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
@@ -204,6 +208,11 @@ def extend(path: Path, position: Head, rows: Rows) -> None:
             (position.segment, position.offset, position.seq, position.h, _PROJECTOR),
         )
         connection.execute("COMMIT")
+
+
+def _place(path: Path) -> str:
+    """What a file and its folder have that no copy of them has; a rename keeps it."""
+    return f"{path.stat().st_ino} {path.parent.stat().st_ino}"
 
 
 def _insert(connection: sqlite3.Connection, rows: Rows) -> None:

@@ -9,11 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Generic, Protocol
 
+from memplane.log.purges import erased_by
 from memplane.ports import Head, Line
 from memplane.projections.checkpoint import Checkpoint, alone, read, render, replace
 from memplane.projections.projector import Projector, Replayable, State, Stretch, fold
 
-__all__ = ["Folded", "Follower", "behind", "catch_up"]
+__all__ = ["Folded", "Follower", "behind", "catch_up", "overtaken"]
 
 
 _BATCH: Final = 64
@@ -43,7 +44,19 @@ def catch_up(log: Replayable, followers: Sequence[Follower]) -> int:
     One pass from the follower furthest behind, each line decoded once; the others
     join when it reaches them. A follower whose position the log no longer holds (a
     torn tail was cut) starts again. Opens no file when all stand at the head.
+
+    Where a purge comes that erased what they have folded, all of them start again: the log gives
+    those lines no more.
     """
+    try:
+        return _catch_up(log, followers)
+    except _PurgedError as found:
+        for one in followers:
+            one.reset()
+        return found.read + _catch_up(log, followers)
+
+
+def _catch_up(log: Replayable, followers: Sequence[Follower]) -> int:
     at = _together(followers)
     if at is not None:  # the usual case, after every event that is recorded: look once, fold
         head = log.head()
@@ -51,7 +64,7 @@ def catch_up(log: Replayable, followers: Sequence[Follower]) -> int:
             return 0
         if log.matches(at):
             with _uncollected(head.seq - at.seq):
-                return _read_on(log.read_from(at), followers)
+                return _read_on(_batches(log.read_from(at), [at.seq]), followers)
     late = behind(log, followers)
     if not late:
         return 0
@@ -59,23 +72,24 @@ def catch_up(log: Replayable, followers: Sequence[Follower]) -> int:
     waiting = sorted(late, key=_seq, reverse=True)
     start = waiting[-1].position
     with _uncollected(log.head().seq - _seq(waiting[-1])):
-        return _read_in(log.read() if start is None else log.read_from(start), waiting)
+        source = log.read() if start is None else log.read_from(start)
+        return _read_in(_batches(source, [_seq(one) for one in followers]), waiting)
 
 
-def _read_on(lines: Iterator[Line], followers: Sequence[Follower]) -> int:
+def _read_on(batches: Iterator[Stretch], followers: Sequence[Follower]) -> int:
     """Fold the lines into all of them."""
     count = 0
-    for batch in _batches(lines):
+    for batch in batches:
         _fold(batch, followers)
         count += len(batch)
     return count
 
 
-def _read_in(source: Iterator[Line], waiting: list[Follower]) -> int:
+def _read_in(batches: Iterator[Stretch], waiting: list[Follower]) -> int:
     """Fold the lines into those who wait, the furthest behind last; each joins at its place."""
     count = 0
     active: list[Follower] = []
-    for lines in _batches(source):
+    for lines in batches:
         begun = 0
         for row, line in enumerate(lines if waiting else ()):
             if waiting and _seq(waiting[-1]) < line.event.seq:
@@ -107,10 +121,46 @@ def _together(followers: Sequence[Follower]) -> Head | None:
     return first if all(one.position == first for one in followers[1:]) else None
 
 
-def _batches(lines: Iterator[Line]) -> Iterator[Stretch]:
-    """Lines by the dozens: each follower goes through many at a stretch."""
+def _batches(lines: Iterator[Line], stand: Sequence[int]) -> Iterator[Stretch]:
+    """Lines by the dozens: each follower goes through many at a stretch.
+
+    `stand` are the seqs at which the followers stand; the lines begin behind the lowest. Raises
+    _PurgedError at a purge of a line that one of them has folded, or that was among these.
+    """
+    begin = after = min(stand)
+    read, gone = 0, set[int]()
     while batch := Stretch(islice(lines, _BATCH)):
+        last = batch[-1].event.seq
+        if last - after > len(batch):
+            gone |= set(range(after + 1, last)).difference(line.event.seq for line in batch)
+        for line in batch.rare if len(batch) > 1 else batch:
+            if line.event.kind == "purge":
+                before = [seq for seq in stand if seq < line.event.seq]
+                for one in erased_by(line.event):
+                    if one.seq <= max(before, default=0) or begin < one.seq not in gone:
+                        raise _PurgedError(read)
         yield batch
+        after, read = last, read + len(batch)
+
+
+class _PurgedError(Exception):
+    """What was folded has been erased since; `read` lines were folded in vain."""
+
+    def __init__(self, read: int) -> None:
+        super().__init__()
+        self.read = read
+
+
+def overtaken(log: Replayable, position: Head) -> bool:
+    """Whether what was folded so far is not to be kept.
+
+    A purge came behind the position, or the log no longer holds it: a repair cut what was there.
+    """
+    if log.head() == position:
+        return False
+    if not log.matches(position):
+        return True
+    return any(line.event.kind == "purge" for line in log.read_from(position))
 
 
 def _fold(lines: Sequence[Line], followers: Sequence[Follower]) -> None:
@@ -195,7 +245,7 @@ class Folded(Generic[State]):
         if not self.unsaved:
             return True
         with alone(self._path.parent) as held:
-            if not held:
+            if not held or overtaken(self._log, position):
                 return False
             mine = self._checkpoint(position)
             try:

@@ -15,9 +15,11 @@ and loaded goes on exactly as one that was not.
 from __future__ import annotations
 
 import json
+from collections.abc import Container
 from typing import Any, Final
 
 from memplane.event import UPKEEP_KINDS, Event, encode
+from memplane.log.purges import erased_by
 from memplane.ports import Line, TokenCounter
 from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.item import Item, size_of
@@ -26,7 +28,9 @@ from memplane.projections.sessions import is_extract
 from memplane.projections.touches import FileTable, touched_by
 from memplane.projections.window import limits
 
-__all__ = ["BYTES_MAX", "NO_TURNS", "SESSION_RING", "Hotset", "HotsetState", "SessionRing"]
+__all__ = [
+    "BYTES_MAX", "NO_TURNS", "SESSION_RING", "Hotset", "HotsetState", "SessionRing", "without",
+]  # fmt: skip
 
 PLANE_RING: Final = 400
 SESSIONS: Final = 8
@@ -80,6 +84,8 @@ class Hotset:
                 _forget(state, event)
             elif kind == "session":
                 _session(state, event)
+            elif kind == "purge" and state.gaps:
+                state.gaps = without(state.gaps, {one.seq for one in erased_by(event)})
             return
         if key is not None:
             _supersede(state, ns, key)
@@ -163,6 +169,20 @@ class Hotset:
         state.topics = dict(fields["topics"])
         _count_holds(state)
         return state
+
+
+def without(gaps: list[tuple[int, int]], seqs: Container[int]) -> list[tuple[int, int]]:
+    """The gaps without lines that are missing because they were purged."""
+    left: list[tuple[int, int]] = []
+    for first, last in gaps:
+        for seq in range(first, last + 1):
+            if seq in seqs:
+                continue
+            if left and left[-1][1] == seq - 1 and seq > first:
+                left[-1] = left[-1][0], seq
+            else:
+                left.append((seq, seq))
+    return left
 
 
 def _turn(state: HotsetState, seq: int, id_: str, kind: str, role: str | None, tokens: int) -> None:

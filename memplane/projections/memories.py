@@ -22,7 +22,7 @@ from memplane.event import Event
 from memplane.ports import Head, Line
 from memplane.projections.acts import KEYLESS_KINDS, Act, Named, Touch
 from memplane.projections.cache import CACHE_NAME, Broken, Cache, create, extend
-from memplane.projections.catchup import catch_up
+from memplane.projections.catchup import catch_up, overtaken
 from memplane.projections.chains import SEQ, Chains, MemoryChains, Record, Row, Rows, settle
 from memplane.projections.checkpoint import alone
 from memplane.projections.projector import Replayable, fold
@@ -252,7 +252,7 @@ class Memories:
         if not self.unsaved:
             return True
         with alone(self._path.parent) as held:
-            if not held:
+            if not held or overtaken(self._log, position):
                 return False
             try:
                 return self._save(self._path, position)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 __all__ = ["words"]
@@ -29,14 +30,21 @@ def words(text: str, most: int) -> list[str]:
     """The first `most` different words: small letters, identifiers in parts, endings dropped."""
     found: dict[str, None] = {}
     for run in _WORD.findall(text):
-        parts = (run,) if run.islower() or not run.isascii() else _CAMEL.findall(run)
-        for part in parts:
-            word = part.lower()
-            if len(word) > 1 and word not in _SAID_ANYWHERE:
-                found[_stem(word[:_LONGEST])] = None
+        for word in _words_of(run):
+            found[word] = None
         if len(found) >= most:
             break
     return list(found)[:most]
+
+
+@lru_cache(maxsize=8192)  # prompts are made of the same words again and again
+def _words_of(run: str) -> tuple[str, ...]:
+    """The words of letters and digits that stand together."""
+    parts = (run,) if run.islower() or not run.isascii() else _CAMEL.findall(run)
+    words = (part.lower() for part in parts)
+    return tuple(
+        _stem(word[:_LONGEST]) for word in words if len(word) > 1 and word not in _SAID_ANYWHERE
+    )
 
 
 def _stem(word: str) -> str:

@@ -312,7 +312,7 @@ def test_verify_names_what_is_damaged_and_the_command_that_helps(run, filled):
     segment.write_bytes(data.replace(b"note 0", b"note 9"))
     done = run("verify", "--home", filled)
     assert done.code == 1
-    assert done.out.startswith("00000001.jsonl: byte ")
+    assert done.out.startswith("log/00000001.jsonl: byte ")
     assert "`memplane repair --salvage`" in done.out
     found = json.loads(run("verify", "--home", filled, "--json").out)
     assert (found["ok"], len(found["problems"])) == (False, 1)

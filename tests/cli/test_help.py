@@ -122,6 +122,8 @@ def test_every_example_does_what_it_shows(run, filled, tmp_path, monkeypatch, na
             subprocess.run(["git", "-C", filled, *words.split()], check=True)
     if name == "unforget":
         run("forget", "db.engine", "--home", filled)
+    if name == "restore":
+        run("export", tmp_path / "plane.jsonl", "--home", filled)
     assert run(*argv, "--home", filled)[0] == 0
 
 

@@ -137,3 +137,18 @@ def test_options_may_stand_before_a_group_behind_it_and_at_the_end(run, home):
         assert (done.code, done.out) == (0, last.out)
     for group in ("task", "session"):
         assert run(group, "--home", home, "list").code == 0
+
+
+@pytest.mark.parametrize("name", ["budgets.yaml", "privacy.yaml"])
+def test_a_policy_that_cannot_be_read_is_a_mistake_and_not_a_missing_one(run, home, name):
+    """What it forbids is not for anybody to guess: packs wait until it can be read."""
+    path = home / "policies" / name
+    path.unlink(missing_ok=True)
+    path.mkdir()
+    assert run("record", "goes on", "--home", home)[0] == 0
+    for words, expected in ((("policy", "check"), 1), (("pack", "herons"), 3)):
+        code, out, err = run(*words, "--home", home)
+        assert code == expected
+        assert f"policies/{name}: cannot be read: Is a directory" in out + err
+    path.rmdir()
+    assert run("pack", "herons", "--home", home)[0] == 0

@@ -31,7 +31,7 @@ def test_the_quick_bench_has_every_row_with_its_aim_and_its_peers(tmp_path):
     (file,) = tmp_path.glob("bench-*.json")
     found = json.loads(file.read_text())
     rows = {row["work"]: row for row in found["rows"]}
-    assert len(rows) == 35
+    assert len(rows) == 38
     assert all(row["runs"] > 0 and row["noise"] >= 1 for row in rows.values())
     assert all(row["loop_us"] > 0 and row["in_loops"] > 0 for row in rows.values())
     assert all(peer["p95"] > 0 for row in rows.values() for peer in row["peers"])
@@ -40,6 +40,9 @@ def test_the_quick_bench_has_every_row_with_its_aim_and_its_peers(tmp_path):
     assert aims["record, 600 new characters, os, folded"] == 400
     assert aims["keys by prefix, 100 rows"] == 3
     assert aims["verify: chain + decode"] == 300_000
+    assert aims["log.append, 8 processes, os"] == 100_000
+    crowd = rows["log.append, 8 processes, sync"]
+    assert aims[crowd["work"]] == 0.6 * crowd["peers"][0]["p50"]
     assert all(row["missed"] in (True, False) for row in rows.values() if row["aim"] is not None)
     assert (
         sum(bool(row["peers"]) for row in rows.values()) >= 10

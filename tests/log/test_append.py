@@ -237,7 +237,7 @@ def test_a_large_text_lies_in_a_body_before_its_line_and_is_read_back_whole(open
         log.text(event)
     path.unlink()
     (problem,) = verify(tmp_path, "demo").problems
-    assert "missing" in problem.remedy
+    assert "missing" in problem.found
 
 
 def test_a_body_name_never_leads_out_of_the_bodies(opened):

@@ -196,11 +196,9 @@ def test_filters_are_for_vectors_too(plane):
 
 def test_of_what_is_erased_no_vector_stays(plane):
     plane.embed()
-    indexed = plane._engine.finder.index(plane.policies)
-    seq = plane.event("herons").seq
     row = Anagrams().embed([HERONS])[0]
     assert row in files(plane.home)[dense.ROWS]
-    indexed.erase([seq])
+    plane.purge("herons")
     assert row not in files(plane.home)[dense.ROWS]
     assert "herons" not in found(plane)
     assert plane.embed() == 0
@@ -212,8 +210,7 @@ def test_of_what_is_erased_no_vector_stays(plane):
 def test_vectors_that_an_erasure_did_not_reach_are_not_used_and_go_with_the_next_embedding(plane):
     plane.embed()
     stale = files(plane.home)
-    indexed = plane._engine.finder.index(plane.policies)
-    indexed.erase([plane.event("herons").seq])
+    plane.purge("herons")
     for name, data in stale.items():
         (plane.home / "index" / "dense" / name).write_bytes(data)
     assert "herons" not in found(plane)

@@ -117,6 +117,6 @@ def test_of_what_is_erased_no_static_vector_stays(plain):
     found(plain, "dog")
     rows = plain.home / "index" / dense.STATIC / dense.ROWS
     before = rows.read_bytes()
-    plain._engine.finder.index(plain.policies).erase([plain.event("puppy").seq])
+    plain.purge("puppy")
     assert rows.read_bytes()[:256] == bytes(256) != before[:256]
     assert "puppy" not in found(plain, "dog")

@@ -1,0 +1,102 @@
+"""`memplane purge`: erase for good, and say what still quotes what was erased."""
+
+from typing import Annotated, Any
+
+import typer
+
+from memplane.cli.app import command
+from memplane.cli.options import Home, Json, Ns, Reason
+from memplane.cli.output import counted, put
+from memplane.cli.progress import Bar
+from memplane.errors import InputError
+from memplane.plane.purge_plan import ARCHIVED
+from memplane.plane.purging import PurgeReport
+from memplane.wiring import open_plane
+
+__all__ = ["purge"]
+
+_SHOWN = 20  # events, and quotes, in words
+
+
+@command("purge", example="purge 2 --dry-run")
+def purge(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ID|SEQ...", help="These events.")
+    ] = None,
+    *,
+    key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="All values that this key ever had.")
+    ] = None,
+    ns: Ns = "/global",
+    session: Annotated[str | None, typer.Option(metavar="ID", help="A whole session.")] = None,
+    source: Annotated[
+        str | None, typer.Option(metavar="PREFIX", help="All ids of an importer: claude-code.")
+    ] = None,
+    archived: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHY",
+            help="What is out of force: forgotten, superseded, evicted, or all. May be repeated.",
+        ),
+    ] = None,
+    reason: Reason = "",
+    cascade: Annotated[
+        bool, typer.Option("--cascade", help="Erase what quotes it or rests on it, too.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would take; write nothing.")
+    ] = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Erase events for good, everywhere below the plane's home. Nothing takes it back.
+
+    `forget` archives; this overwrites the events' lines in the log and drops them from
+    projections, index, bodies and reports. The answer lists what still quotes them. Copies
+    elsewhere keep them: git history, backups, exports.
+    """
+    reasons = ARCHIVED if archived and "all" in archived else tuple(archived or ())
+    given: dict[str, Any] = {
+        "key": key, "session": session, "source": source, "archived": reasons,
+    }  # fmt: skip
+    if sum(bool(one) for one in (ids, *given.values())) != 1:
+        raise InputError("expected one of ID, --key, --session, --source and --archived")
+    named = [int(one) if one.isdecimal() and len(one) < 19 else one for one in ids or ()]
+    with open_plane(home) as plane, Bar("purge") as bar:
+        report = plane.purge(
+            *named, **given, ns=ns, reason=reason, cascade=cascade, dry_run=dry_run, progress=bar
+        )
+    put(report.as_json(), _words(report), as_json=as_json)
+
+
+def _words(report: PurgeReport) -> str:
+    done = "would be erased" if report.dry_run else "erased"
+    lines = [f"{done}: {counted(len(report.events), 'event')}" + _by(report)]
+    lines += [f"  {seq} {id_}" for seq, id_ in report.events[:_SHOWN]]
+    if len(report.events) > _SHOWN:
+        lines.append(f"  and {len(report.events) - _SHOWN} more")
+    lines.append(
+        f"with {counted(report.bodies, 'file')} of bodies/, {counted(report.reports, 'report')} "
+        f"and {counted(report.quarantine, 'file')} of log/quarantine/"
+    )
+    if report.quoted:
+        lines.append(f"{counted(report.quoted, 'place')} still quote or name it:")
+        lines += [f"  {_quote(one)}" for one in report.quotes[:_SHOWN]]
+        if report.quoted > _SHOWN:
+            lines.append(f"  and {report.quoted - _SHOWN} more")
+        if any(one.seq for one in report.quotes):
+            lines.append("  --cascade takes the events among them too")
+    git = f"the history of {report.repository}, if it was committed, " if report.repository else ""
+    lines.append(f"copies elsewhere keep it: {git}backups, exports, clones")
+    return "\n".join(lines)
+
+
+def _by(report: PurgeReport) -> str:
+    more = f", {report.cascaded} of them quoting what was named" if report.cascaded else ""
+    by = f" (event {', '.join(map(str, report.by))})" if report.by else ""
+    return more + by
+
+
+def _quote(one: Any) -> str:
+    what = "has its text" if one.how == "text" else "rests on it"
+    return f"{one.seq} {one.name}: {what}" if one.seq else f"{one.name}: {what}"

@@ -1,0 +1,281 @@
+"""Erasing lines in place, so that a purge that dies at any step is finished by the next writer.
+
+The steps, all under the log's lock: a note of what is to go (`log/.purging`), durable; the purge
+events, durable; the lines overwritten, durable. What quotes them outside the log comes next, and
+the note goes last. A note whose events are not in the log is of a purge that never happened.
+"""
+
+# Paths are strings here, as everywhere in the log.
+# ruff: noqa: PTH108, PTH110, PTH112, PTH114, PTH120, PTH208
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.errors import CorruptError, WriteError
+from memplane.event import encode
+from memplane.log.disk import drop
+from memplane.log.format import SUFFIX_BYTES, link, stated, tombstone
+from memplane.log.segments import read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from memplane.log.active import Active
+    from memplane.log.disk import Disk
+    from memplane.log.segments import Segments
+    from memplane.log.writer import Writer
+    from memplane.ports import Appended
+
+__all__ = [
+    "CACHES",
+    "KEPT",
+    "Plan",
+    "blank",
+    "clear",
+    "finish",
+    "note_path",
+    "overwrite",
+    "read_note",
+    "remove_note",
+    "write_note",
+]
+
+CACHES: Final = ("projections", "index")
+KEPT: Final = (".lock", "ids")  # locks, and hashes of ids: no text
+
+
+class Plan(NamedTuple):
+    """A purge under way: the ids of its events, the erased lines, and files that go with them.
+
+    `files` are paths below the plane's home.
+    """
+
+    events: tuple[str, ...]
+    lines: Mapping[int, str]  # seq -> id
+    files: tuple[str, ...]
+
+
+def note_path(segments: Segments) -> str:
+    """The file that says that a purge is under way."""
+    return f"{segments.folder}/.purging"
+
+
+def write_note(segments: Segments, disk: Disk, plan: Plan) -> None:
+    """Make the plan durable."""
+    said = {
+        "plane": segments.plane_id,
+        "events": list(plan.events),
+        "seqs": list(plan.lines),
+        "ids": list(plan.lines.values()),
+        "files": list(plan.files),
+    }
+    disk.publish(note_path(segments), encode(said).encode())
+
+
+def read_note(segments: Segments) -> Plan | None:
+    """The plan of a purge that was not finished; None where there is none, or it is not whole."""
+    try:
+        said = json.loads(read_file(note_path(segments)))
+        if said["plane"] != segments.plane_id:
+            return None
+        lines = dict(zip(map(int, said["seqs"]), map(str, said["ids"]), strict=True))
+        return Plan(tuple(map(str, said["events"])), lines, tuple(map(str, said["files"])))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def remove_note(home: str, segments: Segments, disk: Disk, plan: Plan | None) -> None:
+    """Forget the plan: all of it is done. What it removed stays so behind a power cut.
+
+    A note that a power cut brings back has the purge finished once more.
+    """
+    folders = {os.path.dirname(f"{home}/{name}") for name in (() if plan is None else plan.files)}
+    folders |= {f"{home}/{name}" for name in CACHES}
+    for folder in sorted(folders):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            disk.sync_directory(folder)
+    drop(note_path(segments))
+    with suppress(OSError):
+        disk.sync_directory(segments.folder)
+
+
+def overwrite(segments: Segments, disk: Disk, lines: Mapping[int, str]) -> int:
+    """Put tombstones in the places of these lines, durably; return how many were not there yet.
+
+    A place is known by its seq, which an interrupted overwriting leaves as it is. Raises
+    CorruptError where the line is not to be found.
+    """
+    left, done = dict(lines), 0
+    for number in reversed(segments.numbers(fresh=True)):
+        header = segments.header(number)
+        first = 0 if header is None else header.prev_seq
+        here = {seq: id_ for seq, id_ in left.items() if seq > first}
+        if here:
+            done += _overwrite_in(segments.path(number), disk, here, left)
+    if left:
+        seq = min(left)
+        raise CorruptError(
+            f"{segments.folder}: seq {seq} was to be erased and is not there; "
+            "`memplane verify` says what is damaged",
+            segment="", offset=0, seq=seq,
+        )  # fmt: skip
+    return done
+
+
+def carry_out(
+    writer: Writer, plan: Plan, holes: Sequence[tuple[int, int, int]],
+    append: Callable[[Active], tuple[Active, list[Appended]]],
+) -> list[Appended]:  # fmt: skip
+    """Do what stands in the log's hands: note, events by `append`, lines and `holes`. Locked."""
+    segments, disk = writer.segments, writer.disk
+    try:
+        writer.finish_purge()  # one that died, or is not done yet
+        active = writer.catch_up(alone=False)
+        write_note(segments, disk, plan)
+        active, receipts = append(active)  # perhaps in a new segment
+        writer.sync(active, active.seq)
+        overwrite(segments, disk, plan.lines)
+        blank(segments, disk, holes)
+    except OSError as error:
+        raise _unfinished(segments, error) from error
+    return receipts
+
+
+def settle(writer: Writer, events: tuple[str, ...]) -> None:
+    """Nothing quotes any more what these purge events erased: their note goes. Locked."""
+    segments = writer.segments
+    note = read_note(segments)
+    if note is None or note.events == events:
+        try:
+            remove_note(os.path.dirname(segments.folder), segments, writer.disk, note)
+        except OSError as error:
+            raise _unfinished(segments, error) from error
+
+
+def _unfinished(segments: Segments, error: OSError) -> WriteError:
+    return WriteError(
+        f"{error.filename or segments.folder}: {error.strerror}; a purge is not finished; the next "
+        "process that opens the plane for writing goes on with it"
+    )
+
+
+def blank(segments: Segments, disk: Disk, holes: Sequence[tuple[int, int, int]]) -> None:
+    """Leave nothing but spaces in bytes of segments that are no lines of the log, durably.
+
+    What later lines need to be believed stays: where lines end, and the hashes they state.
+    """
+    for number, start, end in holes:
+        fd = os.open(segments.path(number), os.O_RDWR | os.O_CLOEXEC)
+        try:
+            data = os.pread(fd, end - start, start)
+            lines = data.split(b"\n")
+            kept = [
+                line
+                if b'"purged":true' in line
+                else line[-SUFFIX_BYTES:].rjust(len(line))
+                if stated(line)
+                else b" " * len(line)
+                for line in lines
+            ]
+            _put(disk, fd, start, b"\n".join(kept))
+            disk.fdatasync(fd)
+        finally:
+            os.close(fd)
+
+
+def finish(home: str, segments: Segments, disk: Disk) -> bool:
+    """Finish the purge that a note tells of; whether there was one. Under the log's lock.
+
+    What quotes the erased lines goes as a whole: projections and index are caches.
+    """
+    if not os.path.exists(note_path(segments)):
+        return False
+    plan = read_note(segments)
+    if plan is not None and all(_is_there(segments, id_) for id_ in plan.events):
+        try:
+            overwrite(segments, disk, plan.lines)
+            for name in plan.files:
+                _remove(home, name)
+            for folder in CACHES:
+                clear(f"{home}/{folder}")
+            remove_note(home, segments, disk, plan)
+        except OSError as error:
+            raise _unfinished(segments, error) from error
+    else:
+        remove_note(home, segments, disk, None)
+    return True
+
+
+def clear(folder: str) -> None:
+    """Remove what a cache's folder holds, but for locks and hashes."""
+    try:
+        names = sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        path = f"{folder}/{name}"
+        if name in KEPT:
+            continue
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def _remove(home: str, name: str) -> None:
+    """Remove a file below the home; a name that leads elsewhere is not ours."""
+    path = os.path.normpath(f"{home}/{name}")
+    if path.startswith(f"{home}/"):
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _overwrite_in(path: str, disk: Disk, here: Mapping[int, str], left: dict[int, str]) -> int:
+    """Overwrite the lines of one segment; those that were found are taken off `left`."""
+    data = read_file(path)
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)  # not O_APPEND: it would write at the end
+    done = 0
+    try:
+        for seq, id_ in here.items():
+            at = data.find(b'\n{"seq":%d,' % seq) + 1
+            end = data.find(b"\n", at)
+            if not at or end < 0:
+                continue
+            old, h = data[at:end], data[at - 19 : at - 3]
+            if len(old) <= SUFFIX_BYTES or stated(old) is None:
+                continue
+            new = tombstone(old, id_, h)
+            if new != old:
+                _put(disk, fd, at, new)
+                done += 1
+            del left[seq]
+        disk.fdatasync(fd)
+    finally:
+        os.close(fd)
+    return done
+
+
+def _put(disk: Disk, fd: int, at: int, new: bytes) -> None:
+    while new:
+        written = disk.overwrite(fd, new, at)
+        new, at = new[written:], at + written
+
+
+def _is_there(segments: Segments, id_: str) -> bool:
+    """Whether the newest segments hold a whole purge event of that id."""
+    said: Any = encode({"id": id_})[1:-1].encode()
+    for number in reversed(segments.numbers(fresh=True)):
+        data = read_file(segments.path(number))
+        at = data.rfind(said)
+        end = data.find(b"\n", at)
+        if at >= 0 and end >= 0:
+            start = data.rfind(b"\n", 0, at) + 1
+            raw, h = data[start:end], data[start - 19 : start - 3]
+            if b'"kind":"purge"' in raw and link(h, raw[:-SUFFIX_BYTES]) == stated(raw):
+                return True
+    return False

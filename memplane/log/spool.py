@@ -1,0 +1,294 @@
+"""The spool: events of callers that must not wait for the log's lock, until a writer takes them in.
+
+A file holds what one caller was acknowledged; its name sorts by time (microseconds, bytes,
+chance), its bytes are lines of JSON in UTF-8::
+
+    log/spool/20260105120000000000-412-9f86d081884c7d65.spool
+
+    {"format":1,"plane":"01J…","events":1}
+    {"id":"…","ts":"…","kind":"message","text":"…"}     as in the log, without seq, dur, rec and h
+    {"body":"…"}                                        the whole text, behind a line that names one
+    {"sha256":"<64 hex of the bytes before this line>"}
+
+It is written under another name, synced, renamed, its directory synced: then it is acknowledged,
+and no power cut takes it. `ts` is when it was spooled if the caller gave none; seq and `rec` come
+with the log's line (`memplane.log.taking`). Two files at one time have the order of chance.
+What is not such a file, whole and of this plane, is no reason to stop anybody: it is set aside.
+"""
+
+# Paths are strings here: pathlib costs more than the append it would serve.
+# ruff: noqa: PTH108, PTH116, PTH208
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import time
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.errors import InputError, WriteError
+from memplane.event import Draft, decode, encode
+from memplane.log.disk import Disk, drop, make_private
+from memplane.log.format import prepared
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["BYTES_MAX", "FILES_MAX", "AsideNote", "Spool", "Waiting", "spooled"]
+
+FORMAT: Final = 1
+# An hour of a busy agent while one writer hangs. What is beyond was not noticed by anybody, and
+# the caller that is told so can still say it.
+FILES_MAX: Final = 4096
+BYTES_MAX: Final = 64 * 1024 * 1024
+# A time stamp has ticks: a folder that changed this recently may have changed again since.
+_SETTLED_NS: Final = 2_000_000_000
+_NAME: Final = re.compile(r"\d{20}-(\d{1,12})-[0-9a-f]{16}\.spool")
+_LINE: Final = re.compile(
+    rb'\{("id":"(?:[^"\\]|\\.)*"),"ts":"[^"]*",("kind":"[^"]*"(?:,.*)?)\}', re.DOTALL
+)
+_SUM: Final = re.compile(rb'\{"sha256":"([0-9a-f]{64})"\}\n')
+_SUM_BYTES: Final = len('{"sha256":""}\n') + 64
+# What the log writes about itself comes from nobody else.
+_OWN: Final = frozenset(("segment", "repair", "purge"))
+
+
+_BROKEN: Final = (
+    ValueError, LookupError, TypeError, AttributeError, RecursionError, InputError,
+)  # fmt: skip
+
+
+class Waiting(NamedTuple):
+    """One thing that lies in the spool. `fault` says why it cannot be taken in, "" where it can.
+
+    `mark` is made of its bytes, of its name where it is no file: the same for the same.
+    """
+
+    name: str
+    bytes: int
+    drafts: tuple[Draft, ...]
+    fault: str
+    mark: str
+
+
+class AsideNote(NamedTuple):
+    """What was set aside: its name in the spool, that in log/quarantine, and why."""
+
+    name: str
+    kept: str
+    what: str
+
+
+class Spool:
+    """The spool of one plane. `put` needs no lock; the rest is for who holds the log's."""
+
+    def __init__(
+        self, home: str, plane_id: str, disk: Disk, loads: Callable[[bytes], Any] = json.loads
+    ) -> None:
+        self.folder = f"{home}/log/spool"
+        self.disk = disk
+        self._plane, self._loads = plane_id, loads
+        self._empty_at = -1  # the folder's time stamp when nothing was in it
+        self._left: set[str] = set()  # what could neither be read nor moved
+        self._durable = False  # the folder, under its name
+        self._stamp = 0
+        self.notes: list[AsideNote] = []  # what this object set aside
+
+    def waits(self) -> bool:
+        """Whether something is there to take in; one stat where nothing came since."""
+        try:
+            changed = os.stat(self.folder).st_mtime_ns
+        except OSError:
+            return False
+        if changed == self._empty_at:
+            return False
+        if self.names():
+            return True
+        if abs(time.time_ns() - changed) > _SETTLED_NS:
+            self._empty_at = changed
+        return False
+
+    def names(self) -> list[str]:
+        """What lies there, the oldest first; not what is being written, nor what had to be left."""
+        try:
+            found = os.listdir(self.folder)
+        except OSError:
+            return []
+        return sorted(
+            name
+            for name in found
+            if not name.startswith(".") and not name.endswith(".new") and name not in self._left
+        )
+
+    def put(self, drafts: Sequence[Draft], now: str) -> None:
+        """Make the drafts durable in one file, without waiting for anybody.
+
+        WriteError where the disk refuses or the spool is full, InputError for what no line can be.
+        """
+        lines = [encode({"format": FORMAT, "plane": self._plane, "events": len(drafts)})]
+        for draft in drafts:
+            quoted = prepared(draft)
+            lines.append(f'{{{quoted},"ts":"{draft.ts or now}",{draft.rest.decode()}}}')
+            if draft.body is not None:
+                lines.append(encode({"body": draft.body.decode()}))
+        said = "".join(f"{line}\n" for line in lines).encode()
+        data = said + b'{"sha256":"%b"}\n' % sha256(said).hexdigest().encode()
+        path = f"{self.folder}/{self._new_name(len(data), now)}"
+        try:
+            self._make_folder()
+            self._check_room(len(data))
+            self.disk.publish(path, data)
+        except OSError as error:
+            # Renamed and not durable: nobody may believe in it, unless a writer did already.
+            drop(path)
+            raise WriteError(f"{self.folder}: {error.strerror}; nothing was spooled") from error
+
+    def read(self, name: str) -> Waiting | None:
+        """What lies there by that name; None where nothing does. OSError says nothing about it."""
+        path = f"{self.folder}/{name}"
+        mark = sha256(os.fsencode(name)).hexdigest()
+        try:
+            # Neither a link nor a pipe that somebody left may lead or hold us up.
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError:
+            if stat.S_ISREG(os.lstat(path).st_mode):
+                raise
+            return Waiting(name, 0, (), "is not a file", mark)
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                return Waiting(name, 0, (), "is not a file", mark)
+            if found.st_size > BYTES_MAX:
+                what = f"holds {found.st_size} bytes, expected at most {BYTES_MAX}"
+                return Waiting(name, found.st_size, (), what, mark)
+            data = b"".join(iter(lambda: os.read(fd, 1 << 20), b""))
+        finally:
+            os.close(fd)
+        mark = sha256(data).hexdigest()
+        try:
+            drafts, fault = self._parsed(data), ""
+        except _BROKEN as error:
+            drafts, fault = (), str(error) if isinstance(error, _FaultError) else "is no spool file"
+        return Waiting(name, len(data), drafts, fault, mark)
+
+    def remove(self, name: str) -> None:
+        """Forget what was taken in. Not synced: what comes back is a repeat."""
+        try:
+            os.unlink(f"{self.folder}/{name}")
+        except FileNotFoundError:
+            pass
+        except OSError:
+            self._left.add(name)
+
+    def set_aside(self, note: AsideNote) -> None:
+        """Move it to quarantine; it stays where the disk refuses."""
+        quarantine = f"{os.path.dirname(self.folder)}/quarantine"  # noqa: PTH120 - a string
+        try:
+            make_private(quarantine)
+            self.disk.replace(f"{self.folder}/{note.name}", f"{quarantine}/{note.kept}")
+            self.disk.sync_directory(quarantine)
+        except OSError:
+            self._left.add(note.name)
+        else:
+            self.notes.append(note)
+
+    def leave(self, name: str) -> None:
+        """Let it lie: it cannot be read now."""
+        self._left.add(name)
+
+    def _parsed(self, data: bytes) -> tuple[Draft, ...]:
+        """The drafts of a file's bytes; raises _FaultError, or what its lines make fail."""
+        said, end = data[:-_SUM_BYTES], _SUM.fullmatch(data, max(len(data) - _SUM_BYTES, 0))
+        if end is None:
+            raise _FaultError("is torn, or no spool file: it does not end with its checksum")
+        if sha256(said).hexdigest().encode() != end[1]:
+            raise _FaultError("is not what was written: its checksum does not match")
+        head, *lines = said.split(b"\n")[:-1]
+        facts = self._loads(head)
+        if facts["format"] != FORMAT:
+            raise _FaultError(f"is of another format than {FORMAT}")
+        if facts["plane"] != self._plane:
+            raise _FaultError("belongs to another plane")
+        drafts: list[Draft] = []
+        for line in lines:
+            if line.startswith(b'{"body":'):
+                text = self._loads(line)["body"]
+                drafts[-1] = drafts[-1]._replace(text=text, body=text.encode())
+            else:
+                drafts.append(self._draft(line))
+        if len(drafts) != facts["events"]:
+            raise _FaultError(f"holds {len(drafts)} events, which is not what it says itself")
+        return tuple(drafts)
+
+    def _draft(self, line: bytes) -> Draft:
+        found = _LINE.fullmatch(line)
+        if found is None:
+            raise _FaultError("holds a line that is no event")
+        event = decode({"seq": 0, **self._loads(line)})
+        if event.kind in _OWN:
+            raise _FaultError(f"holds an event of kind {event.kind}, which only the log writes")
+        draft = Draft(
+            event.id, True, event.ts, event.kind, event.ns, event.role, event.session, event.key,
+            event.text, found[2],
+        )  # fmt: skip
+        if prepared(draft).encode() != found[1]:
+            raise _FaultError("holds an id in another form than memplane writes")
+        return draft
+
+    def _new_name(self, size: int, now: str) -> str:
+        # Whatever the clock does, one caller's events keep their order.
+        digits = int("".join(letter for letter in now if letter.isdigit()))
+        self._stamp = max(self._stamp + 1, digits)
+        return f"{self._stamp:020d}-{size}-{os.urandom(8).hex()}.spool"
+
+    def _make_folder(self) -> None:
+        make_private(self.folder)
+        if not self._durable:
+            # Even where all was there: whoever made it may not have come to its own sync yet.
+            log = os.path.dirname(self.folder)  # noqa: PTH120 - a string
+            self.disk.sync_directory(log)
+            self.disk.sync_directory(os.path.dirname(log))  # noqa: PTH120 - a string
+            self._durable = True
+
+    def _check_room(self, size: int) -> None:
+        names = self.names()
+        held = sum(map(size_of, names)) + size
+        if len(names) >= FILES_MAX or held > BYTES_MAX:
+            raise WriteError(
+                f"{self.folder}: {len(names)} files wait there, and with this one {held} bytes "
+                f"(at most {FILES_MAX} files, {BYTES_MAX} bytes); nothing was spooled; the next "
+                "writer takes them in: record without the spool, or run `memplane repair`"
+            )
+
+
+class _FaultError(ValueError):
+    """What is wrong with a file of the spool, in words."""
+
+
+def size_of(name: str) -> int:
+    """The bytes that a name of ours states; 0 for another's."""
+    found = _NAME.fullmatch(name)
+    return 0 if found is None else int(found[1])
+
+
+def is_ours(name: str) -> bool:
+    """Whether `put` could have given that name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def spooled(home: str, plane_id: str, disk: Disk | None = None) -> list[Waiting]:
+    """What lies in a plane's spool, the oldest first; read, nothing is changed."""
+    spool = Spool(home, plane_id, disk or Disk())
+    found: list[Waiting] = []
+    for name in spool.names():
+        try:
+            waiting = spool.read(name)
+        except OSError as error:
+            waiting = Waiting(name, 0, (), f"cannot be read: {error.strerror}", "")
+        if waiting is not None:
+            found.append(waiting)
+    return found

@@ -1,0 +1,317 @@
+"""`Plane.export`: a backup of everything, or the events that were asked for, as one file.
+
+The format is that of `memplane.log.export_lines`. The file is written under another name and
+renamed, so it is there whole or not at all; a stream that ends early lacks its last line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from memplane.errors import HomeError, InputError, NotFoundError, PlaneError, WriteError
+from memplane.event import Event, decode
+from memplane.intake.redact import shown
+from memplane.log.bodies import body_hash, load_body
+from memplane.log.copying import Begun, Damaged, Lines, pieces
+from memplane.log.disk import Disk, drop
+from memplane.log.export_lines import Export, Opened
+from memplane.log.purges import erased_by
+from memplane.log.segments import Segments
+from memplane.log.taking import take_in_all
+from memplane.plane.choosing import Asked, Chosen
+from memplane.projections.artifacts import COPY, facts_of
+
+if TYPE_CHECKING:
+    from memplane.plane.engine import Engine
+    from memplane.ports import Head
+
+__all__ = ["ExportReport", "export_plane"]
+
+_TRIES: Final = 5
+_OWN_FOLDERS: Final = ("log", "bodies", "projections", "index", "reports")
+_BODY_NAMED: Final = b'"sha256"'
+_PURGE: Final = b'"kind":"purge"'
+
+Progress = Callable[[int, int], None]
+
+
+class ExportReport(NamedTuple):
+    """What was exported, as of which head. `path` is None for a stream.
+
+    `events` are the lines of the log in a whole export. `withheld` counts what a partial one left
+    out of what was asked for: hidden from the owner's channel, forgotten, or with an identifier
+    in which today's rules find a secret. `lost` bodies were missing already, `damaged` regions of
+    the log did not verify; both are in the export as such.
+    """
+
+    path: str | None
+    plane: str
+    seq: int
+    h: str
+    whole: bool
+    events: int
+    bodies: int
+    bytes: int
+    sha256: str
+    damaged: int
+    lost: int
+    withheld: dict[str, int]
+
+    def as_json(self) -> dict[str, Any]:
+        return self._asdict()
+
+
+class _Overtaken(Exception):  # noqa: N818 - never leaves this module
+    """A purge or a repair changed what was being read."""
+
+
+def export_plane(
+    engine: Engine, to: str | os.PathLike[str] | IO[bytes], asked: Asked, *, replace: bool,
+    progress: Progress | None, disk: Disk | None = None,
+) -> ExportReport:  # fmt: skip
+    """Export to a file, or into an open one; see `Plane.export`."""
+    engine.check_open()
+    whole = asked.is_everything
+    if whole and engine.as_of is not None:
+        raise HomeError(
+            f"this is the plane as of seq {engine.as_of}; export the plane itself, or a part of it"
+        )
+    if engine.keeps:
+        take_in_all(engine.log)  # what was spooled was acknowledged too
+    once = _whole if whole else _partial
+    if not isinstance(to, str | os.PathLike):
+        try:
+            return once(engine, Export(to.write), asked, None, progress)
+        except _Overtaken:
+            raise PlaneError(
+                f"{engine.home.path}: a purge or a repair came between; what was written has no "
+                "last line, `memplane restore` refuses it; export again, or into a file"
+            ) from None
+    path = os.path.abspath(to)  # noqa: PTH100 - links stay what they are
+    _refuse_own_folders(engine, path)
+    if not replace and os.path.lexists(path):
+        raise InputError(
+            f"{shown(path, 300)} is there already; name another, or say to replace it", where="to"
+        )
+    for _ in range(_TRIES):
+        try:
+            with _Beside(path, disk or Disk()) as file:
+                return once(engine, Export(file.write), asked, path, progress)
+        except _Overtaken:
+            continue
+    raise PlaneError(
+        f"{engine.home.path}: a purge is not finished, or others follow each other; nothing was "
+        "exported; `memplane verify` says which, and the next process that records finishes it"
+    )
+
+
+def _refuse_own_folders(engine: Engine, path: str) -> None:
+    """Whatever lies among the files of the log or the caches is taken for one of them."""
+    home = os.path.realpath(engine.home.path)
+    folder = os.path.realpath(os.path.dirname(path))  # noqa: PTH120 - a string
+    below = os.path.relpath(folder, home).partition("/")[0]
+    if below in _OWN_FOLDERS:
+        raise InputError(
+            f"{shown(path, 300)} lies in the plane's own folder {below}/; name another", where="to"
+        )
+
+
+class _Beside:
+    """A file that is written beside its name, and gets it, durable, when all went well."""
+
+    def __init__(self, path: str, disk: Disk) -> None:
+        self._path, self._new, self._disk = path, f"{path}.{os.getpid()}.new", disk
+        self._fd = -1
+
+    def __enter__(self) -> Self:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        with self._refusing():
+            self._fd = os.open(self._new, flags, 0o600)
+        return self
+
+    def write(self, data: bytes) -> None:
+        """Write all of it."""
+        with self._refusing():
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self._disk.write(self._fd, bytes(rest)) :]
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        done = False
+        try:
+            if kind is None:
+                with self._refusing():
+                    self._disk.fdatasync(self._fd)
+                    self._disk.replace(self._new, self._path)
+                    done = True
+                    self._disk.sync_directory(os.path.dirname(self._path))  # noqa: PTH120
+        finally:
+            os.close(self._fd)
+            if not done:
+                drop(self._new)
+
+    def _refusing(self) -> _Refusing:
+        return _Refusing(self._path)
+
+
+class _Refusing:
+    """Says of a refusal of the disk where it was."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise WriteError(
+                f"{self._path}: {error.strerror or error}; nothing was exported"
+            ) from error
+
+
+def _whole(
+    engine: Engine, export: Export, _: Asked, path: str | None, progress: Progress | None
+) -> ExportReport:  # fmt: skip
+    """Everything, byte by byte."""
+    log, home = engine.log, os.fspath(engine.home.path)
+    head = log.head()
+    export.begin(Opened(engine.home.plane_id, head.seq, head.h, whole=True))
+    bodies = _Bodies(home, export)
+    erased: set[int] = set()
+    promised: set[int] = set()
+    for piece in pieces(Segments(f"{home}/log", engine.home.plane_id), head):
+        if isinstance(piece, Begun):
+            export.segment(piece.number)
+        elif isinstance(piece, Damaged):
+            export.damage(piece.data)
+        else:
+            _lines(piece, export, bodies)
+            run = piece.run
+            rows = {start: row for row, start in enumerate(run.starts)} if run.erased else {}
+            erased.update(run.first + rows[start] for start in run.erased)
+            promised.update(_erased_by(piece))
+            if progress is not None:
+                progress(run.last, head.seq)
+    _check_still(engine, head, promised - erased)
+    return _report(export, path, engine.home.plane_id, head, {}, whole=True)
+
+
+def _lines(piece: Lines, export: Export, bodies: _Bodies) -> None:
+    """Write lines, the bodies that they name before them."""
+    data, run = piece.data, piece.run
+    ends = [*run.starts[1:], run.end]
+    at = first = 0
+    for row in _rows_with(piece, _BODY_NAMED):
+        start = run.starts[row]
+        needed = list(bodies.needed_by(data[start : ends[row] - 1]))
+        if needed:
+            if start > at:
+                export.log_lines(data[at:start], row - first)
+            at, first = start, row
+            for digest in needed:
+                bodies.put(digest)
+    export.log_lines(data[at:], len(run.starts) - first)
+
+
+def _rows_with(piece: Lines, word: bytes) -> Iterator[int]:
+    """The places of the lines that hold these bytes."""
+    from bisect import bisect_right  # noqa: PLC0415 - a pack does without
+
+    data, starts = piece.data, piece.run.starts
+    at = data.find(word)
+    while at >= 0:
+        row = bisect_right(starts, at) - 1
+        yield row
+        at = data.find(word, starts[row + 1]) if row + 1 < len(starts) else -1
+
+
+def _erased_by(piece: Lines) -> Iterator[int]:
+    """The seqs that the purge events among the lines say to be erased."""
+    import json  # noqa: PLC0415 - likewise
+
+    ends = [*piece.run.starts[1:], piece.run.end]
+    for row in _rows_with(piece, _PURGE):
+        event = decode(json.loads(piece.data[piece.run.starts[row] : ends[row]]))
+        yield from (one.seq for one in erased_by(event))
+
+
+def _check_still(engine: Engine, head: Head, missing: set[int]) -> None:
+    """Raise where what was read is no longer so, or was not yet: it must not leave the plane."""
+    if missing or not engine.log.matches(head):
+        raise _Overtaken
+    if engine.log.head() != head:
+        for line in engine.log.read(head.seq):
+            if line.event.kind == "purge":
+                raise _Overtaken
+
+
+class _Bodies:
+    """The bodies that lines name, each once."""
+
+    def __init__(self, home: str, export: Export) -> None:
+        self._home, self._export = home, export
+        self._seen: set[str] = set()
+        self._events: dict[str, Event] = {}
+
+    def needed_by(self, raw: bytes) -> Iterator[str]:
+        """The hashes that a line names and that were not written yet."""
+        import json  # noqa: PLC0415 - likewise
+
+        try:
+            event = decode(json.loads(raw))
+        except (ValueError, KeyError, TypeError):  # a purged line, or one that is no event
+            return
+        named = [body_hash(event)]
+        facts = facts_of(event)
+        if facts is not None:
+            named += [facts.sha256] if facts.stored == COPY else []
+            named += [facts.sidecar.sha256] if facts.sidecar is not None else []
+        for digest in named:
+            if digest is not None and digest not in self._seen:
+                self._seen.add(digest)
+                self._events[digest] = event
+                yield digest
+
+    def put(self, digest: str) -> None:
+        """Write one, or that it is lost."""
+        try:
+            body = load_body(self._home, self._events.pop(digest), digest)
+        except (NotFoundError, OSError):
+            self._export.body(digest, None)
+        else:
+            self._export.body(digest, body)
+
+
+def _partial(
+    engine: Engine, export: Export, asked: Asked, path: str | None, progress: Progress | None
+) -> ExportReport:  # fmt: skip
+    """The events that were asked for, as they may leave the plane today."""
+    head = engine.log.head() if engine.as_of is None else engine.prefix_head()
+    export.begin(
+        Opened(engine.home.plane_id, head.seq, head.h, whole=False), asked.as_json()
+    )  # fmt: skip
+    chosen = Chosen(engine, asked)
+    for line in engine.log.read(0, head.seq):
+        if line.event.seq % 1024 == 0 and progress is not None:
+            progress(line.event.seq, head.seq)
+        row = chosen.row(line.event)
+        if row is not None:
+            export.row(row)
+    if engine.as_of is None:
+        _check_still(engine, head, set())
+    export.lost = chosen.lost
+    return _report(export, path, engine.home.plane_id, head, chosen.withheld, whole=False)
+
+
+def _report(
+    export: Export, path: str | None, plane: str, head: Head, withheld: dict[str, int], *,
+    whole: bool,
+) -> ExportReport:  # fmt: skip
+    end = export.end()
+    return ExportReport(
+        path, plane, head.seq, head.h, whole, end.events, end.bodies, end.bytes, end.sha256,
+        end.damaged, end.lost, withheld,
+    )  # fmt: skip

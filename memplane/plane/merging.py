@@ -1,0 +1,203 @@
+"""An export taken into a plane that has events of its own: recorded anew, with where they are from.
+
+Ids stay, so that a second time records nothing. `data.origin` names the plane and the seq.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from memplane.errors import InputError
+from memplane.event import decode
+from memplane.intake.check import OWN_KINDS
+from memplane.intake.redact import masked
+from memplane.log.bodies import store_body
+from memplane.log.disk import Disk
+from memplane.log.export_lines import Body, LogLines, Opened, Row
+from memplane.log.exported import read_export
+from memplane.log.format import line_id
+from memplane.projections.artifacts import COPY, facts_of
+
+if TYPE_CHECKING:
+    from memplane.plane.engine import Engine
+
+__all__ = ["LISTED_MAX", "MergeReport", "NotTaken", "merge"]
+
+LISTED_MAX: Final = 100
+_GIVEN_ANEW: Final = ("seq", "dur", "rec", "h", "tokens")
+_ROWS_AT_ONCE: Final = 256
+_TEXT_AT_ONCE: Final = 8 * 1024 * 1024
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class NotTaken:
+    """An event that was not recorded; `seq` is that of the exported plane.
+
+    `reason`: invalid, conflict (the id is another event's), purged (it was erased here), or lost
+    (its text was lost before it was exported).
+    """
+
+    seq: int
+    id: str
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class MergeReport:
+    """What became of the events of an export.
+
+    `skipped`: those about the log that they came from. `purged` were erased there; of these,
+    `still_here` names the ids, at most 100, that this plane still holds. `refused` lists 100.
+    """
+
+    recorded: int = 0
+    repeated: int = 0
+    refusals: int = 0
+    skipped: int = 0
+    purged: int = 0
+    refused: list[NotTaken] = field(default_factory=list)
+    still_here: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def merge(
+    engine: Engine, file: IO[bytes], name: str, progress: Progress | None = None
+) -> MergeReport:  # fmt: skip
+    """Record the events of an export that was checked."""
+    merging = _Merging(engine, file)
+    for item in read_export(file, name, progress):
+        merging.take(item)
+    merging.flush()
+    return merging.report
+
+
+class _Merging:
+    """One export on its way into a plane."""
+
+    def __init__(self, engine: Engine, file: IO[bytes]) -> None:
+        self._engine, self._file = engine, file
+        self._plane = ""
+        self._bodies: dict[str, int] = {}  # where each begins in the export
+        self._rows: list[dict[str, Any]] = []
+        self._seqs: list[int] = []
+        self._copies: list[tuple[str, ...]] = []  # files that belong to each row
+        self._text = 0
+        self.report = MergeReport()
+
+    def take(self, item: object) -> None:
+        """Take one part of the export."""
+        if isinstance(item, Opened):
+            self._plane = item.plane
+        elif isinstance(item, Body):
+            self._bodies.setdefault(item.sha256, item.place)
+        elif isinstance(item, Row):
+            self._add(item.fields)
+        elif isinstance(item, LogLines):
+            ends = [*item.run.starts[1:], item.run.end]
+            for start, end in zip(item.run.starts, ends, strict=True):
+                raw = item.data[start : end - 1]
+                if start in item.run.erased:
+                    self._purged(line_id(raw))
+                else:
+                    self._add(json.loads(raw))
+
+    def flush(self) -> None:
+        """Record what waits, then keep the files of what was taken."""
+        rows, self._rows, self._text = self._rows, [], 0
+        seqs, self._seqs = self._seqs, []
+        copies, self._copies = self._copies, []
+        if not rows:
+            return
+        engine, report = self._engine, self.report
+        done, refused = engine.recorder.many(rows, len(rows), engine.drafting(), strict=False)
+        again = sum(appended.duplicate for appended in done)
+        report.recorded += len(done) - again
+        report.repeated += again
+        for one in sorted(refused):
+            # Its place in this batch says nothing to anybody.
+            message = one.message.removeprefix(f"rows[{one.index}]").lstrip(".: ")
+            self._refuse(seqs[one.index], rows[one.index], one.reason, message)
+        # Behind the events: what was purged here must not come back with its file.
+        gone = {one.index for one in refused}
+        for index, digests in enumerate(copies):
+            for digest in digests if index not in gone else ():
+                body = self._body(digest)
+                if body is not None:
+                    store_body(engine.log.home, body, Disk())
+
+    def _add(self, fields: dict[str, Any]) -> None:
+        kind, seq = fields.get("kind"), fields["seq"]
+        if kind in OWN_KINDS:
+            self.report.skipped += 1
+            return
+        row = {name: value for name, value in fields.items() if name not in _GIVEN_ANEW}
+        data = dict(row.get("data") or {})
+        data.setdefault("origin", {"plane": self._plane, "seq": seq})
+        said = data.pop("body", None)
+        if said is not None:
+            text = self._body(str(said.get("sha256")))
+            if text is None:
+                self._refuse(seq, row, "lost", "its whole text was lost before it was exported")
+                return
+            row["text"] = text.decode()
+        row["data"] = data
+        self._rows.append(row)
+        self._seqs.append(seq)
+        self._copies.append(tuple(_files_of(fields)))
+        self._text += len(row.get("text", ""))
+        if len(self._rows) >= _ROWS_AT_ONCE or self._text >= _TEXT_AT_ONCE:
+            self.flush()
+
+    def _purged(self, id_: str | None) -> None:
+        report = self.report
+        report.purged += 1
+        if id_ is not None and len(report.still_here) < LISTED_MAX:
+            self.flush()
+            if self._engine.log.find(id_) is not None:
+                report.still_here.append(id_)
+
+    def _refuse(self, seq: int, row: dict[str, Any], reason: str, message: str) -> None:
+        self.report.refusals += 1
+        if len(self.report.refused) < LISTED_MAX:
+            named = masked(str(row.get("id")))[:200]
+            self.report.refused.append(NotTaken(seq, named, reason, message))
+
+    def _body(self, digest: str) -> bytes | None:
+        """A body by its hash, from its place in the export; None where that had lost it."""
+        place = self._bodies.get(digest)
+        if place is None:
+            return None
+        here = self._file.tell()
+        self._file.seek(place)
+        parts = bytearray()
+        while True:
+            part = json.loads(self._file.readline())
+            if part.get("body") != digest:
+                raise InputError("the export changed while it was read; restore it again")
+            text = part.get("utf8")
+            parts += text.encode() if text is not None else b64decode(part["base64"])
+            if len(parts) >= part["bytes"]:
+                break
+        self._file.seek(here)
+        return bytes(parts)
+
+
+def _files_of(fields: dict[str, Any]) -> Iterator[str]:
+    """The hashes of the files that belong to an artifact."""
+    if fields.get("kind") != "artifact":
+        return
+    facts = facts_of(decode(fields))
+    if facts is not None:
+        if facts.stored == COPY:
+            yield facts.sha256
+        if facts.sidecar is not None:
+            yield facts.sidecar.sha256

@@ -1,0 +1,167 @@
+"""Erasing for good: the log's lines, and all that memplane made of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from memplane.errors import HomeError, LockError, WriteError
+from memplane.event import SENSITIVITIES
+from memplane.index.folder import alone, holder
+from memplane.log.bodies import body_path
+from memplane.log.erase import KEPT, clear
+from memplane.log.taking import take_in_all
+from memplane.plane.given import check_texts
+from memplane.plane.purge_plan import Plan, Progress, Quote, plan_of
+
+if TYPE_CHECKING:
+    from memplane.plane.engine import Engine
+    from memplane.ports import Appended
+
+__all__ = ["PurgeReport", "purge"]
+
+_LINES_AT_ONCE: Final = 300  # of a purge event: its data holds 64 KiB, an id up to 128 bytes
+_PAUSE_S: Final = 0.02
+_LEFT: Final = (
+    "what was purged is erased from the log; the next process that opens the plane for writing "
+    "erases it from here too"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeReport:
+    """What was erased, or would be by a dry run, and what still quotes it.
+
+    `events` are (seq, id) in log order, `cascaded` how many of them were not named; `by` the seqs
+    of the purge events. `reports` and `quarantine` count files that went as a whole. `quotes` are
+    the first of `quoted`. `repository`: the git working tree that the plane lies in, if any.
+    """
+
+    events: tuple[tuple[int, str], ...]
+    cascaded: int
+    by: tuple[int, ...]
+    bodies: int
+    reports: int
+    quarantine: int
+    quotes: tuple[Quote, ...]
+    quoted: int
+    repository: str | None
+    dry_run: bool
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "events": [{"seq": seq, "id": id_} for seq, id_ in self.events],
+            "cascaded": self.cascaded, "by": list(self.by), "bodies": self.bodies,
+            "reports": self.reports, "quarantine": self.quarantine,
+            "quotes": [quote._asdict() for quote in self.quotes], "quoted": self.quoted,
+            "repository": self.repository, "dry_run": self.dry_run,
+        }  # fmt: skip
+
+
+def purge(
+    engine: Engine, named: dict[str, Any], ns: str, reason: str, *, cascade: bool, dry_run: bool,
+    progress: Progress | None,
+) -> PurgeReport:  # fmt: skip
+    """Erase what is named everywhere below the home; see `Plane.purge`."""
+    engine.check_open()
+    check_texts(reason=reason)
+    if not engine.keeps:
+        raise HomeError(f"{engine.home.path}: is read-only; nothing was purged")
+    with engine.lock:
+        engine.log.append([])  # what is torn or waits in the spool is part of the log first
+        take_in_all(engine.log)
+        engine.caught_up()
+        plan = plan_of(engine, named, ns, cascade=cascade, progress=progress)
+        done = [] if dry_run else _erase(engine, plan, reason)
+    return PurgeReport(
+        tuple((event.seq, event.id) for event in plan.events), plan.cascaded,
+        tuple(each.seq for each in done), len(plan.bodies), _count(plan, "reports/"),
+        _count(plan, "log/"), tuple(plan.quotes), plan.quoted, _repository(engine), dry_run,
+    )  # fmt: skip
+
+
+def _count(plan: Plan, folder: str) -> int:
+    return sum(name.startswith(folder) for name in plan.files)
+
+
+def _erase(engine: Engine, plan: Plan, reason: str) -> list[Appended]:
+    """The log first, durably; then the files; then the caches, whoever holds them now."""
+    log, home = engine.log, engine.home.path
+    bodies = [os.path.relpath(body_path(os.fspath(home), one), home) for one in plan.bodies]
+    files = [*plan.files, *bodies]
+    draft = engine.drafting(internal=True)
+    drafts = [draft(row, "") for row in _rows(engine, plan, reason)]
+    done = log.erase(drafts, {event.seq: event.id for event in plan.events}, files, plan.holes)
+    try:
+        for name in files:
+            (home / name).unlink(missing_ok=True)
+        engine.forget_folds()
+        _until(engine, "projections", lambda: _cleared(home / "projections"))
+        engine.caught_up().save()
+        _erase_from_index(engine, done[-1].seq)
+    except OSError as error:
+        raise WriteError(f"{error.filename or home}: {error.strerror}; {_LEFT}") from error
+    log.erased(done)
+    return done
+
+
+def _rows(engine: Engine, plan: Plan, reason: str) -> list[dict[str, Any]]:
+    slots = engine.finder.slots(engine.watched.policies_or_last())
+    rows = []
+    for at in range(0, len(plan.events), _LINES_AT_ONCE):
+        events = plan.events[at : at + _LINES_AT_ONCE]
+        said = {
+            "seqs": [event.seq for event in events],
+            "ids": [event.id for event in events],
+            "documents": [slots(event) for event in events],
+        }
+        # Their ids stand in it: it is for whoever might have seen the most hidden of them.
+        hidden = max((event.sensitivity for event in events), key=SENSITIVITIES.index)
+        rows.append({
+            "kind": "purge", "text": reason, "sensitivity": hidden, "data": {"purge": said},
+        })  # fmt: skip
+    return rows
+
+
+def _cleared(folder: Any) -> bool:
+    with alone(folder) as held:
+        if held:
+            clear(os.fspath(folder))
+        return held
+
+
+def _erase_from_index(engine: Engine, seq: int) -> None:
+    """Leave nothing in the index's folder; where others hold it for too long, LockError."""
+    folder = engine.home.path / "index"
+    if not folder.is_dir() or all(one.name in KEPT for one in folder.iterdir()):
+        return
+    policies = engine.watched.policies_or_last()
+    with suppress(OSError):
+        if engine.finder.erased(policies, seq):
+            return
+    # An index of other rules, or of which another process keeps a part: made again when needed.
+    engine.finder.drop()
+    _until(engine, "index", lambda: _cleared(folder))
+
+
+def _until(engine: Engine, name: str, tried: Callable[[], bool]) -> None:
+    most = engine.watched.policies_or_last().plane.lock_wait_ms_max
+    deadline = time.monotonic() + most / 1000
+    while not tried():
+        if time.monotonic() >= deadline:
+            pid = holder(engine.home.path / name)
+            who = "another process" if pid is None else f"process {pid}"
+            raise LockError(
+                f"{engine.home.path / name}: held by {who} for more than {most} ms; {_LEFT}",
+                holder=pid,
+            )
+        time.sleep(_PAUSE_S)
+
+
+def _repository(engine: Engine) -> str | None:
+    home = engine.home.path.resolve()
+    return next((str(one) for one in home.parents if (one / ".git").exists()), None)

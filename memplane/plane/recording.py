@@ -1,0 +1,150 @@
+"""The writing half of a plane: events, one or many, and what memplane records of them itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from memplane.errors import InputError
+from memplane.event import GLOBAL
+from memplane.plane.answers import Answers
+from memplane.plane.pinning import pin_row, touch_row
+from memplane.plane.tasks import PlaneTasks
+from memplane.plane.writing import BulkReceipt, Receipt, Spooled
+
+if TYPE_CHECKING:
+    from memplane.log.spool import AsideNote
+    from memplane.plane.evicting import Eviction
+
+__all__ = ["Recording"]
+
+
+class Recording(Answers):
+    """What a plane stores. Nothing is acknowledged that is not as durable as the answer says."""
+
+    durability: str
+
+    def record(self, text: str = "", **fields: Any) -> Receipt:
+        """Store one event and acknowledge it.
+
+        `fields` are those of the event: kind, key, session, task, role, tags, ts and so on. Raises
+        InputError (nothing stored), ConflictError (the id is taken by another event), WriteError,
+        LockError and CorruptError.
+        """
+        engine = self._engine
+        appended = engine.append([engine.drafting()({"text": text, **fields}, "")])[0]
+        return Receipt(appended, self.durability, self._log.line)
+
+    def spool(self, text: str = "", **fields: Any) -> Spooled:
+        """Store one event without waiting for another writer.
+
+        Where nobody holds the log's lock it is recorded as `record` does. Else it is left in the
+        spool, as durable (durability `spool`, seq None), and the next writer takes it in, once.
+        Raises as `record` does, and WriteError where the spool is full.
+        """
+        engine = self._engine
+        engine.check_open()
+        draft = engine.drafting()({"text": text, **fields}, "")
+        if not engine.keeps:
+            engine.append([])  # says why nothing can be written
+        done = self._log.spool([draft])
+        if done is None:
+            return Spooled(draft.id, "spool")
+        return Spooled(draft.id, self.durability, done[0].seq, done[0].duplicate)
+
+    @property
+    def waiting(self) -> int:
+        """How many calls of `spool` wait for a writer to take them in."""
+        return len(self._log.waiting.names())
+
+    @property
+    def set_aside(self) -> tuple[AsideNote, ...]:
+        """What lay in the spool and could not be taken in; it is in log/quarantine now."""
+        return tuple(self._log.waiting.notes)
+
+    def record_many(
+        self, rows: Iterable[Mapping[str, Any]], batch: int = 256, *, strict: bool = True
+    ) -> BulkReceipt:
+        """Store many events: all are checked first, then one write and one sync a batch.
+
+        With `strict=False`, rows that cannot be taken (invalid, or their id is another event's)
+        are listed in `refused` and the others are stored; rows may then be any iterator.
+        """
+        if batch < 1:
+            raise InputError(f"expected 1 or more, found {batch}", where="batch")
+        done, refused = self._engine.recorder.many(
+            rows, batch, self._engine.drafting(), strict=strict
+        )
+        new = [appended.seq for appended in done if not appended.duplicate]
+        return BulkReceipt(
+            len(new), len(done) - len(new), new[0] if new else None, new[-1] if new else None,
+            self.durability, tuple(refused),
+        )  # fmt: skip
+
+    def forget(
+        self, key: str | None = None, *, ns: str = GLOBAL, id: str | None = None,  # noqa: A002
+        session: str | None = None, source: str | None = None, reason: str = "",
+    ) -> Receipt:  # fmt: skip
+        """Archive: what is named is in no block, search or listing; the log keeps it.
+
+        Exactly one of key (with ns), id, session and source (an importer's prefix of ids). Raises
+        NotFoundError where that names nothing.
+        """
+        named = {"key": key, "id": id, "session": session, "source": source}
+        return self._engine.forget(named, ns, reason, undo=False)
+
+    def unforget(
+        self, key: str | None = None, *, ns: str = GLOBAL, id: str | None = None,  # noqa: A002
+        session: str | None = None, source: str | None = None, reason: str = "",
+    ) -> Receipt:  # fmt: skip
+        """Take back the forgetting of what is named, as `forget` names it."""
+        named = {"key": key, "id": id, "session": session, "source": source}
+        return self._engine.forget(named, ns, reason, undo=True)
+
+    def pin(
+        self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002
+    ) -> Receipt:  # fmt: skip
+        """Put a statement before others in the head of blocks, from the next session on.
+
+        Exactly one of id (or seq) and key (with ns), which names the value that it has now.
+        """
+        return self._engine.write(pin_row(self, id, key, ns, undo=False))
+
+    def unpin(
+        self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002
+    ) -> Receipt:  # fmt: skip
+        """Take a pin back; named as `pin` names it."""
+        return self._engine.write(pin_row(self, id, key, ns, undo=True))
+
+    def touch(
+        self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002
+    ) -> Receipt:  # fmt: skip
+        """Say that a memory still holds: its importance fades anew from now on.
+
+        Exactly one of id (or seq) and key (with ns), which names the value that it has now.
+        """
+        return self._engine.write(touch_row(self, id, key, ns))
+
+    def evict(
+        self, below: float, *, dry_run: bool = False, ns: str | None = None,
+        kind: str | None = None, now: str | datetime | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Eviction:  # fmt: skip
+        """Archive the memories whose importance has faded below a line (0 to 1000, or 0.0 to 1.0).
+
+        Facts, observations, plans, summaries, insights and preferences, of one `ns` or `kind` or of
+        all, by the importance that they have now or at `now`; never a decision, a rule, a
+        constraint or what is pinned. The log keeps them; `unforget` takes them back. A `dry_run`
+        says what it would take and writes nothing.
+        """
+        from memplane.plane.evicting import evict  # noqa: PLC0415 - a pack does without
+
+        return evict(
+            self._engine, below, ns=ns, kind=kind, now=now, dry_run=dry_run, progress=progress
+        )
+
+    @property
+    def tasks(self) -> PlaneTasks:
+        """Open, update, block, switch, close and list tasks."""
+        return PlaneTasks(self.record, self._engine)

@@ -1,0 +1,23 @@
+"""Writers killed at any moment, beside one that saves and one that packs, lose nothing."""
+
+import pytest
+from killing import kill_often
+from layers import LONG, SHORT
+from test_states import split
+
+WAYS = [(False, False), (True, False), (False, True), (True, True)]
+
+
+@pytest.mark.parametrize(("tearing", "readers"), WAYS)
+def test_writers_killed_at_any_moment_lose_nothing(tmp_path, counted, tearing, readers):
+    count = counted("kills", f"tearing {tearing}, readers {readers}")
+    kill_often(tmp_path, count, split(SHORT["kills"], len(WAYS)), tearing=tearing, readers=readers)
+    assert count.violations == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("tearing", "readers"), WAYS)
+def test_thousands_of_killed_writers_lose_nothing(tmp_path, counted, tearing, readers):
+    count = counted("kills", f"tearing {tearing}, readers {readers}")
+    kill_often(tmp_path, count, split(LONG["kills"], len(WAYS)), tearing=tearing, readers=readers)
+    assert count.violations == []

@@ -1,0 +1,71 @@
+"""Each of these mistakes, made on purpose, is caught by a layer of faults."""
+
+import traceback
+
+import mutants
+import pytest
+from killing import kill_often
+from layers import Count, Share
+from log_operations import LOG
+from plane_operations import PLANES
+from test_calls import check_log, fail_each
+from test_cuts import cut_each
+from test_states import crash_log, crash_plane
+
+
+class Hunt(Count):
+    """Ends with the first thing that it finds."""
+
+    def goes_on(self, share):
+        return not self.violations and super().goes_on(share)
+
+
+def states(name):
+    return lambda place, count, share: crash_log(LOG[name], place, count, share)
+
+
+def plane_states(name):
+    return lambda place, count, share: crash_plane(PLANES[name], place, count, share)
+
+
+def calls(name):
+    return lambda place, count, share: fail_each(LOG[name], place, count, share, check_log)
+
+
+def kills(place, count, share):
+    kill_often(place, count, share, tearing=True, readers=False)
+
+
+MUTANTS = {
+    mutants.no_sync: states("append at level sync"),
+    mutants.no_directory_sync: states("append at level sync"),
+    mutants.unchecked_short_write: calls("append at level sync"),
+    mutants.no_tail_repair: cut_each,
+    mutants.acknowledged_before_the_sync: states("append at level sync"),
+    mutants.sync_retried: states("append at level sync"),
+    mutants.seq_before_the_write: calls("append at level sync"),
+    mutants.repair_without_the_lock: kills,
+    mutants.projection_ahead_of_the_log: plane_states("save at level os"),
+    mutants.purge_without_the_index: plane_states("purge"),
+    mutants.purge_by_rename: plane_states("purge"),
+}
+SHARE = Share(1, 20_000, 30)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.__name__)
+def test_a_mistake_made_on_purpose_is_caught(place, monkeypatch, mutant):
+    hunt = Hunt("mutants", mutant.__name__)
+    mutant(monkeypatch)
+    try:
+        MUTANTS[mutant](place, hunt, SHARE)
+    except Exception:  # noqa: BLE001 - a finding, whatever it is
+        hunt.violations.append(traceback.format_exc())
+    assert hunt.violations
+
+
+def test_every_mutant_has_a_layer():
+    named = {
+        name for name, one in vars(mutants).items()
+        if callable(one) and getattr(one, "__module__", "") == "mutants"
+    }  # fmt: skip
+    assert named == {one.__name__ for one in MUTANTS}
