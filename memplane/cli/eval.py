@@ -12,7 +12,7 @@ from memplane.cli.app import command
 from memplane.cli.options import Channel, Home, Json
 from memplane.cli.output import counted, put, say
 from memplane.cli.progress import Bar
-from memplane.errors import HomeError, InputError
+from memplane.errors import HomeError, InputError, WriteError
 from memplane.plane import Plane
 from memplane.policy import NAMES
 from memplane.wiring import find_home, init, make_counter, open_plane
@@ -109,7 +109,10 @@ def evaluate(
     else:
         raise InputError("expected --events and --questions, or --corpus, --queries and --qrels")
     if report is not None:
-        report.write_text(json.dumps(answer, ensure_ascii=False) + "\n", encoding="utf-8")
+        try:
+            report.write_text(json.dumps(answer, ensure_ascii=False) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise WriteError(f"{report}: {error.strerror}; the figures are not kept") from error
     put({key: answer[key] for key in answer if key not in _LONG}, words, as_json=as_json)
 
 

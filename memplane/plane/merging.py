@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from memplane.errors import InputError
+from memplane.errors import InputError, WriteError
 from memplane.event import decode
 from memplane.intake.check import OWN_KINDS
 from memplane.intake.redact import masked
@@ -132,7 +132,7 @@ class _Merging:
             for digest in digests if index not in gone else ():
                 body = self._body(digest)
                 if body is not None:
-                    store_body(engine.log.home, body, Disk())
+                    _store_copy(engine.log.home, body)
 
     def _add(self, fields: dict[str, Any]) -> None:
         kind, seq = fields.get("kind"), fields["seq"]
@@ -201,3 +201,13 @@ def _files_of(fields: dict[str, Any]) -> Iterator[str]:
             yield facts.sha256
         if facts.sidecar is not None:
             yield facts.sidecar.sha256
+
+
+def _store_copy(home: str, body: bytes) -> None:
+    try:
+        store_body(home, body, Disk())
+    except OSError as error:
+        raise WriteError(
+            f"{home}/bodies: {error.strerror}; the artifact is recorded, its file is not; "
+            "restore it again"
+        ) from error

@@ -264,7 +264,11 @@ def spool(home, ack, rng):
 def exported(home, rng):
     """A plane to export, and its export."""
     planned(home, rng)
+    given = home.parent / "given.txt"
+    given.write_text("an artifact\n" * 20)
     with opened_plane(home) as plane:
+        plane.artifacts.add(given, "what it is")
+        plane.record("x" * 1_100_000, id="long")
         plane.export(home.parent / "export.jsonl")
 
 
