@@ -27,7 +27,7 @@ from memplane.importers import import_paths
 from memplane.pack.block import Block
 from memplane.pack.comparing import chain_of, compared, cost_of, marks_of
 from memplane.plane import Plane
-from memplane.plane.reports import story
+from memplane.plane.causes import story
 from memplane.policy.plane import CachePrices
 from memplane.wiring import open_plane
 

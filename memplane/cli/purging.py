@@ -86,6 +86,12 @@ def _words(report: PurgeReport) -> str:
             lines.append(f"  and {report.quoted - _SHOWN} more")
         if any(one.seq for one in report.quotes):
             lines.append("  --cascade takes the events among them too")
+    if report.revived:
+        again = "would be" if report.dry_run else "is"
+        lines.append(f"{again} in force again: {counted(len(report.revived), 'event')}")
+        lines += [f"  {seq} {id_}" for seq, id_ in report.revived[:_SHOWN]]
+        if len(report.revived) > _SHOWN:
+            lines.append(f"  and {len(report.revived) - _SHOWN} more")
     git = f"the history of {report.repository}, if it was committed, " if report.repository else ""
     lines.append(f"copies elsewhere keep it: {git}backups, exports, clones")
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 """Texts too large for a line: files named by their SHA-256, durable before their line is."""
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH118, PTH120, PTH123
+# ruff: noqa: PTH110, PTH118, PTH120, PTH123
 from __future__ import annotations
 
 import os
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from memplane.event import Draft, Event
     from memplane.log.disk import Disk
 
-__all__ = ["body_hash", "body_path", "load_body", "store_bodies", "store_body"]
+__all__ = ["body_hash", "body_path", "keep_bodies", "load_body", "store_bodies", "store_body"]
 
 
 def body_path(home: str, digest: str) -> str:
@@ -60,6 +60,15 @@ def store_bodies(home: str, drafts: Iterable[Draft], disk: Disk) -> None:
                 raise WriteError(
                     f"{home}/bodies: {error.strerror}; nothing was recorded"
                 ) from error
+
+
+def keep_bodies(home: str, drafts: Iterable[Draft], disk: Disk) -> None:
+    """Store again what a purge has removed since. Under the log's lock, which a purge holds too."""
+    for draft in drafts:
+        if draft.body is not None:
+            digest = sha256(draft.body).hexdigest()
+            if not os.path.exists(body_path(home, digest)):
+                store_bodies(home, [draft], disk)
 
 
 def load_body(home: str, event: Event, digest: str) -> bytes:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -18,11 +19,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.errors import CorruptError, WriteError
 from memplane.event import encode
 from memplane.log.disk import drop
-from memplane.log.format import SUFFIX_BYTES, link, stated, tombstone
+from memplane.log.format import SUFFIX_BYTES, link, runs, stated, tombstone, until
 from memplane.log.segments import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from memplane.log.active import Active
     from memplane.log.disk import Disk
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 CACHES: Final = ("projections", "index")
+_SHA256: Final = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 KEPT: Final = (".lock", "ids")  # locks, and hashes of ids: no text
 
 
@@ -140,6 +142,7 @@ def carry_out(
         writer.sync(active, active.seq)
         overwrite(segments, disk, plan.lines)
         blank(segments, disk, holes)
+        _remove_files(os.path.dirname(segments.folder), segments, plan.files)
     except OSError as error:
         raise _unfinished(segments, error) from error
     return receipts
@@ -166,25 +169,42 @@ def _unfinished(segments: Segments, error: OSError) -> WriteError:
 def blank(segments: Segments, disk: Disk, holes: Sequence[tuple[int, int, int]]) -> None:
     """Leave nothing but spaces in bytes of segments that are no lines of the log, durably.
 
-    What later lines need to be believed stays: where lines end, and the hashes they state.
+    What has become a line since is left alone. What later lines need to be believed stays: where
+    lines end, and the hashes they state.
     """
     for number, start, end in holes:
+        data = read_file(segments.path(number))
         fd = os.open(segments.path(number), os.O_RDWR | os.O_CLOEXEC)
         try:
-            data = os.pread(fd, end - start, start)
-            lines = data.split(b"\n")
-            kept = [
-                line
-                if b'"purged":true' in line
-                else line[-SUFFIX_BYTES:].rjust(len(line))
-                if stated(line)
-                else b" " * len(line)
-                for line in lines
-            ]
-            _put(disk, fd, start, b"\n".join(kept))
+            for at, behind in _no_lines(segments, number, data, start, min(end, len(data))):
+                lines = data[at:behind].split(b"\n")
+                _put(disk, fd, at, b"\n".join(map(_blanked, lines)))
             disk.fdatasync(fd)
         finally:
             os.close(fd)
+
+
+def _blanked(line: bytes) -> bytes:
+    if b'"purged":true' in line:
+        return line
+    return line[-SUFFIX_BYTES:].rjust(len(line)) if stated(line) else b" " * len(line)
+
+
+def _no_lines(
+    segments: Segments, number: int, data: bytes, start: int, end: int
+) -> Iterator[tuple[int, int]]:
+    """The parts of a region in which no line of the log stands."""
+    header, following = segments.header(number), segments.after(number)
+    after = None if following is None else segments.header(following)
+    seq, h = (0, segments.genesis) if header is None else (header.prev_seq, header.prev_h)
+    for each in runs(data, 0, seq, h):
+        run = each if after is None else until(each, after.prev_seq)
+        if run.starts and run.start < end and run.end > start:
+            if run.start > start:
+                yield start, run.start
+            start = max(start, run.end)
+    if start < end:
+        yield start, end
 
 
 def finish(home: str, segments: Segments, disk: Disk) -> bool:
@@ -198,8 +218,7 @@ def finish(home: str, segments: Segments, disk: Disk) -> bool:
     if plan is not None and all(_is_there(segments, id_) for id_ in plan.events):
         try:
             overwrite(segments, disk, plan.lines)
-            for name in plan.files:
-                _remove(home, name)
+            _remove_files(home, segments, plan.files)
             for folder in CACHES:
                 clear(f"{home}/{folder}")
             remove_note(home, segments, disk, plan)
@@ -227,12 +246,29 @@ def clear(folder: str) -> None:
                 os.unlink(path)
 
 
-def _remove(home: str, name: str) -> None:
-    """Remove a file below the home; a name that leads elsewhere is not ours."""
-    path = os.path.normpath(f"{home}/{name}")
-    if path.startswith(f"{home}/"):
-        with suppress(FileNotFoundError):
-            os.unlink(path)
+def _remove_files(home: str, segments: Segments, names: Sequence[str]) -> None:
+    """Remove files below the home, but for bodies that a line of the log names by now."""
+    bodies = {name: "".join(name.split("/")[-2:]) for name in names if name.startswith("bodies/")}
+    needed = _named(segments, {digest.encode() for digest in bodies.values()}) if bodies else set()
+    for name in names:
+        path = os.path.normpath(f"{home}/{name}")
+        # A name that leads elsewhere is not ours.
+        if bodies.get(name, "").encode() not in needed and path.startswith(f"{home}/"):
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+
+def _named(segments: Segments, digests: set[bytes]) -> set[bytes]:
+    """Those of the hashes by which lines name a file of theirs; an approval names another's."""
+    found: set[bytes] = set()
+    for number in segments.numbers(fresh=True):
+        data = read_file(segments.path(number))
+        for match in _SHA256.finditer(data):
+            if match[1] in digests and match[1] not in found:
+                start = data.rfind(b"\n", 0, match.start()) + 1
+                if b'"kind":"approval"' not in data[start : match.start()]:
+                    found.add(match[1])
+    return found
 
 
 def _overwrite_in(path: str, disk: Disk, here: Mapping[int, str], left: dict[int, str]) -> int:

@@ -19,7 +19,7 @@ from memplane.errors import (
     WriteError,
 )
 from memplane.event import decode
-from memplane.log.bodies import body_hash, load_body, store_bodies
+from memplane.log.bodies import body_hash, keep_bodies, load_body, store_bodies
 from memplane.log.disk import Disk
 from memplane.log.erase import Plan, carry_out, settle
 from memplane.log.format import prepared, stamp
@@ -100,7 +100,8 @@ class FileLog:
         quoted = [prepared(draft) for draft in drafts]
         if self._read_only:
             raise HomeError(f"{self._home}: opened for reading; open it for writing to append")
-        store_bodies(self._home, self._known.unerased(drafts), self._disk)
+        bodies = self._known.unerased(drafts)
+        store_bodies(self._home, bodies, self._disk)
         alone = self._enter(wait=wait)
         try:
             active = self._writer.catch_up(alone=alone)
@@ -114,6 +115,8 @@ class FileLog:
                     id="",
                     seq=active.seq,
                 )
+            if bodies:
+                keep_bodies(self._home, self._known.unerased(bodies), self._disk)
             if True in [draft.id_given for draft in drafts]:
                 active, receipts = self._write_new(active, drafts, quoted)
             else:

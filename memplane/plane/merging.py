@@ -6,6 +6,7 @@ Ids stay, so that a second time records nothing. `data.origin` names the plane a
 from __future__ import annotations
 
 import json
+import os
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -15,8 +16,8 @@ from memplane.errors import InputError, WriteError
 from memplane.event import decode
 from memplane.intake.check import OWN_KINDS
 from memplane.intake.redact import masked
-from memplane.log.bodies import store_body
-from memplane.log.disk import Disk
+from memplane.log.bodies import body_path, store_body
+from memplane.log.disk import Disk, drop
 from memplane.log.export_lines import Body, LogLines, Opened, Row
 from memplane.log.exported import read_export
 from memplane.log.format import line_id
@@ -111,13 +112,14 @@ class _Merging:
                     self._add(json.loads(raw))
 
     def flush(self) -> None:
-        """Record what waits, then keep the files of what was taken."""
+        """Record what waits, with the files that belong to it."""
         rows, self._rows, self._text = self._rows, [], 0
         seqs, self._seqs = self._seqs, []
         copies, self._copies = self._copies, []
         if not rows:
             return
         engine, report = self._engine, self.report
+        placed = self._place(rows, copies)
         done, refused = engine.recorder.many(rows, len(rows), engine.drafting(), strict=False)
         again = sum(appended.duplicate for appended in done)
         report.recorded += len(done) - again
@@ -126,13 +128,26 @@ class _Merging:
             # Its place in this batch says nothing to anybody.
             message = one.message.removeprefix(f"rows[{one.index}]").lstrip(".: ")
             self._refuse(seqs[one.index], rows[one.index], one.reason, message)
-        # Behind the events: what was purged here must not come back with its file.
         gone = {one.index for one in refused}
-        for index, digests in enumerate(copies):
-            for digest in digests if index not in gone else ():
-                body = self._body(digest)
-                if body is not None:
-                    _store_copy(engine.log.home, body)
+        needed = {one for at, digests in enumerate(copies) if at not in gone for one in digests}
+        for digest in placed - needed:
+            drop(body_path(engine.log.home, digest))
+
+    def _place(self, rows: list[dict[str, Any]], copies: list[tuple[str, ...]]) -> set[str]:
+        """Store the files of the rows, as all bodies before their events; return the new ones.
+
+        What was purged here does not come back with its file.
+        """
+        log, placed = self._engine.log, set[str]()
+        for row, digests in zip(rows, copies, strict=True):
+            if digests and log.purged_as(str(row.get("id"))) is None:
+                for digest in digests:
+                    body = self._body(digest)
+                    if body is not None:
+                        if not os.path.exists(body_path(log.home, digest)):  # noqa: PTH110 - a string
+                            placed.add(digest)
+                        _store_copy(log.home, body)
+        return placed
 
     def _add(self, fields: dict[str, Any]) -> None:
         kind, seq = fields.get("kind"), fields["seq"]
@@ -208,6 +223,5 @@ def _store_copy(home: str, body: bytes) -> None:
         store_body(home, body, Disk())
     except OSError as error:
         raise WriteError(
-            f"{home}/bodies: {error.strerror}; the artifact is recorded, its file is not; "
-            "restore it again"
+            f"{home}/bodies: {error.strerror}; not all was recorded; restore it again"
         ) from error

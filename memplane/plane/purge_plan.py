@@ -56,7 +56,8 @@ class Plan:
 
     `bodies` are hashes of files that nothing else needs; `files` are paths below the home that go
     as a whole (reports, what repairs set aside); `holes` are bytes of segments that are no lines
-    and hold a text of an erased event: (segment, first byte, end).
+    and hold a text of an erased event: (segment, first byte, end). `revived` are seq and id of
+    what comes back into force without them: what they forgot, or took the place of.
     """
 
     events: list[Event]
@@ -67,6 +68,7 @@ class Plan:
     holes: list[tuple[int, int, int]] = field(default_factory=list)
     quotes: list[Quote] = field(default_factory=list)
     quoted: int = 0  # `quotes` are the first of so many
+    revived: list[tuple[int, str]] = field(default_factory=list)
 
 
 def plan_of(
@@ -89,6 +91,7 @@ def plan_of(
             break
         events |= {event.seq: event for event in more}
     _look_at_files(engine.home.path, plan, quotes)
+    plan.revived = list(_revived(engine, plan))
     plan.quotes, plan.quoted = quotes.found[:_QUOTES_MAX], len(quotes.found)
     return plan
 
@@ -213,7 +216,7 @@ class _Holes:
         self._end = line.end
 
     def all(self) -> list[tuple[int, int, int]]:
-        self._close()
+        # Behind the last line others may be writing; what is torn there was set aside before.
         return self._found
 
     def _close(self) -> None:
@@ -231,6 +234,28 @@ def _holds(
         file.seek(start)
         text = file.read(end - start).decode(errors="replace")
     return any(f'"id":{json.dumps(one)}' in text for one in ids) or _found(pattern, text)
+
+
+def _revived(engine: Engine, plan: Plan) -> Iterator[tuple[int, str]]:
+    """What is out of force for nothing but an event that is taken, in log order."""
+    seqs = {event.seq for event in plan.events}
+    places = {(event.ns, event.key) for event in plan.events if event.key is not None}
+    if not places and not any(event.kind == "forget" for event in plan.events):
+        return
+    memories = engine.caught_up().memories
+    newest: set[int] = set()
+    for ns, key in places:
+        left = [row.seq for row in memories.history(ns, key or "") if row.seq not in seqs]
+        newest |= set(left[-1:])
+    for line in engine.log.read():
+        event = line.event
+        gone = None if event.seq in seqs or event.kind in _OWN else memories.archived(event)
+        if (
+            gone is not None
+            and gone[1] in seqs
+            and (gone[0] != "superseded" or event.seq in newest)
+        ):
+            yield event.seq, event.id
 
 
 def _text(engine: Engine, event: Event) -> str:
@@ -277,14 +302,25 @@ def _digests(event: Event) -> Iterator[str]:
                 yield digest
 
 
+def newer_reports(home: Path, plan: Plan) -> list[str]:
+    """The reports that hold something of what is erased and are not in the plan yet."""
+    pattern = _pattern(plan.texts)
+    ids = {event.id for event in plan.events}
+    found = []
+    for path in sorted((home / "reports").glob("*.json")):
+        name = path.relative_to(home).as_posix()
+        if name not in plan.files:
+            text = _content(path)
+            if _names(text, ids) or (pattern is not None and pattern.search(_plain(text))):
+                found.append(name)
+    return found
+
+
 def _look_at_files(home: Path, plan: Plan, quotes: _Quotes) -> None:
     """Reports and what repairs set aside go where they hold something; people's files are told."""
     pattern = _pattern(plan.texts)
     ids = {event.id for event in plan.events}
-    for path in sorted((home / "reports").glob("*.json")):
-        text = _content(path)
-        if _names(text, ids) or (pattern is not None and pattern.search(_plain(text))):
-            plan.files.append(path.relative_to(home).as_posix())
+    plan.files += newer_reports(home, plan)
     for path in sorted((home / "log" / "quarantine").glob("*")):
         text = _content(path)
         if any(f'"id":{json.dumps(one)}' in text for one in ids) or _found(pattern, text):

@@ -16,7 +16,7 @@ from memplane.log.bodies import body_path
 from memplane.log.erase import KEPT, clear
 from memplane.log.taking import take_in_all
 from memplane.plane.given import check_texts
-from memplane.plane.purge_plan import Plan, Progress, Quote, plan_of
+from memplane.plane.purge_plan import Plan, Progress, Quote, newer_reports, plan_of
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
@@ -38,7 +38,8 @@ class PurgeReport:
 
     `events` are (seq, id) in log order, `cascaded` how many of them were not named; `by` the seqs
     of the purge events. `reports` and `quarantine` count files that went as a whole. `quotes` are
-    the first of `quoted`. `repository`: the git working tree that the plane lies in, if any.
+    the first of `quoted`. `revived` are (seq, id) of what is in force again without them.
+    `repository`: the git working tree that the plane lies in, if any.
     """
 
     events: tuple[tuple[int, str], ...]
@@ -49,6 +50,7 @@ class PurgeReport:
     quarantine: int
     quotes: tuple[Quote, ...]
     quoted: int
+    revived: tuple[tuple[int, str], ...]
     repository: str | None
     dry_run: bool
 
@@ -58,6 +60,7 @@ class PurgeReport:
             "cascaded": self.cascaded, "by": list(self.by), "bodies": self.bodies,
             "reports": self.reports, "quarantine": self.quarantine,
             "quotes": [quote._asdict() for quote in self.quotes], "quoted": self.quoted,
+            "revived": [{"seq": seq, "id": id_} for seq, id_ in self.revived],
             "repository": self.repository, "dry_run": self.dry_run,
         }  # fmt: skip
 
@@ -80,7 +83,8 @@ def purge(
     return PurgeReport(
         tuple((event.seq, event.id) for event in plan.events), plan.cascaded,
         tuple(each.seq for each in done), len(plan.bodies), _count(plan, "reports/"),
-        _count(plan, "log/"), tuple(plan.quotes), plan.quoted, _repository(engine), dry_run,
+        _count(plan, "log/"), tuple(plan.quotes), plan.quoted, tuple(plan.revived),
+        _repository(engine), dry_run,
     )  # fmt: skip
 
 
@@ -97,7 +101,7 @@ def _erase(engine: Engine, plan: Plan, reason: str) -> list[Appended]:
     drafts = [draft(row, "") for row in _rows(engine, plan, reason)]
     done = log.erase(drafts, {event.seq: event.id for event in plan.events}, files, plan.holes)
     try:
-        for name in files:
+        for name in newer_reports(home, plan):
             (home / name).unlink(missing_ok=True)
         engine.forget_folds()
         _until(engine, "projections", lambda: _cleared(home / "projections"))

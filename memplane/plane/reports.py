@@ -18,17 +18,16 @@ from memplane.home import VERSION, replace_file
 from memplane.intake.redact import shown
 from memplane.pack.block import Block
 from memplane.pack.comparing import (
-    Story,
     chain_of,
     compared,
     cost_of,
     marks_of,
     shape_of,
 )
+from memplane.plane.causes import story
 from memplane.plane.report_form import mistake_in
 
 if TYPE_CHECKING:
-    from memplane.event import Event
     from memplane.plane.engine import Engine
     from memplane.policy import Policies
     from memplane.policy.plane import CachePrices
@@ -43,7 +42,6 @@ __all__ = [
     "read",
     "save",
     "saved",
-    "story",
 ]
 
 Report = dict[str, Any]
@@ -51,8 +49,6 @@ Report = dict[str, Any]
 LAST: Final = "last"
 _SUFFIX: Final = ".report.json"
 # Events between two packs that are looked through for what broke the prefix.
-_LOOKED_AT: Final = 5_000
-_RING_HELD: Final = 200  # events before the prompt that a fast pack takes its evidence from
 
 
 class Saved(NamedTuple):
@@ -92,62 +88,6 @@ def costs_of(old: Report | None, new: Report, prices: CachePrices) -> dict[str, 
         )._asdict()
         for reuse in ("prompt", "call")
     }  # fmt: skip
-
-
-def story(engine: Engine, old: Report | None, new: Report) -> Story:
-    """What the log says of the events between two packs. Asked only where a prefix broke."""
-
-    def gone(id_: str) -> str | None:
-        line = engine.log.find(id_)
-        if line is None:
-            return "purged"
-        folds = engine.caught_up()
-        found = folds.memories.archived(line.event, upto=new["request"].get("as_of"))
-        if found is not None:
-            return found[0]
-        until, now = line.event.valid_until, new["request"]["now"]
-        return "expired" if until is not None and until < now else None
-
-    def corrected(area: str) -> str | None:
-        assert old is not None, "only what is compared is explained"
-        # What counts for an area unseen: a neighbour of evidence, a witness of the map's names.
-        reach = {"E": old["prefix"]["prompt_seq"], "B": old["prefix"]["epoch_seq"]}.get(area, 0)
-        first, last = old["log"]["seq"], new["log"]["seq"]
-        shown = {id_ for one in old["entries"] for id_ in (*one["events"], *one["parts"])}
-        for line in engine.log.read(first, min(last, first + _LOOKED_AT)):
-            reason = _correction(line.event)
-            if reason is None:
-                continue
-            before = replaced(line.event) if reason == "superseded" else None
-            if reason != "superseded" or (
-                before is not None and (before.id in shown or before.seq <= reach)
-            ):
-                return reason
-        return None
-
-    def replaced(event: Event) -> Event | None:
-        """The value that an event took the place of."""
-        seq = engine.caught_up().memories.before(event)
-        before = None if seq is None else engine.log.line(seq)
-        return None if before is None else before.event
-
-    def ring() -> bool:
-        held = engine.caught_up().hotset.state.plane
-        before = sum(1 for seq in held if seq < new["prefix"]["prompt_seq"])
-        return before < _RING_HELD and bool(held) and held[0] > 1
-
-    return Story(gone, corrected, ring)
-
-
-def _correction(event: Event) -> str | None:
-    """What an event does to others that stand in blocks already."""
-    if event.kind == "forget":
-        return "unforgotten" if (event.data or {}).get("undo") else "forgotten"
-    if event.kind in ("pin", "purge"):
-        return "pin" if event.kind == "pin" else "purged"
-    if event.kind == "approval":
-        return "approval"
-    return "superseded" if event.key is not None and event.kind != "session" else None
 
 
 def save(

@@ -9,7 +9,7 @@ from worlds import rows
 
 import memplane
 from memplane.pack.comparing import CAUSES, chain_of, compared
-from memplane.plane.reports import story
+from memplane.plane.causes import story
 
 
 def with_chain(block) -> dict:

@@ -250,6 +250,63 @@ def test_a_reader_alone_shows_nothing_of_a_purge_that_was_interrupted(plane):
     plane.record("next")
 
 
+def meanwhile(home, *texts):
+    """What records through another plane while the log is looked through, once."""
+    left = list(texts)
+
+    def progress(*_):
+        while left:
+            with memplane.open(home) as other:
+                receipts.append(other.record(left.pop(), session="s1"))
+
+    receipts = []
+    return progress, receipts
+
+
+@pytest.mark.parametrize("text", [SECRET, f"{SECRET}\n" * 30_000], ids=["short", "long"])
+def test_what_others_record_meanwhile_is_neither_a_hole_nor_without_its_body(plane, text):
+    plane.record_many({"text": f"herons {n}", "session": "s1"} for n in range(1100))
+    plane.record(text, id="it", session="s1")
+    progress, receipts = meanwhile(plane.home, text, "and this")
+    plane.purge("it", progress=progress)
+    assert len(receipts) == 2
+    assert {plane._log.text(plane.event(one.seq)) for one in receipts} == {text, "and this"}
+    report = verify(plane.home, plane.id)
+    assert report.ok, report.problems
+    assert plane.differing() == []
+
+
+def test_a_body_that_a_later_event_needs_stays_where_an_interrupted_purge_is_finished(plane):
+    text = f"{SECRET}\n" * 30_000
+    plane.record(text, id="it")
+    engine = plane._engine
+    bodies = [p.relative_to(plane.home).as_posix() for p in plane.home.glob("bodies/sha256/*/*")]
+    row = {"kind": "purge", "data": {"purge": {"seqs": [2], "ids": ["it"], "documents": [9]}}}
+    engine.log.erase([engine.drafting(internal=True)(row, "")], {2: "it"}, bodies)
+    assert list(plane.home.glob("bodies/sha256/*/*")) == []
+    again = plane.record(text).seq  # by one who has been writing all along
+    with memplane.open(plane.home) as other:
+        other.record("next")
+        assert not (plane.home / "log" / ".purging").exists()
+        assert other._log.text(other.event(again)) == text
+    assert verify(plane.home, plane.id).ok
+
+
+def test_what_comes_back_into_force_is_said(plane):
+    for value in ("PostgreSQL", "SQLite", "MySQL"):
+        plane.record(f"We use {value}", kind="decision", key="db", id=value)
+    plane.record("Herons", kind="fact", key="birds", id="birds")
+    forget = plane.forget("birds").seq
+    assert plane.purge("SQLite", dry_run=True).revived == ()
+    assert plane.purge("MySQL", dry_run=True).revived == ((3, "SQLite"),)
+    assert plane.purge("MySQL", "SQLite", dry_run=True).revived == ((2, "PostgreSQL"),)
+    assert plane.purge(forget, dry_run=True).revived == ((5, "birds"),)
+    assert plane.purge("birds", forget, dry_run=True).revived == ()
+    assert plane.purge("MySQL", forget).revived == ((3, "SQLite"), (5, "birds"))
+    assert plane.get("db").id == "SQLite"
+    assert plane.get("birds").id == "birds"
+
+
 def test_files_of_the_index_are_those_of_an_index_made_anew(plane):
     fill(plane, 700)
     for n in range(5):
