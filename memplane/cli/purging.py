@@ -104,5 +104,6 @@ def _by(report: PurgeReport) -> str:
 
 
 def _quote(one: Any) -> str:
-    what = "has its text" if one.how == "text" else "rests on it"
+    told = {"text": "has its text", "refs": "rests on it", "unread": "too large to look into"}
+    what = told[one.how]
     return f"{one.seq} {one.name}: {what}" if one.seq else f"{one.name}: {what}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -166,10 +167,20 @@ def _of_bodies(found: Survey) -> Iterator[Finding]:
         what = lost.get((number, start))
         if what is None and hash_of(body_path(found.home, digest)) == digest:
             continue
+        if _is_erased(found.segments.path(number), start):
+            continue  # meanwhile
         there = os.path.exists(body_path(found.home, digest))
         line = f"log/{os.path.basename(found.segments.path(number))}, byte {start}"
         yield Finding(path, 0, f"{'is damaged' if there else 'is missing'}; {line} names it",
             "the bytes with that SHA-256", "bring it back from a copy")  # fmt: skip
+
+
+def _is_erased(path: str, start: int) -> bool:
+    """Whether a purge has taken the line there."""
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        file.seek(start)
+        return b'"purged":true' in file.readline(400)
+    return False
 
 
 def _markers(segments: Segments) -> Iterator[str]:

@@ -17,6 +17,7 @@ from memplane.event import Event
 from memplane.intake import namespace
 from memplane.intake.redact import shown
 from memplane.plane.given import check_texts
+from memplane.plane.purge_files import Look, found_in, pattern_of, set_aside
 from memplane.projections.sessions import is_extract
 
 if TYPE_CHECKING:
@@ -27,13 +28,8 @@ __all__ = ["ARCHIVED", "Plan", "Quote", "plan_of"]
 
 ARCHIVED: Final = ("forgotten", "superseded", "evicted")  # why something is no longer in force
 _OWN: Final = ("segment", "purge", "repair")  # the log's own: without them it could not be read
-_QUOTE_MIN: Final = 8  # characters; less stands in other texts by chance
-_LINE_MIN: Final = 24  # of one line of several
-_NEEDLES_MAX: Final = 2_000
 _QUOTES_MAX: Final = 1_000
 _ROUNDS_MAX: Final = 20  # of a cascade
-_WRITTEN: Final = ("views", "policies", "scenarios")  # by people: told of, never touched
-_FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 
 Progress = Callable[[int, int], None]
@@ -42,7 +38,8 @@ Progress = Callable[[int, int], None]
 class Quote(NamedTuple):
     """What still says something of what is erased: an event by seq and id, or a file (seq 0).
 
-    `how`: `text` if it has a text of the erased ones, `refs` if it names one.
+    `how`: `text` if it has a text of the erased ones, `refs` if it names one, `unread` if nobody
+    could look into it.
     """
 
     seq: int
@@ -68,6 +65,7 @@ class Plan:
     holes: list[tuple[int, int, int]] = field(default_factory=list)
     quotes: list[Quote] = field(default_factory=list)
     quoted: int = 0  # `quotes` are the first of so many
+    named: set[str] = field(default_factory=set)  # hashes of files that other events need
     revived: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -90,7 +88,9 @@ def plan_of(
         if not more:
             break
         events |= {event.seq: event for event in more}
-    _look_at_files(engine.home.path, plan, quotes)
+    look = Look(engine.home.path, plan.texts, {event.id for event in plan.events}, plan.named)
+    plan.files += look.to_remove()
+    quotes.found += [Quote(0, name, how) for name, how in look.to_tell()]
     plan.revived = list(_revived(engine, plan))
     plan.quotes, plan.quoted = quotes.found[:_QUOTES_MAX], len(quotes.found)
     return plan
@@ -127,7 +127,8 @@ def _by_id(engine: Engine, one: int | str) -> Event:
         raise InputError(f"expected an id or a seq, found {shown(one)}", where="id")
     line = engine.log.line(one) if isinstance(one, int) else engine.log.find(one)
     if line is None:
-        raise NotFoundError(f"no event {shown(one)}")
+        where = set_aside(engine.home.path, one) if isinstance(one, str) else ""
+        raise NotFoundError(f"no event {shown(one)}{where}")
     if line.event.kind in _OWN:
         raise InputError(
             f"event {line.event.seq} is a {line.event.kind} event: the log cannot be read without"
@@ -177,8 +178,9 @@ def _read(engine: Engine, plan: Plan, quotes: _Quotes, progress: Progress | None
     """One pass over the log: who quotes, which bodies are needed by others, where no lines are."""
     seqs, ids = {event.seq for event in plan.events}, {event.id for event in plan.events}
     plan.texts = [_text(engine, event) for event in plan.events]
-    pattern = _pattern(plan.texts)
+    pattern = pattern_of(plan.texts)
     bodies = dict.fromkeys(one for event in plan.events for one in _digests(event))
+    named: set[str] = set()
     holes = _Holes(engine.home.path)
     head = engine.log.head().seq
     for line in engine.log.read():
@@ -190,12 +192,13 @@ def _read(engine: Engine, plan: Plan, quotes: _Quotes, progress: Progress | None
             continue
         if event.kind != "approval":
             for digest in _digests(event):
+                named.add(digest)
                 bodies.pop(digest, None)
         if any(ref in ids for ref in event.refs):
             quotes.add(event, "refs")
         elif pattern is not None and pattern.search(_searched(engine, event)):
             quotes.add(event, "text")
-    plan.bodies = list(bodies)
+    plan.bodies, plan.named = list(bodies), named.difference(bodies)
     plan.holes = [hole for hole in holes.all() if _holds(engine.home.path, hole, ids, pattern)]
 
 
@@ -233,7 +236,7 @@ def _holds(
     with (home / "log" / f"{segment:08d}.jsonl").open("rb") as file:
         file.seek(start)
         text = file.read(end - start).decode(errors="replace")
-    return any(f'"id":{json.dumps(one)}' in text for one in ids) or _found(pattern, text)
+    return any(f'"id":{json.dumps(one)}' in text for one in ids) or found_in(pattern, text)
 
 
 def _revived(engine: Engine, plan: Plan) -> Iterator[tuple[int, str]]:
@@ -272,24 +275,6 @@ def _searched(engine: Engine, event: Event) -> str:
     return text
 
 
-def needles(texts: Iterable[str]) -> list[str]:
-    """What tells a quotation: whole texts and their longer lines."""
-    found: dict[str, None] = {}
-    for text in texts:
-        whole = text.strip()
-        if len(whole) >= _QUOTE_MIN:
-            found[whole] = None
-        for line in whole.splitlines():
-            if len(line.strip()) >= _LINE_MIN:
-                found[line.strip()] = None
-    return sorted(list(found)[:_NEEDLES_MAX], key=lambda one: (-len(one), one))
-
-
-def _pattern(texts: Iterable[str]) -> re.Pattern[str] | None:
-    wanted = needles(texts)
-    return re.compile("|".join(map(re.escape, wanted))) if wanted else None
-
-
 def _digests(event: Event) -> Iterator[str]:
     """The hashes of the files in bodies/ that hold something of the event."""
     said: list[Any] = [event.data] if event.kind == "artifact" else [event.data.get("body")]
@@ -300,71 +285,3 @@ def _digests(event: Event) -> Iterator[str]:
             digest = one.get("sha256")
             if isinstance(digest, str) and _HEX.fullmatch(digest):
                 yield digest
-
-
-def newer_reports(home: Path, plan: Plan) -> list[str]:
-    """The reports that hold something of what is erased and are not in the plan yet."""
-    pattern = _pattern(plan.texts)
-    ids = {event.id for event in plan.events}
-    found = []
-    for path in sorted((home / "reports").glob("*.json")):
-        name = path.relative_to(home).as_posix()
-        if name not in plan.files:
-            text = _content(path)
-            if _names(text, ids) or (pattern is not None and pattern.search(_plain(text))):
-                found.append(name)
-    return found
-
-
-def _look_at_files(home: Path, plan: Plan, quotes: _Quotes) -> None:
-    """Reports and what repairs set aside go where they hold something; people's files are told."""
-    pattern = _pattern(plan.texts)
-    ids = {event.id for event in plan.events}
-    plan.files += newer_reports(home, plan)
-    for path in sorted((home / "log" / "quarantine").glob("*")):
-        text = _content(path)
-        if any(f'"id":{json.dumps(one)}' in text for one in ids) or _found(pattern, text):
-            plan.files.append(path.relative_to(home).as_posix())
-    for folder in _WRITTEN:
-        for path in sorted((home / folder).rglob("*")):
-            if path.is_file() and _found(pattern, _content(path)):
-                quotes.found.append(Quote(0, path.relative_to(home).as_posix(), "text"))
-
-
-def _found(pattern: re.Pattern[str] | None, text: str) -> bool:
-    return pattern is not None and bool(pattern.search(text) or pattern.search(_plain(text)))
-
-
-def _content(path: Path) -> str:
-    try:
-        if path.stat().st_size > _FILE_BYTES_MAX:
-            return ""
-        return path.read_bytes().decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def _plain(text: str) -> str:
-    """The text as it was before it was written as JSON."""
-    try:
-        return json.dumps(json.loads(text), ensure_ascii=False, indent=1).replace("\\n", "\n")
-    except ValueError:
-        return text.replace("\\n", "\n").replace('\\"', '"').replace("\\\\", "\\")
-
-
-def _names(report: str, ids: set[str]) -> bool:
-    """Whether a report names one of the events, wherever: as entry, omission, prompt, query."""
-    try:
-        said: list[Any] = [json.loads(report)]
-    except ValueError:
-        return False
-    while said:
-        one = said.pop()
-        if isinstance(one, str):
-            if one in ids:
-                return True
-        elif isinstance(one, dict):
-            said += one.values()
-        elif isinstance(one, list):
-            said += one
-    return False

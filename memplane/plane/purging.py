@@ -16,7 +16,8 @@ from memplane.log.bodies import body_path
 from memplane.log.erase import KEPT, clear
 from memplane.log.taking import take_in_all
 from memplane.plane.given import check_texts
-from memplane.plane.purge_plan import Plan, Progress, Quote, newer_reports, plan_of
+from memplane.plane.purge_files import Look
+from memplane.plane.purge_plan import Plan, Progress, Quote, plan_of
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
@@ -101,7 +102,8 @@ def _erase(engine: Engine, plan: Plan, reason: str) -> list[Appended]:
     drafts = [draft(row, "") for row in _rows(engine, plan, reason)]
     done = log.erase(drafts, {event.seq: event.id for event in plan.events}, files, plan.holes)
     try:
-        for name in newer_reports(home, plan):
+        ids = {event.id for event in plan.events}
+        for name in Look(home, plan.texts, ids, plan.named).reports():  # saved meanwhile
             (home / name).unlink(missing_ok=True)
         engine.forget_folds()
         _until(engine, "projections", lambda: _cleared(home / "projections"))

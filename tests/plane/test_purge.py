@@ -250,6 +250,28 @@ def test_a_reader_alone_shows_nothing_of_a_purge_that_was_interrupted(plane):
     plane.record("next")
 
 
+def test_what_a_dead_process_or_a_snapshot_holds_goes_and_files_of_people_are_told(plane):
+    fill(plane)
+    plane.record(SECRET, id="it", session="s1", role="user")
+    (plane.home / "views").mkdir(exist_ok=True)
+    view = plane.home / "views" / "identity.md"
+    view.write_text(f"- {SECRET}\n")
+    plane.pack("door", session="s1", save_report=True)
+    folder = plane.home / "bodies" / "sha256" / "ab"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{'c' * 62}.99999999.1.new").write_text(SECRET)
+    (plane.home / "log" / "spool").mkdir(exist_ok=True)
+    (plane.home / "log" / "spool" / "20260301.99999999.1.new").write_text(SECRET)
+    (plane.home / "backup.jsonl").write_text(SECRET)
+    assert len(holds(plane.home)) == 6
+    report = plane.purge("it")
+    assert {one.name for one in report.quotes} == {"views/identity.md", "backup.jsonl"}
+    assert holds(plane.home) == ["backup.jsonl", "views/identity.md"]
+    view.unlink()
+    (plane.home / "backup.jsonl").unlink()
+    check_gone(plane)
+
+
 def meanwhile(home, *texts):
     """What records through another plane while the log is looked through, once."""
     left = list(texts)
