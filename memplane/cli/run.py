@@ -134,7 +134,10 @@ def _wants_json(argv: list[str]) -> bool:
 
 
 def _speak_utf8() -> None:
-    """Print UTF-8 whatever the locale: a log holds every language."""
+    """Print UTF-8 whatever the locale: a log holds every language. Closed streams go nowhere."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123
     for stream, errors in ((sys.stdout, "replace"), (sys.stderr, "backslashreplace")):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -70,6 +70,7 @@ def write_note(segments: Segments, disk: Disk, plan: Plan) -> None:
     """Make the plan durable."""
     said = {
         "plane": segments.plane_id,
+        "pid": os.getpid(),
         "events": list(plan.events),
         "seqs": list(plan.lines),
         "ids": list(plan.lines.values()),

@@ -15,6 +15,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.log.bodies import body_path
+from memplane.log.erase import note_path
 from memplane.log.format import Run, until
 from memplane.log.ids import SealedIds, Table
 from memplane.log.reader import Gap
@@ -154,9 +155,29 @@ def _of_log(found: Survey) -> Iterator[Finding]:
         else:
             yield Finding(name(gap.segment), gap.offset, what, "the end of the segment",
                 f"{REPAIR} sets them aside; so does the next append")  # fmt: skip
+    if _is_interrupted(note_path(found.segments)):
+        yield Finding("log/.purging", 0, "a purge was interrupted", "none",
+            f"{REPAIR} finishes it; so does the next process that writes")  # fmt: skip
     for one in found.unfinished:
         yield Finding("log", 0, f"seq {one.seq} stands there, and event {one.by} erased it",
             "a tombstone", f"{REPAIR} finishes the purge")  # fmt: skip
+
+
+def _is_interrupted(note: str) -> bool:
+    """Whether a purge has left its note behind: the process that wrote it is gone."""
+    try:
+        pid = json.loads(read_file(note)).get("pid")
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, AttributeError):
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError, TypeError):
+        return True
+    except PermissionError:
+        return False
+    return False
 
 
 def _of_bodies(found: Survey) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError, WriteError
-from memplane.event import decode
+from memplane.event import GLOBAL, decode
 from memplane.intake.check import OWN_KINDS
 from memplane.intake.redact import masked
 from memplane.log.bodies import body_path, store_body
@@ -32,6 +32,8 @@ LISTED_MAX: Final = 100
 _GIVEN_ANEW: Final = ("seq", "dur", "rec", "h", "tokens")
 _ROWS_AT_ONCE: Final = 256
 _TEXT_AT_ONCE: Final = 8 * 1024 * 1024
+_NAMED: Final = ("key", "session", "source")  # what a forget names beside ids
+_IDS_AT_ONCE: Final = 200  # of an event that forgets
 
 Progress = Callable[[int, int], None]
 
@@ -92,6 +94,8 @@ class _Merging:
         self._seqs: list[int] = []
         self._copies: list[tuple[str, ...]] = []  # files that belong to each row
         self._text = 0
+        # The ids of the export by what a forget may name: form, namespace of a key, value.
+        self._ids: dict[tuple[str, str, str], list[str]] = {}
         self.report = MergeReport()
 
     def take(self, item: object) -> None:
@@ -165,12 +169,28 @@ class _Merging:
                 return
             row["text"] = text.decode()
         row["data"] = data
-        self._rows.append(row)
-        self._seqs.append(seq)
-        self._copies.append(tuple(_files_of(fields)))
+        for each in self._own(row):
+            self._rows.append(each)
+            self._seqs.append(seq)
+            self._copies.append(tuple(_files_of(fields)))
         self._text += len(row.get("text", ""))
         if len(self._rows) >= _ROWS_AT_ONCE or self._text >= _TEXT_AT_ONCE:
             self.flush()
+
+    def _own(self, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The row; a forget names what the export has, by id: it means nothing that is here."""
+        named = row["data"].get("forget")
+        if row.get("kind") != "forget" or not isinstance(named, dict) or "ids" in named:
+            for place in _places(row):
+                self._ids.setdefault(place, []).append(row["id"])
+            yield row
+            return
+        (name, value) = next(((n, named[n]) for n in _NAMED if n in named), ("", ""))
+        ns = named.get("ns", GLOBAL) if name == "key" else ""
+        ids = self._ids.get((name, ns, value), [])
+        for at in range(0, len(ids), _IDS_AT_ONCE):
+            part = {**row["data"], "forget": {"ids": ids[at : at + _IDS_AT_ONCE]}}
+            yield {**row, "data": part} | ({"id": f"{row['id']}/{at}"} if at else {})
 
     def _purged(self, id_: str | None) -> None:
         report = self.report
@@ -204,6 +224,17 @@ class _Merging:
                 break
         self._file.seek(here)
         return bytes(parts)
+
+
+def _places(row: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """By what a forget may name an event."""
+    if row.get("key") is not None:
+        yield "key", row.get("ns", GLOBAL), row["key"]
+    if row.get("session") is not None:
+        yield "session", "", row["session"]
+    source, colon, _ = row["id"].partition(":")
+    if colon:
+        yield "source", "", source
 
 
 def _files_of(fields: dict[str, Any]) -> Iterator[str]:

@@ -9,13 +9,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["Look", "found_in", "pattern_of", "set_aside"]
+__all__ = ["Look", "Quotations", "set_aside"]
 
 _QUOTE_MIN: Final = 8  # characters; less stands in other texts by chance
 _LINE_MIN: Final = 24  # of one line of several
 _NEEDLES_MAX: Final = 2_000
 _WRITTEN: Final = ("views", "policies", "scenarios")  # by people: told of, never touched
 _FILE_BYTES_MAX: Final = 64 * 1024 * 1024
+_FIRST: Final = 3  # words by which a quotation is known
+_WORD: Final = re.compile(r"\w+")
 _CACHES: Final = ("projections", "index")  # made again, or rewritten, after a purge
 _LEFT: Final = (".new", ".tmp")  # of a file that was being written when somebody died
 _PID: Final = re.compile(r"\.(\d+)(?:\.\d+)?\.(?:new|tmp)$")
@@ -30,7 +32,7 @@ class Look:
 
     def __init__(self, home: Path, texts: Iterable[str], ids: set[str], named: set[str]) -> None:
         self._home, self._ids, self._named = home, ids, named
-        self._pattern = pattern_of(texts)
+        self._quotations = Quotations(texts)
 
     def reports(self) -> list[str]:
         """The reports that name one of the events or have a text."""
@@ -81,7 +83,7 @@ class Look:
         return path.relative_to(self._home).as_posix()
 
     def _quotes(self, text: str) -> bool:
-        return found_in(self._pattern, text)
+        return self._quotations.in_file(text)
 
 
 def set_aside(home: Path, id_: str) -> str:
@@ -124,15 +126,42 @@ def _needles(texts: Iterable[str]) -> list[str]:
     return sorted(list(found)[:_NEEDLES_MAX], key=lambda one: (-len(one), one))
 
 
-def pattern_of(texts: Iterable[str]) -> re.Pattern[str] | None:
-    """What finds a quotation of the texts; None where they are too short to tell."""
-    wanted = _needles(texts)
-    return re.compile("|".join(map(re.escape, wanted))) if wanted else None
+class Quotations:
+    """Finds quotations of these texts: whole, or one of their longer lines.
 
+    A text is looked through word by word, whatever the number of quotations that are looked for:
+    where the first words of one stand, the whole of it is compared.
+    """
 
-def found_in(pattern: re.Pattern[str] | None, text: str) -> bool:
-    """Whether a text, or what it is the JSON of, has a quotation."""
-    return pattern is not None and bool(pattern.search(text) or pattern.search(_plain(text)))
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._by_words: dict[tuple[str, ...], list[str]] = {}
+        self._others: list[str] = []  # of a word at most
+        for needle in _needles(texts):
+            # The last word may go on in a text that quotes it.
+            words = tuple(_WORD.findall(needle)[:-1][:_FIRST])
+            (self._by_words.setdefault(words, []) if words else self._others).append(needle)
+        self._sizes = sorted({len(words) for words in self._by_words})
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to look for."""
+        return bool(self._by_words or self._others)
+
+    def in_text(self, text: str) -> bool:
+        """Whether a text has one of them."""
+        if any(needle in text for needle in self._others):
+            return True
+        words = _WORD.findall(text) if self._by_words else []
+        by_words = self._by_words
+        for size in self._sizes:
+            for at in range(len(words) - size + 1):
+                found = by_words.get(tuple(words[at : at + size]))
+                if found is not None and any(needle in text for needle in found):
+                    return True
+        return False
+
+    def in_file(self, text: str) -> bool:
+        """Whether a file's text has one of them, or what it is the JSON of."""
+        return bool(self) and (self.in_text(text) or self.in_text(_plain(text)))
 
 
 def _content(path: Path) -> str:

@@ -17,7 +17,7 @@ from memplane.event import Event
 from memplane.intake import namespace
 from memplane.intake.redact import shown
 from memplane.plane.given import check_texts
-from memplane.plane.purge_files import Look, found_in, pattern_of, set_aside
+from memplane.plane.purge_files import Look, Quotations, set_aside
 from memplane.projections.sessions import is_extract
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _read(engine: Engine, plan: Plan, quotes: _Quotes, progress: Progress | None
     """One pass over the log: who quotes, which bodies are needed by others, where no lines are."""
     seqs, ids = {event.seq for event in plan.events}, {event.id for event in plan.events}
     plan.texts = [_text(engine, event) for event in plan.events]
-    pattern = pattern_of(plan.texts)
+    quotations = Quotations(plan.texts)
     bodies = dict.fromkeys(one for event in plan.events for one in _digests(event))
     named: set[str] = set()
     holes = _Holes(engine.home.path)
@@ -196,10 +196,10 @@ def _read(engine: Engine, plan: Plan, quotes: _Quotes, progress: Progress | None
                 bodies.pop(digest, None)
         if any(ref in ids for ref in event.refs):
             quotes.add(event, "refs")
-        elif pattern is not None and pattern.search(_searched(engine, event)):
+        elif quotations and quotations.in_text(_searched(engine, event)):
             quotes.add(event, "text")
     plan.bodies, plan.named = list(bodies), named.difference(bodies)
-    plan.holes = [hole for hole in holes.all() if _holds(engine.home.path, hole, ids, pattern)]
+    plan.holes = [hole for hole in holes.all() if _holds(engine.home.path, hole, ids, quotations)]
 
 
 class _Holes:
@@ -229,14 +229,12 @@ class _Holes:
                 self._found.append((self._segment, self._end, size))
 
 
-def _holds(
-    home: Path, hole: tuple[int, int, int], ids: set[str], pattern: re.Pattern[str] | None
-) -> bool:
+def _holds(home: Path, hole: tuple[int, int, int], ids: set[str], quotations: Quotations) -> bool:
     segment, start, end = hole
     with (home / "log" / f"{segment:08d}.jsonl").open("rb") as file:
         file.seek(start)
         text = file.read(end - start).decode(errors="replace")
-    return any(f'"id":{json.dumps(one)}' in text for one in ids) or found_in(pattern, text)
+    return any(f'"id":{json.dumps(one)}' in text for one in ids) or quotations.in_file(text)
 
 
 def _revived(engine: Engine, plan: Plan) -> Iterator[tuple[int, str]]:

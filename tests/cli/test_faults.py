@@ -450,3 +450,12 @@ def test_a_read_only_home_answers_and_refuses_to_store(sealed, stored):
         done = run(*argv)
         assert done.returncode == 0, done.stderr
     assert stored(place) == before
+
+
+@pytest.mark.parametrize("words", ["log", "record herons", "export -", "status --help"])
+def test_a_closed_stdout_is_no_traceback(tmp_path, words):
+    home = tmp_path / "plane"
+    memplane.init(home).close()
+    shell = f'"{sys.executable}" -m memplane --home "{home}" {words} >&-'
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr

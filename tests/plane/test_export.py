@@ -806,3 +806,22 @@ def test_a_stream_that_a_purge_overtook_has_no_last_line(tmp_path):
     with opened(home) as plane, pytest.raises(PlaneError, match="no last line"):
         plane.export(stream, progress=purging(home, ("gone",)))
     refused(stream.getvalue())
+
+
+def test_what_an_export_forgets_is_its_own_and_not_what_is_here(plane, tmp_path):
+    plane.record("Perl", kind="fact", key="k9", id="theirs")
+    plane.forget("k9")
+    plane.record("gone with its session", session="s1", id="said")
+    plane.forget(session="s1")
+    plane.export(tmp_path / "e.jsonl")
+    with memplane.init(tmp_path / "other", durability="os") as other:
+        other.record("Oracle", kind="fact", key="k10", id="ours")
+        other.record("heard here", session="s1", id="heard")
+    memplane.restore(tmp_path / "e.jsonl", tmp_path / "other")
+    memplane.restore(tmp_path / "e.jsonl", tmp_path / "other")
+    with memplane.open(tmp_path / "other") as other:
+        assert [other.archived(other.event(id_)) is None for id_ in ("ours", "heard")] == [True] * 2
+        assert [other.archived(other.event(id_))[0] for id_ in ("theirs", "said")] == [
+            "forgotten", "forgotten",
+        ]  # fmt: skip
+        assert sum(event.kind == "forget" for event in other.events()) == 2

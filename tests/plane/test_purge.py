@@ -1,5 +1,6 @@
 """Purging: what is erased is in no file, in no answer of anybody, and stays away."""
 
+import os
 import shutil
 
 import pytest
@@ -227,6 +228,10 @@ def test_a_purge_that_was_interrupted_behind_the_log_is_finished_by_who_writes_n
     copy = plane.home.parent / "copy"
     shutil.copytree(plane.home, copy)
     assert holds(copy)
+    assert verify(copy, plane.id).ok  # the process that purges is there yet
+    note = copy / "log" / ".purging"
+    note.write_text(note.read_text().replace(f'"pid":{os.getpid()}', '"pid":99999999'))
+    assert ["log/.purging"] == [one.file for one in verify(copy, plane.id).problems]
     with memplane.open(copy) as other:
         other.record("next")
         check_gone(other)
