@@ -18,8 +18,8 @@ demo: $(STAMP)  ## import a sample session and this repository's commits, ask th
 test: $(STAMP)  ## every promise, in a few minutes
 	$(BIN)/python -m pytest -q -m "not long" -n auto --dist worksteal tests scenarios
 
-test-long: $(STAMP)  ## the slow sweeps: crashes, fuzz, many packs
-	$(BIN)/python -m pytest -q --timeout 3600 --scenario-long tests scenarios
+test-long: $(STAMP)  ## the slow sweeps: crashes, fuzz, many packs; hours
+	$(BIN)/python -m pytest -q --timeout 7200 --scenario-long -n auto --dist worksteal tests scenarios
 
 bench: $(STAMP)  ## the table of speeds, with a peer or a floor beside each figure
 	$(BIN)/python benchmarks/run.py
