@@ -16,6 +16,7 @@ from memplane.log.format import SUFFIX_BYTES, Run, erased_id, link, runs, stated
 from memplane.log.ids import id_hash
 from memplane.log.places import Places
 from memplane.log.purges import Purges
+from memplane.log.recovery import region_of
 from memplane.log.segments import Segments, read_file
 from memplane.ports import Head, Line
 
@@ -62,7 +63,7 @@ class Reader:
         self._segments, self._loads = segments, loads
         self._seen: tuple[Head, tuple[int, ...]] | None = None
         self._gaps: dict[tuple[int, int], Gap] = {}
-        self._salvaged: set[tuple[int, int]] = set()
+        self._salvaged: set[tuple[int, int, int]] = set()
         self._excused = 0
         self.purges = Purges(segments, loads)
         self._places = Places(
@@ -203,7 +204,7 @@ class Reader:
             continue
         for gap in self.gaps():
             sealed = self._segments.after(gap.segment) is not None
-            if sealed and (gap.segment, gap.offset) not in self._salvaged:
+            if sealed and gap[:3] not in self._salvaged:
                 return gap
         self._excused = len(self._gaps)
         return None
@@ -332,7 +333,7 @@ class Reader:
                 continue
             event = decode(loads(data[start : end - 1]))
             if event.kind == "repair" and event.data.get("case") == "salvaged":
-                self._salvaged.add((event.data["segment"], event.data["offset"]))
+                self._salvaged.add(region_of(event))
             elif event.kind == "purge":
                 purges.note(event)
             if gone and event.seq in gone:  # its erasing has begun

@@ -10,7 +10,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from memplane.errors import CorruptError
-from memplane.event import Draft, encode
+from memplane.event import Draft, Event, encode
 from memplane.log.disk import make_private
 from memplane.log.format import SUFFIX_BYTES, Run, opening, own_draft, ulid
 
@@ -27,6 +27,7 @@ __all__ = [
     "last_rec",
     "marked",
     "marker",
+    "region_of",
     "repair_draft",
     "repeats",
     "stray",
@@ -128,6 +129,14 @@ def repair_draft(case: str, number: int, offset: int, size: int, kept: str, last
         "case": case,
     }
     return own_draft("repair", data, ulid(last.rec, last.h, b"%d-%d" % (number, offset)))
+
+
+def region_of(event: Event) -> tuple[int, int, int]:
+    """The region that a repair event tells of: segment, first byte, end. It excuses no other."""
+    segment, offset, size = (event.data.get(name) for name in ("segment", "offset", "bytes"))
+    if isinstance(segment, int) and isinstance(offset, int) and isinstance(size, int):
+        return segment, offset, offset + size
+    return -1, -1, -1
 
 
 def stray_draft(name: str, what: str, size: int, kept: str, last: Point) -> Draft:

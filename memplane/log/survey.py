@@ -14,7 +14,7 @@ from memplane.log.bodies import body_hash, load_body
 from memplane.log.format import Run, line_id, opening, until
 from memplane.log.purges import Erased, erased_by
 from memplane.log.reader import Gap
-from memplane.log.recovery import Case, judge, marked
+from memplane.log.recovery import Case, judge, marked, region_of
 from memplane.log.scanning import Scan, Scanners, Task, identity, scan
 from memplane.log.segments import Header, Point, Segments, read_fd
 
@@ -53,7 +53,7 @@ class Survey:
         self.erased: dict[int, Erased] = {}  # by seq, as purge events say
         self.unfinished: list[Erased] = []  # of these: what still stands there
         self._tombstones: dict[int, tuple[int, int, int, str | None]] = {}
-        self._repaired: set[tuple[int, int]] = set()
+        self._repaired: set[tuple[int, int, int]] = set()
 
     def report(self, number: int, start: int, end: int, first: int, last: int, what: str) -> None:
         """Note damage that was durable once."""
@@ -91,7 +91,7 @@ class Survey:
     def settle(self) -> None:
         """Take what a repair has already recorded off the list."""
         for trouble in list(self.troubles):
-            if (trouble.gap.segment, trouble.gap.offset) in self._repaired:
+            if trouble.gap[:3] in self._repaired:
                 self.troubles.remove(trouble)
                 if trouble.gap.last >= trouble.gap.first:
                     self.salvaged.append(trouble.gap)
@@ -157,7 +157,7 @@ class Survey:
             )
             return
         if event.kind == "repair":
-            self._repaired.add((event.data.get("segment", 0), event.data.get("offset", -1)))
+            self._repaired.add(region_of(event))
         for one in erased_by(event):
             self.erased[one.seq] = one
         if event.kind == "artifact" and event.data.get("stored") == "copy":

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Generic, Protocol
 
+from memplane.errors import LockError
 from memplane.log.purges import erased_by
 from memplane.ports import Head, Line
 from memplane.projections.checkpoint import Checkpoint, alone, read, render, replace
@@ -19,6 +20,7 @@ __all__ = ["Folded", "Follower", "behind", "catch_up", "overtaken"]
 
 _BATCH: Final = 64
 _MANY: Final = 2_000  # lines
+_PURGES_AT_ONCE: Final = 100  # each while what is left by the one before is folded
 
 
 class Follower(Protocol):
@@ -48,12 +50,15 @@ def catch_up(log: Replayable, followers: Sequence[Follower]) -> int:
     Where a purge comes that erased what they have folded, all of them start again: the log gives
     those lines no more.
     """
-    try:
-        return _catch_up(log, followers)
-    except _PurgedError as found:
-        for one in followers:
-            one.reset()
-        return found.read + _catch_up(log, followers)
+    in_vain = 0
+    for _ in range(_PURGES_AT_ONCE):
+        try:
+            return in_vain + _catch_up(log, followers)
+        except _PurgedError as found:
+            in_vain += found.read
+            for one in followers:
+                one.reset()
+    raise LockError("the log is purged faster than it can be folded; try again", holder=None)
 
 
 def _catch_up(log: Replayable, followers: Sequence[Follower]) -> int:

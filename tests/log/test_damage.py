@@ -350,3 +350,33 @@ def test_the_head_is_the_same_whatever_position_was_asked_about_before(tmp_path)
             with opened(tmp_path, read_only=True) as log:
                 assert log.matches(asked)
                 assert log.head() == head
+
+
+def test_damage_right_behind_a_salvaged_gap_is_not_excused_by_it(tmp_path):
+    _, lines = written(tmp_path, 12, segment_bytes_max=900)
+    path = tmp_path / "log" / SEALED
+
+    def flip(line):
+        data = bytearray(path.read_bytes())
+        data[line.offset + 30] ^= 1
+        path.write_bytes(data)
+
+    flip(lines[2])
+    repair(tmp_path, "demo", clock=clock, salvage=True)
+    assert verify(tmp_path, "demo").ok
+    flip(lines[3])
+    assert not verify(tmp_path, "demo").ok
+    with opened(tmp_path) as log:
+        list(log.read())
+        with pytest.raises(CorruptError):
+            log.append([draft("more")])
+    assert len(repair(tmp_path, "demo", clock=clock, salvage=True).events) == 1
+    assert verify(tmp_path, "demo").ok
+    with opened(tmp_path) as log:
+        log.append([draft("more")])
+        lost = {lines[2].event.id, lines[3].event.id}
+        assert own(log.read()) == [
+            *(line.event.id for line in lines
+              if line.event.kind == "message" and line.event.id not in lost),
+            "more",
+        ]  # fmt: skip

@@ -231,7 +231,7 @@ def test_a_purge_that_was_interrupted_behind_the_log_is_finished_by_who_writes_n
     assert verify(copy, plane.id).ok  # the process that purges is there yet
     note = copy / "log" / ".purging"
     note.write_text(note.read_text().replace(f'"pid":{os.getpid()}', '"pid":99999999'))
-    assert ["log/.purging"] == [one.file for one in verify(copy, plane.id).problems]
+    assert [one.file for one in verify(copy, plane.id).problems] == ["log/.purging"]
     with memplane.open(copy) as other:
         other.record("next")
         check_gone(other)
