@@ -53,12 +53,14 @@ KEPT: Final = (".lock", "ids")  # locks, and hashes of ids: no text
 class Plan(NamedTuple):
     """A purge under way: the ids of its events, the erased lines, and files that go with them.
 
-    `files` are paths below the plane's home.
+    `files` are paths below the plane's home, `holes` bytes of segments that are no lines and quote
+    what is erased: segment, first byte, end.
     """
 
     events: tuple[str, ...]
     lines: Mapping[int, str]  # seq -> id
     files: tuple[str, ...]
+    holes: tuple[tuple[int, int, int], ...] = ()
 
 
 def note_path(segments: Segments) -> str:
@@ -75,6 +77,7 @@ def write_note(segments: Segments, disk: Disk, plan: Plan) -> None:
         "seqs": list(plan.lines),
         "ids": list(plan.lines.values()),
         "files": list(plan.files),
+        "holes": [list(hole) for hole in plan.holes],
     }
     disk.publish(note_path(segments), encode(said).encode())
 
@@ -86,7 +89,8 @@ def read_note(segments: Segments) -> Plan | None:
         if said["plane"] != segments.plane_id:
             return None
         lines = dict(zip(map(int, said["seqs"]), map(str, said["ids"]), strict=True))
-        return Plan(tuple(map(str, said["events"])), lines, tuple(map(str, said["files"])))
+        holes = tuple((int(number), int(start), int(end)) for number, start, end in said["holes"])
+        return Plan(tuple(map(str, said["events"])), lines, tuple(map(str, said["files"])), holes)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -130,19 +134,24 @@ def overwrite(segments: Segments, disk: Disk, lines: Mapping[int, str]) -> int:
 
 
 def carry_out(
-    writer: Writer, plan: Plan, holes: Sequence[tuple[int, int, int]],
-    append: Callable[[Active], tuple[Active, list[Appended]]],
-) -> list[Appended]:  # fmt: skip
-    """Do what stands in the log's hands: note, events by `append`, lines and `holes`. Locked."""
+    writer: Writer, plan: Plan, append: Callable[[Active], tuple[Active, list[Appended]]]
+) -> list[Appended]:
+    """Do what is the log's part: note, events by `append`, lines, holes and files. Locked."""
     segments, disk = writer.segments, writer.disk
+    writer.finish_purge()  # one that died, or is not done yet
+    active = writer.catch_up(alone=False)
     try:
-        writer.finish_purge()  # one that died, or is not done yet
-        active = writer.catch_up(alone=False)
         write_note(segments, disk, plan)
-        active, receipts = append(active)  # perhaps in a new segment
-        writer.sync(active, active.seq)
+    except OSError as error:
+        drop(note_path(segments))
+        raise WriteError(
+            f"{note_path(segments)}: {error.strerror}; nothing was purged; make room and try again"
+        ) from error
+    active, receipts = append(active)  # perhaps in a new segment
+    writer.sync(active, active.seq)
+    try:
         overwrite(segments, disk, plan.lines)
-        blank(segments, disk, holes)
+        blank(segments, disk, plan.holes)
         _remove_files(os.path.dirname(segments.folder), segments, plan.files)
     except OSError as error:
         raise _unfinished(segments, error) from error
@@ -219,6 +228,7 @@ def finish(home: str, segments: Segments, disk: Disk) -> bool:
     if plan is not None and all(_is_there(segments, id_) for id_ in plan.events):
         try:
             overwrite(segments, disk, plan.lines)
+            blank(segments, disk, plan.holes)
             _remove_files(home, segments, plan.files)
             for folder in CACHES:
                 clear(f"{home}/{folder}")

@@ -108,7 +108,10 @@ class FileLog:
             if self._reader.suspicious:
                 self._refuse_damage()
             if expected_seq is None and self.waiting.waits():
-                active = take_in(self.waiting, self._home, self._writer, active, self._write_new)
+                active = take_in(
+                    self.waiting, self._home, self._writer, active, self._write_new,
+                    self._known.unerased,
+                )  # fmt: skip
             if expected_seq is not None and expected_seq != active.seq:
                 raise ConflictError(
                     f"the log is at seq {active.seq}, expected {expected_seq}; read on, try again",
@@ -230,11 +233,11 @@ class FileLog:
         quoted = [prepared(draft) for draft in drafts]
         if self._read_only:
             raise HomeError(f"{self._home}: opened for reading; open it for writing to purge")
-        plan = Plan(tuple(draft.id for draft in drafts), lines, tuple(files))
+        plan = Plan(tuple(draft.id for draft in drafts), lines, tuple(files), tuple(holes))
         self._enter()
         try:
             receipts = carry_out(
-                self._writer, plan, holes, lambda active: self._write(active, drafts, quoted)
+                self._writer, plan, lambda active: self._write(active, drafts, quoted)
             )
         finally:
             self._tail = Tail()  # it may hold what was erased

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import CorruptError, WriteError
 from memplane.log.disk import drop, make_private
-from memplane.log.erase import CACHES, clear, note_path
+from memplane.log.erase import CACHES, clear, note_path, overwrite
 from memplane.log.log import FileLog
 from memplane.log.recovery import keep_aside, repair_draft, stray, stray_draft
 from memplane.log.segments import Segments, read_file
@@ -88,7 +88,9 @@ def repair(
             bad = [each for each in found.troubles if each.case == "corrupt"]
             if (bad or found.strays) and not salvage:
                 raise _refusal(writer.segments, bad[0]) if bad else stray(found.segments)
-            if bad:
+            if found.unfinished:  # without a note, of a copy say
+                overwrite(writer.segments, writer.disk, {e.seq: e.id for e in found.unfinished})
+            if bad or found.unfinished:
                 # They know lines that are lost now, and no checkpoint tells.
                 for folder in CACHES:
                     clear(f"{root}/{folder}")
@@ -117,6 +119,10 @@ def _steps(found: Survey, waiting: list[str], *, salvage: bool) -> tuple[Step, .
         steps.append(Step(file, gap.offset, gap.end - gap.offset, f"{what}: {does}"))
     if os.path.exists(note_path(found.segments)):
         steps.append(Step(".purging", 0, 0, "a purge was interrupted: finished"))
+    steps += [
+        Step("", 0, 0, f"event {one.by} erased seq {one.seq}, which stands: erased")
+        for one in found.unfinished
+    ]
     steps += [Step(f"spool/{one}", 0, 0, "waits in the spool: taken in") for one in waiting]
     return tuple(steps)
 

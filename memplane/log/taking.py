@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
     # Writes drafts whose ids may be in the log already, in one piece.
     Write = Callable[[Active, Sequence[Draft], list[str]], tuple[Active, list[Appended]]]
+    # Those with a body, but for ids that are purged: `Known.unerased`.
+    Unerased = Callable[[Sequence[Draft]], list[Draft]]
 
 __all__ = ["take_in", "take_in_all"]
 
@@ -40,13 +42,15 @@ FILES_AT_ONCE: Final = 64
 BYTES_AT_ONCE: Final = 1024 * 1024
 
 
-def take_in(spool: Spool, home: str, writer: Writer, active: Active, write: Write) -> Active:
+def take_in(
+    spool: Spool, home: str, writer: Writer, active: Active, write: Write, unerased: Unerased
+) -> Active:
     """Take in the oldest files; return where the log goes on. Under the log's lock.
 
     Where the disk refuses they wait on, and who appends meets that disk himself.
     """
     with suppress(WriteError):
-        _take(spool, home, writer, active, write)
+        _take(spool, home, writer, active, write, unerased)
     return writer.catch_up(alone=False)
 
 
@@ -62,7 +66,9 @@ def take_in_all(log: FileLog) -> None:
             log.append([], wait=False)
 
 
-def _take(spool: Spool, home: str, writer: Writer, active: Active, write: Write) -> None:
+def _take(
+    spool: Spool, home: str, writer: Writer, active: Active, write: Write, unerased: Unerased
+) -> None:
     good: list[Waiting] = []
     bad: list[tuple[Waiting, str]] = []
     for found in _oldest(spool):
@@ -70,7 +76,9 @@ def _take(spool: Spool, home: str, writer: Writer, active: Active, write: Write)
             bad.append((found, found.fault))
         else:
             good.append(found)
-    store_bodies(home, (draft for each in good for draft in each.drafts), spool.disk)
+    # A purged event comes back from a spool file whose removal a power cut took back: not its text.
+    drafts = [draft for each in good for draft in each.drafts]
+    store_bodies(home, unerased(drafts), spool.disk)
     active, refused = _written(spool, writer, active, good, write)
     bad += refused
     notes = [AsideNote(each.name, f"spool-{each.mark[:32]}", what) for each, what in bad]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import HomeError, LockError, WriteError
-from memplane.event import SENSITIVITIES
+from memplane.event import SENSITIVITIES, Event, encode
 from memplane.index.folder import alone, holder
 from memplane.log.bodies import body_path
 from memplane.log.erase import KEPT, clear
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PurgeReport", "purge"]
 
-_LINES_AT_ONCE: Final = 300  # of a purge event: its data holds 64 KiB, an id up to 128 bytes
+_DATA_BYTES: Final = 48 * 1024  # of a purge event, whose data holds 64 KiB
+_NUMBERS_BYTES: Final = 32  # seq, count of documents, commas
 _PAUSE_S: Final = 0.02
 _LEFT: Final = (
     "what was purged is erased from the log; the next process that opens the plane for writing "
@@ -73,11 +74,12 @@ def purge(
     """Erase what is named everywhere below the home; see `Plane.purge`."""
     engine.check_open()
     check_texts(reason=reason)
-    if not engine.keeps:
+    if not engine.keeps and not dry_run:
         raise HomeError(f"{engine.home.path}: is read-only; nothing was purged")
     with engine.lock:
-        engine.log.append([])  # what is torn or waits in the spool is part of the log first
-        take_in_all(engine.log)
+        if not dry_run:  # what is torn or waits in the spool is part of the log first
+            engine.log.append([])
+            take_in_all(engine.log)
         engine.caught_up()
         plan = plan_of(engine, named, ns, cascade=cascade, progress=progress)
         done = [] if dry_run else _erase(engine, plan, reason)
@@ -118,8 +120,7 @@ def _erase(engine: Engine, plan: Plan, reason: str) -> list[Appended]:
 def _rows(engine: Engine, plan: Plan, reason: str) -> list[dict[str, Any]]:
     slots = engine.finder.slots(engine.watched.policies_or_last())
     rows = []
-    for at in range(0, len(plan.events), _LINES_AT_ONCE):
-        events = plan.events[at : at + _LINES_AT_ONCE]
+    for events in _portions(plan.events):
         said = {
             "seqs": [event.seq for event in events],
             "ids": [event.id for event in events],
@@ -131,6 +132,20 @@ def _rows(engine: Engine, plan: Plan, reason: str) -> list[dict[str, Any]]:
             "kind": "purge", "text": reason, "sensitivity": hidden, "data": {"purge": said},
         })  # fmt: skip
     return rows
+
+
+def _portions(events: list[Event]) -> Iterator[list[Event]]:
+    """The events by what a purge event has room for."""
+    portion: list[Event] = []
+    size = 0
+    for event in events:
+        size += len(encode({"": event.id})) + _NUMBERS_BYTES
+        if portion and size > _DATA_BYTES:
+            yield portion
+            portion, size = [], len(encode({"": event.id})) + _NUMBERS_BYTES
+        portion.append(event)
+    if portion:
+        yield portion
 
 
 def _cleared(folder: Any) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memplane.errors import PurgedError, WriteError
 from memplane.event import Draft, encode
-from memplane.log import Disk, FileLog, verify
+from memplane.log import Disk, FileLog, repair, verify
 from memplane.log.format import erased_id, tombstone
 
 SECRET = "quagga-4711"
@@ -230,3 +230,29 @@ def test_a_reader_that_has_the_old_lines_in_hand_gives_them_no_more_once_it_met_
         log.erased(erase(log, "m3"))
         assert SECRET not in [line.event.text for line in reading.read()]
         assert reading.gaps() == ()
+
+
+def test_a_purge_whose_note_is_lost_is_finished_by_a_repair(tmp_path):
+    kept = written(tmp_path)
+    path = tmp_path / "log" / "00000001.jsonl"
+    before = path.read_bytes()
+    with opened(tmp_path) as log:
+        erase(log, "m3")
+    path.write_bytes(before + path.read_bytes()[len(before) :])  # the overwriting never arrived
+    (tmp_path / "log" / ".purging").write_text("{")
+    assert any("erased it" in str(one) for one in verify(tmp_path, "demo").problems)
+    repair(tmp_path, "demo", clock=clock)
+    check_erased(tmp_path, kept)
+
+
+def test_a_disk_that_is_full_before_a_purge_began_says_that_nothing_was_purged(tmp_path):
+    written(tmp_path)
+    disk = FailingDisk(0, "error")
+    with opened(tmp_path, disk) as log:
+        lines = {log.find("m3").event.seq: "m3"}
+        log.append([])
+        disk.calls, disk.k = 0, 1
+        with pytest.raises(WriteError, match="nothing was purged"):
+            log.erase(purge_of(lines), lines, ())
+    assert not (tmp_path / "log" / ".purging").exists()
+    assert verify(tmp_path, "demo").ok

@@ -319,6 +319,26 @@ def test_a_body_that_a_later_event_needs_stays_where_an_interrupted_purge_is_fin
     assert verify(plane.home, plane.id).ok
 
 
+def test_ids_that_take_much_room_as_json_are_told_in_several_events(plane):
+    ids = [f"{n:04d}" + '"\\' * 62 for n in range(300)]
+    plane.record_many({"text": "herons", "session": "s", "id": id_} for id_ in ids)
+    report = plane.purge(session="s")
+    assert len(report.events) == 300
+    assert len(report.by) == 2
+    assert plane.differing() == []
+
+
+def test_a_dry_run_of_a_torn_log_and_of_a_read_only_plane_writes_nothing(plane):
+    plane.record(SECRET, id="it")
+    plane.close()
+    path = plane.home / "log" / "00000001.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"seq":3,')
+    before = sorted((p, p.stat().st_mtime_ns) for p in (plane.home / "log").rglob("*"))
+    with memplane.open(plane.home, read_only=True) as reading:
+        assert reading.purge("it", dry_run=True).events == ((2, "it"),)
+    assert sorted((p, p.stat().st_mtime_ns) for p in (plane.home / "log").rglob("*")) == before
+
+
 def test_what_comes_back_into_force_is_said(plane):
     for value in ("PostgreSQL", "SQLite", "MySQL"):
         plane.record(f"We use {value}", kind="decision", key="db", id=value)
