@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-__all__ = ["Peer", "Work", "calibrate", "measure", "seconds", "table"]
+__all__ = ["Peer", "Work", "calibrate", "measure", "seconds", "table", "times"]
 
 Sample = Callable[[], list[float]]
 
@@ -124,6 +124,11 @@ def seconds(act: Callable[[], object]) -> float:
     start = time.perf_counter()
     act()
     return time.perf_counter() - start
+
+
+def times(act: Callable[[], object], runs: int, scale: float) -> Sample:
+    """A sample of so many calls, in seconds times `scale`."""
+    return lambda: [seconds(act) * scale for _ in range(runs)]
 
 
 def measure(works: list[Work], rounds: int, tell: Callable[[str], None]) -> float:

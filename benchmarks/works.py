@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
 import orjson
 import workload
-from measure import Peer, Work, seconds
+from measure import Peer, Work, seconds, times
 from peers import Raw, Sqlite, hash_and_parse, parse
 from place import Place, lines_of
+from process_works import modules, open_and_pack, record_command, whole_process
+from text_works import counting_again, counting_new, exact, redacting, redacting_suspects
 
 import memplane
 from memplane.importers import import_paths
@@ -37,10 +36,6 @@ _AS_LOCAL: Final = 16_000  # characters of the newest texts that 4,000 tokens ho
 Make = Callable[[Place, int], Work]
 
 
-def _times(act: Callable[[], object], runs: int, scale: float) -> Callable[[], list[float]]:
-    return lambda: [seconds(act) * scale for _ in range(runs)]
-
-
 def _prepared(place: Place, runs: int) -> Iterator[memplane.event.Draft]:
     intake = Intake(Redactor(()))
     for number in range(runs):
@@ -57,9 +52,9 @@ def append(place: Place, runs: int) -> Work:
     line = next(reversed(list(lines_of(plane.home)))).decode()
     return Work(
         "log.append, a prepared line, os", "us",
-        _times(lambda: log.append([next(drafts)]), runs, _MICRO), aim=10,
+        times(lambda: log.append([next(drafts)]), runs, _MICRO), aim=10,
         peers=[Peer("SQLite insert, WAL NORMAL",
-                    _times(lambda: sqlite.insert(line), runs, _MICRO))],
+                    times(lambda: sqlite.insert(line), runs, _MICRO))],
     )  # fmt: skip
 
 
@@ -81,7 +76,7 @@ def record_os(place: Place, runs: int) -> Work:
     return Work(
         "record, 600 new characters, os, folded", "us", sample, aim=400,
         peers=[Peer("SQLite insert, WAL NORMAL",
-                    _times(lambda: sqlite.insert(line), runs, _MICRO))],
+                    times(lambda: sqlite.insert(line), runs, _MICRO))],
     )  # fmt: skip
 
 
@@ -102,7 +97,7 @@ def record_tokens(place: Place, runs: int) -> Work:
         return [seconds(partial(record, block)) * _MICRO / _FOLD_AFTER for block in rows]
 
     name = "record, 600 new characters, os, [tokens]"
-    return Work(name, "us", sample, aim=250, peers=_exact(place, runs, new=True))
+    return Work(name, "us", sample, aim=250, peers=exact(place, runs, new=True))
 
 
 def record_sync(place: Place, runs: int) -> Work:
@@ -121,9 +116,9 @@ def record_sync(place: Place, runs: int) -> Work:
     return Work(
         "record, 600 new characters, sync", "us", sample,
         peers=[
-            Peer("write + fdatasync", _times(lambda: raw.write_and_sync(line), runs, _MICRO)),
+            Peer("write + fdatasync", times(lambda: raw.write_and_sync(line), runs, _MICRO)),
             Peer("SQLite insert, WAL FULL",
-                 _times(lambda: full.insert(line.decode()), runs, _MICRO)),
+                 times(lambda: full.insert(line.decode()), runs, _MICRO)),
         ],
     )  # fmt: skip
 
@@ -149,11 +144,11 @@ def pack_warm(place: Place, runs: int) -> Work:
     session = place.session
     return Work(
         f"fast pack, warm, {place.events:,} events", "ms",
-        _times(lambda: plane.pack(next(queries), session=session, intent="fast", budget=_BUDGET),
+        times(lambda: plane.pack(next(queries), session=session, intent="fast", budget=_BUDGET),
                max(8, runs // 4), _MILLI),
         aim=2, judged="p95",
         peers=[Peer("SQLite: newest 200 texts joined",
-                    _times(lambda: sqlite.newest(200, _AS_LOCAL), max(8, runs // 4), _MILLI))],
+                    times(lambda: sqlite.newest(200, _AS_LOCAL), max(8, runs // 4), _MILLI))],
     )  # fmt: skip
 
 
@@ -176,48 +171,6 @@ def pack_after_event(place: Place, runs: int) -> Work:
     )  # fmt: skip
 
 
-_CHILD: Final = """
-import sys, time
-begun = time.perf_counter()
-from memplane.wiring import open_plane
-import orjson
-import memplane.plane
-ready = time.perf_counter()
-plane = open_plane(sys.argv[1])
-plane.pack(sys.argv[2], budget=4000, intent="fast")
-print(time.perf_counter() - ready)
-"""
-
-
-def _child(*arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments], check=True, capture_output=True, text=True,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},
-    )  # fmt: skip
-    return done.stdout
-
-
-def open_and_pack(place: Place, runs: int) -> Work:
-    """In a fresh process with its modules imported: open the plane, pack."""
-    home, runs = str(place.big), max(2, runs // 40)
-    query = workload.QUERIES[0]
-    return Work(
-        "open + first fast pack, fresh process", "ms",
-        lambda: [float(_child("-c", _CHILD, home, query)) * _MILLI for _ in range(runs)], aim=50,
-    )  # fmt: skip
-
-
-def whole_process(place: Place, runs: int) -> Work:
-    """The same with the interpreter's start and the imports."""
-    home, runs = str(place.big), max(2, runs // 40)
-    query = workload.QUERIES[0]
-    return Work(
-        "whole process: import, open, fast pack", "ms",
-        _times(lambda: _child("-c", _CHILD, home, query), runs, _MILLI),
-        peers=[Peer("python -c pass", _times(lambda: _child("-c", "pass"), runs, _MILLI))],
-    )  # fmt: skip
-
-
 def pack_cold(place: Place, _runs: int) -> Work:
     """Open and pack where the projections were deleted."""
     home = place.copy()
@@ -233,7 +186,7 @@ def pack_cold(place: Place, _runs: int) -> Work:
     return Work(
         f"cold fast pack, {place.events:,} events to fold", "ms", lambda: [one()], aim=1000,
         peers=[Peer("read and parse the log's lines",
-                    _times(lambda: parse(home / "log"), 1, _MILLI))],
+                    times(lambda: parse(home / "log"), 1, _MILLI))],
     )  # fmt: skip
 
 
@@ -323,8 +276,8 @@ def open_and_get(place: Place, runs: int) -> Work:
 
     place.big_sqlite  # noqa: B018 - built before anything is timed
     return Work(
-        "open + get + close, in process", "ms", _times(own, runs, _MILLI), aim=50,
-        peers=[Peer("SQLite: open, select, close", _times(peer, runs, _MILLI))],
+        "open + get + close, in process", "ms", times(own, runs, _MILLI), aim=50,
+        peers=[Peer("SQLite: open, select, close", times(peer, runs, _MILLI))],
     )  # fmt: skip
 
 
@@ -347,88 +300,6 @@ def verifying(place: Place, _runs: int) -> Work:
         peers=[Peer("SHA-256 + orjson.loads of each line",
                     lambda: [place.events / seconds(lambda: hash_and_parse(log))])],
     )  # fmt: skip
-
-
-def _exact(place: Place, runs: int, *, new: bool) -> list[Peer]:
-    try:
-        from rs_bpe.bpe import openai  # noqa: PLC0415 - an extra; without it there is no peer
-    except ImportError:
-        return []
-    encoding = openai.o200k_base()
-    same = place.text()
-    return [Peer("rs-bpe, o200k alone", lambda: [
-        seconds(partial(encoding.count, text)) * _MICRO
-        for text in [place.text() if new else same for _ in range(runs)]])]  # fmt: skip
-
-
-def counting_new(place: Place, runs: int) -> Work:
-    """bound/1 over text not seen before."""
-    counter = place.counter
-
-    def sample() -> list[float]:
-        texts = [place.text() for _ in range(runs)]
-        return [seconds(partial(counter.count, text)) * _MICRO for text in texts]
-
-    return Work("bound/1, 600 new characters", "us", sample, peers=_exact(place, runs, new=True))
-
-
-def counting_again(place: Place, runs: int) -> Work:
-    """bound/1 over text seen before."""
-    counter, text = place.counter, place.text()
-    counter.count(text)
-    return Work(
-        "bound/1, the same 600 characters again", "us",
-        _times(lambda: counter.count(text), runs, _MICRO), peers=_exact(place, runs, new=False),
-    )  # fmt: skip
-
-
-_PATHS: Final = "src/ledger/token_cache.py sha256:9f86d081884c7d659a2f keyboard monkey passage "
-
-
-def redacting(place: Place, runs: int) -> Work:
-    """What a look for secrets costs where there is none, by KB."""
-    redactor, floor = Redactor(()), re.compile("AKIA[0-9A-Z]{16}")
-
-    def sample() -> list[float]:
-        texts = [place.text() + workload.text(number)[:424] for number in range(runs)]
-        return [seconds(partial(redactor.redact, text)) * _MICRO for text in texts]
-
-    def peer() -> list[float]:
-        texts = [place.text() + workload.text(number)[:424] for number in range(runs)]
-        return [seconds(partial(floor.sub, "", text)) * _MICRO for text in texts]
-
-    name = "redaction, 1,024 characters, no secret"
-    return Work(name, "us", sample, peers=[Peer("one pattern by re alone", peer)])
-
-
-def redacting_suspects(place: Place, runs: int) -> Work:
-    """The same where words look like the beginning of a secret, and are none."""
-    redactor = Redactor(())
-
-    def sample() -> list[float]:
-        made = [_PATHS * 9 + place.text() for _ in range(runs)]
-        return [seconds(partial(redactor.redact, text[:1024])) * _MICRO for text in made]
-
-    return Work("redaction, 1,024 characters of suspects", "us", sample)
-
-
-def record_command(place: Place, runs: int) -> Work:
-    """`memplane record` as a process of its own, level os."""
-    home, runs = place.new("plane"), max(2, runs // 40)
-    memplane.init(home).close()
-    command = ("-m", "memplane", "--home", str(home), "record", "The ledger keeps one cursor.")
-    return Work(
-        "whole process: memplane record", "ms",
-        _times(lambda: _child(*command), runs, _MILLI),
-        peers=[Peer("python -c pass", _times(lambda: _child("-c", "pass"), runs, _MILLI))],
-    )  # fmt: skip
-
-
-def modules(_place: Place, _runs: int) -> Work:
-    """What `import memplane` loads beside what Python has loaded anyway."""
-    code = "import sys; had = set(sys.modules); import memplane; print(len(set(sys.modules) - had))"
-    name = "modules that `import memplane` loads"
-    return Work(name, "modules", lambda: [float(_child("-c", code))])
 
 
 WORKS: Final[dict[str, Make]] = {

@@ -1,10 +1,16 @@
-"""Small transcripts, made up here, and a plane to import them into."""
+"""Small transcripts and repositories, made up here, and a plane to import them into."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
 from memplane.importers.claude_code import ClaudeCode
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from repositories import Made
 
 
 class Transcript:
@@ -73,3 +79,10 @@ def plane(tmp_path_factory):
     now = "2026-06-01T12:00:00.000000Z"
     with memplane.init(tmp_path_factory.mktemp("project") / "home", clock=lambda: now) as plane:
         yield plane
+
+
+@pytest.fixture
+def repository(tmp_path):
+    made = Made(tmp_path / "work")
+    made.commit("Begin", {"a.py": "1\n2\n3\n4\n5\n6\n"})
+    return made

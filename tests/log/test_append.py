@@ -1,61 +1,23 @@
 """Appending, looking up, rotating, repeating: the log on a disk that does its duty."""
 
 import json
-import os
 import stat
-import threading
-import time
 from hashlib import sha256
 
 import pytest
+from ticking import Ticking, draft
 
 from memplane.errors import (
     ConflictError,
     FormatError,
     HomeError,
     InputError,
-    LockError,
     NotFoundError,
 )
-from memplane.event import FIELDS, Draft, encode
+from memplane.event import FIELDS
 from memplane.log import FileLog, verify
 from memplane.log.format import genesis
 from memplane.ports import Head
-
-
-class Ticking:
-    """A clock that goes on by a microsecond a call; `at` can be set back."""
-
-    def __init__(self):
-        self.at = 0
-
-    def __call__(self):
-        self.at += 1
-        return f"2026-01-05T12:00:00.{self.at:06d}Z"
-
-
-def draft(id_, text="hello", *, given=True, ts=None, key=None, body=None, data=None):
-    fields = {"kind": "message", "role": "user", "text": text}
-    if key is not None:
-        fields["key"] = key
-    if data is not None:
-        fields["data"] = data
-    rest = encode(fields)[1:-1].encode()
-    return Draft(id_, given, ts, "message", "/global", "user", None, key, text, rest, body)
-
-
-@pytest.fixture
-def opened(tmp_path):
-    logs = []
-
-    def make(**options):
-        options.setdefault("clock", Ticking())
-        logs.append(FileLog(tmp_path, "demo", **options))
-        return logs[-1]
-
-    yield make
-    for log in logs:
-        log.close()
 
 
 def segments(tmp_path):
@@ -246,58 +208,6 @@ def test_a_body_name_never_leads_out_of_the_bodies(opened):
     assert log.text(log.find("x").event) == "hello"
 
 
-def test_reading_goes_on_behind_any_position_and_refuses_one_that_is_not_in_the_log(opened):
-    log = opened(segment_bytes_max=1200)
-    start = log.head()
-    assert start == Head(0, genesis("demo").decode(), 1, 0)
-    assert list(log.read()) == list(log.read_from(start)) == []
-    for n in range(30):
-        log.append([draft(f"m{n}")])
-    lines = list(log.read())
-    assert list(log.read_from(start)) == lines
-    for line in lines:
-        position = Head(line.event.seq, line.event.h, line.segment, line.end)
-        assert log.matches(position)
-        assert list(log.read_from(position)) == lines[line.event.seq :]
-        assert (
-            list(log.read(line.event.seq, line.event.seq + 3))
-            == lines[line.event.seq : line.event.seq + 3]
-        )
-        for wrong in (
-            position._replace(h="0" * 16),
-            position._replace(offset=position.offset + 1),
-            position._replace(offset=10**9),
-            position._replace(segment=99),
-        ):
-            assert not log.matches(wrong)
-            with pytest.raises(NotFoundError):
-                log.read_from(wrong)
-
-
-def test_what_one_log_object_appends_another_one_sees(opened):
-    one, two = opened(segment_bytes_max=2000), opened(segment_bytes_max=2000)
-    watching = opened(read_only=True)
-    for n in range(30):
-        seq = (one, two)[n % 2].append([draft(f"m{n}")])[0].seq
-        assert one.head() == two.head() == watching.head()
-        assert watching.head().seq == seq
-        assert watching.find(f"m{n}").event.seq == seq
-    assert list(one.read()) == list(two.read())
-
-
-def test_a_reader_stops_at_the_last_newline(opened, tmp_path):
-    log = opened()
-    log.append([draft("a")])
-    reading = opened(read_only=True)
-    before = list(reading.read())
-    with (tmp_path / "log" / "00000001.jsonl").open("ab") as file:
-        file.write(b'{"seq":3,"id":"half')
-    assert list(reading.read()) == before
-    assert reading.head().seq == 2
-    with pytest.raises(HomeError):
-        reading.append([draft("b")])
-
-
 def test_drafts_that_would_break_a_line_are_refused(opened):
     log = opened()
     for bad in (
@@ -309,93 +219,6 @@ def test_drafts_that_would_break_a_line_are_refused(opened):
         with pytest.raises(InputError):
             log.append([draft("fine"), bad])
     assert log.head().seq == 0
-
-
-def test_the_lock_is_awaited_for_a_bounded_time_and_its_holder_named(opened):
-    log, other = opened(), opened(lock_wait_ms_max=30)
-    log.append([draft("a")])
-    with log.exclusive(), pytest.raises(LockError) as error:
-        other.append([draft("b")])
-    assert error.value.holder == os.getpid()
-    assert other.append([draft("b")])[0].seq == 3
-
-
-def test_threads_of_one_log_wait_for_each_other_for_a_bounded_time(opened):
-    log = opened(lock_wait_ms_max=30)
-    log.append([draft("a")])
-    entered, leave = threading.Event(), threading.Event()
-
-    def hold():
-        with log.exclusive():
-            entered.set()
-            leave.wait(10)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    entered.wait(10)
-    with pytest.raises(LockError):
-        log.append([draft("b")])
-    leave.set()
-    thread.join()
-    assert log.append([draft("b")])[0].seq == 3
-
-
-def test_a_deleted_lock_file_excludes_again_as_soon_as_it_is_noticed(opened, tmp_path):
-    one, two = opened(), opened()
-    one.append([draft("a")])
-    two.append([draft("b")])
-    (tmp_path / "log" / ".lock").unlink()
-    for n in range(10):
-        (one, two)[n % 2].append([draft(f"m{n}")])
-    assert verify(tmp_path, "demo").events == 13
-
-
-def test_a_forked_child_and_its_parent_both_append(opened, tmp_path):
-    log = opened()
-    log.append([draft("parent 1")])
-    child = os.fork()
-    if not child:
-        try:
-            for n in range(20):
-                log.append([draft(f"child-{n}")])
-            os._exit(0)
-        finally:
-            os._exit(1)
-    for n in range(20):
-        log.append([draft(f"parent-{n}")])
-    assert os.waitpid(child, 0)[1] == 0
-    report = verify(tmp_path, "demo")
-    assert (report.ok, report.events) == (True, 42)
-    assert {line.event.id for line in log.read()} >= {f"child-{n}" for n in range(20)}
-
-
-def test_reading_while_writing_yields_a_growing_verified_log(opened):
-    log, reading = opened(durability="os", segment_bytes_max=20_000), opened(read_only=True)
-    log.append([draft("first")])
-    stop = time.monotonic() + 1.5
-
-    def write():
-        n = 0
-        while time.monotonic() < stop:
-            n += 1
-            log.append([draft(f"m{n}", "x" * (n % 700), given=False) for _ in range(n % 4 + 1)])
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    position, seqs = reading.head(), []
-    try:
-        while thread.is_alive():
-            for line in reading.read_from(position):
-                seqs.append(line.event.seq)
-                position = Head(line.event.seq, line.event.h, line.segment, line.end)
-            assert reading.head().seq >= position.seq
-    finally:
-        thread.join()
-    seqs += [line.event.seq for line in reading.read_from(position)]
-    assert seqs == list(range(3, log.head().seq + 1)) or seqs == list(
-        range(seqs[0], log.head().seq + 1)
-    )
-    assert reading.gaps() == ()
 
 
 def test_a_log_of_another_plane_or_a_newer_format_is_refused(opened, tmp_path):

@@ -1,11 +1,14 @@
-"""This folder on the path, for `searching`; files to add as artifacts."""
+"""This folder on the path, for `searching` and others; files to add, and a plane of everything."""
 
+import random
 import sys
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+from exports import SEED, fill, made, with_files
 
 
 @pytest.fixture
@@ -19,3 +22,14 @@ def file(tmp_path):
         return path
 
     return file
+
+
+@pytest.fixture
+def filled(tmp_path):
+    """The home of a plane with something of everything, in short segments."""
+    home = tmp_path / "filled"
+    with made(home) as plane:
+        fill(plane, random.Random(SEED))
+        with_files(plane, tmp_path)
+        fill(plane, random.Random(SEED + 1), 10)
+    return home

@@ -1,58 +1,15 @@
-"""Purging: what is erased is in no file, in no answer of anybody, and stays away."""
+"""Purging: what is erased is in no file, in no answer, and stays away."""
 
-import os
 import shutil
 
 import pytest
+from erasing import SECRET, WORD, check_gone, fill, holds, used
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memplane
 from memplane.errors import HomeError, InputError, NotFoundError, PurgedError
 from memplane.log import verify
-
-WORD = "quaggasecret"
-SECRET = f"The {WORD} lives behind the third door of the old library"
-
-
-def holds(home):
-    """The files in which the word stands, as bytes."""
-    return sorted(
-        path.relative_to(home).as_posix()
-        for path in home.rglob("*")
-        if path.is_file() and WORD.encode() in path.read_bytes()
-    )
-
-
-def fill(plane, events=40):
-    for n in range(events):
-        plane.record(
-            f"herons nest in tree {n}", id=f"h{n}", session=f"s{n % 3}", role="user",
-            ts=f"2026-03-01T10:{n % 60:02d}:00Z",
-        )  # fmt: skip
-
-
-def used(plane):
-    """Whatever memplane may keep of an event has been made once."""
-    plane.search(WORD)
-    plane.pack("who lives behind the door?", session="s1", intent="deep", save_report=True)
-    plane.pack(SECRET, session="s1", save_report=True)
-    plane.index()
-    plane.rebuild()
-
-
-def check_gone(plane):
-    home = plane.home
-    assert holds(home) == []
-    assert plane.search(WORD) == []
-    for intent in ("fast", "deep", "orient"):
-        block = plane.pack("who lives behind the door?", session="s1", intent=intent, budget=20_000)
-        assert WORD not in block.text
-        assert [one for one in block.omissions if one.reason == "gap"] == []
-    assert plane.differing() == []
-    assert verify(home, plane.id).ok
-    plane.rebuild()
-    assert holds(home) == []
 
 
 @pytest.mark.parametrize("kind", ["message", "decision", "fact", "rule", "plan", "tool_result"])
@@ -177,146 +134,6 @@ def test_what_can_not_be_purged_is_refused_and_nothing_changes(plane):
     with pytest.raises(HomeError):
         plane.at(2).purge("it")
     assert (plane.home / "log" / "00000001.jsonl").read_bytes() == before
-
-
-def test_planes_that_others_have_open_give_it_no_more_and_do_not_bring_it_back(plane):
-    fill(plane)
-    plane.record(SECRET, id="it", session="s1", role="user")
-    fill(plane, 3)
-    others = [memplane.open(plane.home) for _ in range(2)]
-    for other in others:
-        used(other)
-    past = others[0].at(42)
-    assert WORD in past.pack("door", session="s1", intent="deep").text
-    plane.purge("it")
-    for other in others:
-        check_gone(other)
-    block = past.pack("door", session="s1", intent="deep")
-    assert WORD not in block.text
-    assert [one for one in block.omissions if one.reason == "gap"] == []
-    for other in others:
-        other.record("later")
-        other.close()
-    check_gone(plane)
-
-
-def test_a_plane_that_folded_it_and_did_not_look_since_saves_nothing_of_it(plane):
-    fill(plane)
-    plane.record(SECRET, id="it", session="s1", role="user")
-    other = memplane.open(plane.home)
-    used(other)
-    fill(other, 2)
-    plane.purge("it")
-    folds = other._engine._folds
-    folds.hotset.unsaved = folds.decisions.unsaved = folds.memories.unsaved = 9
-    assert folds.save() is False
-    assert [folds.hotset.unsaved, folds.decisions.unsaved, folds.memories.unsaved] == [9, 9, 9]
-    assert other._engine.finder._indexed.save() is False
-    other.close()
-    check_gone(plane)
-
-
-def test_a_purge_that_was_interrupted_behind_the_log_is_finished_by_who_writes_next(plane):
-    fill(plane)
-    plane.record(SECRET, id="it", session="s1", role="user")
-    used(plane)
-    engine = plane._engine
-    said = {"seqs": [42], "ids": ["it"], "documents": [1]}
-    row = {"kind": "purge", "data": {"purge": said}}
-    reports = [f"reports/{path.name}" for path in (plane.home / "reports").iterdir()]
-    engine.log.erase([engine.drafting(internal=True)(row, "")], {42: "it"}, reports)
-    copy = plane.home.parent / "copy"
-    shutil.copytree(plane.home, copy)
-    assert holds(copy)
-    assert verify(copy, plane.id).ok  # the process that purges is there yet
-    note = copy / "log" / ".purging"
-    note.write_text(note.read_text().replace(f'"pid":{os.getpid()}', '"pid":99999999'))
-    assert [one.file for one in verify(copy, plane.id).problems] == ["log/.purging"]
-    with memplane.open(copy) as other:
-        other.record("next")
-        check_gone(other)
-
-
-def test_a_reader_alone_shows_nothing_of_a_purge_that_was_interrupted(plane):
-    fill(plane)
-    plane.record(SECRET, id="it", session="s1", role="user")
-    used(plane)
-    engine = plane._engine
-    before = (plane.home / "log" / "00000001.jsonl").read_bytes()
-    said = {"seqs": [42], "ids": ["it"], "documents": [1]}
-    row = {"kind": "purge", "data": {"purge": said}}
-    engine.log.erase([engine.drafting(internal=True)(row, "")], {42: "it"}, ())
-    path = plane.home / "log" / "00000001.jsonl"
-    path.write_bytes(before + path.read_bytes()[len(before) :])  # the overwriting never arrived
-    with memplane.open(plane.home, read_only=True) as reading:
-        assert reading.search(WORD) == []
-        assert WORD not in reading.pack("door", session="s1", intent="deep").text
-    assert any("erased it" in str(one) for one in verify(plane.home, plane.id).problems)
-    plane.record("next")
-
-
-def test_what_a_dead_process_or_a_snapshot_holds_goes_and_files_of_people_are_told(plane):
-    fill(plane)
-    plane.record(SECRET, id="it", session="s1", role="user")
-    (plane.home / "views").mkdir(exist_ok=True)
-    view = plane.home / "views" / "identity.md"
-    view.write_text(f"- {SECRET}\n")
-    plane.pack("door", session="s1", save_report=True)
-    folder = plane.home / "bodies" / "sha256" / "ab"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{'c' * 62}.99999999.1.new").write_text(SECRET)
-    (plane.home / "log" / "spool").mkdir(exist_ok=True)
-    (plane.home / "log" / "spool" / "20260301.99999999.1.new").write_text(SECRET)
-    (plane.home / "backup.jsonl").write_text(SECRET)
-    assert len(holds(plane.home)) == 6
-    report = plane.purge("it")
-    assert {one.name for one in report.quotes} == {"views/identity.md", "backup.jsonl"}
-    assert holds(plane.home) == ["backup.jsonl", "views/identity.md"]
-    view.unlink()
-    (plane.home / "backup.jsonl").unlink()
-    check_gone(plane)
-
-
-def meanwhile(home, *texts):
-    """What records through another plane while the log is looked through, once."""
-    left = list(texts)
-
-    def progress(*_):
-        while left:
-            with memplane.open(home) as other:
-                receipts.append(other.record(left.pop(), session="s1"))
-
-    receipts = []
-    return progress, receipts
-
-
-@pytest.mark.parametrize("text", [SECRET, f"{SECRET}\n" * 30_000], ids=["short", "long"])
-def test_what_others_record_meanwhile_is_neither_a_hole_nor_without_its_body(plane, text):
-    plane.record_many({"text": f"herons {n}", "session": "s1"} for n in range(1100))
-    plane.record(text, id="it", session="s1")
-    progress, receipts = meanwhile(plane.home, text, "and this")
-    plane.purge("it", progress=progress)
-    assert len(receipts) == 2
-    assert {plane._log.text(plane.event(one.seq)) for one in receipts} == {text, "and this"}
-    report = verify(plane.home, plane.id)
-    assert report.ok, report.problems
-    assert plane.differing() == []
-
-
-def test_a_body_that_a_later_event_needs_stays_where_an_interrupted_purge_is_finished(plane):
-    text = f"{SECRET}\n" * 30_000
-    plane.record(text, id="it")
-    engine = plane._engine
-    bodies = [p.relative_to(plane.home).as_posix() for p in plane.home.glob("bodies/sha256/*/*")]
-    row = {"kind": "purge", "data": {"purge": {"seqs": [2], "ids": ["it"], "documents": [9]}}}
-    engine.log.erase([engine.drafting(internal=True)(row, "")], {2: "it"}, bodies)
-    assert list(plane.home.glob("bodies/sha256/*/*")) == []
-    again = plane.record(text).seq  # by one who has been writing all along
-    with memplane.open(plane.home) as other:
-        other.record("next")
-        assert not (plane.home / "log" / ".purging").exists()
-        assert other._log.text(other.event(again)) == text
-    assert verify(plane.home, plane.id).ok
 
 
 def test_ids_that_take_much_room_as_json_are_told_in_several_events(plane):

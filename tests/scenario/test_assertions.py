@@ -271,7 +271,7 @@ def test_a_log_that_does_not_verify_is_not_intact_unless_nobody_asks(run):
     (message,) = outcome.failures
     assert message.startswith(
         "a.yaml:7: events_intact: expected all 1 acknowledged events once in the log, and a log "
-        "that verifies, found 00000001.jsonl: byte "
+        "that verifies, found log/00000001.jsonl: byte "
     )
 
 

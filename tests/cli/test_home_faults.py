@@ -1,0 +1,122 @@
+"""Homes that are missing, somebody else's, of a newer format, damaged or read-only."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from refusals import refused
+
+NOBODY = 65534
+COMMANDS = [
+    [], ["record", "x"], ["pack", "x"], ["show", "1"], ["get", "k"], ["keys"], ["history", "k"],
+    ["log"], ["expand", "expand://event/1"], ["decisions"], ["forget", "k"], ["unforget", "k"],
+    ["pin", "1"], ["unpin", "1"], ["stats"], ["rebuild"], ["verify"], ["repair"],
+    ["policy", "check"], ["import", "."],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("argv", COMMANDS, ids=lambda argv: argv[0] if argv else "alone")
+def test_without_a_plane_every_command_says_how_to_make_one(run, tmp_path, argv):
+    done = run(*argv, "--home", tmp_path / "none")
+    refused(done, 3, "make one with `memplane init`")
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_home_that_is_a_file_is_none(run, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("words")
+    refused(run("--home", file), 3, "expected a folder, found a file")
+    refused(run("init", file), 3, "expected a folder, found a file")
+    refused(run("log", "--home", file / "below"), 3, "a part of this path is a file")
+    assert file.read_text() == "words"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_home_of_somebody_else_is_refused(run, filled, stored):
+    before = stored(filled)
+    os.chown(filled, NOBODY, NOBODY)
+    for argv in (["log"], ["record", "x"], ["init"]):
+        refused(run(*argv, "--home", filled), 3, f"belongs to user id {NOBODY}")
+    assert stored(filled) == before
+
+
+def test_a_newer_format_is_refused_with_who_wrote_it(run, filled, stored):
+    before = stored(filled)
+    facts = json.loads((filled / "plane.json").read_text())
+    (filled / "plane.json").write_text(json.dumps({**facts, "format": 7, "memplane": "9.1"}))
+    for argv in (["log"], ["record", "x"], ["verify"], ["repair"]):
+        refused(run(*argv, "--home", filled), 3, "format 7, written by memplane 9.1")
+    assert stored(filled) == before
+
+
+def test_a_damaged_plane_file_is_named(run, filled):
+    (filled / "plane.json").write_text("{")
+    refused(run("log", "--home", filled), 3, "plane.json: expected a JSON object")
+
+
+AS_NOBODY = """
+import os, sys
+from memplane.__main__ import main
+home, *argv = sys.argv[1:]
+for warm in (["pack", "warm"], ["policy", "check"]):  # the modules lie where nobody may read
+    main([*warm, "--home", home])
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+sys.stdout.flush(); os.ftruncate(1, 0); os.lseek(1, 0, 0)
+os.ftruncate(2, 0); os.lseek(2, 0, 0)
+sys.exit(main(argv))
+"""
+
+
+@pytest.fixture
+def sealed(filled):
+    """The plane where its owner may read and not write, and commands run as that owner."""
+    if os.geteuid() != 0:
+        folder, owner = filled.parent, os.geteuid()
+    else:
+        folder, owner = Path(tempfile.mkdtemp()), NOBODY
+        folder.chmod(0o755)
+    place = folder / "sealed"
+    shutil.copytree(filled, place)
+    paths = [place, *place.rglob("*")]
+    for path in paths:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+        if owner == NOBODY:
+            os.chown(path, owner, owner)
+
+    def run(*argv):
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            code = subprocess.run(
+                [sys.executable, "-c", AS_NOBODY, str(filled), *argv, "--home", str(place)]
+                if owner == NOBODY
+                else [sys.executable, "-m", "memplane", *argv, "--home", str(place)],
+                stdout=out, stderr=err, check=False,
+            ).returncode  # fmt: skip
+            out.seek(0)
+            err.seek(0)
+            return subprocess.CompletedProcess(argv, code, out.read(), err.read())
+
+    yield place, run
+    for path in [p for p in paths if p.is_dir()]:
+        path.chmod(0o755)
+    if owner == NOBODY:
+        shutil.rmtree(folder)
+
+
+def test_a_read_only_home_answers_and_refuses_to_store(sealed, stored):
+    place, run = sealed
+    before = stored(place)
+    for argv in (["record", "x"], ["forget", "db.engine"], ["rebuild"], ["repair"]):
+        refused(run(*argv), 3, "read-only")
+    assert run("get", "db.engine").stdout == b"We move to SQLite\n"
+    packed = run("pack", "which database?")
+    assert (packed.returncode, b"SQLite" in packed.stdout) == (0, True)
+    assert b"report not saved" in packed.stderr
+    for argv in ([], ["log"], ["stats"], ["verify"], ["policy", "check"], ["decisions"]):
+        done = run(*argv)
+        assert done.returncode == 0, done.stderr
+    assert stored(place) == before
