@@ -83,6 +83,7 @@ class FileLog:
         self._known = Known(self._reader, loads, same or same_content)
         self._settings = (self._segments, self._disk, clock, segment_bytes_max)
         self.waiting = Spool(self._home, plane_id, self._disk, loads)
+        self._missed = False  # held the lock without a look at the log since
         self._begin_process()
 
     @property
@@ -102,9 +103,10 @@ class FileLog:
             raise HomeError(f"{self._home}: opened for reading; open it for writing to append")
         bodies = self._known.unerased(drafts)
         store_bodies(self._home, bodies, self._disk)
-        alone = self._enter(wait=wait)
+        alone = self._enter(wait=wait) and not self._missed
         try:
             active = self._writer.catch_up(alone=alone)
+            self._missed = False
             if self._reader.suspicious:
                 self._refuse_damage()
             if expected_seq is None and self.waiting.waits():
@@ -213,7 +215,8 @@ class FileLog:
     @contextmanager
     def exclusive(self) -> Iterator[Writer]:
         """Hold the log's lock: for repairs, which must not see appends."""
-        self._enter()
+        # Whoever held it before may have gone on in a new segment: the next append has to look.
+        self._missed = not self._enter() or self._missed
         try:
             yield self._writer
         finally:

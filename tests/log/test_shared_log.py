@@ -154,3 +154,17 @@ def test_reading_while_writing_yields_a_growing_verified_log(opened):
         range(seqs[0], log.head().seq + 1)
     )
     assert reading.gaps() == ()
+
+
+def test_who_held_the_lock_for_something_else_looks_where_the_others_went_on(opened, tmp_path):
+    """Nothing else tells of a segment that was sealed where this process wrote last."""
+    ours, theirs = opened(segment_bytes_max=900), opened(segment_bytes_max=900)
+    ours.append([draft("ours", "x" * 300)])
+    theirs.append([draft("theirs", "x" * 600)])  # does not fit: a new segment
+    with ours.exclusive():
+        pass
+    ours.append([draft("more")])
+    assert [line.event.id for line in ours.read() if line.event.kind == "message"] == [
+        "ours", "theirs", "more",
+    ]  # fmt: skip
+    assert verify(tmp_path, "demo").ok
