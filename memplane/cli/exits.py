@@ -14,7 +14,8 @@ code name      when
 2    WRONG     wrong use: arguments, options, or what was given cannot be taken
                (InputError, BudgetError). Nothing was stored
 3    BROKEN    the plane cannot be used as it is: none there, not ours, newer, locked,
-               corrupt, disk refused (PlaneError, OSError), the policies have mistakes
+               corrupt, disk refused (PlaneError, OSError), a pipe that took less than
+               all of an export, the policies have mistakes
                (PolicyError), an extra is missing (MissingExtraError), or a bug. Bare
                `memplane` too, where it shows a plane with such a fault
 130  STOPPED   Ctrl-C

@@ -3,7 +3,8 @@
 import shutil
 import sys
 import tempfile
-from typing import Annotated, Final
+from contextlib import nullcontext
+from typing import IO, Annotated, Final
 
 import typer
 
@@ -11,7 +12,7 @@ from memplane.cli.app import command
 from memplane.cli.options import Home, Json
 from memplane.cli.output import counted, one_line, put, say
 from memplane.cli.progress import Bar
-from memplane.errors import InputError
+from memplane.errors import InputError, WriteError
 from memplane.plane.exporting import ExportReport
 from memplane.plane.restoring import RestoreReport
 from memplane.wiring import open_plane
@@ -66,11 +67,11 @@ def export(
     """
     if path == _STREAM and as_json:
         raise InputError("stdout has the export; name a file", where="--json")
-    with open_plane(home) as plane, Bar("export") as bar:
+    target = _Stream() if path == _STREAM else nullcontext(path)
+    with open_plane(home) as plane, Bar("export") as bar, target as to:
         report = plane.export(
-            sys.stdout.buffer if path == _STREAM else path, replace=replace, ns=ns or None,
-            kind=kind or None, session=session or None, since=since, until=until, redact=redact,
-            secret=secret, progress=bar,
+            to, replace=replace, ns=ns or None, kind=kind or None, session=session or None,
+            since=since, until=until, redact=redact, secret=secret, progress=bar,
         )  # fmt: skip
     words = _exported(report)
     put(report.as_json(), "" if path == _STREAM else words, as_json=as_json)
@@ -80,6 +81,26 @@ def export(
         say("it holds everything, also what is secret: keep it as you keep the plane")
     if report.damaged or report.lost:
         say("the plane was not whole, nor is the export: `memplane verify` says what is wrong")
+
+
+class _Stream:
+    """Stdout as an export has it: where it takes less than all of that, what it took is none."""
+
+    def __enter__(self) -> IO[bytes]:
+        return sys.stdout.buffer
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                sys.stdout.buffer.flush()
+        except OSError as refused:
+            error = refused
+        if isinstance(error, OSError):
+            why = "its reader went away" if isinstance(error, BrokenPipeError) else error.strerror
+            raise WriteError(
+                f"stdout: {why}; what was written has no last line, `memplane restore` refuses "
+                "it; export again, or into a file"
+            ) from error
 
 
 @command("restore", example="restore ~/plane.jsonl --into ~/copy")

@@ -9,6 +9,7 @@ from memplane.cli.options import Home, Json, Ns, Reason
 from memplane.cli.output import counted, put
 from memplane.cli.progress import Bar
 from memplane.errors import InputError
+from memplane.plane.lost import Already, Lost
 from memplane.plane.purge_plan import ARCHIVED
 from memplane.plane.purging import PurgeReport
 from memplane.wiring import open_plane
@@ -70,11 +71,15 @@ def purge(
 
 
 def _words(report: PurgeReport) -> str:
+    lines = [_before(one) for one in report.already]
+    if not report.events and not report.lost:
+        return "\n".join(lines)
     done = "would be erased" if report.dry_run else "erased"
-    lines = [f"{done}: {counted(len(report.events), 'event')}" + _by(report)]
+    lines += [f"{done}: {counted(len(report.events), 'event')}" + _by(report)]
     lines += [f"  {seq} {id_}" for seq, id_ in report.events[:_SHOWN]]
     if len(report.events) > _SHOWN:
         lines.append(f"  and {len(report.events) - _SHOWN} more")
+    lines += [f"  {_place(one)}" for one in report.lost]
     lines.append(
         f"with {counted(report.bodies, 'file')} of bodies/, {counted(report.reports, 'report')} "
         f"and {counted(report.quarantine, 'file')} of log/quarantine/"
@@ -89,12 +94,31 @@ def _words(report: PurgeReport) -> str:
     if report.revived:
         again = "would be" if report.dry_run else "is"
         lines.append(f"{again} in force again: {counted(len(report.revived), 'event')}")
-        lines += [f"  {seq} {id_}" for seq, id_ in report.revived[:_SHOWN]]
+        for seq, id_ in report.revived[:_SHOWN]:
+            shown = ": its approval holds again, prompts may show it"
+            lines.append(f"  {seq} {id_}" + shown * (seq in report.approved))
         if len(report.revived) > _SHOWN:
             lines.append(f"  and {len(report.revived) - _SHOWN} more")
     git = f"the history of {report.repository}, if it was committed, " if report.repository else ""
     lines.append(f"copies elsewhere keep it: {git}backups, exports, clones")
     return "\n".join(lines)
+
+
+def _before(one: Already) -> str:
+    named = " ".join(filter(None, (str(one.seq or ""), one.id)))
+    return f"already purged: {named} by event {one.by} at {one.ts}"
+
+
+def _place(one: Lost) -> str:
+    """Where the bytes of a lost event are, or were."""
+    copies = f"{counted(len(one.files), 'copy', 'copies')} in log/quarantine/"
+    if not one.segment:
+        return f"{one.named}: no line of the log, {copies}"
+    seqs = str(one.first) if one.last <= one.first else f"{one.first} to {one.last}"
+    return (
+        f"{one.named}: lost before (seq {seqs}), {one.end - one.offset} bytes at byte {one.offset} "
+        f"of log/{one.segment:08d}.jsonl, {copies}"
+    )
 
 
 def _by(report: PurgeReport) -> str:

@@ -53,12 +53,12 @@ _UsageError: Final[Any] = typer.BadParameter.__base__
 def run(argv: list[str]) -> int:
     """Run the command that the arguments name and give back its exit code. Raises nothing."""
     _speak_utf8()
+    code = FINE
     try:
         code = _answer(_options_last(argv))
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read has enough
+    except BrokenPipeError:  # whoever read has enough; what was found to be wrong stays so
         _drop_stdout()
-        return FINE
     except KeyboardInterrupt:
         return STOPPED
     except OSError as error:  # stdout itself: a full disk

@@ -12,10 +12,12 @@ from memplane.cli.options import Channel, Home, Json, Session
 from memplane.cli.output import one_line, put
 from memplane.cli.progress import Bar
 from memplane.errors import InputError
+from memplane.event import UPKEEP_KINDS, Event
 from memplane.explain.prefixes import Shared, shared_by
 from memplane.log.purges import erased_by
 from memplane.plane import Plane
 from memplane.plane.reports import saved
+from memplane.projections.sessions import is_extract
 from memplane.wiring import open_plane
 
 __all__ = ["stats"]
@@ -104,7 +106,7 @@ def _counted(plane: Plane, channel: str) -> dict[str, Any]:
             purged.update(one.seq for one in erased_by(event))
             kinds[event.kind] += 1
             tokens += event.tokens or 0
-            if event.session is not None:
+            if event.session is not None and _begins(event):
                 sessions.add(event.session)
             if event.kind != "segment":
                 first = event.ts if first is None else min(first, event.ts)
@@ -126,6 +128,16 @@ def _counted(plane: Plane, channel: str) -> dict[str, Any]:
             for name in ("log", "bodies", "projections", "index", "reports")
         },
     }
+
+
+def _begins(event: Event) -> bool:
+    """Whether there is a session for this event, were it the only one, as `session list` has it.
+
+    For what memplane itself says at a session's end, or about the log, there is none.
+    """
+    if event.kind in UPKEEP_KINDS or is_extract(event):
+        return False
+    return not (event.kind == "session" and event.data.get("status") == "end")
 
 
 def _size(folder: Path) -> int:

@@ -15,7 +15,7 @@ from memplane.cli.progress import Bar
 from memplane.errors import HomeError
 from memplane.log import Step
 from memplane.plane.checking import PlaneReport
-from memplane.plane.stated import stated
+from memplane.plane.stated import stated, witnesses
 from memplane.wiring import clock, find_home, open_plane
 
 __all__ = ["rebuild", "repair", "verify"]
@@ -64,7 +64,10 @@ def repair(
     found = homes.open_home(find_home(home))
     if found.read_only and not dry_run:
         raise HomeError(f"{found.path}: is read-only; nothing was repaired")
-    report = logs.repair(found.path, found.plane_id, clock=clock, salvage=salvage, dry_run=dry_run)
+    told = list(witnesses(found.path, found.plane_id))
+    report = logs.repair(
+        found.path, found.plane_id, clock=clock, salvage=salvage, dry_run=dry_run, witnesses=told
+    )
     useless = [name for name, at in stated(found.path, found.plane_id) if at is None]
     if useless:
         say(f"projections/{', '.join(useless)}: torn, or of another plane; `memplane rebuild`")
@@ -96,6 +99,12 @@ def _step_words(step: Step) -> str:
 
 def _done_words(one: dict[str, Any]) -> str:
     """What a repair event says."""
+    if one["case"] == "ended":
+        known = f"seq {one['known_seq']}" if one["known_seq"] else f"segment {one['known_segment']}"
+        return (
+            f"ended: the log ended with seq {one['last_seq']}, and {one['told_by'][0]} knew of "
+            f"{known}: recorded as lost (event {one['seq']})"
+        )
     where = f"{one['bytes']} bytes set aside"
     if one["quarantine"]:
         where += f" in log/quarantine/{one['quarantine']}"

@@ -54,6 +54,10 @@ to quarantine and says so in a `repair` event of case `stray`. A marker of a fai
 `{"segment":7,"watermark":SEQ,"plane":ID}`; a torn or foreign one says that the sync failed, and no
 more.
 
+What is missing at the log's end cannot be seen in the log. Files that were made of more lines, or
+that tell of later segments, say so (`beyond`): `verify` names them, a repair records it in an event
+of case `ended`, and no first segment is made where a projection was folded from one.
+
 Purge. An event of kind `purge` names lines (`data.purge`: seqs, ids, and how many documents an
 index held of each). Once it is durable they are overwritten in place, in the same length, spaces
 filling it up::

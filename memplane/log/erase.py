@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import CorruptError, WriteError
 from memplane.event import encode
+from memplane.log.blanking import blank, put_over
 from memplane.log.disk import drop
-from memplane.log.format import SUFFIX_BYTES, link, runs, stated, tombstone, until
+from memplane.log.format import SUFFIX_BYTES, link, stated, tombstone
 from memplane.log.segments import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from memplane.log.active import Active
     from memplane.log.disk import Disk
@@ -35,7 +36,6 @@ __all__ = [
     "CACHES",
     "KEPT",
     "Plan",
-    "blank",
     "clear",
     "finish",
     "note_path",
@@ -176,47 +176,6 @@ def _unfinished(segments: Segments, error: OSError) -> WriteError:
     )
 
 
-def blank(segments: Segments, disk: Disk, holes: Sequence[tuple[int, int, int]]) -> None:
-    """Leave nothing but spaces in bytes of segments that are no lines of the log, durably.
-
-    What has become a line since is left alone. What later lines need to be believed stays: where
-    lines end, and the hashes they state.
-    """
-    for number, start, end in holes:
-        data = read_file(segments.path(number))
-        fd = os.open(segments.path(number), os.O_RDWR | os.O_CLOEXEC)
-        try:
-            for at, behind in _no_lines(segments, number, data, start, min(end, len(data))):
-                lines = data[at:behind].split(b"\n")
-                _put(disk, fd, at, b"\n".join(map(_blanked, lines)))
-            disk.fdatasync(fd)
-        finally:
-            os.close(fd)
-
-
-def _blanked(line: bytes) -> bytes:
-    if b'"purged":true' in line:
-        return line
-    return line[-SUFFIX_BYTES:].rjust(len(line)) if stated(line) else b" " * len(line)
-
-
-def _no_lines(
-    segments: Segments, number: int, data: bytes, start: int, end: int
-) -> Iterator[tuple[int, int]]:
-    """The parts of a region in which no line of the log stands."""
-    header, following = segments.header(number), segments.after(number)
-    after = None if following is None else segments.header(following)
-    seq, h = (0, segments.genesis) if header is None else (header.prev_seq, header.prev_h)
-    for each in runs(data, 0, seq, h):
-        run = each if after is None else until(each, after.prev_seq)
-        if run.starts and run.start < end and run.end > start:
-            if run.start > start:
-                yield start, run.start
-            start = max(start, run.end)
-    if start < end:
-        yield start, end
-
-
 def finish(home: str, segments: Segments, disk: Disk) -> bool:
     """Finish the purge that a note tells of; whether there was one. Under the log's lock.
 
@@ -289,16 +248,17 @@ def _overwrite_in(path: str, disk: Disk, here: Mapping[int, str], left: dict[int
     done = 0
     try:
         for seq, id_ in here.items():
-            at = data.find(b'\n{"seq":%d,' % seq) + 1
+            at = _place_of(data, seq)
             end = data.find(b"\n", at)
             if not at or end < 0:
                 continue
             old, h = data[at:end], data[at - 19 : at - 3]
             if len(old) <= SUFFIX_BYTES or stated(old) is None:
                 continue
-            new = tombstone(old, id_, h)
+            said = _opened(seq)
+            new = tombstone(said + old[len(said) :], id_, h)
             if new != old:
-                _put(disk, fd, at, new)
+                put_over(disk, fd, at, new)
                 done += 1
             del left[seq]
         disk.fdatasync(fd)
@@ -307,10 +267,23 @@ def _overwrite_in(path: str, disk: Disk, here: Mapping[int, str], left: dict[int
     return done
 
 
-def _put(disk: Disk, fd: int, at: int, new: bytes) -> None:
-    while new:
-        written = disk.overwrite(fd, new, at)
-        new, at = new[written:], at + written
+def _place_of(data: bytes, seq: int) -> int:
+    """Where the line with that seq begins; where its own beginning is damaged, its neighbours tell.
+
+    0 where it is not to be found.
+    """
+    at = data.find(b'\n{"seq":%d,' % seq) + 1
+    if not at:
+        before = data.find(b'\n{"seq":%d,' % (seq - 1)) + 1 or data.startswith(_opened(seq - 1))
+        at = data.find(b"\n", before) + 1 if before else 0
+        end = data.find(b"\n", at) + 1
+        if not end or (end < len(data) and not data.startswith(_opened(seq + 1), end)):
+            return 0
+    return at
+
+
+def _opened(seq: int) -> bytes:
+    return b'{"seq":%d,' % seq
 
 
 def _is_there(segments: Segments, id_: str) -> bool:

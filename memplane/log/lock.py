@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from contextlib import suppress
 from weakref import WeakSet
 
 from memplane.errors import HomeError, LockError, WriteError
@@ -16,6 +17,7 @@ __all__ = ["LogLock"]
 PAUSE_MIN = 0.0002
 PAUSE_MAX = 0.0005
 _NOW = fcntl.LOCK_EX | fcntl.LOCK_NB
+_CHANCE_AT = 21  # behind the number of the process
 
 
 class LogLock:
@@ -28,14 +30,14 @@ class LogLock:
     def __init__(self, path: str, wait_ms_max: int) -> None:
         self._path, self._wait_ms_max = path, wait_ms_max
         # Nobody else writes these bytes: finding them means that nobody held the lock since.
-        self._mark = b"%-20d %b\n" % (os.getpid(), os.urandom(8).hex().encode())
+        self._mark = b"%-*d%b\n" % (_CHANCE_AT, os.getpid(), os.urandom(8).hex().encode())
         self._fd = -1
         _ALL.add(self)
 
     def acquire(self, *, wait: bool = True) -> bool:
         """Take the lock, or raise LockError naming the process that holds it: in time, or at once.
 
-        True if nobody else has held it since this object did: nothing has changed.
+        True if nobody else has held it since this object did, nor alerted it: nothing has changed.
         """
         while True:
             if self._fd < 0:
@@ -56,8 +58,22 @@ class LogLock:
             os.pwrite(fd, self._mark, 0)
         except OSError as error:
             self.release()
-            raise WriteError(f"{self._path}: {error.strerror}; nothing was recorded") from error
+            raise WriteError(
+                f"{self._path}: {error.strerror}; nothing was changed; make room and try again"
+            ) from error
         return False
+
+    def alert(self) -> None:
+        """Make whoever holds the lock next see that it is not alone; needs no lock.
+
+        The number of the holder stays. Where the disk refuses, the holder's next look finds it.
+        """
+        with suppress(OSError):
+            fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                os.pwrite(fd, os.urandom(8).hex().encode(), _CHANCE_AT)
+            finally:
+                os.close(fd)
 
     def release(self) -> None:
         """Let the next one in."""

@@ -36,7 +36,6 @@ from memplane.ports import Appended, Head, Line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from memplane.event import Draft, Event
     from memplane.log.purges import Erased
@@ -84,6 +83,7 @@ class FileLog:
         self._settings = (self._segments, self._disk, clock, segment_bytes_max)
         self.waiting = Spool(self._home, plane_id, self._disk, loads)
         self._missed = False  # held the lock without a look at the log since
+        self._looks = True  # for what waits in the spool
         self._begin_process()
 
     @property
@@ -109,11 +109,13 @@ class FileLog:
             self._missed = False
             if self._reader.suspicious:
                 self._refuse_damage()
-            if expected_seq is None and self.waiting.waits():
-                active = take_in(
-                    self.waiting, self._home, self._writer, active, self._write_new,
-                    self._known.unerased,
-                )  # fmt: skip
+            if expected_seq is None and (self._looks or not drafts):
+                self._looks = self.waiting.waits()
+                if self._looks:
+                    active = take_in(
+                        self.waiting, self._home, self._writer, active, self._write_new,
+                        self._known.unerased,
+                    )  # fmt: skip
             if expected_seq is not None and expected_seq != active.seq:
                 raise ConflictError(
                     f"the log is at seq {active.seq}, expected {expected_seq}; read on, try again",
@@ -140,6 +142,7 @@ class FileLog:
             return self.append(drafts, wait=False)
         except LockError:
             self.waiting.put(drafts, self._writer.clock())
+            self._lock.alert()
             return None
 
     def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
@@ -204,12 +207,7 @@ class FileLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @contextmanager
@@ -292,10 +290,12 @@ class FileLog:
         try:
             if self._writer.active is None:
                 self._writer.make_folder()
-            return self._lock.acquire(wait=wait)
+            alone = self._lock.acquire(wait=wait)
         except BaseException:
             self._mutex.release()
             raise
+        self._looks = self._looks or not alone  # who spools alerts the lock
+        return alone
 
     def _leave(self) -> None:
         try:

@@ -63,7 +63,8 @@ def judge(data: bytes, believed: list[Run], known: int) -> Judgement:
     elif len(believed) > 1:
         case = "scattered"
     else:
-        case = "whole" if first.end == len(data) else "torn"
+        # A segment appears with its header or not at all: an empty one has lost it.
+        case = "whole" if data and first.end == len(data) else "torn"
     return Judgement(case, first.end, first.last, first.h, watermark, tuple(believed[1:]))
 
 

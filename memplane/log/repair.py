@@ -10,21 +10,24 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import CorruptError, WriteError
+from memplane.log.beyond import Witness, ended_draft, lost_end, named_segments, tells
+from memplane.log.blanking import blank
 from memplane.log.disk import drop, make_private
 from memplane.log.erase import CACHES, clear, note_path, overwrite
 from memplane.log.log import FileLog
-from memplane.log.recovery import keep_aside, repair_draft, stray, stray_draft
+from memplane.log.recovery import keep_aside, marked, repair_draft, stray, stray_draft
 from memplane.log.segments import Segments, read_file
 from memplane.log.spool import spooled
-from memplane.log.survey import survey
+from memplane.log.survey import Trouble, survey
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from memplane.event import Draft, Event
     from memplane.log.disk import Disk
     from memplane.log.segments import Point
-    from memplane.log.survey import Survey, Trouble
+    from memplane.log.survey import Survey
     from memplane.log.writer import Writer
     from memplane.ports import Clock
 
@@ -63,46 +66,81 @@ def repair(
     dry_run: bool = False,
     lock_wait_ms_max: int = 5000,
     disk: Disk | None = None,
+    witnesses: Sequence[Witness] = (),
 ) -> RepairReport:
     """Set aside what was never acknowledged; with `salvage`, record what is lost of what was.
 
     Damaged bytes of durable lines are copied to quarantine and stay where they are: a sealed
-    segment never changes. What has a segment's name and is none goes to quarantine whole. A
-    `dry_run` writes nothing. Raises CorruptError where only `salvage` helps; a second run finds
-    nothing to do, also behind one that was interrupted.
+    segment never changes. What has a segment's name and is none goes to quarantine whole. Where
+    `witnesses` (or names of the log's own files) tell of lines behind its end, that these are lost
+    is recorded. A `dry_run` writes nothing. Raises CorruptError where only `salvage` helps; a
+    second run finds nothing to do, also behind one that was interrupted.
     """
     root = os.fspath(home)
     segments = Segments(f"{root}/log", plane_id)
-    waiting = spooled(root, plane_id)
-    if not segments.numbers() and not segments.strays and not waiting:
+    told = [*named_segments(segments), *witnesses]
+    waiting = [each.name for each in spooled(root, plane_id)]
+    if not segments.numbers() and not segments.strays and not waiting and not told:
         return RepairReport(())  # nothing was ever recorded, and a repair is no reason to begin
     if dry_run:
         found = survey(root, segments, json.loads)
-        return RepairReport((), _steps(found, [each.name for each in waiting], salvage=salvage))
+        return RepairReport((), _steps(found, waiting, lost_end(found, told), salvage=salvage))
     log = FileLog(home, plane_id, clock=clock, lock_wait_ms_max=lock_wait_ms_max, disk=disk)
     with log:
         before = {line.event.id for line in log.read() if line.event.kind == "repair"}
         with log.exclusive() as writer:
             found = survey(root, Segments(f"{root}/log", plane_id), json.loads)
-            steps = _steps(found, [each.name for each in waiting], salvage=salvage)
+            lost = lost_end(found, told)
+            steps = _steps(found, waiting, lost, salvage=salvage)
             bad = [each for each in found.troubles if each.case == "corrupt"]
             if (bad or found.strays) and not salvage:
                 raise _refusal(writer.segments, bad[0]) if bad else stray(found.segments)
             if found.unfinished:  # without a note, of a copy say
-                overwrite(writer.segments, writer.disk, {e.seq: e.id for e in found.unfinished})
+                bad += _erase(writer, found, salvage=salvage)
             if bad or found.unfinished:
-                # They know lines that are lost now, and no checkpoint tells.
-                for folder in CACHES:
-                    clear(f"{root}/{folder}")
+                _clear(root)
             if bad or found.strays:
                 _salvage(writer, found)
-            _drop_markers(writer)
+            end, said = found.last._replace(rec=found.last.rec or clock()), False
+            if lost and not writer.segments.numbers(fresh=True):
+                writer.leave(0, end, [ended_draft(lost, end)], 1)
+                said = True
+            _drop_markers(writer, found)
         log.append([])
+        if lost:
+            if not said:
+                log.append([ended_draft(lost, end)])
+            _clear(root)  # only now: it was they who told
         done = [line.event for line in log.read() if line.event.kind == "repair"]
     return RepairReport(tuple(event for event in done if event.id not in before), steps)
 
 
-def _steps(found: Survey, waiting: list[str], *, salvage: bool) -> tuple[Step, ...]:
+def _erase(writer: Writer, found: Survey, *, salvage: bool) -> list[Trouble]:
+    """Finish what purges began; what is too damaged to become a tombstone is blanked, and lost."""
+    segments, disk, lost = writer.segments, writer.disk, []
+    for one in found.unfinished:
+        try:
+            overwrite(segments, disk, {one.seq: one.id})
+        except CorruptError as error:
+            gaps = found.begun[one.seq]
+            what = f"seq {one.seq} was to be erased, and its line does not verify"
+            lost += [Trouble(gap, "corrupt", what) for gap in gaps]
+            if not gaps or not salvage:
+                raise _refusal(segments, lost[0]) if lost else error from None
+            blank(segments, disk, [gap[:3] for gap in gaps])
+    found.troubles += lost
+    return lost
+
+
+def _clear(home: str) -> None:
+    """Remove what knows lines that are lost now: no checkpoint tells."""
+    for folder in CACHES:
+        clear(f"{home}/{folder}")
+
+
+def _steps(
+    found: Survey, waiting: Sequence[str], lost: Sequence[Witness], *, salvage: bool
+) -> tuple[Step, ...]:
     """What a repair of what was found does, in the order in which it does it."""
     name = found.segments.path
     steps = []
@@ -124,6 +162,7 @@ def _steps(found: Survey, waiting: list[str], *, salvage: bool) -> tuple[Step, .
         for one in found.unfinished
     ]
     steps += [Step(f"spool/{one}", 0, 0, "waits in the spool: taken in") for one in waiting]
+    steps += [Step(one.file, 0, 0, f"{tells(one, found)}: recorded as lost") for one in lost]
     return tuple(steps)
 
 
@@ -183,13 +222,19 @@ def _set_aside(
     return moves, drafts
 
 
-def _drop_markers(writer: Writer) -> None:
-    """Remove what tells of failed syncs of segments that nobody appends to any more."""
+def _drop_markers(writer: Writer, found: Survey) -> None:
+    """Remove what tells of failed syncs of segments that nobody appends to any more.
+
+    One of a segment that is lost stays until that is recorded.
+    """
     segments = writer.segments
     newest = max(segments.numbers(fresh=True), default=0)
     for name in os.listdir(segments.folder):
         number = name.removesuffix(".broken")
-        if number not in (name, f"{newest:08d}"):
+        if number in (name, f"{newest:08d}") or not number.isdecimal():
+            continue
+        recorded = max(newest, found.ended.segment + 1)
+        if int(number) < recorded or not marked(segments, int(number)):
             drop(f"{segments.folder}/{name}")
 
 

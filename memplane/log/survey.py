@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import NotFoundError
 from memplane.event import Event, decode
+from memplane.log.beyond import Beyond, beyond_of
 from memplane.log.bodies import body_hash, load_body
 from memplane.log.format import Run, line_id, opening, until
 from memplane.log.purges import Erased, erased_by
@@ -52,7 +53,9 @@ class Survey:
         self.watch: Callable[[int, bytes, list[Run], Header | None], None] | None = None
         self.erased: dict[int, Erased] = {}  # by seq, as purge events say
         self.unfinished: list[Erased] = []  # of these: what still stands there
+        self.begun: dict[int, list[Gap]] = {}  # by seq, damage in the place of an erased line
         self._tombstones: dict[int, tuple[int, int, int, str | None]] = {}
+        self.ended = Beyond()  # how far the log once went, as repairs have recorded
         self._repaired: set[tuple[int, int, int]] = set()
 
     def report(self, number: int, start: int, end: int, first: int, last: int, what: str) -> None:
@@ -101,12 +104,17 @@ class Survey:
         """Each erased line must be named by a purge, and each line that a purge names be erased."""
         for seq, (number, start, end, id_) in self._tombstones.items():
             one = self.erased.get(seq)
-            if one is None or one.id != id_ or one.by < seq:
+            if one is not None and one.id == id_ and one.by > seq:
+                continue
+            if (number, start, end) in self._repaired:  # the purge event is in a gap
+                self.salvaged.append(Gap(number, start, end, seq, seq))
+            else:
                 self.report(number, start, end, seq, seq, f"seq {seq} is erased, but by no purge")
         lost = [trouble.gap for trouble in self.troubles if trouble.case == "corrupt"]
         told = [*self.salvaged, *lost]
         for seq, one in self.erased.items():
             begun = [gap for gap in lost if gap.first == seq == gap.last]
+            self.begun[seq] = begun
             inside = any(gap.first <= seq <= gap.last for gap in told)
             if seq not in self._tombstones and (begun or not inside):
                 self.unfinished.append(one)
@@ -158,6 +166,7 @@ class Survey:
             return
         if event.kind == "repair":
             self._repaired.add(region_of(event))
+            self.ended = self.ended.joined(beyond_of(event))
         for one in erased_by(event):
             self.erased[one.seq] = one
         if event.kind == "artifact" and event.data.get("stored") == "copy":
@@ -194,9 +203,7 @@ class Survey:
                 if each.gap.segment != number or each.gap.offset < judged.good or not each.gap.end
             ]
             gap = Gap(number, judged.good, len(data), judged.last + 1, judged.last)
-            what = (
-                f"{len(data) - judged.good} bytes behind seq {judged.last} were never acknowledged"
-            )
+            what = _torn(len(data) - judged.good, judged.good, judged.last)
             self.troubles.append(Trouble(gap, judged.case, what))
         elif believed[-1].last < known:
             end = believed[-1]
@@ -216,6 +223,12 @@ class Survey:
         elif at < len(data):
             what = f"{len(data) - at} bytes stand behind its end"
             self.report(number, at, len(data), last.seq + 1, last.seq, what)
+
+
+def _torn(size: int, good: int, last: int) -> str:
+    if good:
+        return f"{size} bytes behind seq {last} were never acknowledged"
+    return f"{size} bytes and no header, with which a segment appears: what it held is lost"
 
 
 def survey(

@@ -14,6 +14,7 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane.log.beyond import Witness, lost_end, named_segments, tells
 from memplane.log.bodies import body_path
 from memplane.log.erase import note_path
 from memplane.log.format import Run, until
@@ -25,10 +26,10 @@ from memplane.log.survey import Survey, survey
 from memplane.ports import Head
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["Finding", "VerifyReport", "hash_of", "verify"]
+__all__ = ["Finding", "VerifyReport", "hash_of", "is_interrupted", "verify"]
 
 REPAIR: Final = "`memplane repair`"
 SALVAGE: Final = "`memplane repair --salvage`"
@@ -91,18 +92,25 @@ def verify(
     progress: Callable[[int, int], None] | None = None,
     loads: Callable[[bytes], Any] = json.loads,
     processes: int = 1,
+    witnesses: Sequence[Witness] = (),
 ) -> VerifyReport:
     """Check chain, seqs, headers, tombstones, that each line is an event, bodies by their hash.
 
     The spool and the tables of ids too. Needs no lock. Lines that are being appended meanwhile
-    may show as a torn tail.
+    may show as a torn tail. `witnesses` were looked for before, and know of lines that there were.
     """
     root = os.fspath(home)
     segments = Segments(f"{root}/log", plane_id)
+    told = [*named_segments(segments), *witnesses]
     ids = _Ids(root, segments)
     found = survey(root, segments, loads, progress, ids.check, processes)
     waiting = spooled(root, plane_id)
     problems = [*_of_log(found), *_of_bodies(found), *ids.problems]
+    problems += [
+        Finding(one.file, 0, tells(one, found), "no more than the log holds: it has lost its end, "
+            "or is an older copy", f"bring that back from a copy, or {REPAIR} records it as lost")
+        for one in lost_end(found, told)
+    ]  # fmt: skip
     problems += [
         Finding(
             f"log/spool/{each.name}", 0, each.fault, "a spool file as it was written",
@@ -155,7 +163,7 @@ def _of_log(found: Survey) -> Iterator[Finding]:
         else:
             yield Finding(name(gap.segment), gap.offset, what, "the end of the segment",
                 f"{REPAIR} sets them aside; so does the next append")  # fmt: skip
-    if _is_interrupted(note_path(found.segments)):
+    if is_interrupted(note_path(found.segments)):
         yield Finding("log/.purging", 0, "a purge was interrupted", "none",
             f"{REPAIR} finishes it; so does the next process that writes")  # fmt: skip
     for one in found.unfinished:
@@ -163,7 +171,7 @@ def _of_log(found: Survey) -> Iterator[Finding]:
             "a tombstone", f"{REPAIR} finishes the purge")  # fmt: skip
 
 
-def _is_interrupted(note: str) -> bool:
+def is_interrupted(note: str) -> bool:
     """Whether a purge has left its note behind: the process that wrote it is gone."""
     try:
         pid = json.loads(read_file(note)).get("pid")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from memplane.errors import CorruptError, HomeError, WriteError
 from memplane.log.active import Active, successor
+from memplane.log.beyond import check_never_begun
 from memplane.log.disk import Descriptor, Disk, drop, make_private
 from memplane.log.erase import finish
 from memplane.log.format import Run, runs
@@ -187,6 +188,7 @@ class Writer:
                 "if a copy was restored on purpose, open the plane again"
             )
         if not numbers:
+            check_never_begun(self.segments)
             self._begin(1, Point(0, self.segments.genesis, ""), [])
             return self._made(1)
         number = newest
@@ -249,7 +251,7 @@ class Writer:
         bad = data[good:]
         drafts = []
         try:
-            if bad or case == "broken":
+            if bad or not good or case == "broken":  # an empty segment has lost its header
                 kept = keep_aside(self.segments, disk, number, good, bad) if bad else ""
                 drafts = [repair_draft(case, number, good, len(bad), kept, last)]
                 drafts += repeats(data, judged.later)

@@ -19,7 +19,7 @@ from memplane.event import encode
 from memplane.home import asset
 from memplane.intake.redact import shown
 from memplane.intake.research import check_bundle, check_report
-from memplane.log.bodies import store_body
+from memplane.log.bodies import body_path, store_body
 from memplane.log.disk import Disk
 from memplane.plane.artifact_files import Progress, Taken, decoded, mime_of, take
 from memplane.plane.writing import Receipt
@@ -241,7 +241,7 @@ def _append(
     """Store the bytes, then the event; where it is there already, the bytes alone."""
     if draft.id_given:
         _store(engine, bodies)
-        return engine.append([draft])[0]
+        return _appended(engine, draft, bodies)
     id_ = _identity(draft, row, facts)
     with engine.lock:
         engine.check_open()
@@ -252,7 +252,7 @@ def _append(
             line = engine.log.find(named)
             if line is None:
                 try:
-                    return engine.append([draft._replace(id=named, id_given=True)])[0]
+                    return _appended(engine, draft._replace(id=named, id_given=True), bodies)
                 except ConflictError:  # somebody else added it meanwhile, in another session say
                     line = engine.log.find(named)
                     assert line is not None, "the id is taken"
@@ -262,6 +262,20 @@ def _append(
             if facts_of(event) == facts and memories.archived(event, upto=None) is None:
                 return Appended(event.seq, event.id, event.ts, duplicate=True)
     raise AssertionError
+
+
+def _appended(engine: Engine, draft: Draft, bodies: list[bytes]) -> Appended:
+    """Append the event; a purge of the same bytes may remove them until it is in the log.
+
+    As a draft's body the log keeps the file itself, under its lock; the sidecar is looked at once
+    more behind it.
+    """
+    (done,) = engine.append([draft._replace(body=bodies[0]) if bodies else draft])
+    for body in bodies:
+        digest = hashlib.sha256(body).hexdigest()
+        if not Path(body_path(os.fspath(engine.home.path), digest)).exists():
+            _store(engine, [body])
+    return done
 
 
 def _store(engine: Engine, bodies: list[bytes]) -> None:

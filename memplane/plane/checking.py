@@ -17,7 +17,7 @@ from memplane.log import Finding, VerifyReport
 from memplane.log.verify import REBUILD, hash_of
 from memplane.plane.compare import differing
 from memplane.plane.reports import body_path, saved
-from memplane.plane.stated import stated
+from memplane.plane.stated import stated, witnesses
 from memplane.projections.artifacts import is_digest
 
 if TYPE_CHECKING:
@@ -87,8 +87,9 @@ def of_log(engine: Engine, progress: Progress | None = None, processes: int = 1)
     """The log's own report, which is the first part."""
     home, told = engine.home, part(progress, "log")
     return logs.verify(
-        home.path, home.plane_id, progress=told, loads=engine.loads, processes=processes
-    )
+        home.path, home.plane_id, progress=told, loads=engine.loads, processes=processes,
+        witnesses=list(witnesses(home.path, home.plane_id)),
+    )  # fmt: skip
 
 
 def part(progress: Progress | None, name: str) -> Progress:
@@ -114,16 +115,11 @@ def _other(file: str) -> Finding:
 
 
 def _ahead(engine: Engine, report: VerifyReport) -> Iterator[str]:
-    """What was made from a longer log than there is, or from none: its end may have been lost."""
+    """What was made from another log, or is torn: it is not believed. See `witnesses` too."""
     for name, at in stated(engine.home.path, engine.home.plane_id):
         if at is None:
             yield f"{name}: torn, or of another plane; it is made again when needed"
-        elif at.seq > report.head.seq:
-            yield (
-                f"{name}: was made up to seq {at.seq}, and the log ends with seq "
-                f"{report.head.seq}: its end was lost, or an older copy of it was put back"
-            )
-        elif not engine.log.matches(at):
+        elif at.seq <= report.head.seq and not engine.log.matches(at):
             yield f"{name}: is not of this log; it is made again when needed"
 
 

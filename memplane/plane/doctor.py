@@ -15,7 +15,9 @@ from memplane import tokens
 from memplane.errors import MemplaneError, PolicyError
 from memplane.home import Home, open_home
 from memplane.log import FileLog
+from memplane.log.erase import note_path
 from memplane.log.segments import Segments
+from memplane.log.verify import is_interrupted
 from memplane.plane.engine import MakeCounter
 from memplane.plane.files import Watched
 from memplane.plane.finding import kept_upto, variant_of
@@ -152,6 +154,11 @@ def _log(place: _Place) -> Check:
             "log", "warn", f"{found}; a sync failed once: {some(broken)}",
             "check the disk; the next record goes on in a new segment",
         )  # fmt: skip
+    if is_interrupted(note_path(segments)):
+        return Check(
+            "log", "warn", f"{found}; a purge was interrupted: what it erases may still be there",
+            "`memplane repair` finishes it, and so does the next record",
+        )  # fmt: skip
     if behind > 0:
         return Check(
             "log", "warn", f"{found}; {behind} bytes behind its last line were never acknowledged",
@@ -165,6 +172,12 @@ def _projections(place: _Place) -> Check:
     behind: dict[str, int] = {}
     useless: list[str] = []
     for name, at in stated(place.path, home.plane_id):
+        if at is not None and at.seq > (head := log.head()).seq:
+            return Check(
+                "projections", "warn",
+                f"{name} knows of seq {at.seq}, and the log ends with seq {head.seq}",
+                "the log lost its end, or is an older copy: `memplane verify` says what to do",
+            )  # fmt: skip
         if at is None or not log.matches(at):
             useless.append(name)
         else:

@@ -7,7 +7,9 @@ renamed, so it is there whole or not at all; a stream that ends early lacks its 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from memplane.errors import HomeError, InputError, NotFoundError, PlaneError, WriteError
@@ -126,10 +128,21 @@ class _Beside:
         self._fd = -1
 
     def __enter__(self) -> Self:
+        self._drop_left()
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         with self._refusing():
             self._fd = os.open(self._new, flags, 0o600)
         return self
+
+    def _drop_left(self) -> None:
+        """Remove what exports to this name left that died: whole planes, seen by nobody."""
+        folder, name = os.path.split(self._path)
+        form = re.compile(re.escape(name) + r"\.(\d{1,10})\.new")
+        with suppress(OSError):
+            for other in os.listdir(folder or "."):  # noqa: PTH208 - strings
+                found = form.fullmatch(other)
+                if found is not None and not _is_alive(int(found[1])):
+                    drop(os.path.join(folder, other))  # noqa: PTH118 - a string
 
     def write(self, data: bytes) -> None:
         """Write all of it."""
@@ -154,6 +167,16 @@ class _Beside:
 
     def _refusing(self) -> _Refusing:
         return _Refusing(self._path)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 class _Refusing:

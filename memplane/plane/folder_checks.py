@@ -202,6 +202,8 @@ def leftovers(home: Path) -> Check:
     """Files that a crash or a repair left."""
     drafts = [file for file in _files(home) if file.suffix in (".tmp", ".new")]
     aside = [file for file in _files(home) if file.parent.name == "quarantine"]
+    restoring = home / "bodies" / "restoring"
+    drafts += [restoring] if restoring.is_dir() else []
     if drafts:
         return Check(
             "leftovers", "warn", f"begun and never finished: "

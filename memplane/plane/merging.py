@@ -77,9 +77,16 @@ def merge(
 ) -> MergeReport:  # fmt: skip
     """Record the events of an export that was checked."""
     merging = _Merging(engine, file)
-    for item in read_export(file, name, progress):
-        merging.take(item)
-    merging.flush()
+    try:
+        for item in read_export(file, name, progress):
+            merging.take(item)
+        merging.flush()
+    except WriteError as error:
+        refused, recorded = str(error).partition("; ")[0], merging.report.recorded
+        raise WriteError(
+            f"{refused}; {recorded} events of the export were recorded; make room, and restore it "
+            "again: each is taken in once"
+        ) from error
     return merging.report
 
 
@@ -253,6 +260,4 @@ def _store_copy(home: str, body: bytes) -> None:
     try:
         store_body(home, body, Disk())
     except OSError as error:
-        raise WriteError(
-            f"{home}/bodies: {error.strerror}; not all was recorded; restore it again"
-        ) from error
+        raise WriteError(f"{home}/bodies: {error.strerror}; not all was recorded") from error

@@ -272,9 +272,12 @@ class Plane(Recording):
         """Throw the projections away and fold the log again; returns the events folded.
 
         So too the index, if there is one; `progress` is told where that is much: done, in all.
+        Raises LockError where another process has them, WriteError where they cannot be kept.
         """
+        from memplane.plane.rebuilding import rebuild  # noqa: PLC0415 - a pack does without
+
         with self._engine.lock:
-            return self._engine.rebuild(progress)
+            return rebuild(self._engine, progress)
 
     def verify(
         self, progress: Callable[[int, int], None] | None = None, *, processes: int = 1

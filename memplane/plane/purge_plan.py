@@ -17,18 +17,22 @@ from memplane.event import Event
 from memplane.intake import namespace
 from memplane.intake.redact import shown
 from memplane.plane.given import check_texts
-from memplane.plane.purge_files import Look, Quotations, set_aside
+from memplane.plane.holes import Holes
+from memplane.plane.lost import Already, Lost, already_of, lost_of
+from memplane.plane.purge_files import Look
+from memplane.plane.quotations import Quotations
+from memplane.plane.reviving import NOTHING, Revived, revived
 from memplane.projections.sessions import is_extract
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
-    from memplane.ports import Line
 
 __all__ = ["ARCHIVED", "Plan", "Quote", "plan_of"]
 
 ARCHIVED: Final = ("forgotten", "superseded", "evicted")  # why something is no longer in force
 _OWN: Final = ("segment", "purge", "repair")  # the log's own: without them it could not be read
 _QUOTES_MAX: Final = 1_000
+_TOLD_EVERY: Final = 100  # events, to whom watches
 _ROUNDS_MAX: Final = 20  # of a cascade
 _HEX: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -53,8 +57,9 @@ class Plan:
 
     `bodies` are hashes of files that nothing else needs; `files` are paths below the home that go
     as a whole (reports, what repairs set aside); `holes` are bytes of segments that are no lines
-    and hold a text of an erased event: (segment, first byte, end). `revived` are seq and id of
-    what comes back into force without them: what they forgot, or took the place of.
+    and hold a text of an erased event: (segment, first byte, end). `lost` were named and are no
+    lines any more: what is left of them goes too. `already` were purged before. `revived` is what
+    comes back into force without all of them: what they forgot, or took the place of.
     """
 
     events: list[Event]
@@ -66,7 +71,19 @@ class Plan:
     quotes: list[Quote] = field(default_factory=list)
     quoted: int = 0  # `quotes` are the first of so many
     named: set[str] = field(default_factory=set)  # hashes of files that other events need
-    revived: list[tuple[int, str]] = field(default_factory=list)
+    revived: Revived = NOTHING
+    lost: list[Lost] = field(default_factory=list)
+    already: list[Already] = field(default_factory=list)
+    quotations: Quotations = field(default_factory=lambda: Quotations(()))
+
+    @property
+    def ids(self) -> set[str]:
+        """The ids of all that goes."""
+        return {event.id for event in self.events}.union(*(one.ids for one in self.lost))
+
+    def look(self, home: Path, marks: Iterable[str] = ()) -> Look:
+        """What looks for it in files."""
+        return Look(home, self.quotations, self.ids, marks, self.named)
 
 
 def plan_of(
@@ -77,26 +94,43 @@ def plan_of(
 
     Raises InputError, and NotFoundError where nothing is named so. Hold the engine's lock.
     """
-    events = {event.seq: event for event in _named(engine, named, ns)}
+    named_ones = list(_named(engine, named, ns))
+    events = {one.seq: one for one in named_ones if isinstance(one, Event)}
+    lost = list({one[1:4]: one for one in named_ones if isinstance(one, Lost)}.values())
+    already = [one for one in named_ones if isinstance(one, Already)]
     count, plan, quotes = len(events), Plan([], 0), _Quotes()
     for _ in range(_ROUNDS_MAX if cascade else 2):
         quotes = _Quotes()
-        plan = Plan([events[seq] for seq in sorted(events)], len(events) - count)
-        _read(engine, plan, quotes, progress)
+        taken = [events[seq] for seq in sorted(events)]
+        plan = Plan(taken, len(events) - count, lost=lost, already=already)
+        if taken or lost:
+            _read(engine, plan, quotes, _marks(named), progress)
         # What memplane itself made of an event goes with it, as when it is forgotten.
         more = quotes.events if cascade else quotes.extracts
         if not more:
             break
         events |= {event.seq: event for event in more}
-    look = Look(engine.home.path, plan.texts, {event.id for event in plan.events}, plan.named)
-    plan.files += look.to_remove()
-    quotes.found += [Quote(0, name, how) for name, how in look.to_tell()]
-    plan.revived = list(_revived(engine, plan))
+    if not plan.events and not plan.lost:
+        return plan
+    look = plan.look(engine.home.path, _marks(named))
+    files = [name for one in plan.lost for name in one.files]
+    plan.files = list(dict.fromkeys((*files, *look.to_remove())))
+    quotes.found += [Quote(0, name, how) for name, how in look.to_tell() if name not in plan.files]
+    plan.revived = revived(engine, plan.events, _OWN, progress)
     plan.quotes, plan.quoted = quotes.found[:_QUOTES_MAX], len(quotes.found)
     return plan
 
 
-def _named(engine: Engine, named: dict[str, Any], ns: str) -> Iterator[Event]:
+def _marks(named: dict[str, Any]) -> list[str]:
+    """What lines say of the session or the source that is to go, also those that were lost."""
+    session, source = (
+        json.dumps(named[name], ensure_ascii=False) if named.get(name) else ""
+        for name in ("session", "source")
+    )
+    return [f'"session":{session}'] * bool(session) + [f'"id":{source[:-1]}:'] * bool(source)
+
+
+def _named(engine: Engine, named: dict[str, Any], ns: str) -> Iterator[Event | Lost | Already]:
     namespace(ns)
     given = [(name, value) for name, value in named.items() if value]
     if len(given) != 1:
@@ -122,13 +156,18 @@ def _named(engine: Engine, named: dict[str, Any], ns: str) -> Iterator[Event]:
     yield from found
 
 
-def _by_id(engine: Engine, one: int | str) -> Event:
+def _by_id(engine: Engine, one: int | str) -> Event | Lost | Already:
     if isinstance(one, bool) or not isinstance(one, int | str):
         raise InputError(f"expected an id or a seq, found {shown(one)}", where="id")
     line = engine.log.line(one) if isinstance(one, int) else engine.log.find(one)
     if line is None:
-        where = set_aside(engine.home.path, one) if isinstance(one, str) else ""
-        raise NotFoundError(f"no event {shown(one)}{where}")
+        before = already_of(engine, one)
+        found = lost_of(engine, one) if before is None or isinstance(one, str) else None
+        if before is not None and (found is None or not found.files):
+            return before
+        if found is None:
+            raise NotFoundError(f"no event {shown(one)}")
+        return found
     if line.event.kind in _OWN:
         raise InputError(
             f"event {line.event.seq} is a {line.event.kind} event: the log cannot be read without"
@@ -174,19 +213,23 @@ class _Quotes:
                 self.extracts.append(event)
 
 
-def _read(engine: Engine, plan: Plan, quotes: _Quotes, progress: Progress | None) -> None:
+def _read(
+    engine: Engine, plan: Plan, quotes: _Quotes, marks: list[str], progress: Progress | None
+) -> None:
     """One pass over the log: who quotes, which bodies are needed by others, where no lines are."""
-    seqs, ids = {event.seq for event in plan.events}, {event.id for event in plan.events}
+    seqs, ids = {event.seq for event in plan.events}, plan.ids
     plan.texts = [_text(engine, event) for event in plan.events]
-    quotations = Quotations(plan.texts)
+    plan.texts += [text for one in plan.lost for text in one.texts]
+    plan.quotations = quotations = Quotations(plan.texts)
     bodies = dict.fromkeys(one for event in plan.events for one in _digests(event))
+    bodies |= dict.fromkeys(digest for one in plan.lost for digest in one.digests)
     named: set[str] = set()
-    holes = _Holes(engine.home.path)
+    holes = Holes(engine.home.path)
     head = engine.log.head().seq
     for line in engine.log.read():
         event = line.event
         holes.see(line)
-        if progress is not None and event.seq % 1000 == 0:
+        if progress is not None and (event.seq % _TOLD_EVERY == 0 or "body" in event.data):
             progress(event.seq, head)
         if event.seq in seqs:
             continue
@@ -199,64 +242,8 @@ def _read(engine: Engine, plan: Plan, quotes: _Quotes, progress: Progress | None
         elif quotations and quotations.in_text(_searched(engine, event)):
             quotes.add(event, "text")
     plan.bodies, plan.named = list(bodies), named.difference(bodies)
-    plan.holes = [hole for hole in holes.all() if _holds(engine.home.path, hole, ids, quotations)]
-
-
-class _Holes:
-    """The bytes of segments that are no lines: erased ones, and what damage left behind."""
-
-    def __init__(self, home: Path) -> None:
-        self._folder = home / "log"
-        self._found: list[tuple[int, int, int]] = []
-        self._segment = self._end = 0
-
-    def see(self, line: Line) -> None:
-        if line.segment != self._segment:
-            self._close()
-            self._segment, self._end = line.segment, 0
-        if line.offset > self._end:
-            self._found.append((self._segment, self._end, line.offset))
-        self._end = line.end
-
-    def all(self) -> list[tuple[int, int, int]]:
-        # Behind the last line others may be writing; what is torn there was set aside before.
-        return self._found
-
-    def _close(self) -> None:
-        if self._segment:
-            size = (self._folder / f"{self._segment:08d}.jsonl").stat().st_size
-            if size > self._end:
-                self._found.append((self._segment, self._end, size))
-
-
-def _holds(home: Path, hole: tuple[int, int, int], ids: set[str], quotations: Quotations) -> bool:
-    segment, start, end = hole
-    with (home / "log" / f"{segment:08d}.jsonl").open("rb") as file:
-        file.seek(start)
-        text = file.read(end - start).decode(errors="replace")
-    return any(f'"id":{json.dumps(one)}' in text for one in ids) or quotations.in_file(text)
-
-
-def _revived(engine: Engine, plan: Plan) -> Iterator[tuple[int, str]]:
-    """What is out of force for nothing but an event that is taken, in log order."""
-    seqs = {event.seq for event in plan.events}
-    places = {(event.ns, event.key) for event in plan.events if event.key is not None}
-    if not places and not any(event.kind == "forget" for event in plan.events):
-        return
-    memories = engine.caught_up().memories
-    newest: set[int] = set()
-    for ns, key in places:
-        left = [row.seq for row in memories.history(ns, key or "") if row.seq not in seqs]
-        newest |= set(left[-1:])
-    for line in engine.log.read():
-        event = line.event
-        gone = None if event.seq in seqs or event.kind in _OWN else memories.archived(event)
-        if (
-            gone is not None
-            and gone[1] in seqs
-            and (gone[0] != "superseded" or event.seq in newest)
-        ):
-            yield event.seq, event.id
+    lost = {(one.segment, one.offset, one.end) for one in plan.lost if one.segment}
+    plan.holes = sorted(lost.union(holes.with_any(ids, marks, quotations)))
 
 
 def _text(engine: Engine, event: Event) -> str:
@@ -268,9 +255,21 @@ def _text(engine: Engine, event: Event) -> str:
 
 def _searched(engine: Engine, event: Event) -> str:
     text = _text(engine, event) if "body" in event.data else event.text
-    if event.data:
-        text += "\n" + json.dumps(event.data, ensure_ascii=False)
-    return text
+    said = [one for one in (event.key, event.task, event.session, event.actor) if one]
+    return "\n".join((text, *said, *event.tags, *_strings(event.data)))
+
+
+def _strings(data: Any) -> Iterator[str]:
+    """All texts in an event's data, names included."""
+    said = [data] if data else []
+    while said:
+        one = said.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            said += [*one, *one.values()]
+        elif isinstance(one, list):
+            said += one
 
 
 def _digests(event: Event) -> Iterator[str]:

@@ -16,7 +16,7 @@ from memplane.log.bodies import body_path
 from memplane.log.erase import KEPT, clear
 from memplane.log.taking import take_in_all
 from memplane.plane.given import check_texts
-from memplane.plane.purge_files import Look
+from memplane.plane.lost import Already, Lost
 from memplane.plane.purge_plan import Plan, Progress, Quote, plan_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ __all__ = ["PurgeReport", "purge"]
 
 _DATA_BYTES: Final = 48 * 1024  # of a purge event, whose data holds 64 KiB
 _NUMBERS_BYTES: Final = 32  # seq, count of documents, commas
+_LOST_AT_ONCE: Final = 4  # places of lost events, in a purge event
+_LOST_IDS: Final = 16  # that it names, of each: an id has 128 characters at most
 _PAUSE_S: Final = 0.02
 _LEFT: Final = (
     "what was purged is erased from the log; the next process that opens the plane for writing "
@@ -40,7 +42,9 @@ class PurgeReport:
 
     `events` are (seq, id) in log order, `cascaded` how many of them were not named; `by` the seqs
     of the purge events. `reports` and `quarantine` count files that went as a whole. `quotes` are
-    the first of `quoted`. `revived` are (seq, id) of what is in force again without them.
+    the first of `quoted`. `revived` are (seq, id) of what is in force again without them, and
+    `approved` the seqs of artifacts among them that prompts may show again. `lost` are places of
+    events that a repair had set aside, `already` those that were purged before.
     `repository`: the git working tree that the plane lies in, if any.
     """
 
@@ -53,6 +57,9 @@ class PurgeReport:
     quotes: tuple[Quote, ...]
     quoted: int
     revived: tuple[tuple[int, str], ...]
+    approved: frozenset[int]
+    lost: tuple[Lost, ...]
+    already: tuple[Already, ...]
     repository: str | None
     dry_run: bool
 
@@ -62,7 +69,12 @@ class PurgeReport:
             "cascaded": self.cascaded, "by": list(self.by), "bodies": self.bodies,
             "reports": self.reports, "quarantine": self.quarantine,
             "quotes": [quote._asdict() for quote in self.quotes], "quoted": self.quoted,
-            "revived": [{"seq": seq, "id": id_} for seq, id_ in self.revived],
+            "revived": [
+                {"seq": seq, "id": id_, "approved": seq in self.approved}
+                for seq, id_ in self.revived
+            ],
+            "lost": [one.as_json() for one in self.lost],
+            "already_purged": [one._asdict() for one in self.already],
             "repository": self.repository, "dry_run": self.dry_run,
         }  # fmt: skip
 
@@ -82,12 +94,13 @@ def purge(
             take_in_all(engine.log)
         engine.caught_up()
         plan = plan_of(engine, named, ns, cascade=cascade, progress=progress)
-        done = [] if dry_run else _erase(engine, plan, reason)
+        taken = plan.events or plan.lost
+        done = _erase(engine, plan, reason) if taken and not dry_run else []
     return PurgeReport(
         tuple((event.seq, event.id) for event in plan.events), plan.cascaded,
         tuple(each.seq for each in done), len(plan.bodies), _count(plan, "reports/"),
-        _count(plan, "log/"), tuple(plan.quotes), plan.quoted, tuple(plan.revived),
-        _repository(engine), dry_run,
+        _count(plan, "log/"), tuple(plan.quotes), plan.quoted, plan.revived.events,
+        plan.revived.approved, tuple(plan.lost), tuple(plan.already), _repository(engine), dry_run,
     )  # fmt: skip
 
 
@@ -104,8 +117,7 @@ def _erase(engine: Engine, plan: Plan, reason: str) -> list[Appended]:
     drafts = [draft(row, "") for row in _rows(engine, plan, reason)]
     done = log.erase(drafts, {event.seq: event.id for event in plan.events}, files, plan.holes)
     try:
-        ids = {event.id for event in plan.events}
-        for name in Look(home, plan.texts, ids, plan.named).reports():  # saved meanwhile
+        for name in plan.look(home).reports():  # saved meanwhile
             (home / name).unlink(missing_ok=True)
         engine.forget_folds()
         _until(engine, "projections", lambda: _cleared(home / "projections"))
@@ -121,17 +133,36 @@ def _rows(engine: Engine, plan: Plan, reason: str) -> list[dict[str, Any]]:
     slots = engine.finder.slots(engine.watched.policies_or_last())
     rows = []
     for events in _portions(plan.events):
-        said = {
+        said: dict[str, Any] = {
             "seqs": [event.seq for event in events],
             "ids": [event.id for event in events],
             "documents": [slots(event) for event in events],
         }
         # Their ids stand in it: it is for whoever might have seen the most hidden of them.
         hidden = max((event.sensitivity for event in events), key=SENSITIVITIES.index)
-        rows.append({
-            "kind": "purge", "text": reason, "sensitivity": hidden, "data": {"purge": said},
-        })  # fmt: skip
+        rows.append(_row(reason, hidden, said))
+    # What was lost had a sensitivity that nobody knows any more.
+    for some in _some(plan.lost):
+        said = {"seqs": [], "ids": [], "documents": [], "lost": [_told(one) for one in some]}
+        rows.append(_row(reason, SENSITIVITIES[-1], said))
     return rows
+
+
+def _row(reason: str, sensitivity: str, said: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "kind": "purge", "text": reason, "sensitivity": sensitivity, "data": {"purge": said},
+    }  # fmt: skip
+
+
+def _some(lost: list[Lost]) -> Iterator[list[Lost]]:
+    for at in range(0, len(lost), _LOST_AT_ONCE):
+        yield lost[at : at + _LOST_AT_ONCE]
+
+
+def _told(one: Lost) -> dict[str, Any]:
+    """What a purge event says of a place where events were lost: enough to tell a repeat."""
+    said = one.as_json()
+    return {**said, "ids": said["ids"][:_LOST_IDS], "files": len(one.files), "named": ""}
 
 
 def _portions(events: list[Event]) -> Iterator[list[Event]]:

@@ -24,6 +24,7 @@ from memplane import home as homes
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.log.bodies import body_path
 from memplane.log.disk import Disk, drop, make_private
+from memplane.log.erase import clear
 from memplane.log.export_lines import Body, Damage, End, LogLines, Opened, Segment
 from memplane.log.exported import read_export
 from memplane.log.lock import LogLock
@@ -146,7 +147,10 @@ class _Restoring:
         try:
             for folder in (self._log, f"{self._home}/bodies"):
                 self._make(folder)
-            lock.acquire()
+            try:
+                lock.acquire()
+            except WriteError as error:
+                raise error.__cause__ or error from None
             if not is_empty(Path(self._home)):
                 raise self._recorded()
             self._clear()
@@ -203,6 +207,10 @@ class _Restoring:
             raise
         self._done = True
         disk.sync_directory(self._home)
+        # They are of a log that was there before: it may have been longer than this one.
+        with suppress(OSError):
+            for folder in ("projections", "index", "index/ids"):
+                clear(f"{self._home}/{folder}")
 
     def _place_bodies(self) -> None:
         """Bodies without events are nothing to anybody, so they may come first."""

@@ -7,11 +7,13 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from memplane.log.beyond import Witness
+from memplane.plane.reports import saved
 from memplane.ports import Head
 from memplane.projections import checkpoint
 from memplane.projections.cache import CACHE_NAME
 
-__all__ = ["stated"]
+__all__ = ["stated", "witnesses"]
 
 # In the same folder, and no projections: what importers have read, parsed policies.
 _OTHERS = ("imports.json", "policy-")
@@ -30,6 +32,25 @@ def stated(home: Path, plane: str) -> Iterator[tuple[str, Head | None]]:
     cache = folder / CACHE_NAME
     if cache.exists():
         yield CACHE_NAME, _cached(cache, plane)
+
+
+def witnesses(home: Path, plane: str) -> Iterator[Witness]:
+    """Who knows of lines of the log: projections, the index, reports of packs.
+
+    To be asked before the log is looked at: what they know then, it must hold.
+    """
+    for name, at in stated(home, plane):
+        if at is not None:
+            yield Witness(f"projections/{name}", at.seq, at.segment)
+    from memplane.index.storage import fields_of  # noqa: PLC0415 - it brings arrays along
+
+    index = fields_of(home / "index" / "manifest.json") or {}
+    if index.get("plane") == plane and type(seq := index.get("seq")) is int:
+        yield Witness("index/manifest.json", seq, 0)
+    for one in saved(home):
+        head = one.report["log"].get("head")
+        if type(head) is int:
+            yield Witness(f"reports/{one.path.name}", head, 0)
 
 
 def _cached(path: Path, plane: str) -> Head | None:

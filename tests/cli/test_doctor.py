@@ -198,6 +198,43 @@ def test_what_was_begun_and_never_finished_is_listed_and_so_is_the_quarantine(ex
     )  # fmt: skip
 
 
+def test_what_a_dead_export_or_restore_left_is_listed(examined, filled):
+    (filled / "backup.jsonl.12345.new").write_bytes(b"half of the plane")
+    found = examined()[1]["leftovers"]
+    assert "backup.jsonl.12345.new" in found["found"]
+    (filled / "backup.jsonl.12345.new").unlink()
+    (filled / "bodies" / "restoring" / "log").mkdir(parents=True, mode=0o700)
+    found = examined()[1]["leftovers"]
+    assert (found["status"], found["found"]) == (
+        "warn", "begun and never finished: bodies/restoring",
+    )  # fmt: skip
+
+
+def test_a_purge_that_was_interrupted_is_told_with_the_command_that_finishes_it(
+    examined, filled, run
+):
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait()
+    note = {"pid": done.pid, "events": [], "lines": {}, "files": [], "holes": []}
+    (filled / "log" / ".purging").write_text(json.dumps(note))
+    code, checks = examined()
+    assert (code, checks["log"]["status"]) == (0, "warn")
+    assert "a purge was interrupted" in checks["log"]["found"]
+    assert checks["log"]["remedy"].startswith("`memplane repair` ")
+    assert run("repair", "--home", filled).code == 0
+    assert examined()[1]["log"]["status"] == "ok"
+
+
+def test_projections_of_a_longer_log_are_told(examined, filled, run):
+    run("rebuild", "--home", filled)
+    segment = filled / "log" / "00000001.jsonl"
+    segment.write_bytes(b"".join(segment.read_bytes().splitlines(keepends=True)[:-1]))
+    kept = examined()[1]["projections"]
+    assert kept["status"] == "warn"
+    assert kept["found"].endswith("knows of seq 4, and the log ends with seq 3")
+    assert "`memplane verify`" in kept["remedy"]
+
+
 def test_a_clock_behind_the_log_is_a_warning(examined, filled):
     with memplane.open(filled, clock=lambda: "2999-01-01T00:00:00.000000Z") as plane:
         plane.record("from the future")

@@ -59,16 +59,26 @@ def test_a_damaged_plane_file_is_named(run, filled):
     refused(run("log", "--home", filled), 3, "plane.json: expected a JSON object")
 
 
-AS_NOBODY = """
-import os, sys
+SERVED = """
+import json, os, sys, tempfile
 from memplane.__main__ import main
-home, *argv = sys.argv[1:]
+home, owner = sys.argv[1], int(sys.argv[2])
 for warm in (["pack", "warm"], ["policy", "check"]):  # the modules lie where nobody may read
     main([*warm, "--home", home])
-os.setgroups([]); os.setgid(65534); os.setuid(65534)
-sys.stdout.flush(); os.ftruncate(1, 0); os.lseek(1, 0, 0)
-os.ftruncate(2, 0); os.lseek(2, 0, 0)
-sys.exit(main(argv))
+if owner != os.geteuid():
+    os.setgroups([]); os.setgid(owner); os.setuid(owner)
+print("warm", flush=True)
+for line in sys.stdin:
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        child = os.fork()
+        if not child:
+            os.dup2(out.fileno(), 1), os.dup2(err.fileno(), 2)
+            code = main(json.loads(line))
+            sys.stdout.flush(), sys.stderr.flush()
+            os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        out.seek(0), err.seek(0)
+        print(json.dumps([code, out.read().decode(), err.read().decode()]), flush=True)
 """
 
 
@@ -87,20 +97,18 @@ def sealed(filled):
         path.chmod(0o555 if path.is_dir() else 0o444)
         if owner == NOBODY:
             os.chown(path, owner, owner)
+    argv = [sys.executable, "-c", SERVED, str(filled), str(owner)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        while server.stdout.readline() not in (b"warm\n", b""):
+            pass
 
-    def run(*argv):
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            code = subprocess.run(
-                [sys.executable, "-c", AS_NOBODY, str(filled), *argv, "--home", str(place)]
-                if owner == NOBODY
-                else [sys.executable, "-m", "memplane", *argv, "--home", str(place)],
-                stdout=out, stderr=err, check=False,
-            ).returncode  # fmt: skip
-            out.seek(0)
-            err.seek(0)
-            return subprocess.CompletedProcess(argv, code, out.read(), err.read())
+        def run(*argv):
+            server.stdin.write(json.dumps([*argv, "--home", str(place)]).encode() + b"\n")
+            server.stdin.flush()
+            code, out, err = json.loads(server.stdout.readline())
+            return subprocess.CompletedProcess(argv, code, out.encode(), err.encode())
 
-    yield place, run
+        yield place, run
     for path in [p for p in paths if p.is_dir()]:
         path.chmod(0o755)
     if owner == NOBODY:

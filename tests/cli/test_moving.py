@@ -1,8 +1,14 @@
 """`export` and `restore` on the command line: what they print, where, and with which exit code."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+
+import memplane
 
 
 def test_a_plane_goes_through_a_file_and_comes_back_as_it_was(run, filled, tmp_path, stored):
@@ -33,6 +39,34 @@ def test_it_goes_through_a_pipe_too(shell, filled, tmp_path, stored):
     assert cut.returncode == 2
     assert cut.stderr.startswith(b"memplane: stdin:7: found ")
     assert not (tmp_path / "no").exists()
+
+
+def test_an_export_that_its_reader_did_not_take_is_no_success(shell, filled, tmp_path):
+    """Neither a large one, which fails half-way, nor a small one, which does at the last flush."""
+    for _ in range(2):
+        reader, writer = os.pipe()
+        os.close(reader)
+        command = [sys.executable, "-m", "memplane", "export", "-", "--home", str(filled)]
+        with subprocess.Popen(command, stdout=writer, stderr=subprocess.PIPE) as process:
+            os.close(writer)
+            _, err = process.communicate(timeout=60)
+        assert process.returncode == 3
+        assert err.decode() == (
+            "memplane: stdout: its reader went away; what was written has no last line, "
+            "`memplane restore` refuses it; export again, or into a file\n"
+        )
+        with memplane.open(filled) as plane:
+            for number in range(40):
+                plane.record(f"{number} " * 4000)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk that is always full")
+def test_an_export_to_a_full_disk_says_so(filled):
+    command = [sys.executable, "-m", "memplane", "export", "-", "--home", str(filled)]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 3
+    assert b"stdout: No space left on device; what was written has no last line" in done.stderr
 
 
 def test_a_part_says_what_it_withholds_and_is_recorded_once(run, filled, tmp_path):

@@ -87,3 +87,55 @@ def test_a_mistake_is_told_and_changes_nothing(run, filled, given, code, words):
     assert found == code
     assert words in err
     assert kept(filled) == before
+
+
+def test_a_second_purge_says_when_the_first_was_and_answers_as_one_that_is_done(run, filled):
+    run("purge", "it", "--home", filled)
+    before = kept(filled)
+    code, out, _ = run("purge", "it", "--home", filled)
+    assert code == 0
+    assert out.startswith("already purged: 2 it by event 6 at 2")
+    assert len(out.splitlines()) == 1
+    said = json.loads(run("purge", "2", "--json", "--home", filled)[1])
+    assert said["events"] == []
+    assert [(one["seq"], one["id"], one["by"]) for one in said["already_purged"]] == [(2, "it", 6)]
+    assert kept(filled) == before
+
+
+def test_what_comes_back_is_said_before_and_behind_a_purge(run, filled, tmp_path):
+    (tmp_path / "a.md").write_text("Herons nest in trees")
+    run("artifact", "add", tmp_path / "a.md", "--home", filled)
+    run("artifact", "approve", "6", "--home", filled)
+    run("artifact", "revoke", "6", "--home", filled)
+    for option, said in ((("--dry-run",), "would be"), ((), "is")):
+        code, out, _ = run("purge", "5", "8", *option, "--home", filled)
+        assert code == 0
+        lines = out.splitlines()
+        at = lines.index(f"{said} in force again: 2 events")
+        assert lines[at + 1].startswith("  4 ")
+        assert lines[at + 2].startswith("  6 artifact-")
+        assert lines[at + 2].endswith(": its approval holds again, prompts may show it")
+
+
+def test_an_event_that_a_salvage_set_aside_is_named_with_the_place_that_it_had(run, filled):
+    path = filled / "log" / "00000001.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"third door", b"third dxor", 1))
+    assert run("repair", "--salvage", "--home", filled)[0] == 0
+    code, out, _ = run("purge", "it", "--home", filled)
+    assert code == 0
+    assert "  it: lost before (seq 2), " in out
+    assert ", 1 copy in log/quarantine/\n" in out
+    assert run("verify", "--home", filled)[0] == 0
+    assert out.count("quote: has its text") == 0  # one letter differs
+
+
+def test_a_session_of_which_nothing_but_its_end_is_left_is_none_for_every_command(run, home):
+    run("record", SECRET, "--id", "it", "--session", "s1", "--home", home)
+    run("record", "herons", "--session", "s2", "--home", home)
+    run("session", "end", "s1", "--home", home)
+    assert json.loads(run("stats", "--json", "--home", home)[1])["sessions"] == 2
+    assert run("purge", "it", "--home", home)[0] == 0
+    listed = json.loads(run("session", "list", "--json", "--home", home)[1])
+    assert len(listed) == 1
+    assert run("session", "show", "s1", "--home", home)[0] == 1
+    assert json.loads(run("stats", "--json", "--home", home)[1])["sessions"] == 1

@@ -144,6 +144,21 @@ def test_no_command_hangs_on_a_pipe_among_the_segments(shell, herons):
         assert b"Traceback" not in done.stderr
 
 
+def test_a_log_that_lost_its_end_is_told_by_what_knew_of_it_and_repair_records_that(run, herons):
+    assert run("rebuild", "--home", herons).code == 0
+    lines = log_file(herons).read_bytes().splitlines(keepends=True)
+    log_file(herons).write_bytes(b"".join(lines[:-3]))
+    done = run("verify", "--home", herons)
+    assert done.code == 1
+    assert "knows of seq 21, and the log ends with seq 18" in done.out
+    dry = run("repair", "--dry-run", "--home", herons)
+    assert "ends with seq 18: recorded as lost" in dry.out
+    done = run("repair", "--home", herons)
+    assert done.out.startswith("ended: the log ended with seq 18, and projections/")
+    assert done.out.endswith("knew of seq 21: recorded as lost (event 19)\n")
+    assert run("verify", "--home", herons).code == 0
+
+
 def test_a_changed_cache_is_found_and_rebuild_is_named_and_helps(run, herons):
     from memplane.projections import checkpoint
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memplane.errors import PurgedError, WriteError
+from memplane.errors import CorruptError, PurgedError, WriteError
 from memplane.event import Draft, encode
 from memplane.log import Disk, FileLog, repair, verify
+from memplane.log.blanking import blank
 from memplane.log.format import erased_id, tombstone
 
 SECRET = "quagga-4711"
@@ -256,3 +257,36 @@ def test_a_disk_that_is_full_before_a_purge_began_says_that_nothing_was_purged(t
             log.erase(purge_of(lines), lines, ())
     assert not (tmp_path / "log" / ".purging").exists()
     assert verify(tmp_path, "demo").ok
+
+
+@settings(
+    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.data())
+def test_blanking_what_damage_left_takes_no_line_that_was_believed(tmp_path_factory, data):
+    home = tmp_path_factory.mktemp("blank")
+    written(home, segment_bytes_max=data.draw(st.sampled_from((700, 4000))))
+    with opened(home) as log:
+        if data.draw(st.booleans()):
+            log.erased(erase(log, "m3"))
+    for path in sorted((home / "log").glob("*.jsonl"))[:2]:
+        raw = bytearray(path.read_bytes())
+        for at in data.draw(st.lists(st.integers(0, len(raw) - 1), max_size=3)):
+            raw[at] ^= 1 << data.draw(st.integers(0, 7))
+        path.write_bytes(raw)
+    with suppress(CorruptError):
+        repair(home, "demo", clock=clock, salvage=True)
+    repair(home, "demo", clock=clock, salvage=True)
+    problems = len(verify(home, "demo").problems)
+    with opened(home) as log:
+        before = [line.event.id for line in log.read()]
+        gaps = [gap[:3] for gap in log.gaps()]
+        with log.exclusive() as writer:
+            for _ in range(2):  # whoever finishes an interrupted purge does it again
+                blank(writer.segments, writer.disk, gaps)
+    with opened(home, read_only=True) as log:
+        assert [line.event.id for line in log.read()] == before
+    assert len(verify(home, "demo").problems) == problems
+    for number, start, end in gaps:
+        left = (home / "log" / f"{number:08d}.jsonl").read_bytes()[start:end]
+        assert b'"text"' not in left

@@ -2,9 +2,12 @@
 
 import io
 import json
+import os
 import random
 import shutil
 import stat
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -251,3 +254,18 @@ def test_reading_an_export_holds_no_more_than_a_part_of_it_at_once(filled, tmp_p
         sizes = [len(getattr(item, "data", b"")) for item in read_export(file, "e.jsonl")]
     assert sum(sizes) > 1_500_000
     assert max(sizes) <= 1024 * 1024
+
+
+def test_what_exports_to_the_same_name_left_that_died_goes_and_nothing_else(filled, tmp_path):
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left = tmp_path / f"e.jsonl.{ended.pid}.new"
+    others = [
+        tmp_path / f"e.jsonl.{os.getppid()}.new", tmp_path / f"other.jsonl.{ended.pid}.new",
+        tmp_path / "e.jsonl.new", tmp_path / "e.jsonl.x.new",
+    ]  # fmt: skip
+    for path in (left, *others):
+        path.write_bytes(b"half of a plane")
+    exported(filled, tmp_path / "e.jsonl")
+    assert not left.exists()
+    assert all(path.exists() for path in others)

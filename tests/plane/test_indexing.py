@@ -9,18 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from searching import find, index_files, seqs
-from shelves import QUERIES, filled, only_log, opened, rows
+from shelves import QUERIES, only_log, opened, rows
 from test_indexing_mask import EVENTS, FORGETS, do
 
 import memplane
 from memplane.plane import indexing
 
 STEPS = st.lists(st.one_of(EVENTS, EVENTS, EVENTS, FORGETS), max_size=15)
-
-
-@pytest.fixture
-def shelf(tmp_path):
-    return filled(tmp_path / "shelf")
 
 
 # --- the law ---

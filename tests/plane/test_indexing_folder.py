@@ -4,15 +4,10 @@ import shutil
 
 import pytest
 from searching import find, index_files, retriever, seqs, texts
-from shelves import QUERIES, filled, only_log, rows
+from shelves import QUERIES, only_log, rows
 
 import memplane
 from memplane.plane import indexing
-
-
-@pytest.fixture
-def shelf(tmp_path):
-    return filled(tmp_path / "shelf")
 
 
 def flip(path):
@@ -31,11 +26,16 @@ HARMS = {
 }
 
 
+@pytest.fixture(scope="module")
+def expected(shelf_once):
+    """What is found in a shelf that nobody harmed."""
+    with memplane.open(shelf_once, read_only=True) as plane:
+        return [find(plane, query) for query in QUERIES]
+
+
 @pytest.mark.parametrize("name", ["manifest.json", "stamps.json", "open.bin", "seg-0-1.bin"])
 @pytest.mark.parametrize("harm", HARMS)
-def test_harmed_files_cost_the_caller_nothing(shelf, name, harm):
-    with memplane.open(shelf) as plane:
-        expected = [find(plane, query) for query in QUERIES]
+def test_harmed_files_cost_the_caller_nothing(shelf, expected, name, harm):
     files = sorted(path.name for path in (shelf / "index").glob("*.bin"))
     assert name.endswith(".json") or name in files, files
     HARMS[harm](shelf / "index" / name)

@@ -41,7 +41,7 @@ def homes(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(params=SHARES)
+@pytest.fixture(scope="module", params=SHARES)
 def shared(request, homes):
     with memplane.open(homes / request.param, read_only=True) as plane:
         yield request.param, plane

@@ -2,12 +2,17 @@
 
 import os
 import shutil
+import threading
+import time
+from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from erasing import SECRET, WORD, check_gone, fill, holds, used
 
 import memplane
 from memplane.log import verify
+from memplane.log.bodies import body_path
 
 
 def test_planes_that_others_have_open_give_it_no_more_and_do_not_bring_it_back(plane):
@@ -147,4 +152,43 @@ def test_a_body_that_a_later_event_needs_stays_where_an_interrupted_purge_is_fin
         other.record("next")
         assert not (plane.home / "log" / ".purging").exists()
         assert other._log.text(other.event(again)) == text
+    assert verify(plane.home, plane.id).ok
+
+
+def test_a_file_that_is_added_while_a_purge_takes_its_copy_has_one_in_the_end(plane, file):
+    report = file("report.md", "Herons nest in trees [1].\n")
+    plane.record("herons")
+    done = []
+
+    def add():
+        with memplane.open(plane.home) as other:
+            done.append(other.artifacts.add(report, session="s1"))
+
+    copy = Path(body_path(str(plane.home), sha256(report.read_bytes()).hexdigest()))
+    with plane._log.exclusive():  # as who purges holds it, and removes what no line names
+        thread = threading.Thread(target=add)
+        thread.start()
+        while not copy.exists():
+            time.sleep(0.01)
+        time.sleep(0.3)
+        copy.unlink()
+    thread.join()
+    assert copy.exists()
+    assert plane.artifacts.show(done[0].receipt.id).changed is None
+    assert verify(plane.home, plane.id).ok
+
+
+def test_a_purge_beside_who_adds_the_same_file_takes_the_copy_of_neither(plane, file):
+    plane.record_many({"text": f"herons {n}", "session": "s1"} for n in range(1100))
+    path = file("a.md", SECRET)
+    first = plane.artifacts.add(path, session="s1").receipt
+    added = []
+
+    def progress(*_):
+        while not added:
+            with memplane.open(plane.home) as other:
+                added.append(other.artifacts.add(path, name="b.md", session="s2").receipt)
+
+    assert plane.purge(first.id, progress=progress).bodies == 1
+    assert plane.artifacts.show(added[0].id).changed is None
     assert verify(plane.home, plane.id).ok

@@ -6,7 +6,7 @@ import pytest
 from exports import clock, exported, is_well, made, opened, tree
 
 import memplane
-from memplane.errors import HomeError
+from memplane.errors import HomeError, WriteError
 from memplane.event import Draft
 from memplane.log import Disk
 from memplane.log.spool import Spool
@@ -136,3 +136,56 @@ def test_what_an_export_forgets_is_its_own_and_not_what_is_here(plane, tmp_path)
             "forgotten", "forgotten",
         ]  # fmt: skip
         assert sum(event.kind == "forget" for event in other.events()) == 2
+
+
+class FullDisk(Disk):
+    """Takes nothing."""
+
+    def write(self, *_):
+        raise OSError(28, "No space left on device")
+
+
+def full(*_):
+    raise OSError(28, "No space left on device")
+
+
+def test_on_a_full_disk_it_is_a_restore_that_is_refused(filled, tmp_path, monkeypatch):
+    exported(filled, tmp_path / "e.jsonl")
+    with monkeypatch.context() as patch:
+        patch.setattr("memplane.log.lock.os.pwrite", full)
+        with pytest.raises(WriteError) as refusal:
+            memplane.restore(tmp_path / "e.jsonl", tmp_path / "new", clock=clock)
+    assert str(refusal.value).endswith(
+        "No space left on device; nothing was changed; make room, and restore it again"
+    )
+    assert not (tmp_path / "new").exists()
+
+
+def test_taken_in_as_an_import_it_says_how_much_was_recorded_and_goes_on_from_there(
+    filled, tmp_path
+):
+    exported(filled, tmp_path / "e.jsonl")
+    with made(tmp_path / "own") as plane:
+        plane.record("mine")
+        plane._log._writer.disk = FullDisk()
+        with (tmp_path / "e.jsonl").open("rb") as file, pytest.raises(WriteError) as refusal:
+            plane.merge(file, "e.jsonl")
+    said = str(refusal.value)
+    assert "No space left on device; 0 events of the export were recorded; make room" in said
+    assert "nothing was recorded" not in said
+    merged = memplane.restore(tmp_path / "e.jsonl", tmp_path / "own", clock=clock).merged
+    assert merged.recorded > 3
+
+
+def test_projections_of_the_log_that_was_there_before_do_not_outlive_it(filled, tmp_path):
+    exported(filled, tmp_path / "e.jsonl")
+    home = shutil.copytree(filled, tmp_path / "home")
+    with opened(home) as plane:
+        for number in range(4):
+            plane.record(f"behind the export {number}")
+        plane.rebuild()
+    shutil.rmtree(home / "log")
+    memplane.restore(tmp_path / "e.jsonl", home, clock=clock)
+    with opened(home) as plane:
+        assert plane.verify().problems == ()
+    is_well(home)

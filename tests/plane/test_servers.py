@@ -130,7 +130,7 @@ def check(world, *, packs=20):
 
 
 def test_two_servers_a_shell_and_a_projector_lose_double_and_mix_up_nothing(world):
-    servers = [world.server("s", 60), world.server("t", 60, "os")]
+    servers = [world.server("s", 40), world.server("t", 40, "os")]
     world.projector()
     for number in count():
         world.command(number)
@@ -141,7 +141,7 @@ def test_two_servers_a_shell_and_a_projector_lose_double_and_mix_up_nothing(worl
     report = check(world)
     assert report.segments > 2
     said = Counter(what for what, *_ in world.said)
-    assert said["receipt"] + said["spooled"] >= 2 * 3 * 60
+    assert said["receipt"] + said["spooled"] >= 2 * 3 * 40
     assert said["pack"] > 20
 
 

@@ -10,7 +10,9 @@ import pytest
 from anagrams import Anagrams
 
 import memplane
+from memplane.log import repair
 from memplane.log.ids import MAGIC
+from memplane.plane.stated import witnesses
 from memplane.projections import checkpoint
 from memplane.wiring import open_plane
 
@@ -180,13 +182,42 @@ def test_caches_that_would_not_be_believed_anyway_are_notes(home):
     assert all("made again" in note for note in report.notes)
 
 
-def test_a_log_that_is_shorter_than_what_was_made_from_it_is_told(home):
+def shortened(home, lines):
     file = home / "log" / "00000001.jsonl"
-    lines = file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(b"".join(lines[:200]))
-    report = verified(home)
-    assert report.ok  # an older copy is a log like any other
-    assert any("the log ends with seq 200" in note for note in report.notes)
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:lines]))
+
+
+@pytest.mark.parametrize("kept", ["projections", "index", "reports"])
+def test_a_log_that_is_shorter_than_what_was_made_from_it_is_found_by_each_that_knows(home, kept):
+    shortened(home, 200)
+    for name in {"projections", "index", "reports"} - {kept}:
+        shutil.rmtree(home / name)
+    assert {file.partition("/")[0] for file in found(home)} == {kept}
+    assert all("log ends with seq 200" in one.found for one in verified(home).problems)
+    assert repaired(home) == [("ended", 200)]
+    assert found(home) == []
+    assert repaired(home) == []
+
+
+def repaired(home):
+    with open_plane(home, read_only=True) as plane:
+        told, name = list(witnesses(home, plane.id)), plane.id
+    done = repair(home, name, clock=lambda: NOW, witnesses=told)
+    return [(event.data["case"], event.data["last_seq"]) for event in done.events]
+
+
+def test_a_plane_whose_log_is_gone_is_read_and_not_begun_anew_until_a_repair_says_so(home):
+    shutil.rmtree(home / "log")
+    assert "projections/hotset.json" in found(home)
+    with opened(home) as plane:
+        plane.pack("herons")
+        with pytest.raises(memplane.CorruptError, match="`memplane repair`"):
+            plane.record("the first of another log")
+    assert repaired(home) == [("ended", 0)]
+    with opened(home) as plane:
+        assert plane.record("the first of another log").seq == 3
+        assert plane.differing() == []
+    assert found(home) == []
 
 
 def test_a_table_of_ids_that_says_something_else_than_its_segment_is_found(home):
