@@ -172,7 +172,10 @@ def _salvage(writer: Writer, found: Survey) -> None:
     last = found.last._replace(rec=max(found.last.rec, writer.clock()))
     drafts = []
     try:
-        for number, offset, end, _, _ in (each.gap for each in found.troubles):
+        gaps = [each.gap for each in found.troubles if each.case != "scattered"]
+        if any(each.case == "scattered" for each in found.troubles):
+            gaps += found.scattered  # the lines between them stay where they are
+        for number, offset, end, _, _ in gaps:
             data = read_file(segments.path(number))[offset:end]
             kept = keep_aside(segments, disk, number, offset, data) if data else ""
             drafts.append(repair_draft("salvaged", number, offset, len(data), kept, last))

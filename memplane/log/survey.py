@@ -43,6 +43,7 @@ class Survey:
         self.segments, self.home, self.loads = segments, home, loads
         self.troubles: list[Trouble] = []
         self.salvaged: list[Gap] = []
+        self.scattered: list[Gap] = []  # what is no line behind the last sure one of the newest
         self.lost_bodies: list[tuple[int, int, str]] = []
         # The files below bodies/ that a line names, by the segment and the byte where it does.
         self.named: dict[str, tuple[int, int]] = {}
@@ -197,11 +198,15 @@ class Survey:
             self.troubles.append(Trouble(gap, "torn", "a sync of this segment failed"))
         if judged.case in ("torn", "scattered"):
             # The gap before a later run was noted as damage; it was never acknowledged.
-            self.troubles = [
-                each
-                for each in self.troubles
-                if each.gap.segment != number or each.gap.offset < judged.good or not each.gap.end
-            ]
+            sure: list[Trouble] = []
+            rest: list[Trouble] = []
+            for each in self.troubles:
+                inside = each.gap.segment == number and each.gap.offset >= judged.good
+                (rest if inside and each.gap.end else sure).append(each)
+            self.troubles, self.scattered = sure, [each.gap for each in rest]
+            end = believed[-1]
+            if end.end < len(data):
+                self.scattered.append(Gap(number, end.end, len(data), end.last + 1, end.last))
             gap = Gap(number, judged.good, len(data), judged.last + 1, judged.last)
             what = _torn(len(data) - judged.good, judged.good, judged.last)
             self.troubles.append(Trouble(gap, judged.case, what))

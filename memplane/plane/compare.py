@@ -32,19 +32,24 @@ def differing(
     head = kept.log.head().seq
     log = Prefix(engine.log, 0)
     made = Folds(log, None, engine.home.plane_id, engine.counter(policies), kept.variant)
+    # Those that nobody keeps cannot differ, and folding them costs as much as all others.
+    folder = engine.home.path / "projections"
+    with_sessions = kept.sessions_opened or (folder / "sessions.json").exists()
+    with_files = kept.files_opened or (folder / "files.json").exists()
     try:
-        _ = made.sessions, made.files  # opened at the start, they come along
+        # Opened at the start, they come along.
+        _ = made.sessions if with_sessions else None, made.files if with_files else None
         for seq in range(_STEP, head + _STEP, _STEP):
             log.advance(min(seq, head))
             made.catch_up()
             if progress is not None:
                 progress(min(seq, head), head)
-        return _differing(kept, made)
+        return _differing(kept, made, with_sessions=with_sessions, with_files=with_files)
     finally:
         made.close()
 
 
-def _differing(kept: Folds, made: Folds) -> list[str]:
+def _differing(kept: Folds, made: Folds, *, with_sessions: bool, with_files: bool) -> list[str]:
     pairs = {
         "hotset.json": (_dumped(kept.hotset), _dumped(made.hotset)),
         "decisions.json": (_dumped(kept.decisions), _dumped(made.decisions)),
@@ -52,10 +57,12 @@ def _differing(kept: Folds, made: Folds) -> list[str]:
         "tasks.json": (_dumped(kept.tasks), _dumped(made.tasks)),
         "plane_map.json": (_dumped(kept.plane_map), _dumped(made.plane_map)),
         "artifacts.json": (_dumped(kept.artifacts), _dumped(made.artifacts)),
-        "sessions.json": (_dumped(kept.sessions), _dumped(made.sessions)),
-        "files.json": (Files().dump(kept.files), Files().dump(made.files)),
         CACHE_NAME: (kept.memories.dump(), made.memories.dump()),
     }
+    if with_sessions:
+        pairs["sessions.json"] = (_dumped(kept.sessions), _dumped(made.sessions))
+    if with_files:
+        pairs["files.json"] = (Files().dump(kept.files), Files().dump(made.files))
     return [name for name, (ours, fresh) in pairs.items() if ours != fresh]
 
 

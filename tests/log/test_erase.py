@@ -290,3 +290,49 @@ def test_blanking_what_damage_left_takes_no_line_that_was_believed(tmp_path_fact
     for number, start, end in gaps:
         left = (home / "log" / f"{number:08d}.jsonl").read_bytes()[start:end]
         assert b'"text"' not in left
+
+
+def lost(home):
+    """A log in which the line with the secret was lost, as a salvage said; its place, its copy."""
+    written(home, segment_bytes_max=600)
+    (path,) = (p for p in (home / "log").glob("*.jsonl") if SECRET.encode() in p.read_bytes())
+    raw = path.read_bytes()
+    at = raw.index(b'text":"%b' % SECRET.encode())
+    path.write_bytes(raw[:at] + b"Z" + raw[at + 1 :])
+    repair(home, "demo", clock=clock, salvage=True)
+    with opened(home) as log:
+        assert log.find("m3") is None
+        list(log.read())
+        (gap,) = log.gaps()
+    (copy,) = (home / "log" / "quarantine").iterdir()
+    assert bytes_below(home).count(SECRET.encode()) == 2
+    return gap[:3], f"log/quarantine/{copy.name}"
+
+
+@pytest.mark.parametrize("fault", ["error", "short", "die"])
+def test_bytes_that_are_no_line_are_erased_whichever_call_fails_or_is_the_last(tmp_path, fault):
+    hole, copy = lost(tmp_path / "origin")
+    said = {"seqs": [], "ids": [], "documents": [], "lost": [{"segment": hole[0]}]}
+    k, calls = 0, 1
+    while k <= calls:
+        home = tmp_path / f"{fault}{k}"
+        shutil.copytree(tmp_path / "origin", home)
+        disk = FailingDisk(k, fault)
+        log = opened(home, disk)
+        with suppress(WriteError, KeyboardInterrupt):
+            event = draft("the-purge", "", "purge", {"purge": said})
+            log.erased(log.erase([event], {}, [copy], [hole]))
+        calls = max(calls, disk.calls)
+        with opened(home) as again:
+            again.append([])
+            lines = [line.event for line in again.read()]
+        assert [e.id for e in lines if e.kind == "message"] == [
+            f"m{n}" for n in range(EVENTS) if n != 3
+        ]
+        happened = any(event.kind == "purge" for event in lines)
+        assert (SECRET.encode() in bytes_below(home)) is not happened
+        assert not (home / "log" / ".purging").exists()
+        assert verify(home, "demo").ok
+        shutil.rmtree(home)
+        k += 1
+    assert calls > 6

@@ -8,6 +8,7 @@ import pytest
 from damaging import (
     OTHER,
     PLANE,
+    FailingDisk,
     QuickDisk,
     clock,
     copied,
@@ -21,6 +22,7 @@ from damaging import (
 )
 
 from memplane.errors import PlaneError
+from memplane.event import Draft, encode
 from memplane.log import repair, verify
 
 
@@ -49,38 +51,6 @@ def several(home, theirs):
 
 
 DAMAGE = [torn, broken, flipped, several]
-
-
-class FailingDisk(QuickDisk):
-    """The k-th call that changes something fails with an error, or ends the process before it."""
-
-    def __init__(self, k, error):
-        self.calls, self.k, self.error = 0, k, error
-
-    def due(self):
-        self.calls += 1
-        if self.calls == self.k:
-            raise self.error
-
-    def write(self, fd, data):
-        self.due()
-        return super().write(fd, data)
-
-    def fdatasync(self, fd):
-        self.due()
-        super().fdatasync(fd)
-
-    def ftruncate(self, fd, size):
-        self.due()
-        super().ftruncate(fd, size)
-
-    def replace(self, source, target):
-        self.due()
-        super().replace(source, target)
-
-    def sync_directory(self, path):
-        self.due()
-        super().sync_directory(path)
 
 
 @pytest.fixture(scope="module")
@@ -162,3 +132,71 @@ def test_verify_changes_nothing(tmp_path, made, damage):
     report = verify(home, PLANE)
     assert tree(home) == before
     assert report.ok == (damage is None)
+
+
+def test_one_salvage_is_enough_where_a_sealed_segment_and_an_unsynced_end_are_damaged(tmp_path):
+    lines = filled(tmp_path, durability="os")
+    flipped(tmp_path, None)
+    newest = [line for line in lines if line.segment == lines[-1].segment]
+    path = segment(tmp_path, newest[0].segment)
+    data = bytearray(path.read_bytes())
+    hit = newest[2]
+    data[hit.offset + 30] ^= 1
+    path.write_bytes(bytes(data) + b'{"seq":99,"id":')
+    ids = messages(tmp_path)[0]
+    repair(tmp_path, PLANE, clock=clock, salvage=True)
+    assert verify(tmp_path, PLANE).problems == ()
+    assert messages(tmp_path)[0] == ids
+    assert repair(tmp_path, PLANE, clock=clock, salvage=True) == ((), ())
+    with opened(tmp_path) as log:
+        log.append([draft("next")])
+    assert messages(tmp_path)[0] == [*ids, "next"]
+
+
+def purged(home, id_):
+    """Erase one event; the line that it had."""
+    with opened(home) as log:
+        line = log.find(id_)
+        seq = line.event.seq
+        said = encode(
+            {"kind": "purge", "data": {"purge": {"seqs": [seq], "ids": [id_], "documents": [1]}}}
+        )
+        rest = said[1:-1].encode()
+        of = Draft("p", False, None, "purge", "/global", None, None, None, "", rest)
+        log.erased(log.erase([of], {seq: id_}, ()))
+        log.append([draft("behind")])
+        return line, log.find("p")
+
+
+def test_a_tombstone_whose_purge_event_is_lost_is_salvaged_once(tmp_path):
+    filled(tmp_path)
+    _, event = purged(tmp_path, "m3")
+    path = segment(tmp_path, event.segment)
+    data = bytearray(path.read_bytes())
+    data[event.offset + 40] ^= 1
+    path.write_bytes(data)
+    assert any("by no purge" in one.found for one in verify(tmp_path, PLANE).problems)
+    repair(tmp_path, PLANE, clock=clock, salvage=True)
+    assert verify(tmp_path, PLANE).problems == ()
+    assert repair(tmp_path, PLANE, clock=clock, salvage=True) == ((), ())
+
+
+def test_a_line_that_was_to_be_erased_and_is_too_damaged_for_it_is_blanked_and_lost(tmp_path):
+    lines = filled(tmp_path)
+    last = max(  # of a sealed segment: nothing behind it says where it ends
+        (line for line in lines if line.segment == 2), key=lambda line: line.event.seq
+    )
+    whole = segment(tmp_path, 2).read_bytes()
+    purged(tmp_path, last.event.id)
+    bad = bytearray(whole)
+    bad[last.end - 10] ^= 1  # in its hash
+    bad[last.end - 25 : last.end - 19] = b"xxxxxx"
+    segment(tmp_path, 2).write_bytes(bad)
+    assert not verify(tmp_path, PLANE).ok
+    with pytest.raises(PlaneError, match="repair --salvage"):
+        repair(tmp_path, PLANE, clock=clock)
+    repair(tmp_path, PLANE, clock=clock, salvage=True)
+    assert verify(tmp_path, PLANE).problems == ()
+    text = last.event.text.encode()
+    assert not any(text in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert repair(tmp_path, PLANE, clock=clock, salvage=True) == ((), ())
