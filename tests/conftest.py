@@ -1,5 +1,10 @@
 """Planes to test on: real ones, in a temporary folder, with a clock that a test can move."""
 
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -8,6 +13,28 @@ import memplane
 # How long an example takes to make says something about the machine, and nothing about a promise.
 settings.register_profile("memplane", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("memplane")
+
+
+MEMORY = Path("/dev/shm")
+OURS = "memplane-tests-{}-"
+ROOM = 4 << 30
+
+
+def pytest_configure(config):
+    """Temporary folders lie in memory where there is room: no promise is about what a sync costs.
+
+    They go when the run ends; `--basetemp` puts them elsewhere and keeps them.
+    """
+    if config.option.basetemp is not None or not os.access(MEMORY, os.W_OK):
+        return
+    for left in MEMORY.glob(OURS.format("[0-9]*") + "*"):  # by runs that were killed
+        if not Path(f"/proc/{left.name.split('-')[2]}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    disk = os.statvfs(MEMORY)
+    if disk.f_bavail * disk.f_frsize >= ROOM and not disk.f_flag & os.ST_NOEXEC:
+        folder = tempfile.mkdtemp(prefix=OURS.format(os.getpid()), dir=MEMORY)
+        config.option.basetemp = folder
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 class Clock:

@@ -7,6 +7,7 @@ import signal
 import time
 
 from children import REAL_WRITE
+from plane_operations import count_by_length
 from promises import Promised, broken_by_log, broken_by_plane, clock, draft
 
 import memplane
@@ -116,8 +117,7 @@ def kill_often(place, count, share, *, tearing, readers):
         shutil.rmtree(home, ignore_errors=True)
         with memplane.init(home, clock=clock, environment={}) as plane:
             id_ = plane.id
-        budgets = home / "policies" / "budgets.yaml"
-        budgets.write_text(budgets.read_text().replace("counter: bound1", "counter: len4"))
+        count_by_length(home)
         acknowledged = {}
         for _ in range(ROUNDS_PER_HOME):
             number += 1

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 SUMMARY = Path(__file__).parents[2] / "reports" / "faults.json"
 
 
@@ -26,17 +28,17 @@ class Share(NamedTuple):
 
 
 SHORT = {
-    "cuts": Share(200, 100_000, 10),
-    "states of the log": Share(400, 100_000, 20),
-    "states of a recovery": Share(100, 100_000, 8),
-    "states of a plane": Share(6, 100_000, 2),
-    "calls of the log": Share(100, 100_000, 8),
-    "calls of a plane": Share(12, 100_000, 1.2),
-    "calls of a command": Share(3, 100_000, 0.5),
-    "kills": Share(20, 100_000, 8),
-    "flips": Share(2_000, 1_000_000, 6),
-    "changed files": Share(50, 100_000, 5),
-    "full disk": Share(2, 100, 6),
+    "cuts": Share(200, 100_000, 3),
+    "states of the log": Share(400, 100_000, 8),
+    "states of a recovery": Share(100, 100_000, 4),
+    "states of a plane": Share(6, 100_000, 0.8),
+    "calls of the log": Share(100, 100_000, 4),
+    "calls of a plane": Share(8, 100_000, 0.6),
+    "calls of a command": Share(2, 100_000, 0.2),
+    "kills": Share(20, 100_000, 6),
+    "flips": Share(2_000, 1_000_000, 2),
+    "changed files": Share(50, 100_000, 2),
+    "full disk": Share(2, 100, 2),
 }
 LONG = {
     "cuts": Share(500_000, 500_000, 0),
@@ -51,6 +53,12 @@ LONG = {
     "changed files": Share(20_000, 20_000, 0),
     "full disk": Share(500, 500, 0),
 }
+
+# A test of a layer, in both forms: it is given `shares`, by the names of the layers.
+both = pytest.mark.parametrize(
+    "shares",
+    [pytest.param(SHORT, id="short"), pytest.param(LONG, id="long", marks=pytest.mark.long)],
+)
 
 
 class Count:

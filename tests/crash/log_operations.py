@@ -24,6 +24,10 @@ class Operation(NamedTuple):
     damaged: bool = False
 
 
+def table(*operations):
+    return {one.name: one for one in operations}
+
+
 def nothing(home, rng):
     home.mkdir(parents=True, exist_ok=True)
 
@@ -138,15 +142,12 @@ def bodies(home, ack, rng):
         log.close()
 
 
-LOG = {
-    one.name: one
-    for one in (
-        Operation("append at level sync", nothing, append_at_sync),
-        Operation("append at level os", nothing, append_at_os),
-        Operation("append to a log that is there", written, append_at_sync),
-        Operation("append behind a torn tail", torn, append_at_sync),
-        Operation("append behind scattered damage", scattered, append_at_sync),
-        Operation("salvage and append", corrupt, repaired, damaged=True),
-        Operation("spill bodies", nothing, bodies),
-    )
-}
+LOG = table(
+    Operation("append at level sync", nothing, append_at_sync),
+    Operation("append at level os", nothing, append_at_os),
+    Operation("append to a log that is there", written, append_at_sync),
+    Operation("append behind a torn tail", torn, append_at_sync),
+    Operation("append behind scattered damage", scattered, append_at_sync),
+    Operation("salvage and append", corrupt, repaired, damaged=True),
+    Operation("spill bodies", nothing, bodies),
+)

@@ -1,8 +1,11 @@
 """What is done to a plane while something fails: a table like that of `log_operations`."""
 
+import re
 from contextlib import suppress
+from functools import cache
 
-from log_operations import Operation, newest
+from layers import quick_folder
+from log_operations import Operation, newest, table
 from promises import Erased, Found, Promised, Waiting, Written, clock
 
 import memplane
@@ -12,12 +15,43 @@ from memplane.log import FileLog
 ERASED = {"erased": "zebra-4711", "erased-long": "quagga-0815"}
 
 
-def planned(home, rng):
+def once(prepare):
+    """Prepare a home once, and give each who asks the same files, with those beside it."""
+
+    @cache
+    def made():
+        with quick_folder() as folder:
+            prepare(folder / "home", None)
+            return {
+                path.relative_to(folder): None if path.is_dir() else path.read_bytes()
+                for path in sorted(folder.rglob("*"))
+            }
+
+    def copied(home, _rng):
+        for path, data in made().items():
+            first, *rest = path.parts
+            to = (home if first == "home" else home.parent / first).joinpath(*rest)
+            if data is None:
+                to.mkdir(0o700, parents=True)
+            else:
+                to.write_bytes(data)
+
+    return copied
+
+
+def count_by_length(home):
+    """Tokens are the least of what is tried here, and finding out how many takes the longest."""
+    budgets = home / "policies" / "budgets.yaml"
+    text, found = re.subn(r"(?m)^counter:.*$", "counter: len4", budgets.read_text())
+    assert found == 1
+    budgets.write_text(text)
+
+
+@once
+def planned(home, _rng):
     """A plane with a little of everything, its checkpoints and index saved."""
-    with memplane.init(home, durability="os", clock=clock, environment={}) as plane:
-        budgets = home / "policies" / "budgets.yaml"
-        text = budgets.read_text()
-        budgets.write_text(text.replace("counter: bound1", "counter: len4"))
+    memplane.init(home, durability="os", clock=clock, environment={}).close()
+    count_by_length(home)
     with opened_plane(home, durability="os") as plane:
         plane.record_many(rows("old", 12))
         plane.forget("k3")
@@ -208,6 +242,7 @@ def import_file(home, ack, rng):
     within(home, ack, do)
 
 
+@once
 def quotable(home, rng):
     """Two events to be erased, in the index, the projections, a report and a body."""
     planned(home, rng)
@@ -261,6 +296,7 @@ def spool(home, ack, rng):
     within(home, ack, do)
 
 
+@once
 def exported(home, rng):
     """A plane to export, and its export."""
     planned(home, rng)
@@ -335,26 +371,23 @@ def init(home, ack, rng):
     record(home, ack, rng)
 
 
-PLANES = {
-    one.name: one
-    for one in (
-        Operation("init and record", unmade, init),
-        Operation("record", planned, record),
-        Operation("record many", planned, record_many),
-        Operation("record at level os and flush", planned, record_then_flush),
-        Operation("record behind a torn tail", torn_plane, record),
-        Operation("forget, pin, unforget", planned, forget),
-        Operation("save checkpoints and index", planned, save),
-        Operation("save at level os", planned, save_at_os),
-        Operation("rebuild", planned, rebuild),
-        Operation("close with much to save", planned, close),
-        Operation("pack with a report", planned, pack),
-        Operation("artifact, task, session", planned, artifact),
-        Operation("import", planned, import_file),
-        Operation("purge", quotable, purge),
-        Operation("spool and take in", planned, spool),
-        Operation("export", planned, export),
-        Operation("restore", apart, restore),
-        Operation("restore into a plane", apart_and_another, merge),
-    )
-}
+PLANES = table(
+    Operation("init and record", unmade, init),
+    Operation("record", planned, record),
+    Operation("record many", planned, record_many),
+    Operation("record at level os and flush", planned, record_then_flush),
+    Operation("record behind a torn tail", torn_plane, record),
+    Operation("forget, pin, unforget", planned, forget),
+    Operation("save checkpoints and index", planned, save),
+    Operation("save at level os", planned, save_at_os),
+    Operation("rebuild", planned, rebuild),
+    Operation("close with much to save", planned, close),
+    Operation("pack with a report", planned, pack),
+    Operation("artifact, task, session", planned, artifact),
+    Operation("import", planned, import_file),
+    Operation("purge", quotable, purge),
+    Operation("spool and take in", planned, spool),
+    Operation("export", planned, export),
+    Operation("restore", apart, restore),
+    Operation("restore into a plane", apart_and_another, merge),
+)

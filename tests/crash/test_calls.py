@@ -7,7 +7,7 @@ import traceback
 import pytest
 from children import forked
 from failing import DIED, Failing, cases
-from layers import LONG, SHORT
+from layers import both
 from log_operations import LOG
 from plane_operations import PLANES
 from promises import broken_by_log, broken_by_plane
@@ -82,30 +82,16 @@ def split(share, parts):
 
 
 @pytest.mark.parametrize("name", LOG)
-def test_a_log_keeps_what_it_acknowledged_whichever_call_fails(place, counted, name):
+@both
+def test_a_log_keeps_what_it_acknowledged_whichever_call_fails(place, counted, name, shares):
     count = counted("calls of the log", name)
-    fail_each(LOG[name], place, count, split(SHORT["calls of the log"], len(LOG)), check_log)
+    fail_each(LOG[name], place, count, split(shares["calls of the log"], len(LOG)), check_log)
     assert count.violations == []
 
 
 @pytest.mark.parametrize("name", PLANES)
-def test_a_plane_is_whole_whichever_call_fails(place, counted, name):
+@both
+def test_a_plane_is_whole_whichever_call_fails(place, counted, name, shares):
     count = counted("calls of a plane", name)
-    fail_each(PLANES[name], place, count, SHORT["calls of a plane"], check_plane)
-    assert count.violations == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", LOG)
-def test_a_log_keeps_what_it_acknowledged_whichever_of_all_calls_fails(place, counted, name):
-    count = counted("calls of the log", name)
-    fail_each(LOG[name], place, count, LONG["calls of the log"], check_log)
-    assert count.violations == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", PLANES)
-def test_a_plane_is_whole_whichever_of_all_calls_fails(place, counted, name):
-    count = counted("calls of a plane", name)
-    fail_each(PLANES[name], place, count, LONG["calls of a plane"], check_plane)
+    fail_each(PLANES[name], place, count, shares["calls of a plane"], check_plane)
     assert count.violations == []

@@ -3,8 +3,7 @@
 import random
 from typing import NamedTuple
 
-import pytest
-from layers import LONG, SHORT
+from layers import both
 from promises import PLANE
 from test_cuts import put_log, segments, shaped
 
@@ -205,27 +204,15 @@ def change_files(place, count, share):
                 return
 
 
-def test_no_change_of_a_segments_bytes_goes_unnoticed(place, counted):
+@both
+def test_no_change_of_a_segments_bytes_goes_unnoticed(place, counted, shares):
     count = counted("flips")
-    change_each(place, count, SHORT["flips"])
+    change_each(place, count, shares["flips"])
     assert count.violations == []
 
 
-def test_verify_notices_every_change_of_a_logs_files(place, counted):
+@both
+def test_verify_notices_every_change_of_a_logs_files(place, counted, shares):
     count = counted("changed files")
-    change_files(place, count, SHORT["changed files"])
-    assert count.violations == []
-
-
-@pytest.mark.long
-def test_none_of_a_million_changes_goes_unnoticed(place, counted):
-    count = counted("flips")
-    change_each(place, count, LONG["flips"])
-    assert count.violations == []
-
-
-@pytest.mark.long
-def test_verify_notices_many_changes_of_a_logs_files(place, counted):
-    count = counted("changed files")
-    change_files(place, count, LONG["changed files"])
+    change_files(place, count, shares["changed files"])
     assert count.violations == []

@@ -9,7 +9,7 @@ import typer
 from children import forked
 from commands import COMMANDS, FINDING, argv, prepare, ran, working_folder
 from failing import DIED, Failing, cases
-from layers import LONG, SHORT, quick_folder
+from layers import both, quick_folder
 from promises import Promised, broken_by_plane
 
 import memplane
@@ -103,17 +103,10 @@ def fail_each(name, base, promised, place, count, share):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_says_what_failed_and_leaves_the_plane_whole(base, place, counted, name):
+@both
+def test_a_command_says_what_failed_and_leaves_the_plane_whole(base, place, counted, name, shares):
     count = counted("calls of a command", name)
-    fail_each(name, *base, place, count, SHORT["calls of a command"])
-    assert count.violations == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_says_what_failed_whichever_of_all_its_calls(base, place, counted, name):
-    count = counted("calls of a command", name)
-    fail_each(name, *base, place, count, LONG["calls of a command"])
+    fail_each(name, *base, place, count, shares["calls of a command"])
     assert count.violations == []
 
 

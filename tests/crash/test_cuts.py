@@ -3,8 +3,7 @@
 import random
 import shutil
 
-import pytest
-from layers import LONG, SHORT
+from layers import both
 from log_operations import opened_log
 from promises import PLANE, Promised, QuickDisk, broken_by_log, clock, draft
 
@@ -89,14 +88,8 @@ def put_log(home, found):
         (home / "log" / name).write_bytes(data)
 
 
-def test_a_log_of_any_shape_cut_at_any_byte_keeps_its_whole_lines(place, counted):
+@both
+def test_a_log_of_any_shape_cut_at_any_byte_keeps_its_whole_lines(place, counted, shares):
     count = counted("cuts")
-    cut_each(place, count, SHORT["cuts"])
-    assert count.violations == []
-
-
-@pytest.mark.long
-def test_many_logs_cut_at_every_byte_keep_their_whole_lines(place, counted):
-    count = counted("cuts")
-    cut_each(place, count, LONG["cuts"])
+    cut_each(place, count, shares["cuts"])
     assert count.violations == []

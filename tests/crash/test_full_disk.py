@@ -6,7 +6,7 @@ import shutil
 import pytest
 from children import forked
 from full_disk import NoMountError, limited, mount_small, on_small_disk
-from layers import LONG, SHORT, quick_folder
+from layers import both, quick_folder
 from plane_operations import planned
 from test_states import split
 
@@ -47,19 +47,12 @@ def may_mount(place):
 
 
 @pytest.mark.parametrize("use", [limited, on_small_disk])
-def test_a_plane_on_a_full_disk_loses_nothing_and_goes_on_with_room(base, place, counted, use):
+@both
+def test_a_plane_on_a_full_disk_loses_nothing_and_goes_on_with_room(
+    base, place, counted, use, shares
+):
     if use is on_small_disk and (why := may_mount(place)):
         pytest.skip(f"no tmpfs of one's own here: {why}")
     count = counted("full disk", use.__name__)
-    fill_often(use, base, place, count, split(SHORT["full disk"], 2))
-    assert count.violations == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("use", [limited, on_small_disk])
-def test_hundreds_of_full_disks_cost_nothing(base, place, counted, use):
-    if use is on_small_disk and (why := may_mount(place)):
-        pytest.skip(f"no tmpfs of one's own here: {why}")
-    count = counted("full disk", use.__name__)
-    fill_often(use, base, place, count, split(LONG["full disk"], 2))
+    fill_often(use, base, place, count, split(shares["full disk"], 2))
     assert count.violations == []

@@ -2,22 +2,15 @@
 
 import pytest
 from killing import kill_often
-from layers import LONG, SHORT
+from layers import both
 from test_states import split
 
 WAYS = [(False, False), (True, False), (False, True), (True, True)]
 
 
 @pytest.mark.parametrize(("tearing", "readers"), WAYS)
-def test_writers_killed_at_any_moment_lose_nothing(tmp_path, counted, tearing, readers):
+@both
+def test_writers_killed_at_any_moment_lose_nothing(tmp_path, counted, tearing, readers, shares):
     count = counted("kills", f"tearing {tearing}, readers {readers}")
-    kill_often(tmp_path, count, split(SHORT["kills"], len(WAYS)), tearing=tearing, readers=readers)
-    assert count.violations == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("tearing", "readers"), WAYS)
-def test_thousands_of_killed_writers_lose_nothing(tmp_path, counted, tearing, readers):
-    count = counted("kills", f"tearing {tearing}, readers {readers}")
-    kill_often(tmp_path, count, split(LONG["kills"], len(WAYS)), tearing=tearing, readers=readers)
+    kill_often(tmp_path, count, split(shares["kills"], len(WAYS)), tearing=tearing, readers=readers)
     assert count.violations == []

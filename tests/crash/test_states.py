@@ -4,7 +4,7 @@ import random
 
 import pytest
 from crashstates import Recording, put, states
-from layers import LONG, SHORT
+from layers import LONG, both
 from log_operations import LOG
 from plane_operations import PLANES
 from promises import broken_by_log, broken_by_plane
@@ -101,45 +101,29 @@ def split(share, parts):
 
 
 @pytest.mark.parametrize("name", LOG)
-def test_a_power_cut_at_any_moment_costs_a_log_nothing_acknowledged(place, counted, name):
+@both
+def test_a_power_cut_at_any_moment_costs_a_log_nothing_acknowledged(place, counted, name, shares):
     count = counted("states of the log", name)
-    crash_log(LOG[name], place, count, split(SHORT["states of the log"], len(LOG)))
+    each = 12 if shares is LONG else 3
+    crash_log(LOG[name], place, count, split(shares["states of the log"], len(LOG)), each)
     assert count.violations == []
 
 
 @pytest.mark.parametrize("name", LOG)
-def test_a_power_cut_during_the_recovery_from_one_costs_nothing_either(place, counted, name):
+@both
+def test_a_power_cut_during_the_recovery_from_one_costs_nothing_either(
+    place, counted, name, shares
+):
     count = counted("states of a recovery", name)
-    crash_recovery(LOG[name], place, count, split(SHORT["states of a recovery"], len(LOG)))
+    crash_recovery(LOG[name], place, count, split(shares["states of a recovery"], len(LOG)))
     assert count.violations == []
 
 
 @pytest.mark.parametrize("name", PLANES)
-def test_a_plane_opens_packs_and_agrees_with_its_log_after_a_power_cut(place, counted, name):
+@both
+def test_a_plane_opens_packs_and_agrees_with_its_log_after_a_power_cut(
+    place, counted, name, shares
+):
     count = counted("states of a plane", name)
-    crash_plane(PLANES[name], place, count, SHORT["states of a plane"])
-    assert count.violations == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", LOG)
-def test_many_power_cuts_cost_a_log_nothing_acknowledged(place, counted, name):
-    count = counted("states of the log", name)
-    crash_log(LOG[name], place, count, split(LONG["states of the log"], len(LOG)), each=12)
-    assert count.violations == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", LOG)
-def test_many_power_cuts_during_a_recovery_cost_nothing_either(place, counted, name):
-    count = counted("states of a recovery", name)
-    crash_recovery(LOG[name], place, count, split(LONG["states of a recovery"], len(LOG)))
-    assert count.violations == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", PLANES)
-def test_a_plane_is_whole_after_many_power_cuts(place, counted, name):
-    count = counted("states of a plane", name)
-    crash_plane(PLANES[name], place, count, LONG["states of a plane"])
+    crash_plane(PLANES[name], place, count, shares["states of a plane"])
     assert count.violations == []

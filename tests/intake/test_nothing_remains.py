@@ -112,13 +112,15 @@ def test_what_only_its_surroundings_give_away_does_not_remain_either(tmp_path):
     assert remains(home, words, [PLAIN]) == []
 
 
-def test_no_task_and_no_session_repeats_a_token_that_it_is_named_by(tmp_path):
+@pytest.mark.parametrize("each", [3, pytest.param(1, marks=pytest.mark.long)])
+def test_no_task_and_no_session_repeats_a_token_that_it_is_named_by(tmp_path, each):
+    """Every token behind every text, or each of them behind one."""
     words = []
     home = tmp_path / "home"
     with memplane.init(home) as plane:
         plane.record("a", session="s1")
-        for token in EACH:
-            for before in ("", "a" * 50 + ":", "a" * 140 + ":"):
+        for number, token in enumerate(EACH):
+            for before in ("", "a" * 50 + ":", "a" * 140 + ":")[number % each :: each]:
                 name = before + token
                 for door in (plane.tasks.open, plane.tasks.update, plane.tasks.get, plane.tasks.done,
                              plane.tasks.switch, plane.sessions.start, plane.sessions.checkpoint,

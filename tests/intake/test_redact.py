@@ -252,6 +252,7 @@ def test_a_key_is_judged_by_its_whole_parts(key, is_one):
     assert secret_key(key) is is_one
 
 
+@pytest.mark.parametrize("size", [200_000, pytest.param(1_000_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "piece",
     [
@@ -263,9 +264,9 @@ def test_a_key_is_judged_by_its_whole_parts(key, is_one):
         "-----BEGIN PRIVATE KEY-----\n2026 ", '"kty" "d": "', "\x1b[3m", "s.", "hooks", "password: String = ",
     ],
 )  # fmt: skip
-def test_a_hostile_megabyte_is_worked_off_and_stays_stable(piece):
+def test_a_long_hostile_text_is_worked_off_and_stays_stable(piece, size):
     # The pytest timeout is the bound: a pattern that backtracks would not come back.
-    text = piece * (1_000_000 // len(piece))
+    text = piece * (size // len(piece))
     DEFAULT.redact(text)
     once, _ = DEFAULT.redact(text[:20_000])
     assert DEFAULT.redact(once)[0] == once

@@ -22,6 +22,40 @@ class QuickDisk(Disk):
         os.access(path, os.F_OK)
 
 
+class FailingDisk(QuickDisk):
+    """The k-th call that changes something ends with an error before it; where that `lasts`, all
+    behind it do. Counts all calls.
+    """
+
+    def __init__(self, k, error, *, lasts=False):
+        self.calls, self.k, self.error, self.lasts = 0, k, error, lasts
+
+    def due(self):
+        self.calls += 1
+        if self.calls == self.k or (self.lasts and self.calls > self.k):
+            raise self.error
+
+    def write(self, fd, data):
+        self.due()
+        return super().write(fd, data)
+
+    def fdatasync(self, fd):
+        self.due()
+        super().fdatasync(fd)
+
+    def ftruncate(self, fd, size):
+        self.due()
+        super().ftruncate(fd, size)
+
+    def replace(self, source, target):
+        self.due()
+        super().replace(source, target)
+
+    def sync_directory(self, path):
+        self.due()
+        super().sync_directory(path)
+
+
 def clock():
     return TIME
 

@@ -1,35 +1,21 @@
 """Damage: what is cut, what is refused, what is still read, and that nothing happens silently."""
 
-import os
 import shutil
 import subprocess
 import sys
 from itertools import count
 
 import pytest
+from damaging import QuickDisk, clock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memplane
 from memplane.errors import CorruptError
 from memplane.event import Draft, encode
-from memplane.log import Disk, FileLog, repair, verify
+from memplane.log import FileLog, repair, verify
 
 SEALED = "00000001.jsonl"
-
-
-class QuickDisk(Disk):
-    """Everything but the waiting: these tests cut no power."""
-
-    def fdatasync(self, fd):
-        os.fstat(fd)
-
-    def sync_directory(self, path):
-        os.access(path, os.F_OK)
-
-
-def clock():
-    return "2026-01-05T12:00:00.000000Z"
 
 
 def draft(id_, text="hello"):

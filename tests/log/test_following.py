@@ -6,27 +6,18 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from damaging import QuickDisk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.errors import CorruptError
 from memplane.event import Draft, encode
-from memplane.log import Disk, FileLog, verify
+from memplane.log import FileLog, verify
 from memplane.log.tail import Tail
 from memplane.ports import Head
 
 NOW = "2026-01-05T12:00:00.000000Z"
 LOOK_BYTES = 4096
-
-
-class MemoryDisk(Disk):
-    """Syncs cost nothing here: nobody pulls the plug in these tests."""
-
-    def fdatasync(self, fd):
-        os.fstat(fd)
-
-    def sync_directory(self, path):
-        os.access(path, os.F_OK)
 
 
 def draft(id_, text="hello"):
@@ -36,7 +27,7 @@ def draft(id_, text="hello"):
 
 def writer(home, **options):
     options.setdefault("clock", lambda: NOW)
-    return FileLog(home, "demo", disk=MemoryDisk(), **options)
+    return FileLog(home, "demo", disk=QuickDisk(), **options)
 
 
 @pytest.fixture

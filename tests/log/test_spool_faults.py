@@ -7,6 +7,7 @@ from functools import partial
 from hashlib import sha256
 
 import pytest
+from damaging import FailingDisk
 from ticking import Ticking, draft, files, ids, stored
 
 from memplane.errors import PlaneError, WriteError
@@ -20,46 +21,16 @@ def opened(opened):
     return partial(opened, lock_wait_ms_max=200)
 
 
-class FailingDisk(Disk):
-    """The k-th call fails, or is the last thing that happens; counts all calls."""
-
-    def __init__(self, k, how):
-        self.calls, self.k, self.how = 0, k, how
-
-    def due(self):
-        self.calls += 1
-        if self.how == "dies" and self.calls >= self.k:
-            raise KilledError
-        if self.calls == self.k:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    def write(self, fd, data):
-        self.due()
-        return super().write(fd, data)
-
-    def fdatasync(self, fd):
-        self.due()
-        os.fstat(fd)
-
-    def ftruncate(self, fd, size):
-        self.due()
-        super().ftruncate(fd, size)
-
-    def replace(self, source, target):
-        self.due()
-        super().replace(source, target)
-
-    def sync_directory(self, path):
-        self.due()
-        os.access(path, os.F_OK)
-
-
 class KilledError(BaseException):
     """The process ends here: no call of the disk comes behind it."""
 
 
-@pytest.mark.parametrize("how", ["fails", "dies"])
-def test_whichever_call_ends_it_what_was_spooled_is_in_the_log_once(tmp_path, how):
+@pytest.mark.parametrize(
+    ("error", "dies"),
+    [(OSError(errno.EIO, "no"), False), (KilledError(), True)],
+    ids=["fails", "dies"],
+)
+def test_whichever_call_ends_it_what_was_spooled_is_in_the_log_once(tmp_path, error, dies):
     text = "long " * 2000
     data = {"body": {"sha256": sha256(text.encode()).hexdigest(), "bytes": len(text)}}
     big = draft("big", "long", data=data, body=text.encode())._replace(text=text)
@@ -68,7 +39,7 @@ def test_whichever_call_ends_it_what_was_spooled_is_in_the_log_once(tmp_path, ho
         k += 1
         home = tmp_path / str(k)
         home.mkdir()
-        acknowledged, disk = [], FailingDisk(k, how)
+        acknowledged, disk = [], FailingDisk(k, error, lasts=dies)
         with FileLog(home, "demo", clock=Ticking()) as log:
             log.append([draft("first")])
         holder = FileLog(home, "demo", clock=Ticking())

@@ -1,6 +1,7 @@
 """A plane full of everything, and this folder on the path for `worlds`."""
 
 import random
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,10 +11,27 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from worlds import rows, sentence
 
+import memplane
+
+
+@pytest.fixture(scope="session")
+def full(tmp_path_factory):
+    """Everything at once: 5,000 decisions, an event of 350,000 characters, rules of 7,000 tokens."""
+    home = tmp_path_factory.mktemp("full") / "plane"
+    then = "2026-01-05T12:00:00.000000Z"
+    with memplane.init(home, durability="os", clock=lambda: then) as plane:
+        fill(plane)
+    return home
+
 
 @pytest.fixture
-def full_plane(plane):
-    """Everything at once: 5,000 decisions, an event of 350,000 characters, rules of 7,000 tokens."""
+def full_plane(full, tmp_path, clock):
+    home = shutil.copytree(full, tmp_path / "full")
+    with memplane.open(home, durability="os", clock=clock) as plane:
+        yield plane
+
+
+def fill(plane):
     views = plane.home / "views"
     views.mkdir(exist_ok=True)
     chance = random.Random(7)
@@ -29,4 +47,3 @@ def full_plane(plane):
     plane.record_many(rows(1, 400))
     plane.record("x " * 175_000, role="user", session="s0")
     plane.record_many(rows(2, 200))
-    return plane

@@ -148,7 +148,14 @@ def test_packs_asked_for_in_another_order_are_the_same(plane):
     assert [again[seq] for seq in seqs] == straight
 
 
-@pytest.mark.parametrize(("budget", "least"), [(4000, 0.85), (8000, 0.92), (24000, 0.96)])
+@pytest.mark.parametrize(
+    ("budget", "least"),
+    [
+        (4000, 0.85),
+        pytest.param(8000, 0.92, marks=pytest.mark.long),
+        pytest.param(24000, 0.96, marks=pytest.mark.long),
+    ],
+)
 def test_packs_at_each_model_call_share_most_of_their_bytes(plane, budget, least):
     """Seeded growth as measured on real agents: 155 tokens a call, 8 calls a prompt."""
     chance = random.Random(11)

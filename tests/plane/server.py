@@ -12,7 +12,7 @@ import threading
 import memplane
 
 NOW = "2030-01-01T00:00:00Z"
-ROTATED_AT = 20_000  # bytes: a test cannot wait for megabytes
+ROTATED_AT = 10_000  # bytes: a test cannot wait for megabytes
 QUERIES = (
     ("which heron stands in pond 3?", "deep", None),
     ("what was decided about the boats", "fast", "a0"),

@@ -139,10 +139,21 @@ def test_the_text_of_what_nobody_approved_is_nowhere(tmp_path_factory, steps):
                 assert not [word for word in hidden if word in told], where
 
 
-@settings(max_examples=15)
+@settings(max_examples=6)
 @given(STEPS)
 def test_no_command_prints_it_either(tmp_path_factory, steps):
-    folder = tmp_path_factory.mktemp("a")
+    prints_nothing(tmp_path_factory.mktemp("a"), steps)
+
+
+@pytest.mark.long
+@settings(max_examples=100)
+@given(STEPS)
+def test_no_command_prints_it_either_whatever_was_done(tmp_path_factory, steps):
+    prints_nothing(tmp_path_factory.mktemp("a"), steps)
+
+
+def prints_nothing(folder, steps):
+    """No command prints the text of an artifact that nobody approved."""
     home = folder / "plane"
     with memplane.init(home, durability="os") as plane:
         plane.tasks.open("t", "count birds")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,14 +44,27 @@ def file_bytes():
     return st.binary(max_size=60) | text | text.map(lambda data: b"version: 1\n" + data)
 
 
-@settings(max_examples=250, deadline=None)
+def always_the_same(kept, name, data, *shipped):
+    first = outcome({name: data}, *shipped, kept)
+    assert isinstance(first, Policies | str)
+    assert outcome({name: data}, *shipped, kept) == first
+
+
+@settings(max_examples=80, deadline=None)
 @given(name=st.sampled_from(NAMES), data=file_bytes())
 def test_any_bytes_give_records_or_a_policy_error_and_the_same_each_time(
     defaults, schemas, kept, name, data
 ):
-    first = outcome({name: data}, defaults, schemas, kept)
-    assert isinstance(first, Policies | str)
-    assert outcome({name: data}, defaults, schemas, kept) == first
+    always_the_same(kept, name, data, defaults, schemas)
+
+
+@pytest.mark.long
+@settings(max_examples=2_000, deadline=None)
+@given(name=st.sampled_from(NAMES), data=file_bytes())
+def test_thousands_of_files_give_records_or_a_policy_error_and_the_same_each_time(
+    defaults, schemas, kept, name, data
+):
+    always_the_same(kept, name, data, defaults, schemas)
 
 
 @settings(max_examples=150, deadline=None)

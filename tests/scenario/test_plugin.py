@@ -20,6 +20,12 @@ given: {events: [{generate: {seed: 1, count: 90, short: 30}}]}
 when: [pack: a]
 assertions: [{contains: nothing like it}, {acb_build_latency_p95_ms: 0}]
 """
+# What other plugins cost is no matter here, and they would cost more than all else.
+WITHOUT = [
+    word
+    for name in ("cacheprovider", "hypothesispytest", "xdist", "xdist.looponfail", "timeout")
+    for word in ("-p", f"no:{name}")
+]
 
 
 @pytest.fixture
@@ -32,7 +38,7 @@ def pytest_in(tmp_path):
             path.parent.mkdir(exist_ok=True)
             path.with_suffix(".yaml").write_text(text)
         return subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *argv], cwd=tmp_path,
+            [sys.executable, "-m", "pytest", *WITHOUT, *argv], cwd=tmp_path,
             capture_output=True, text=True, check=False,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )  # fmt: skip
