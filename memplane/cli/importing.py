@@ -1,11 +1,13 @@
 """`memplane import`: transcripts, JSON lines and commits become events."""
 
+import os
 from pathlib import Path
 from typing import Annotated, cast
 
 import typer
 
 from memplane.cli.app import command
+from memplane.cli.discovering import choose
 from memplane.cli.options import Home, Json
 from memplane.cli.output import counted, one_line, put
 from memplane.cli.progress import Bar
@@ -23,7 +25,8 @@ def import_files(
         list[str] | None,
         typer.Argument(
             metavar="[SOURCE] PATH",
-            help="Files or folders, behind claude-code or jsonl where that is not to be found out; "
+            help="Files or folders, behind their source where that is not to be found out "
+            "(claude-code, claude-memory, codex, chat, mcp-memory, jsonl); "
             "or git and a repository, the one here if none is named.",
         ),
     ] = None,
@@ -41,6 +44,19 @@ def import_files(
             "--detect", help="Say what there is to import, and by which command; no more."
         ),
     ] = False,
+    discover: Annotated[
+        bool,
+        typer.Option(
+            "--discover",
+            help="Look for what agents on this machine have kept, and ask which to import.",
+        ),
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --discover: take what is of this project.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --discover: say what there is; no more.")
+    ] = False,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -49,16 +65,35 @@ def import_files(
         found = [one for path in what or _usual_places() for one in sources_of(path)]
         put([one._asdict() for one in found], _table(found), as_json=as_json)
         return
-    source, paths = _split(what or [])
+    parts = _parts(what or [], discover=discover, yes=yes, dry_run=dry_run, as_json=as_json)
+    report = ImportReport()
     with open_plane(home) as plane, Bar("import") as bar:
-        report = import_paths(
-            plane, source, paths, progress=bar, reasoning=reasoning, full=full,
-            max_count=max_count,
-        )  # fmt: skip
+        for source, paths in parts:
+            done = import_paths(
+                plane, source, paths, progress=bar, reasoning=reasoning, full=full,
+                max_count=max_count,
+            )  # fmt: skip
+            report.add(done)
         if report.events:
             with Bar("indexing") as indexing:
                 plane.index(indexing)
     put(report.as_json(), _words(report), as_json=as_json)
+
+
+def _parts(
+    what: list[str], *, discover: bool, yes: bool, dry_run: bool, as_json: bool
+) -> list[tuple[Source | None, list[str]]]:
+    """What is to be imported: what was named, or what was found and chosen."""
+    if not discover:
+        if yes or dry_run:
+            raise InputError("--yes and --dry-run go with --discover")
+        return [_split(what)]
+    if what:
+        raise InputError(f"--discover looks by itself; found {what[0]!r}")
+    chosen = choose(yes=yes, dry_run=dry_run, as_json=as_json)
+    if isinstance(chosen, int):
+        raise typer.Exit(chosen)
+    return [(cast("Source", one.source), list(one.paths)) for one in chosen]
 
 
 def _split(what: list[str]) -> tuple[Source | None, list[str]]:
@@ -76,9 +111,11 @@ def _split(what: list[str]) -> tuple[Source | None, list[str]]:
 
 
 def _usual_places() -> list[str]:
-    """Here, and where Claude Code keeps its transcripts."""
-    transcripts = Path.home() / ".claude" / "projects"
-    return [".", str(transcripts)] if transcripts.is_dir() else ["."]
+    """Here, and where Claude Code and Codex keep their transcripts."""
+    claude = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
+    codex = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+    places = (claude / "projects", codex / "sessions")
+    return [".", *(str(place) for place in places if place.is_dir())]
 
 
 def _table(found: list[Found]) -> str:
@@ -103,6 +140,8 @@ def _words(report: ImportReport) -> str:
         lines.append(f"repeated  {report.repeated} that were there already")
     if report.ended:
         lines.append(f"ended     {counted(report.ended, 'session')}")
+    if report.archived:
+        lines.append(f"archived  {report.archived} that their file states no more")
     if report.skipped:
         reasons = ", ".join(f"{one_line(name)} {count}" for name, count in report.skipped.items())
         lines.append(f"skipped   {sum(report.skipped.values())}: {reasons}")

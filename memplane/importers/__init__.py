@@ -3,14 +3,19 @@
 A source is a function of lines (of commits, where it is git): bytes in, rows for
 `Plane.record_many` out. It reads no clock and keeps no plane, so the same file gives
 the same rows, ids included, on any machine; the ids make a second import a row of
-repeats.
+repeats. A file that states what holds now is compared with the plane (see `statements`).
 """
 
 from __future__ import annotations
 
-from memplane.importers.detect import Found, detect, sources_of
-from memplane.importers.report import FileReport, ImportReport, Refused
-from memplane.importers.run import SOURCES, import_paths
+from typing import TYPE_CHECKING
+
+from memplane.lazy import lazily
+
+if TYPE_CHECKING:
+    from memplane.importers.detecting import Found, detect, sources_of
+    from memplane.importers.report import FileReport, ImportReport, Refused
+    from memplane.importers.run import SOURCES, import_paths
 
 __all__ = [
     "SOURCES",
@@ -22,3 +27,23 @@ __all__ = [
     "import_paths",
     "sources_of",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "memplane.importers.detecting": (
+            "Found",
+            "detect",
+            "sources_of",
+        ),
+        "memplane.importers.report": (
+            "FileReport",
+            "ImportReport",
+            "Refused",
+        ),
+        "memplane.importers.run": (
+            "SOURCES",
+            "import_paths",
+        ),
+    },
+)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
-__all__ = ["FILE_ARGUMENTS", "below", "render", "touched"]
+__all__ = ["FILE_ARGUMENTS", "OWN_ANSWER", "below", "is_own", "render", "touched"]
 
 # Tools whose path is a file that was worked on; a search only looks around.
 FILE_ARGUMENTS: Final = {
@@ -16,6 +17,7 @@ FILE_ARGUMENTS: Final = {
     "NotebookEdit": "notebook_path",
     "NotebookRead": "notebook_path",
 }
+OWN_ANSWER: Final = "answer of memplane"  # why the result of such a call makes no event
 _PATHS: Final = frozenset({"file_path", "notebook_path", "path"})
 _PATH_MAX: Final = 4096
 _SHORT: Final = 200
@@ -31,6 +33,12 @@ def below(path: str, folder: str) -> str:
         if rest[0] in "/\\":
             return rest[1:]
     return path
+
+
+def is_own(tool: str) -> bool:
+    """Tell a tool of memplane's MCP server, as clients name it: what it answers was recalled."""
+    *server, name = tool.split("__")
+    return bool(name) and any(re.search(r"(?:^|_)memplane$", part) for part in server)
 
 
 def touched(tool: str, arguments: Any, folders: tuple[str, ...]) -> str:

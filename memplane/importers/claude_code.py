@@ -17,7 +17,8 @@ internal to its writer and changes):
 Role `user` is for what a person typed, because packs are made for the newest of
 those. What the client puts into the user's mouth (reminders, notes of an
 interruption, a sub-agent's orders) gets role `system`, the output of a local
-command role `tool`. Thinking is left out unless it is asked for.
+command role `tool`. Thinking is left out unless it is asked for. What memplane's own tools
+answered is memory coming back: it is counted and not recorded again.
 
 The same records stand in many files (a resumed or copied session), so a record
 whose uuid gave rows before in this run is repeated, and costs one look-up.
@@ -29,9 +30,8 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.importers.calls import render, touched
-from memplane.importers.rows import Outcome, Row, name, text_of
-from memplane.intake.redact import masked
+from memplane.importers.calls import OWN_ANSWER, is_own, render, touched
+from memplane.importers.rows import Outcome, Row, name, text_of, told, word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -86,8 +86,9 @@ class ClaudeCode:
         self._open: dict[str, tuple[str, str]] = {}  # the ones of this file without a result
         self._ts = ""
 
-    def begin(self, state: Mapping[str, Any]) -> None:
+    def begin(self, state: Mapping[str, Any], file: str = "") -> None:
         """Begin a file, or go on with one where `state()` was left."""
+        del file  # its records say whose they are
         self._ts = text_of(state, "ts")
         self._open = {}
         calls = state.get("calls")
@@ -116,7 +117,7 @@ class ClaudeCode:
         kind = text_of(record, "type")
         if kind not in {"user", "assistant", "system"}:
             known = "" if kind in _WITHOUT_MEMORY else "unknown "
-            return Outcome(skipped=(f"{known}record type {_word(kind)}",))
+            return Outcome(skipped=(f"{known}record type {word(kind)}",))
         uuid = text_of(record, "uuid")
         if uuid in self._seen:
             return Outcome(repeated=self._seen[uuid])
@@ -166,7 +167,7 @@ class ClaudeCode:
             "session": name(session),
             # The same in every file that holds this session, or its copies would be conflicts.
             "text": "Session started",
-            "data": _told(data),
+            "data": told(data),
         }
 
     def _parts(self, kind: str, record: dict[str, Any]) -> Iterator[tuple[str, Row] | str]:
@@ -199,7 +200,7 @@ class ClaudeCode:
         if shape in _RESULTS:
             return self._result(record, block)
         known = shape in {"image", "document", "redacted_thinking"}
-        return f"{'' if known else 'unknown '}block type {_word(shape)}"
+        return f"{'' if known else 'unknown '}block type {word(shape)}"
 
     def _thinking(self, record: Mapping[str, Any], block: Mapping[str, Any]) -> Row | str:
         text = block.get("thinking")
@@ -224,13 +225,15 @@ class ClaudeCode:
             "kind": "tool_call",
             "role": "assistant",
             "text": render(tool, given, folder),
-            "data": _told({**data, "message": _message_id(record)}),
+            "data": told({**data, "message": _message_id(record)}),
         }
 
     def _result(self, record: Mapping[str, Any], block: Mapping[str, Any]) -> Row | str:
         call = text_of(block, "tool_use_id")
         tool, path = self._calls.get(call, ("", ""))
         self._open.pop(call, None)
+        if is_own(tool):
+            return OWN_ANSWER
         text = _result_text(block.get("content"))
         if not text.strip():
             return "empty text"
@@ -240,7 +243,7 @@ class ClaudeCode:
             "kind": "tool_result",
             "role": "tool",
             "text": text,
-            "data": _told({**data, "branch": text_of(record, "gitBranch")}),
+            "data": told({**data, "branch": text_of(record, "gitBranch")}),
         }
 
 
@@ -274,7 +277,7 @@ def _from_user(record: Mapping[str, Any], text: str) -> Row:
                 role, tags = its_role, [tag]
     if record.get("isSidechain") is True:
         role = "system" if role == "user" else role  # the orders of the agent above it
-    data = _told({"branch": text_of(record, "gitBranch")})
+    data = told({"branch": text_of(record, "gitBranch")})
     row: Row = {"kind": "message", "role": role, "text": text, "data": data}
     return {**row, "tags": tags} if tags else row
 
@@ -293,7 +296,7 @@ def _system(record: Mapping[str, Any]) -> tuple[str, Row] | str:
     text = content if isinstance(content, str) and content.strip() else ""
     branch = text_of(record, "gitBranch")
     if subtype == "compact_boundary":
-        data = _told({"status": "checkpoint", "branch": branch})
+        data = told({"status": "checkpoint", "branch": branch})
         return "0", {"kind": "session", "text": text or "Conversation compacted", "data": data}
     if subtype == "api_error":
         error = record.get("error")
@@ -303,7 +306,7 @@ def _system(record: Mapping[str, Any]) -> tuple[str, Row] | str:
         data = {"status": "error"}
         row = {"kind": "message", "role": "system", "text": text, "tags": ["api-error"]}
         return "0", {**row, "data": data}
-    return f"record type system {_word(subtype)}"
+    return f"record type system {word(subtype)}"
 
 
 def _images_within(block: Any) -> Iterator[str]:
@@ -325,15 +328,6 @@ def _result_text(content: Any) -> str:
 def _message_id(record: Mapping[str, Any]) -> str:
     message = record.get("message")
     return text_of(message, "id") if isinstance(message, dict) else ""
-
-
-def _told(data: dict[str, str]) -> dict[str, str]:
-    return {key: value for key, value in data.items() if value}
-
-
-def _word(kind: str) -> str:
-    """Show a type as part of a reason: short and printable, whatever stood there."""
-    return masked(name(kind))[:40] if kind else "(none)"
 
 
 def _is_text(value: Any) -> bool:

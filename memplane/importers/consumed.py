@@ -9,9 +9,9 @@ broken, of another plane, or of a log that no longer holds the event it names::
 
 Of a repository the last heads are kept, the newest last. A file goes on at `offset`
 when the first and last bytes before that are the ones that were read; what stands
-behind it was not there or not a whole line then. A gzip file has no such place: it is
-read whole, or not at all when size, time and those bytes are as they were before it
-was read.
+behind it was not there or not a whole line then. A gzip file has no such place, and one
+that is no file of lines neither: it is read whole, or not at all when size, time and
+those bytes are as they were before it was read.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Consumed:
             if offset < 0 or entry["hashes"] != _hashes(path, offset):
                 return 0
             stat = path.stat()
-            if is_gzip(path):
+            if is_gzip(path) or entry.get("whole") is True:
                 same = [stat.st_size, stat.st_mtime_ns] == [entry["size"], entry["mtime_ns"]]
                 return -1 if same else 0
         except (OSError, KeyError, TypeError, ValueError):
@@ -84,13 +84,15 @@ class Consumed:
         before: os.stat_result,
         offset: int,
         state: dict[str, Any],
+        whole: bool = False,
     ) -> None:
         """Remember that the plane has recorded the file up to `offset`; to be saved later.
 
         `before` is the file's state before it was read: what came while it was read is new.
+        One that was read as a `whole` has nothing to go on behind.
         """
         with contextlib.suppress(OSError):
-            if is_gzip(path):
+            if whole or is_gzip(path):
                 offset = before.st_size
             self._files[os.fspath(path)] = {
                 "how": how,
@@ -98,6 +100,7 @@ class Consumed:
                 "mtime_ns": before.st_mtime_ns,
                 "hashes": _hashes(path, offset),
                 "offset": offset,
+                **({"whole": True} if whole else {}),
                 "state": masked_data(state),  # it names calls as the file does
             }
 

@@ -65,8 +65,9 @@ class Jsonl:
     def __init__(self) -> None:
         self._open: list[_Call] = []  # the oldest first
 
-    def begin(self, state: Mapping[str, Any]) -> None:
+    def begin(self, state: Mapping[str, Any], file: str = "") -> None:
         """Begin a file, or go on with one where `state()` was left."""
+        del file  # its records say whose they are
         calls = state.get("calls")
         self._open = [
             _Call(*known)

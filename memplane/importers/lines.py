@@ -11,6 +11,7 @@ import io
 import json
 import os
 import zlib
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,13 +20,25 @@ import orjson
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-__all__ = ["LINE_BYTES_MAX", "Line", "Parsed", "files_below", "is_gzip", "parse", "read_lines"]
+__all__ = [
+    "LINE_BYTES_MAX",
+    "Line",
+    "Parsed",
+    "files_below",
+    "is_gzip",
+    "is_zstd",
+    "parse",
+    "read_lines",
+    "written_at",
+]
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 _CHUNK: Final = 1024 * 1024
+_TIME_MAX: Final = 253_402_300_799  # the last second of the year 9999
 _GLUED_MAX: Final = 1000
-_ENDINGS: Final = (".jsonl", ".jsonl.gz", ".ndjson", ".json", ".json.gz")
+_ENDINGS: Final = (".jsonl", ".jsonl.gz", ".ndjson", ".json", ".json.gz", ".jsonl.zst")
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _BOM: Final = b"\xef\xbb\xbf"
 _DECODER: Final = json.JSONDecoder(strict=False)
 
@@ -53,21 +66,32 @@ class Parsed(NamedTuple):
     broken: bool
 
 
-def files_below(folder: Path) -> list[Path]:
+def files_below(folder: Path, endings: tuple[str, ...] = _ENDINGS) -> list[Path]:
     """List the files of a folder that may hold JSON lines, by path; linked folders are left out."""
     found = [
         Path(parent, name)
         for parent, _, names in os.walk(folder)
         for name in names
-        if name.lower().endswith(_ENDINGS)
+        if name.lower().endswith(endings)
     ]
     return sorted((path for path in found if path.is_file()), key=os.fspath)
+
+
+def written_at(stat: os.stat_result) -> datetime:
+    """When a file was written, as far as a calendar goes."""
+    return datetime.fromtimestamp(min(max(stat.st_mtime, 0), _TIME_MAX), UTC)
 
 
 def is_gzip(path: Path) -> bool:
     """Tell by its first bytes: names lie."""
     with path.open("rb") as file:
         return file.read(2) == _GZIP_MAGIC
+
+
+def is_zstd(path: Path) -> bool:
+    """Tell by its first bytes a file that nothing here can unpack."""
+    with path.open("rb") as file:
+        return file.read(4) == _ZSTD_MAGIC
 
 
 def read_lines(path: Path, offset: int = 0, limit: int = LINE_BYTES_MAX) -> Generator[Line]:

@@ -25,7 +25,8 @@ class FileReport:
     """One file: each of its `items` is one of events, repeated, refused or skipped.
 
     A line is one item or more (a record has blocks, the first one of a session
-    begins it); a file that cannot be read is one item without a line.
+    begins it); a file that cannot be read is one item without a line, and one that is
+    read as a whole has only items.
     """
 
     path: str
@@ -56,11 +57,20 @@ class ImportReport:
     """The whole import. `refused` lists the first 100, `refusals` counts all of them.
 
     `ended`: sessions that it ended, each by one or two events which no file holds.
+    `archived`: memories that it archived, as their file states them no more.
     """
 
     per_file: list[FileReport] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
     ended: int = 0
+    archived: int = 0
+
+    def add(self, other: ImportReport) -> None:
+        """Take in the report of another import that ran after this one."""
+        self.per_file += other.per_file
+        self.refused = [*self.refused, *other.refused][:REFUSED_LISTED]
+        self.ended += other.ended
+        self.archived += other.archived
 
     @property
     def files(self) -> int:
@@ -108,9 +118,9 @@ class ImportReport:
 
     def as_json(self) -> dict[str, Any]:
         """Return the report as plain JSON values."""
-        totals = ("files", "unchanged", "lines", "items", "events", "repeated", "refusals", "ended")
+        totals = ("files", "unchanged", "lines", "items", "events", "repeated", "refusals")
         return {
-            **{total: getattr(self, total) for total in totals},
+            **{total: getattr(self, total) for total in (*totals, "ended", "archived")},
             "skipped": self.skipped,
             "refused": [row._asdict() for row in self.refused],
             "per_file": [asdict(file) for file in self.per_file],

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
+from memplane.intake.redact import masked
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Outcome", "Reader", "Row", "name", "text_of"]
+__all__ = ["Outcome", "Reader", "Row", "digest", "name", "text_of", "told", "word"]
 
 Row = dict[str, Any]
 
@@ -33,8 +36,8 @@ class Outcome(NamedTuple):
 class Reader(Protocol):
     """Makes rows of the records of one source. One reader serves one run over many files."""
 
-    def begin(self, state: Mapping[str, Any]) -> None:
-        """Begin a file, or go on with one where `state()` was left."""
+    def begin(self, state: Mapping[str, Any], file: str = "") -> None:
+        """Begin a file, or go on with one where `state()` was left. `file` is its name."""
         ...
 
     def read(self, record: dict[str, Any], body: bytes) -> Outcome:
@@ -71,3 +74,23 @@ def text_of(record: Mapping[str, Any], field: str) -> str:
     """Return the field where it is a string of at most 4,096 characters, else ""."""
     value = record.get(field)
     return value if isinstance(value, str) and len(value) <= _FIELD_MAX else ""
+
+
+def told(data: Mapping[str, str]) -> dict[str, str]:
+    """Return what is not empty."""
+    return {key: value for key, value in data.items() if value}
+
+
+def word(kind: str) -> str:
+    """Show a type as part of a reason: short and printable, whatever stood there."""
+    return masked(name(kind))[:40] if kind else "(none)"
+
+
+def digest(*parts: Any) -> str:
+    """A SHA-256 of JSON values, in hex; the order of an object's fields does not matter."""
+    try:
+        whole = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    except (RecursionError, ValueError):
+        # Nested too deep to be written; repr would be, too.
+        whole = "too deep"
+    return hashlib.sha256(whole.encode()).hexdigest()

@@ -1,0 +1,340 @@
+"""Rollouts of Codex: one JSON record a line, appended while it runs.
+
+With an envelope, `{"timestamp", "ordinal"?, "type", "payload"}`, what is taken is:
+
+* `response_item`: what the model and the client exchanged (see `items`). `event_msg` repeats it
+  for the screen and is counted by its type, as everything else is.
+* `compacted`: a `session` event with status checkpoint, and its summary.
+* `session_meta`: the first one names the session of the file. One that names another session
+  begins a part that a fork copied from it.
+* `turn_context`: only the folder, for the paths of later calls.
+
+Older rollouts have no envelope: a header (`id`, `timestamp`, `git`), then the items, which
+happened no earlier than the header. Files of the first months hold `{"session", "items"}`.
+
+Items have no id of their own, so an id is `codex:<session>:<hash>:<part>`, the hash one of the
+item and of those before it: a copy has the id of the original, whatever file it stands in, and
+the same words said again have another.
+
+Role `user` is for what a person typed. What the client puts into the user's mouth (AGENTS.md,
+the environment, skills, notes about sub-agents) is not recorded, nor are messages of the
+developer, which hold the context that hooks gave: both are counted. Newer rollouts say which parts
+a person typed (`content_item_kinds`); in others it is told by how they begin. A note of an
+interruption has role `system`; a command that the user ran, and a sub-agent's orders, are no
+user's words either. Reasoning is left out unless it is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from memplane.importers.items import ITEMS, Calls, others_in, parts_of, reasoning_of, text_parts
+from memplane.importers.rows import Outcome, Row, digest, name, text_of, told, word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["SOURCE", "Codex", "end_id", "is_record", "sessions_in"]
+
+SOURCE: Final = "codex"
+
+_WITHOUT_MEMORY: Final = frozenset(
+    {
+        "inter_agent_communication_metadata", "realtime_item", "retained_context",
+        "security_risk_score", "session_meta", "session_state", "state", "token_usage_record",
+        "turn_context", "world_state",
+    }
+)  # fmt: skip
+# The types of records in an envelope.
+_RECORDS: Final = frozenset(
+    {"response_item", "event_msg", "compacted", "inter_agent_communication", *_WITHOUT_MEMORY}
+)
+# An item is the same with or without them: they differ between versions, and in copies.
+_VOLATILE: Final = frozenset(
+    {"id", "status", "phase", "end_turn", "metadata", "encrypted_content",
+     "internal_chat_message_metadata_passthrough"}
+)  # fmt: skip
+# How a text begins that the client wrote under the user's name, and that is not taken.
+_CLIENT_TEXT: Final = re.compile(
+    r"\s*(?:"
+    r"<(environment_context|user_instructions|INSTRUCTIONS|permissions[ _]instructions"
+    r"|collaboration_mode|personality_spec|skill|skills_instructions|apps_instructions|plugins"
+    r"|plugins_instructions|recommended_plugins|model_switch|token_budget|goal_context"
+    r"|codex_internal_context|subagent_notification|hook_prompt|hook_context"
+    r"|realtime_conversation|additional_context|extension_context)\b"
+    r"|(# AGENTS\.md instructions)\b"
+    r"|(Another language model started to solve this problem)\b)",
+    re.IGNORECASE,
+)
+# Those that say something of the talk: role, tag.
+_MARKED_TEXTS: Final = (
+    ("<user_shell_command>", "tool", "command"),
+    ("<turn_aborted>", "system", "interrupted"),
+)
+_OF_THE_EDITOR: Final = "# Context from my IDE setup:"
+_REQUEST: Final = re.compile(r"(?m)^## My request for Codex:[ \t]*\n")
+
+
+class Codex:
+    """The reader of this source. `reasoning` takes reasoning items as messages tagged so."""
+
+    def __init__(self, *, reasoning: bool = False) -> None:
+        self._reasoning = reasoning
+        self._started: set[str] = set()
+        self._file: dict[str, str] = {}
+        self._sidechain = False
+        self._calls = Calls()
+
+    def begin(self, state: Mapping[str, Any], file: str = "") -> None:
+        """Begin a file, or go on with one where `state()` was left."""
+        del file  # its records say whose they are
+        kept = state.get("file")
+        self._file = {
+            key: value
+            for key, value in (kept.items() if isinstance(kept, dict) else ())
+            if isinstance(value, str)
+        }
+        self._sidechain = state.get("sidechain") is True
+        self._calls = Calls(state.get("calls"))
+        if state.get("started") is True:
+            self._started.add(self._of("session"))
+
+    def state(self) -> dict[str, Any]:
+        """Return the session, where the hash stands, and the calls that wait for an output."""
+        return {
+            "file": self._file,
+            "sidechain": self._sidechain,
+            "started": self._of("session") in self._started,
+            "calls": self._calls.state(),
+        }
+
+    def read(self, record: dict[str, Any], body: bytes) -> Outcome:
+        """Say what the record comes to; never raises, whatever it holds."""
+        del body  # an id comes from the items before
+        kind, payload = text_of(record, "type"), record.get("payload")
+        if ts := text_of(record, "timestamp"):
+            self._file["ts"] = ts
+        if isinstance(payload, dict):
+            return self._enveloped(kind, payload)
+        if kind in ITEMS and "payload" not in record:
+            return self._item(record)
+        if _is_header(record):
+            self._meta(record)
+            return Outcome(skipped=("record type session_meta",))
+        if _is_rollout(record):
+            return self._rollout(record["session"], record["items"])
+        return Outcome(skipped=(_unknown(kind or text_of(record, "record_type")),))
+
+    def _rollout(self, session: dict[str, Any], items: list[Any]) -> Outcome:
+        self._meta(session)
+        rows: list[Row] = []
+        skipped = ["record type session_meta"]
+        for item in items:
+            outcome = self._item(item if isinstance(item, dict) else {})
+            rows += outcome.rows
+            skipped += outcome.skipped
+        return Outcome(tuple(rows), tuple(skipped))
+
+    def _enveloped(self, kind: str, payload: dict[str, Any]) -> Outcome:
+        if kind == "response_item":
+            return self._item(payload)
+        if kind == "compacted":
+            return self._compacted(payload)
+        if kind == "inter_agent_communication":
+            return self._item({**payload, "type": "agent_message"})
+        if kind == "event_msg":
+            return Outcome(skipped=(f"event_msg {word(text_of(payload, 'type'))}",))
+        if kind == "session_meta":
+            self._meta(payload)
+        if kind == "turn_context" and (folder := text_of(payload, "cwd")):
+            self._file["folder"] = folder
+        return Outcome(skipped=(_unknown(kind),))
+
+    def _of(self, field: str) -> str:
+        return self._file.get(field, "")
+
+    def _meta(self, meta: Mapping[str, Any]) -> None:
+        """Take the session of the file from the first one; a later one of another is a copy's."""
+        session = text_of(meta, "id") or text_of(meta, "session_id")
+        if ts := text_of(meta, "timestamp"):
+            self._file.setdefault("ts", ts)
+        if "session" not in self._file:
+            git, source = meta.get("git"), meta.get("source")
+            spawned = source.get("subagent") if isinstance(source, dict) else None
+            if isinstance(spawned, dict) and isinstance(spawned.get("thread_spawn"), dict):
+                spawned = spawned["thread_spawn"]
+            parent = spawned if isinstance(spawned, dict) else {}
+            self._sidechain = spawned is not None or meta.get("thread_source") == "subagent"
+            named = text_of(meta, "agent_nickname") or text_of(parent, "agent_nickname")
+            folder = text_of(meta, "cwd")
+            self._file |= told(
+                {
+                    "home": folder,
+                    "folder": folder,
+                    "branch": text_of(git, "branch") if isinstance(git, dict) else "",
+                    "parent": text_of(parent, "parent_thread_id")
+                    or text_of(meta, "parent_thread_id")
+                    or text_of(meta, "forked_from_id"),
+                    "agent": (named or session) if self._sidechain else "",
+                }
+            )
+            self._file["session"] = session
+        if session != self._of("of"):
+            # Written again in its own file, when the session is resumed, it changes nothing.
+            self._file["of"], self._file["hash"] = session, ""
+
+    def _item(self, item: Mapping[str, Any]) -> Outcome:
+        kind = text_of(item, "type")
+        made = list(self._parts(kind, item))
+        content = {key: value for key, value in item.items() if key not in _VOLATILE}
+        stem = digest(self._of("hash"), content)[:32]
+        rows = [
+            {"id": name(SOURCE, self._of("of"), stem, str(part)), **self._frame(row), **row}
+            for part, row in enumerate(made)
+            if not isinstance(row, str)
+        ]
+        if rows and kind != "reasoning":
+            # What is left out of some imports, or of some copies, does not name what follows.
+            self._file["hash"] = stem
+        skipped = tuple(one for one in made if isinstance(one, str))
+        return Outcome((*self._start(rows), *rows), skipped)
+
+    def _compacted(self, payload: Mapping[str, Any]) -> Outcome:
+        text = payload.get("message")
+        stem = digest(self._of("hash"), "compacted", text if isinstance(text, str) else "")[:32]
+        self._file["hash"] = stem
+        checkpoint = told({"status": "checkpoint", "branch": self._of("branch")})
+        made: list[Row] = [
+            {"kind": "session", "text": "Conversation compacted", "data": checkpoint}
+        ]
+        if isinstance(text, str) and text.strip():
+            made.append({"kind": "summary", "role": "system", "text": text, "tags": ["compact"]})
+        rows = [
+            {"id": name(SOURCE, self._of("of"), stem, str(part)), **self._frame(row), **row}
+            for part, row in enumerate(made)
+        ]
+        return Outcome((*self._start(rows), *rows))
+
+    def _frame(self, row: Row) -> Row:
+        """Time, session and who, put on in place of a row's own tags and branch."""
+        frame: Row = {"ts": self._of("ts")} if self._of("ts") else {}
+        if session := self._of("session"):
+            frame["session"] = name(session)
+        if self._sidechain:
+            frame["actor"] = name(self._of("agent")) if self._of("agent") else None
+            row["tags"] = list(dict.fromkeys(["sidechain", *row.get("tags", [])]))
+        branch = self._of("branch")
+        if branch and (row["kind"].startswith("tool") or row.get("role") == "user"):
+            row["data"] = {**row.get("data", {}), "branch": branch}
+        return {key: value for key, value in frame.items() if value is not None}
+
+    def _start(self, rows: list[Row]) -> Iterator[Row]:
+        session = self._of("session")
+        if not rows or not session or session in self._started:
+            return
+        self._started.add(session)
+        folder = re.split(r"[/\\]", self._of("home").rstrip("/\\"))[-1]
+        data = {"branch": self._of("branch"), "folder": folder, "parent": self._of("parent")}
+        yield {
+            "id": name(SOURCE, session, "start"),
+            **({"ts": rows[0]["ts"]} if "ts" in rows[0] else {}),
+            "kind": "session",
+            "session": name(session),
+            "text": "Session started",
+            "data": told({"status": "start", **data}),
+        }
+
+    def _parts(self, kind: str, item: Mapping[str, Any]) -> Iterator[Row | str]:
+        """Each part that makes an event, or the reason why it makes none."""
+        if kind in {"message", "agent_message"}:
+            origins = _origins(item)
+            for number, part in enumerate(text_parts(item.get("content"))):
+                origin = origins[number] if number < len(origins) else ""
+                yield self._said(kind, item, part.text, origin) if part.text else part.reason
+        elif kind == "reasoning":
+            yield self._thought(item)
+        else:
+            yield parts_of(item, self._calls, (self._of("home"), self._of("folder")))
+            yield from others_in(item.get("output"))
+
+    def _said(self, kind: str, item: Mapping[str, Any], text: str, origin: str) -> Row | str:
+        role = text_of(item, "role")
+        if kind == "agent_message":
+            row: Row = {"kind": "message", "role": "system", "text": text, "tags": ["sidechain"]}
+            author = text_of(item, "author")
+            return {**row, "actor": name(author)} if author else row
+        if role == "assistant":
+            return {"kind": "message", "role": "assistant", "text": text}
+        if role != "user":
+            return f"message of role {word(role)}"
+        if client := _client_text(text, origin):
+            return f"client text {word(client)}"
+        for beginning, its_role, tag in _MARKED_TEXTS:
+            if text.lstrip().startswith(beginning):
+                return {"kind": "message", "role": its_role, "text": text, "tags": [tag]}
+        if text.startswith(_OF_THE_EDITOR) and (asked := _REQUEST.search(text)):
+            text = text[asked.end() :].strip() or text
+        # The orders of a sub-agent come from the agent above it.
+        return {"kind": "message", "role": "system" if self._sidechain else "user", "text": text}
+
+    def _thought(self, item: Mapping[str, Any]) -> Row | str:
+        if not self._reasoning:
+            return "reasoning"
+        text = reasoning_of(item)
+        if not text:
+            return "empty text"
+        return {"kind": "message", "role": "assistant", "text": text, "tags": ["reasoning"]}
+
+
+def is_record(record: Mapping[str, Any]) -> bool:
+    """Tell a record of a rollout; the items of one without envelope may be anybody's."""
+    if isinstance(record.get("payload"), dict):
+        return text_of(record, "type") in _RECORDS
+    return _is_header(record) or _is_rollout(record) or record.get("record_type") == "state"
+
+
+def _is_header(record: Mapping[str, Any]) -> bool:
+    if "type" in record or "payload" in record or "record_type" in record:
+        return False
+    named = bool(text_of(record, "id")) and bool(text_of(record, "timestamp"))
+    return named and ("instructions" in record or "git" in record)
+
+
+def _is_rollout(record: Mapping[str, Any]) -> bool:
+    session = record.get("session")
+    return isinstance(session, dict) and "id" in session and isinstance(record.get("items"), list)
+
+
+def end_id(session: str, said: str, last: str) -> str:
+    """Name what is added behind the last event of a session."""
+    return name(SOURCE, session, said, last.removeprefix(f"{SOURCE}:"))
+
+
+def sessions_in(state: Mapping[str, Any]) -> list[str]:
+    """The session of a file, by what `state()` kept of it, as its events name it."""
+    kept = state.get("file")
+    session = kept.get("session") if isinstance(kept, dict) else None
+    return [name(session)] if isinstance(session, str) and session else []
+
+
+def _origins(item: Mapping[str, Any]) -> list[str]:
+    """What newer rollouts say of each part: `user.text`, or what of the client it is."""
+    said = item.get("internal_chat_message_metadata_passthrough")
+    kinds = said.get("content_item_kinds") if isinstance(said, dict) else None
+    return [one if isinstance(one, str) else "" for one in kinds] if isinstance(kinds, list) else []
+
+
+def _client_text(text: str, origin: str) -> str:
+    """Which text of the client's it is; "" for what a person typed, and what tells of the talk."""
+    if origin.startswith("user."):
+        return ""
+    if found := _CLIENT_TEXT.match(text):
+        tag = found[1]
+        return tag.lower() if isinstance(tag, str) else "agents.md" if found[2] else "summary"
+    marked = any(text.lstrip().startswith(beginning) for beginning, _, _ in _MARKED_TEXTS)
+    return "" if marked or origin in {"", "unknown"} else origin
+
+
+def _unknown(kind: str) -> str:
+    return f"{'' if kind in _RECORDS else 'unknown '}record type {word(kind)}"

@@ -1,0 +1,121 @@
+"""The file of MCP's reference memory server: a graph, one entity or relation a line.
+
+`{"type": "entity", "name", "entityType", "observations": [..]}` and `{"type": "relation", "from",
+"to", "relationType"}`, in memory.json, or memory.jsonl since the server moved it. The server writes
+the whole file anew at each change, so it is compared with the plane (see `statements`). Also taken
+is what its tool read_graph answers: one object with `entities` and `relations`.
+
+Each observation is a fact, with the name of its entity in front and as a tag; so is the type of an
+entity, and each relation. Any of them is added or deleted as a whole, so the key,
+`mcp-memory/<entity>/<hash>` or `mcp-memory//<hash>`, is its own. The time is the file's: the graph
+has none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from memplane.importers.documents import parse_document
+from memplane.importers.lines import parse
+from memplane.importers.rows import digest, text_of, word
+from memplane.importers.statements import Statement, Told, key_of, tag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+__all__ = ["SOURCE", "is_graph", "told_by"]
+
+SOURCE: Final = "mcp-memory"
+
+
+def is_graph(record: Mapping[str, Any]) -> bool:
+    """Tell an entity or a relation, or an object with lists of both."""
+    if isinstance(record.get("entities"), list):
+        return isinstance(record.get("relations"), list)
+    kind = record.get("type")
+    if kind == "entity":
+        return "name" in record and "observations" in record
+    return kind == "relation" and {"from", "to", "relationType"} <= record.keys()
+
+
+def told_by(path: Path, content: bytes) -> Told:
+    """What a file states. It is named by its place without the ending, which the server changed."""
+    records = parse_document(content).records if _is_document(content) else ()
+    faults = 0
+    if not records:
+        records, faults = _of_lines(content)
+    statements: list[Statement] = []
+    skipped = ["malformed line"] * faults
+    for record in records:
+        made = list(_stated(record))
+        statements += (one for one in made if not isinstance(one, str))
+        skipped += (one for one in made if isinstance(one, str))
+    if not statements and not skipped:
+        skipped.append("empty file")
+    # A graph may lie anywhere, in several places under one name.
+    origin = f"{path.stem}-{digest(str(path.with_suffix('')))[:12]}"
+    whole = not any(reason.startswith("malformed") for reason in skipped)
+    return Told(origin, f"{SOURCE}/", statements, skipped, whole)
+
+
+def _is_document(content: bytes) -> bool:
+    return b'"entities"' in content[: 64 * 1024]
+
+
+def _of_lines(content: bytes) -> tuple[tuple[dict[str, Any], ...], int]:
+    records: list[dict[str, Any]] = []
+    broken = 0
+    for line in content.split(b"\n"):
+        if line.strip():
+            parsed = parse(line)
+            records += parsed.records
+            broken += parsed.broken
+    return tuple(records), broken
+
+
+def _stated(record: Mapping[str, Any]) -> Iterator[Statement | str]:
+    kind = text_of(record, "type")
+    if kind == "entity":
+        yield from _entity(record)
+    elif kind == "relation":
+        yield _relation(record)
+    else:
+        yield f"unknown record type {word(kind)}"
+
+
+def _entity(record: Mapping[str, Any]) -> Iterator[Statement | str]:
+    entity, kind = text_of(record, "name").strip(), text_of(record, "entityType").strip()
+    observations = record.get("observations")
+    if not entity or not isinstance(observations, list):
+        yield "malformed entity"
+        return
+    tags = _tags(entity, kind)
+    if kind:
+        yield Statement(
+            key_of(SOURCE, entity, digest("type", kind)[:16]), "fact", f"{entity}: {kind}", tags
+        )
+    for observation in observations:
+        if not isinstance(observation, str):
+            yield "malformed observation"
+        elif not observation.strip():
+            yield "empty text"
+        else:
+            named = observation.lower().startswith(entity.lower())
+            text = observation if named else f"{entity}: {observation}"
+            key = key_of(SOURCE, entity, digest(observation)[:16])
+            yield Statement(key, "fact", text, tags)
+    if not kind and not observations:
+        yield "empty entity"
+
+
+def _relation(record: Mapping[str, Any]) -> Statement | str:
+    said = [text_of(record, field).strip() for field in ("from", "relationType", "to")]
+    if not all(said):
+        return "malformed relation"
+    key = key_of(SOURCE, "", digest(said)[:16])
+    return Statement(key, "fact", " ".join(said), _tags(said[0], said[2]))
+
+
+def _tags(*words: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(filter(None, map(tag, words))))

@@ -1,0 +1,297 @@
+"""One import on its way into the plane: file after file, and what became of each part of them."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+from memplane.errors import MemplaneError
+from memplane.importers import chat, claude_code, claude_memory, codex, jsonl, mcp_memory
+from memplane.importers.chat import Chat
+from memplane.importers.claude_code import ClaudeCode
+from memplane.importers.codex import Codex
+from memplane.importers.consumed import Consumed
+from memplane.importers.detecting import look
+from memplane.importers.documents import parse_array, parse_document, read_all
+from memplane.importers.jsonl import Jsonl
+from memplane.importers.lines import files_below, is_zstd, parse, read_lines, written_at
+from memplane.importers.report import REFUSED_LISTED, FileReport, ImportReport, Refused
+from memplane.importers.statements import forget_all, gone, lost_with, rows_of
+from memplane.intake.redact import masked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from memplane.importers.lines import Line
+    from memplane.importers.rows import Outcome, Reader, Row
+    from memplane.plane import Plane
+
+    Progress = Callable[[int, int, int], None]
+
+__all__ = ["Progress", "Reading", "size_of"]
+
+# Raise it when a reader changes what it takes: files are then read again from their start.
+_VERSION: Final = 1
+_ROWS_AT_ONCE: Final = 1024
+_TEXT_AT_ONCE: Final = 8 * 1024 * 1024
+_PROGRESS_BYTES: Final = 1024 * 1024
+# Files that state what holds now, and are compared with the plane.
+_STATING: Final = {
+    claude_memory.SOURCE: claude_memory.told_by,
+    mcp_memory.SOURCE: mcp_memory.told_by,
+}
+# Transcripts, whose sessions are over when they have been silent for long.
+_WITH_SESSIONS: Final = {
+    claude_code.SOURCE: (claude_code.sessions_in, claude_code.end_id),
+    codex.SOURCE: (codex.sessions_in, codex.end_id),
+}
+# A record that stands in several files, with the id of the first.
+_WITH_COPIES: Final = frozenset({*_WITH_SESSIONS, chat.SOURCE})
+
+
+class Reading:
+    """The readers, what was consumed before, and the report that grows."""
+
+    def __init__(
+        self, plane: Plane, *, reasoning: bool, full: bool, progress: Progress | None
+    ) -> None:
+        self.plane = plane
+        self.report = ImportReport()
+        self.total = 0
+        self._consumed = Consumed(plane, fresh=full)
+        self._readers: dict[str, Reader] = {
+            jsonl.SOURCE: Jsonl(),
+            claude_code.SOURCE: ClaudeCode(reasoning=reasoning),
+            codex.SOURCE: Codex(reasoning=reasoning),
+            chat.SOURCE: Chat(reasoning=reasoning),
+        }
+        self._reasoning = reasoning
+        self._progress = progress
+        self._done = 0  # bytes of the files before this one
+        self._told = 0
+        self._events = 0
+        self._rows: list[Row] = []
+        self._waiting: dict[str, Row] = {}  # the same by id
+        self._text = 0
+        self._read_from: dict[str, dict[str, None]] = defaultdict(dict)  # sessions, with news
+        self._known: dict[str, dict[str, None]] = defaultdict(dict)  # likewise, of other files
+        self._folders: dict[Path, None] = {}  # of memory
+
+    def file(self, path: Path, source: str | None) -> None:
+        """Read one file as far as it goes and record what it holds."""
+        file = FileReport(os.fspath(path), source)
+        self.report.per_file.append(file)
+        try:
+            if is_zstd(path):
+                file.skip("file compressed with zstd")
+            else:
+                self._file(file, path)
+        except OSError:
+            file.skip("unreadable file")
+        self._done += size_of(path)
+        self._tell(self._done)
+
+    def end(self) -> None:
+        """End the sessions of transcripts that are over, archive what went with its file."""
+        for source, (_, end_id) in _WITH_SESSIONS.items():
+            if self._read_from[source] or self._known[source]:
+                ended = self.plane.sessions.end_imported(
+                    self._read_from[source], self._known[source], end_id
+                )
+                self.report.ended += len(ended)
+        for folder in self._folders:
+            if (folder / claude_memory.INDEX).is_file():
+                there = {claude_memory.origin_of(path) for path in files_below(folder, (".md",))}
+                prefix = claude_memory.prefix_of(folder)
+                lost = lost_with(self.plane, claude_memory.SOURCE, prefix, there.__contains__)
+                self.report.archived += forget_all(self.plane, claude_memory.SOURCE, lost)
+        self._consumed.save()
+
+    def _file(self, file: FileReport, path: Path) -> None:
+        before = path.stat()
+        seen = None if file.source else look(path)
+        if seen is not None:
+            file.source = seen.source
+        if file.source == claude_memory.SOURCE:
+            self._folders[claude_memory.folder_of(path)] = None
+        offset = self._consumed.offset(path, self._how(file))
+        if offset < 0:
+            file.unchanged = True
+            self._meet(file, self._known, self._consumed.state(path))
+            return
+        if file.source in _STATING:
+            self._compare(file, path, before)
+            return
+        seen = seen or look(path) if not offset else None
+        if seen is not None and not seen.json_lines and not seen.document:
+            file.skip("not JSON lines")
+        elif file.source is not None:
+            self._read(file, path, before, offset, document=seen is not None and seen.document)
+        elif before.st_size:
+            file.skip("unknown source")
+
+    def _read(
+        self, file: FileReport, path: Path, before: os.stat_result, offset: int, *, document: bool
+    ) -> None:
+        assert file.source is not None
+        reader = self._readers[file.source]
+        reader.begin(self._consumed.state(path) if offset else {}, path.name)
+        end = offset
+        if document:
+            self._take_document(file, reader, read_all(path))
+        else:
+            for line in read_lines(path, offset):
+                if self._take(file, reader, line):
+                    end = line.end
+                self._tell(self._done + line.done)
+        self._flush(file)
+        how, state = self._how(file), reader.state()
+        self._meet(file, self._read_from, state)
+        self._consumed.keep(path, how, before=before, offset=end, state=state, whole=document)
+
+    def _compare(self, file: FileReport, path: Path, before: os.stat_result) -> None:
+        """Bring the plane to what the file states now."""
+        assert file.source is not None
+        content = read_all(path)
+        if content is None:
+            file.skip("damaged or overlong file")
+            return
+        told = _STATING[file.source](path, content)
+        ts = written_at(before).isoformat()
+        for reason in told.skipped:
+            file.skip(reason)
+        for made in rows_of(self.plane, file.source, told, ts):
+            if not isinstance(made, str):
+                file.items += 1
+                self._add(file, made)
+            elif made == "repeated":
+                file.items += 1
+                file.repeated += 1
+            else:
+                file.skip("forgotten here" if made == "forgotten" else "second value of a key")
+        self._flush(file)
+        lost = gone(self.plane, file.source, told)
+        self.report.archived += forget_all(self.plane, file.source, lost)
+        how = self._how(file)
+        self._consumed.keep(path, how, before=before, offset=0, state={}, whole=True)
+
+    def _meet(
+        self, file: FileReport, sessions: dict[str, dict[str, None]], state: dict[str, Any]
+    ) -> None:
+        source = file.source or ""
+        if source in _WITH_SESSIONS:
+            sessions[source] |= dict.fromkeys(_WITH_SESSIONS[source][0](state))
+
+    def _how(self, file: FileReport) -> dict[str, object]:
+        """Name what decides which events a file gives: read otherwise, it is read again."""
+        return {"version": _VERSION, "source": file.source, "reasoning": self._reasoning}
+
+    def _take_document(self, file: FileReport, reader: Reader, text: bytes | None) -> None:
+        records, broken = ((), True) if text is None else parse_document(text)
+        for record in records:
+            self._count(file, reader.read(record, b""))
+        if broken or not records:
+            file.skip("damaged or overlong file" if text is None else "not JSON lines")
+
+    def _take(self, file: FileReport, reader: Reader, line: Line) -> bool:
+        """Take one line; False leaves it for the import that finds it whole."""
+        if line.fault == "damaged":
+            file.skip("damaged file")
+            return False
+        file.lines += 1
+        if line.fault:
+            file.skip("overlong line")
+            return True
+        if not line.body.strip():
+            file.skip("blank line")
+            return True
+        records, broken = parse(line.body)
+        if not records and file.source == chat.SOURCE and (records := parse_array(line.body)):
+            broken = False
+        if broken and not line.whole:
+            file.skip("unfinished line")
+            return False
+        for number, record in enumerate(records):
+            # Records without an id of their own are named after their bytes.
+            body = line.body if len(records) == 1 else b"%b#%d" % (line.body, number)
+            self._count(file, reader.read(record, body))
+        if broken:
+            file.skip("malformed line")
+        return True
+
+    def _count(self, file: FileReport, outcome: Outcome) -> None:
+        for reason in outcome.skipped:
+            file.skip(reason)
+        file.items += outcome.repeated + len(outcome.rows)
+        file.repeated += outcome.repeated
+        for row in outcome.rows:
+            self._add(file, row)
+        if len(self._rows) >= _ROWS_AT_ONCE or self._text >= _TEXT_AT_ONCE:
+            self._flush(file)
+
+    def _add(self, file: FileReport, row: Row) -> None:
+        named = row["id"] if isinstance(row["id"], str) else ""
+        waiting = self._waiting.get(named)
+        if waiting == row:
+            file.repeated += 1
+            return
+        if waiting is not None:
+            # The first one of an id is recorded, so that only the second one can be a conflict.
+            self._flush(file)
+        self._waiting[named] = row
+        self._rows.append(row)
+        self._text += len(row["text"]) if isinstance(row.get("text"), str) else 0
+
+    def _flush(self, file: FileReport) -> None:
+        rows, self._rows, self._text = self._rows, [], 0
+        self._waiting.clear()
+        if not rows:
+            return
+        receipt = self.plane.record_many(rows, strict=False)
+        recorded = len(rows) - receipt.duplicates - len(receipt.refused)
+        file.events += recorded
+        self._events += recorded
+        file.repeated += receipt.duplicates
+        for refusal in sorted(receipt.refused):
+            row = rows[refusal.index]
+            if refusal.reason == "conflict" and self._is_copy(row, file.source):
+                file.repeated += 1
+                continue
+            if refusal.reason == "purged":
+                file.drop("purged")
+                continue
+            file.refused += 1
+            if len(self.report.refused) < REFUSED_LISTED:
+                shown = masked(str(row.get("id")))[:200]
+                # Its place in this batch says nothing to anybody.
+                message = refusal.message.removeprefix(f"rows[{refusal.index}]").lstrip(".: ")
+                self.report.refused.append(Refused(file.path, shown, refusal.reason, message))
+
+    def _is_copy(self, row: Row, source: str | None) -> bool:
+        """Tell whether it is a record that stands in the file of another session too."""
+        if source not in _WITH_COPIES:
+            return False
+        try:
+            event = self.plane.event(row["id"])
+        except MemplaneError:
+            return False
+        # In a rollout a user's words are a sub-agent's orders when a sub-agent goes on with them.
+        same = event.kind == row["kind"] and (
+            event.role == row.get("role") or source == codex.SOURCE
+        )
+        return same and event.session != row.get("session")
+
+    def _tell(self, done: int) -> None:
+        if self._progress and (done >= self._told + _PROGRESS_BYTES or done >= self.total):
+            self._told = done
+            self._progress(min(done, self.total), self.total, self._events)
+
+
+def size_of(path: Path) -> int:
+    """Bytes on disk; 0 where there are none to be read."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
