@@ -24,6 +24,7 @@ from index_works import INDEX_WORKS, LARGE_WORKS
 from large_log import LARGE_LOG_WORKS
 from layouts import Series, agent_log, layouts, transcript_rows
 from layouts import table as layout_table
+from mcp_works import MCP_WORKS
 from measure import Work, measure, table
 from memory_works import MEMORY_WORKS
 from place import Place
@@ -34,7 +35,7 @@ _EVENTS, _EVENTS_QUICK = 65_000, 600
 _CHUNKS, _CHUNKS_QUICK = 100_000, 2_000
 _MEMORIES, _MEMORIES_QUICK = 100_000, 2_000
 _LARGE = LARGE_WORKS | LARGE_LOG_WORKS
-_ALL = WORKS | CROWD_WORKS | MEMORY_WORKS | INDEX_WORKS | _LARGE
+_ALL = WORKS | CROWD_WORKS | MEMORY_WORKS | INDEX_WORKS | MCP_WORKS | _LARGE
 _ROUNDS, _ROUNDS_QUICK = 5, 1
 _RUNS, _RUNS_QUICK = 200, 20
 _PROMPTS, _PROMPTS_QUICK = 100, 4
@@ -55,7 +56,7 @@ def main() -> int:
     )  # fmt: skip
     try:
         works = []
-        usual = [*WORKS, *CROWD_WORKS, *MEMORY_WORKS, *INDEX_WORKS]
+        usual = [*WORKS, *CROWD_WORKS, *MEMORY_WORKS, *INDEX_WORKS, *MCP_WORKS]
         usual += _LARGE if asked.large else ()
         for name in asked.only or usual:
             _tell(f"preparing {name}")

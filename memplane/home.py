@@ -31,6 +31,7 @@ __all__ = [
     "asset",
     "create",
     "find",
+    "located",
     "open_home",
     "replace_file",
 ]
@@ -95,6 +96,21 @@ def find(start: Path) -> Path | None:
             if (home / _PLANE).is_file():
                 return home
     return None
+
+
+def located(
+    environment: Mapping[str, str], folder: object, user: str, *, named: str | None = None
+) -> Path | None:
+    """The plane of who works in a folder: the one named, MEMPLANE_HOME, the nearest upward.
+
+    Else the user's own, `.memplane` in the folder `user`. None where there is none of them.
+    """
+    if given := named or environment.get("MEMPLANE_HOME"):
+        return Path(given).expanduser()
+    start = Path(folder) if isinstance(folder, str) and folder else Path.cwd()
+    found = find(start) if start.is_absolute() else None
+    own = Path(user) / HOME_NAME
+    return found or (own if (own / _PLANE).is_file() else None)
 
 
 def create(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes]) -> Home:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from memplane import home, tokens
+from memplane.clock import clock
 from memplane.errors import HomeError, InputError
 from memplane.home import HOME_NAME, Assets, Home
 from memplane.intake.redact import shown
 from memplane.plane import Plane
 from memplane.plane.files import put_schemas
-from memplane.plane.writing import ulid
+from memplane.plane.ulids import ulid
 from memplane.policy import NAMES, variables
 from memplane.ports import Clock, Detector, Embedder, TokenCounter
 
@@ -31,6 +30,7 @@ __all__ = [
     "find_home",
     "init",
     "make_counter",
+    "open_light",
     "open_plane",
     "restore",
 ]
@@ -39,24 +39,6 @@ __all__ = [
 # The groups of entry points.
 DETECTORS = "memplane.detectors"
 EMBEDDERS = "memplane.embedders"
-
-
-class _WallClock:
-    """The wall clock in the log's form. Formats a second once: this runs for every event."""
-
-    def __init__(self) -> None:
-        self._second = (-1, "")
-
-    def __call__(self) -> str:
-        seconds, rest = divmod(time.time_ns(), 1_000_000_000)
-        known, text = self._second
-        if known != seconds:
-            text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-            self._second = (seconds, text)
-        return f"{text}.{rest // 1000:06d}Z"
-
-
-clock = _WallClock()
 
 
 @cache
@@ -117,6 +99,17 @@ def open_plane(
     if read_only:
         found = found._replace(read_only=True)
     return _opened(found, durability, clock, detector, environment, embedder)
+
+
+def open_light(found: Home, clock: Clock, environment: Mapping[str, str]) -> Plane:
+    """Open a plane for one answer: nothing is written, and the saved index is read without arrays.
+
+    The standard library alone, for a process that lives for a tenth of a second.
+    """
+    return Plane(
+        found._replace(read_only=True), clock=clock, make_counter=make_counter,
+        overrides=variables(environment), plain=True,
+    )  # fmt: skip
 
 
 def restore(

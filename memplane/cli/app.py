@@ -59,6 +59,9 @@ ORDER: Final = (
     "eval",
     "policy",
     "scenario",
+    "mcp",
+    "install",
+    "uninstall",
 )
 # No rich: help and errors are plain text, so they look the same in a terminal, a pipe and a page.
 _PLAIN: Final[dict[str, Any]] = {"add_completion": False, "rich_markup_mode": None}

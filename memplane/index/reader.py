@@ -149,6 +149,12 @@ class Reader:
         )
         return [Hit(seq, score) for seq, score in found]
 
+    def counts(self, terms: Sequence[int], upto: int | None = None) -> list[int]:
+        """How many documents hold each of the terms."""
+        limit = self._below(upto)
+        found = [[file.slice(term, KINDS[0], limit) for file in self._files] for term in terms]
+        return [sum(len(part.docs) for part in parts if part is not None) for parts in found]
+
     def _seq(self, doc: int) -> int:
         file = self._files[bisect_right(self._firsts, doc) - 1]
         seq: int = file.array("seq")[doc - file.first]

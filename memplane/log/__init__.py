@@ -77,11 +77,16 @@ written to, and 64 bits of hash guard against accidents, not against a forger.
 
 from __future__ import annotations
 
-from memplane.log.disk import Disk
-from memplane.log.log import FileLog
-from memplane.log.reader import Gap
-from memplane.log.repair import RepairReport, Step, repair
-from memplane.log.verify import Finding, VerifyReport, verify
+from typing import TYPE_CHECKING
+
+from memplane.lazy import lazily
+
+if TYPE_CHECKING:
+    from memplane.log.disk import Disk
+    from memplane.log.log import FileLog
+    from memplane.log.reader import Gap
+    from memplane.log.repairing import RepairReport, Step, repair
+    from memplane.log.verifying import Finding, VerifyReport, verify
 
 __all__ = [
     "Disk",
@@ -94,3 +99,22 @@ __all__ = [
     "repair",
     "verify",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "memplane.log.disk": ("Disk",),
+        "memplane.log.log": ("FileLog",),
+        "memplane.log.reader": ("Gap",),
+        "memplane.log.repairing": (
+            "RepairReport",
+            "Step",
+            "repair",
+        ),
+        "memplane.log.verifying": (
+            "Finding",
+            "VerifyReport",
+            "verify",
+        ),
+    },
+)

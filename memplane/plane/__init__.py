@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from memplane.plane.expanding import Expanded
-from memplane.plane.plane import Plane
-from memplane.plane.reading import Standing, Version
-from memplane.plane.searching import SearchHit
-from memplane.plane.writing import BulkReceipt, Receipt, Refusal, Spooled
+from typing import TYPE_CHECKING
+
+from memplane.lazy import lazily
+
+if TYPE_CHECKING:
+    from memplane.plane.expanding import Expanded
+    from memplane.plane.plane import Plane
+    from memplane.plane.reading import Standing, Version
+    from memplane.plane.searching import SearchHit
+    from memplane.plane.writing import BulkReceipt, Receipt, Refusal, Spooled
 
 __all__ = [
     "BulkReceipt",
@@ -19,3 +24,22 @@ __all__ = [
     "Standing",
     "Version",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "memplane.plane.expanding": ("Expanded",),
+        "memplane.plane.plane": ("Plane",),
+        "memplane.plane.reading": (
+            "Standing",
+            "Version",
+        ),
+        "memplane.plane.searching": ("SearchHit",),
+        "memplane.plane.writing": (
+            "BulkReceipt",
+            "Receipt",
+            "Refusal",
+            "Spooled",
+        ),
+    },
+)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from memplane import log as logs
 from memplane.errors import PolicyError, Problem
 from memplane.log import Finding, VerifyReport
-from memplane.log.verify import REBUILD, hash_of
+from memplane.log.verifying import REBUILD, hash_of
 from memplane.plane.compare import differing
 from memplane.plane.reports import body_path, saved
 from memplane.plane.stated import stated, witnesses

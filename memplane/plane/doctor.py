@@ -17,7 +17,7 @@ from memplane.home import Home, open_home
 from memplane.log import FileLog
 from memplane.log.erase import note_path
 from memplane.log.segments import Segments
-from memplane.log.verify import is_interrupted
+from memplane.log.verifying import is_interrupted
 from memplane.plane.engine import MakeCounter
 from memplane.plane.files import Watched
 from memplane.plane.finding import kept_upto, variant_of

@@ -56,7 +56,7 @@ _CACHES = (
     "artifacts.json", "cache.sqlite",
 )  # fmt: skip
 # Opened for who asks for them: no pack does but, for files, that of a session without any.
-_LAZY = ("sessions.json", "files.json")
+_LAZY = ("sessions.json", "files.json", "transcripts.sqlite")
 NO_END = 2**63
 
 MakeCounter = Callable[[str, int], TokenCounter]

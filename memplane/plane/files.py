@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from memplane import policy
 from memplane.errors import MissingExtraError, PolicyError, Problem, WriteError
 from memplane.home import VERSION, Assets, replace_file
-from memplane.pack.request import View
 from memplane.plane.reads import Reads
 from memplane.policy import NAMES, Budgets, Policies
 
 if TYPE_CHECKING:
+    from memplane.pack.request import View
     from memplane.policy.check import Checked
     from memplane.policy.effective import Row
 
@@ -211,6 +211,8 @@ class Watched:
         return self.policies_or_last() if last is None else self._countable(last)
 
     def view(self, path: str) -> View:
+        from memplane.pack.request import View  # noqa: PLC0415 - who only records does without
+
         """A view by its path under the home; one that leads outside it is not read."""
         file = f"{self._home}/{path}"
         if not self._inside(file):

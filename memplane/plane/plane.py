@@ -35,14 +35,17 @@ from memplane.projections.hotset import HotsetState
 
 if TYPE_CHECKING:
     from memplane.pack.pack import Laid
+    from memplane.pack.request import Request
     from memplane.plane.artifacts import PlaneArtifacts
     from memplane.plane.checking import PlaneReport
     from memplane.plane.exporting import ExportReport
+    from memplane.plane.folds import Folds
     from memplane.plane.merging import MergeReport
     from memplane.plane.purging import PurgeReport
     from memplane.plane.sessions import Sessions
     from memplane.policy.check import Checked
     from memplane.policy.effective import Row
+    from memplane.recall.retrieval import Retriever
 
 __all__ = ["Plane"]
 
@@ -60,8 +63,9 @@ class Plane(Recording):
         as_of: int | None = None, detector: Detector | None = None,
         overrides: Mapping[str, str] = MappingProxyType({}),
         make_embedder: MakeEmbedder | None = None, embedder: Embedder | None = None,
-        files: Mapping[str, bytes] | None = None,
+        files: Mapping[str, bytes] | None = None, plain: bool = False,
     ) -> None:  # fmt: skip
+        self._plain = plain  # packs search the saved index without arrays
         self.home, self.id, self.durability = home.path, home.plane_id, durability
         self.read_only = home.read_only or as_of is not None
         self._memo: dict[tuple[str, int, str], tuple[str, int, bool]] = {}
@@ -111,10 +115,7 @@ class Plane(Recording):
                 policies, folds, hotset, views=views, expansions=expansions,
                 memo=self._memo, gap=gap,
                 files=recent.files_for(engine, folds, request, hotset, policies),
-                retriever=partial(
-                    engine.retriever, policies, folds, progress=progress,
-                    dense_seq=request.dense_seq,
-                ),
+                retriever=self._searcher(policies, folds, request, progress),
                 query_seq=engine.seq_of(request.query_event),
                 sessions=partial(last_sessions, engine, folds, request, policies),
                 approvals=engine.approvals(folds), line=engine.log.line,
@@ -127,6 +128,19 @@ class Plane(Recording):
             "bytes": engine.reads.bytes - before[1],
         }
         return self._saved(block, policies) if save_report and not self.read_only else block
+
+    def _searcher(
+        self, policies: Policies, folds: Folds, request: Request,
+        progress: Callable[[int, int], None] | None,
+    ) -> Callable[[], Retriever]:  # fmt: skip
+        if self._plain:
+            from memplane.plane.plain import PlainRetriever  # noqa: PLC0415 - for hooks alone
+
+            return partial(PlainRetriever, self._engine, policies, folds)
+        return partial(
+            self._engine.retriever, policies, folds, progress=progress,
+            dense_seq=request.dense_seq,
+        )  # fmt: skip
 
     def _saved(self, block: Block, policies: Policies) -> Block:
         """The block with its report as it lies in reports/, held against the pack before it."""

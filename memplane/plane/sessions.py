@@ -14,7 +14,8 @@ from memplane.event import Event
 from memplane.intake.redact import shown
 from memplane.plane.ending import Ended, NameEnd, end_all, marked, minutes_before, space_of, write
 from memplane.plane.telling import Telling
-from memplane.plane.writing import Receipt, ulid
+from memplane.plane.ulids import ulid
+from memplane.plane.writing import Receipt
 from memplane.projections.sessions import SessionFacts, session_facts
 
 if TYPE_CHECKING:

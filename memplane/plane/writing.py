@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from itertools import islice
 from typing import Any, Literal
 
@@ -13,12 +11,10 @@ from memplane.errors import ConflictError, InputError, NotFoundError, PurgedErro
 from memplane.event import Draft, Event
 from memplane.intake import Intake, check_whole
 from memplane.intake.redact import masked, shown
+from memplane.plane.ulids import ulid
 from memplane.ports import Appended, Line
 
-__all__ = ["BulkReceipt", "Receipt", "Recorder", "Refusal", "Spooled", "ulid"]
-
-_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_DRAWN = 8 * _ALPHABET.encode()  # a letter for each byte of chance
+__all__ = ["BulkReceipt", "Receipt", "Recorder", "Refusal", "Spooled"]
 
 
 class Receipt:
@@ -197,15 +193,3 @@ def _first_of_each(
         (later if row[1].id in seen else first).append(row)
         seen.add(row[1].id)
     return first, later
-
-
-def ulid(now: str) -> str:
-    """A ULID (github.com/ulid/spec): 48 bits of the time in milliseconds, 80 of chance."""
-    moment = _milliseconds(now)
-    letters = [_ALPHABET[moment >> shift & 31] for shift in range(45, -1, -5)]
-    letters.append(os.urandom(16).translate(_DRAWN).decode())
-    return "".join(letters)
-
-
-def _milliseconds(now: str) -> int:
-    return max(0, int(datetime.fromisoformat(now).timestamp() * 1000))

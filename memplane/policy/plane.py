@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from memplane.policy.document import Fault
 
-__all__ = ["ALL_AGENTS", "NO_EMBEDDER", "CachePrices", "PlanePolicy", "build", "faults"]
+__all__ = ["ALL_AGENTS", "NO_EMBEDDER", "CachePrices", "Hooks", "PlanePolicy", "build", "faults"]
 
 NO_EMBEDDER: Final = "none"
 ALL_AGENTS: Final = "/agent/*"
@@ -31,6 +31,23 @@ class CachePrices(NamedTuple):
     step_tokens: int = 1
 
 
+class Hooks(NamedTuple):
+    """What `memplane hook` gives to a coding agent, and how long it may take.
+
+    `start_tokens`: the most where a session begins or was compacted; `prompt_tokens`: at a prompt,
+    0 for nothing. `characters_max`: the most of either; clients cut at 10,000. `wait_ms`: how long
+    it waits for the log before it leaves an event to the spool. `milliseconds_max`: then it ends,
+    whatever it is at.
+    """
+
+    channel: str = "agent"
+    start_tokens: int = 1_500
+    prompt_tokens: int = 800
+    characters_max: int = 9_500
+    wait_ms: int = 300
+    milliseconds_max: int = 4_000
+
+
 class PlanePolicy(NamedTuple):
     """How many reports are kept, how long a writer waits for the lock, where a session ends.
 
@@ -47,6 +64,7 @@ class PlanePolicy(NamedTuple):
     embedder: str = NO_EMBEDDER
     shared: tuple[str, ...] = ()
     cache: CachePrices = CachePrices()  # a tuple, whose fields nobody changes
+    hooks: Hooks = Hooks()  # likewise
 
 
 _DEFAULT: Final = PlanePolicy()
@@ -68,6 +86,7 @@ def build(document: Json) -> PlanePolicy:
         str(index.get("embedder", _DEFAULT.embedder)),
         texts(namespaces.get("shared", [])),
         _cache(mapping(document.get("prompt_cache", {}))),
+        _hooks(mapping(document.get("hooks", {}))),
     )
 
 
@@ -79,6 +98,18 @@ def _cache(given: Json) -> CachePrices:
         whole(given.get("minimum_tokens", usual.minimum_tokens)),
         whole(given.get("marks", usual.marks)),
         whole(given.get("step_tokens", usual.step_tokens)),
+    )
+
+
+def _hooks(given: Json) -> Hooks:
+    usual = _DEFAULT.hooks
+    return Hooks(
+        str(given.get("channel", usual.channel)),
+        whole(given.get("start_tokens", usual.start_tokens)),
+        whole(given.get("prompt_tokens", usual.prompt_tokens)),
+        whole(given.get("characters_max", usual.characters_max)),
+        whole(given.get("wait_ms", usual.wait_ms)),
+        whole(given.get("milliseconds_max", usual.milliseconds_max)),
     )
 
 

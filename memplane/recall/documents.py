@@ -92,7 +92,7 @@ def documents_of(event: Event, text: str, tool_result_tokens: int) -> list[Docum
     parts = _parts(text, tool_result_tokens if event.kind == "tool_result" else None)
     speaker = event.actor.lower() if event.actor is not None else ""
     extra = " ".join((event.actor or event.role or "", _date_words(event.ts[:10]), *names))
-    flags, labels = flags_of(event, text), tuple(_labels(event))
+    flags, labels = flags_of(event, text), tuple(labels_of(event))
     group = f"{event.ns} {event.session}" if event.session is not None else ""
     role, at = event.role or "", microseconds(event.ts)
     return [
@@ -109,7 +109,7 @@ def _of_artifact(event: Event, text: str) -> list[Document]:
     card = "" if facts is None else facts.card
     names = [*_names(event), *([] if facts is None else [facts.type])]
     extra = " ".join((event.actor or "", _date_words(event.ts[:10]), *names))
-    flags, labels = flags_of(event, ""), tuple(_labels(event))
+    flags, labels = flags_of(event, ""), tuple(labels_of(event))
     parts = chunks(text) if text.strip() else []
     said = [(card, flags | CARD), *((part, flags) for part in parts)]
     return [
@@ -251,7 +251,8 @@ def _names(event: Event) -> list[str]:
     return [name[:_NAME_MAX] for name in named if isinstance(name, str) and name]
 
 
-def _labels(event: Event) -> Iterator[str]:
+def labels_of(event: Event) -> Iterator[str]:
+    """What an event may be asked for by: kind, namespace, session, task, tags, key, markers, id."""
     yield f"kind:{event.kind}"
     yield f"ns:{event.ns}"
     if event.session is not None:

@@ -77,7 +77,12 @@ COMMANDS = {
     "policy diff": ["policy", "diff", "HEAD~1", "HEAD"],
     "policy replay": ["policy", "replay", "--last", "2", "--from", "HEAD~1", "--to", "HEAD"],
     "scenario run": ["scenario", "run", "{top}/one.yaml"],
+    "install": ["install", "codex", "--project", "--hooks", "--dry-run"],
+    "uninstall": ["uninstall", "codex", "--project", "--dry-run"],
 }  # fmt: skip
+
+# It answers until its client goes away: tests/mcp ends, kills and starves it.
+SERVERS = frozenset({"mcp"})
 
 # Their answer is what they find: exit code 1 then says that there is something.
 FINDING = ("verify", "doctor", "audit", "search", "replay", "policy check", "scenario run")

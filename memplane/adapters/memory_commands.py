@@ -1,0 +1,329 @@
+"""What each command of the memory tool comes to, in the files as they are at one head of the log.
+
+Nothing is written here: a command gives its answer, and what is to be written and forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.errors import InputError
+from memplane.intake.redact import shown
+
+if TYPE_CHECKING:
+    from memplane.projections.chains import Row
+    from memplane.projections.memories import Memories
+
+__all__ = [
+    "FILE_BYTES_MAX",
+    "FOLDER_FILES_MAX",
+    "ROOT",
+    "Done",
+    "Tree",
+    "Write",
+    "clear",
+    "create",
+    "delete",
+    "insert",
+    "rename",
+    "str_replace",
+    "view",
+]
+
+ROOT: Final = "/memories"
+FILE_BYTES_MAX: Final = 4 * 1024 * 1024
+FOLDER_FILES_MAX: Final = 10_000  # that one command lists, deletes or moves
+PATH_MAX: Final = 256
+LINES_MAX: Final = 999_999
+_WIDTH: Final = len(str(LINES_MAX))
+_FOLDER_BYTES: Final = 4096
+_EMPTY: Final = "An empty folder"
+
+
+class Write(NamedTuple):
+    """A new version of a file, or an empty folder."""
+
+    key: str
+    text: str
+    refs: tuple[str, ...] = ()
+
+
+class Done(NamedTuple):
+    """What a command comes to; a refusal may have made folders, too."""
+
+    answer: str
+    writes: tuple[Write, ...] = ()
+    gone: tuple[str, ...] = ()  # ids of the events that are forgotten
+    refused: bool = False
+
+
+class Tree:
+    """The files of a namespace as of one head of the log."""
+
+    def __init__(self, memories: Memories, ns: str, read: Callable[[Row], str]) -> None:
+        self._memories, self._ns, self.read = memories, ns, read
+
+    def file(self, path: str) -> Row | None:
+        """The file at a path."""
+        return None if path == ROOT else self._memories.current(self._ns, path)
+
+    def is_folder(self, path: str) -> bool:
+        return path == ROOT or bool(self._memories.keys(f"{path}/", self._ns, limit=1))
+
+    def is_there(self, path: str) -> bool:
+        return self.file(path) is not None or self.is_folder(path)
+
+    def below(self, path: str) -> list[Row]:
+        """Everything in a folder, however deep, itself where it is marked as empty."""
+        most = FOLDER_FILES_MAX
+        rows = self._memories.keys(f"{path}/", self._ns, limit=most + 1)
+        if len(rows) > most:
+            raise InputError(f"The folder {path} holds more than {most} files.")
+        return rows
+
+    def file_above(self, path: str) -> str | None:
+        """The file that stands where a path needs a folder."""
+        return next((one for one in _above(path) if self.file(one) is not None), None)
+
+    def folder_for(self, path: str) -> tuple[Write, ...]:
+        """What makes the folder of a path."""
+        parent = path.rpartition("/")[0]
+        return () if self.is_folder(parent) else (Write(f"{parent}/", _EMPTY),)
+
+    def left_by(self, gone: list[Row], path: str) -> tuple[Write, ...]:
+        """What keeps the folder of a path once all else in it is gone."""
+        parent = path.rpartition("/")[0]
+        if parent == ROOT:
+            return ()
+        seqs = {row.seq for row in gone}
+        left = self._memories.keys(f"{parent}/", self._ns, limit=len(seqs) + 1)
+        stays = any(row.seq not in seqs for row in left)
+        return () if stays else (Write(f"{parent}/", _EMPTY),)
+
+
+# --- the commands: what each comes to in a tree ---
+
+
+def view(tree: Tree, given: str, span: list[int] | None) -> Done:
+    """A file with numbered lines, or what lies in a folder."""
+    path = _resolved(given)
+    row = tree.file(path)
+    if row is not None:
+        return Done(_numbered(tree.read(row), given, span))
+    if not tree.is_folder(path):
+        raise InputError(f"The path {given} does not exist. Please provide a valid path.")
+    told = f"Here're the files and directories up to 2 levels deep in {given}, "
+    lines = [f"{told}excluding hidden items:", f"{_size(_FOLDER_BYTES)}\t{given}"]
+    lines += (f"{size}\t{given}/{name}" for size, name in _listed(tree, path))
+    return Done("\n".join(lines))
+
+
+def create(tree: Tree, given: str, text: str) -> Done:
+    """A new file."""
+    path = _resolved(given)
+    if (above := tree.file_above(path)) is not None:
+        raise InputError(f"The path {given} lies below {above}, which is a file")
+    if tree.is_there(path):
+        raise InputError(f"File {given} already exists")
+    return Done(f"File created successfully at: {given}", (Write(path, _checked(text, given)),))
+
+
+def str_replace(tree: Tree, given: str, old: str, new: str) -> Done:
+    """A file with one text in place of another, which stands in it once."""
+    row, text = _content(tree, given)
+    found = text.count(_string(old, "old_str"))
+    if not found:
+        raise InputError(
+            f"No replacement was performed, old_str `{old}` did not appear verbatim in {given}."
+        )
+    if found > 1:
+        places = ", ".join(map(str, _lines_with(text, old)))
+        raise InputError(
+            f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: "
+            f"{places}. Please ensure it is unique"
+        )
+    changed = text[: text.find(old)].count("\n")
+    text = _checked(text.replace(old, _string(new, "new_str")), given)
+    lines = text.split("\n")
+    first, last = max(0, changed - 2), min(len(lines), changed + 3)
+    told = "The memory file has been edited. Here is the snippet showing the change "
+    snippet = "\n".join(_with_numbers(lines[first:last], first + 1))
+    return Done(f"{told}(with line numbers):\n{snippet}", (Write(row.key, text),))
+
+
+def insert(tree: Tree, given: str, at: int, text: str) -> Done:
+    """A file with more lines."""
+    row, before = _content(tree, given)
+    lines = before.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    if not isinstance(at, int) or isinstance(at, bool) or not 0 <= at <= len(lines):
+        raise InputError(
+            f"Invalid `insert_line` parameter: {at}. "
+            f"It should be within the range [0, {len(lines)}]."
+        )
+    lines.insert(at, _string(text, "insert_text").rstrip("\n"))
+    after = "\n".join(lines)
+    after = _checked(after if after.endswith("\n") else f"{after}\n", given)
+    return Done(f"The file {given} has been edited.", (Write(row.key, after),))
+
+
+def delete(tree: Tree, given: str) -> Done:
+    """A file or a folder less."""
+    path = _resolved(given)
+    if path == ROOT:
+        raise InputError(f"Cannot delete the {ROOT} directory itself")
+    row = tree.file(path)
+    rows = [row] if row is not None else tree.below(path)
+    if not rows:
+        raise InputError(f"The path {given} does not exist")
+    gone = tuple(one.id for one in rows)
+    return Done(f"Successfully deleted {given}", tree.left_by(rows, path), gone)
+
+
+def rename(tree: Tree, old_given: str, new_given: str) -> Done:
+    """A file or a folder at another path; its folder is made even where nothing moves."""
+    old, new = _resolved(old_given), _resolved(new_given)
+    if old == ROOT:
+        raise InputError(f"Cannot rename the {ROOT} directory itself")
+    if tree.is_there(new):
+        raise InputError(f"The destination {new_given} already exists")
+    if (above := tree.file_above(new)) is not None:
+        raise InputError(f"The path {new_given} lies below {above}, which is a file")
+    row = tree.file(old)
+    rows = [row] if row is not None else tree.below(old)
+    if not rows:
+        # The folder that was to take it is made all the same.
+        made = tree.folder_for(new)
+        return Done(f"The path {old_given} does not exist", made, refused=True)
+    if new.startswith(f"{old}/"):
+        made = tree.folder_for(new)
+        return Done(f"Cannot move {old_given} into itself", made, refused=True)
+    moved = [Write(f"{new}{one.key[len(old) :]}", tree.read(one), (one.id,)) for one in rows]
+    for one in moved:
+        _checked_path(one.key)
+    left = tree.left_by(rows, old)
+    if any(one.key.startswith(keep.key) for one in moved for keep in left):
+        left = ()
+    gone = tuple(one.id for one in rows)
+    return Done(f"Successfully renamed {old_given} to {new_given}", (*moved, *left), gone)
+
+
+def clear(tree: Tree) -> Done:
+    """No file left."""
+    return Done("All memory cleared", gone=tuple(row.id for row in tree.below(ROOT)))
+
+
+# --- paths, texts, listings ---
+
+
+def _resolved(given: str) -> str:
+    """The path without dots and doubled slashes; InputError where it leads out of the root."""
+    if not _string(given, "path").startswith(ROOT):
+        raise InputError(f"Path must start with {ROOT}, got: {given}")
+    parts: list[str] = []
+    for part in given[len(ROOT) :].split("/"):
+        if part == "..":
+            if not parts:
+                raise InputError(f"Path {given} would escape {ROOT} directory")
+            parts.pop()
+        elif part not in ("", "."):
+            parts.append(part)
+    return _checked_path("/".join([ROOT, *parts]))
+
+
+def _checked_path(path: str) -> str:
+    if len(path) >= PATH_MAX or not path.isprintable():
+        raise InputError(
+            f"Path {shown(path)} cannot be stored; it should have at most {PATH_MAX - 1} "
+            "characters, none of them a control character"
+        )
+    return path
+
+
+def _string(value: Any, field: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"expected a string, found {shown(value)}", where=field)
+    return value
+
+
+def _checked(text: str, given: str) -> str:
+    size = len(_string(text, "file_text").encode("utf-8", "surrogatepass"))
+    if size > FILE_BYTES_MAX:
+        raise InputError(
+            f"File {given} would take {size} bytes; it should take at most {FILE_BYTES_MAX}"
+        )
+    return text
+
+
+def _content(tree: Tree, given: str) -> tuple[Row, str]:
+    path = _resolved(given)
+    row = tree.file(path)
+    if row is None:
+        if tree.is_folder(path):
+            raise InputError(f"The path {given} is not a file.")
+        raise InputError(f"The path {given} does not exist. Please provide a valid path.")
+    return row, tree.read(row)
+
+
+def _above(path: str) -> Iterator[str]:
+    """The folders that a path needs, below the root."""
+    parts = path.split("/")
+    return ("/".join(parts[:end]) for end in range(3, len(parts)))
+
+
+def _listed(tree: Tree, path: str) -> list[tuple[str, str]]:
+    """Size and name of what lies in a folder, two levels deep, the hidden left out."""
+    found: dict[tuple[str, ...], Row | None] = {}
+    for row in tree.below(path):
+        parts = row.key[len(path) + 1 :].split("/")
+        folders = parts[:-1]
+        for depth in range(1, min(len(folders), 2) + 1):
+            found[tuple(folders[:depth])] = None
+        if parts[-1] and len(parts) <= 2:
+            found[tuple(parts)] = row
+    shown_ = sorted(one for one in found if not any(name.startswith(".") for name in one))
+    lines = []
+    for one in shown_:
+        row_of = found[one]
+        if row_of is None:
+            lines.append((_size(_FOLDER_BYTES), f"{'/'.join(one)}/"))
+        else:
+            lines.append((_size(len(tree.read(row_of).encode())), "/".join(one)))
+    return lines
+
+
+def _size(count: int) -> str:
+    """A size in bytes as the tool shows it."""
+    if count == 0:
+        return "0B"
+    power = min((count.bit_length() - 1) // 10, 3)
+    size = count / 1024**power
+    unit = "BKMG"[power]
+    return f"{int(size)}{unit}" if size == int(size) else f"{size:.1f}{unit}"
+
+
+def _numbered(text: str, given: str, span: Any) -> str:
+    lines = text.split("\n")
+    if len(lines) > LINES_MAX:
+        raise InputError(f"File {given} exceeds maximum line limit of {LINES_MAX:,} lines.")
+    first = 0
+    if isinstance(span, list) and len(span) == 2:
+        if not all(isinstance(one, int) for one in span):
+            raise InputError(f"expected two numbers, found {shown(span)}", where="view_range")
+        first = max(1, span[0]) - 1
+        lines = lines[first : len(lines) if span[1] == -1 else span[1]]
+    shown_ = "\n".join(_with_numbers(lines, first + 1))
+    return f"Here's the content of {given} with line numbers:\n{shown_}"
+
+
+def _with_numbers(lines: list[str], first: int) -> list[str]:
+    return [f"{number:>{_WIDTH}}\t{line}" for number, line in enumerate(lines, first)]
+
+
+def _lines_with(text: str, old: str) -> Iterator[int]:
+    at = text.find(old)
+    while at != -1:
+        yield text[:at].count("\n") + 1
+        at = text.find(old, at + 1)

@@ -1,0 +1,389 @@
+"""Where the entries of each stored transcript lie in the log: `projections/transcripts.sqlite`.
+
+::
+
+    place     where this stands in the log, whose it is, and what no copy of the file has
+    keys      a row for each transcript: project, conversation, branch of it; `cut` is the seq of
+              the last forget that took entries of it away, or gave them back
+    entries   a row for each event that holds an entry or a part of one
+    summaries what a fold said of a conversation up to a seq, at a `cut`
+
+A cache: made of the log's events and nothing else, dropped and made again where the log does not
+hold what it stands behind, where it is harmed or a copy, and by a purge, which empties its folder.
+Where another process writes there, what is new is folded into a copy in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+from memplane.event import Event
+from memplane.index.folder import alone
+from memplane.ports import Head, Line
+from memplane.projections.catchup import catch_up
+from memplane.projections.forgetting import Forget, forget_of
+from memplane.projections.projector import Replayable
+
+__all__ = ["ENTRY", "Place", "TranscriptIndex"]
+
+Answer = TypeVar("Answer")
+ENTRY: Final = "entry"  # the status of a `session` event that holds one
+_NAME: Final = "transcripts.sqlite"
+_VERSION: Final = 1
+_TRIES: Final = 25  # to write while others do
+_PAUSE_S: Final = 0.02
+_PARTS_MAX: Final = 1_000_000
+_IDS_AT_ONCE: Final = 500
+_SCHEMA: Final = """
+CREATE TABLE place (version, plane, inode, seq, h, segment, "offset");
+CREATE TABLE keys (project, conversation, branch, session_id, subpath, cut INTEGER DEFAULT 0,
+    PRIMARY KEY (conversation, branch)) WITHOUT ROWID;
+CREATE INDEX by_project ON keys (project, branch);
+CREATE TABLE entries (seq INTEGER PRIMARY KEY, conversation, branch, stem, part, parts, id UNIQUE,
+    session, ms, gone INTEGER DEFAULT 0);
+CREATE INDEX by_key ON entries (conversation, branch, seq);
+CREATE INDEX by_session ON entries (session);
+CREATE TABLE summaries (conversation PRIMARY KEY, upto, cut, data) WITHOUT ROWID;
+"""
+_LIVE: Final = "conversation=? AND branch=? AND gone=0"
+
+
+class Place(NamedTuple):
+    """Which transcript: hashes of its project, of the conversation in it, and of its branch.
+
+    The branch is "" for the main transcript, else the hash of a sub-agent's path.
+    """
+
+    project: str
+    conversation: str
+    branch: str
+
+
+class TranscriptIndex:
+    """Follows the log when asked to `catch_up`; answers as of then. One thread at a time."""
+
+    def __init__(self, log: Replayable, folder: Path | None, *, plane: str) -> None:
+        self._log, self._plane = log, plane
+        self._path = folder / _NAME if folder is not None else None
+        self._db: sqlite3.Connection | None = None
+        self._inode = 0
+        self._at: Head | None = None
+
+    # --- following the log ---
+
+    @property
+    def position(self) -> Head | None:
+        """Behind the last folded line; None before the first."""
+        return self._at
+
+    def catch_up(self) -> None:
+        """Fold what was appended since."""
+        try:
+            self._follow()
+        except (sqlite3.Error, OSError):
+            self._distrust()
+
+    def ask(self, question: Callable[[TranscriptIndex], Answer]) -> Answer:
+        """Catch up and ask; where the file turns out to be harmed, once more without it."""
+        self.catch_up()
+        try:
+            return question(self)
+        except sqlite3.Error:
+            self._distrust()
+            return question(self)
+
+    def _distrust(self) -> None:
+        """Harmed, or held by a stranger: fold all of it once more, beside the file."""
+        self._drop()
+        self._path = None
+        self._create(":memory:")
+        self._write()
+
+    def _follow(self) -> None:
+        if self._path is None:
+            if self._db is None:
+                self._create(":memory:")
+            self._write()
+            return
+        if self._db is not None and not self._is_there():
+            self._drop()
+        if self._db is not None and self._stands():
+            return
+        for _ in range(_TRIES):
+            with alone(self._path.parent) as held:
+                if held:
+                    self._open(self._path)
+                    self._write()
+                    return
+            time.sleep(_PAUSE_S)
+        self._copy_to_memory()
+        self._write()
+
+    def _stands(self) -> bool:
+        head, at = self._log.head(), self._at
+        return at is not None and (at.seq, at.h) == (head.seq, head.h)
+
+    def _is_there(self) -> bool:
+        assert self._path is not None
+        with contextlib.suppress(OSError):
+            return self._path.stat().st_ino == self._inode
+        return False
+
+    def _open(self, path: Path) -> None:
+        """Open the file, or make it anew. Hold `alone`."""
+        if self._db is None:
+            if path.exists():
+                with contextlib.suppress(sqlite3.Error, OSError):
+                    self._inode = path.stat().st_ino
+                    self._db = _connect(str(path))
+                    self._at = self._stated()
+                    return
+                self._drop()
+            for old in (path, path.with_name(f"{path.name}-journal")):
+                old.unlink(missing_ok=True)
+            path.touch(0o600)
+            self._inode = path.stat().st_ino
+            self._create(str(path))
+        else:
+            self._at = self._stated()  # another process may have folded more
+
+    def _create(self, name: str) -> None:
+        self._db, self._at = _connect(name), None
+        self._db.executescript(f"BEGIN;{_SCHEMA}")
+        self._db.execute("COMMIT")
+
+    def _copy_to_memory(self) -> None:
+        memory = _connect(":memory:")
+        with contextlib.suppress(sqlite3.Error, OSError):
+            if self._db is None and self._path is not None and self._path.exists():
+                self._inode = self._path.stat().st_ino
+                self._db = _connect(f"{self._path.absolute().as_uri()}?mode=ro")
+                self._at = self._stated()
+            if self._db is not None:
+                self._db.backup(memory)
+                self._drop(keep=True)
+                self._db, self._path = memory, None
+                return
+        memory.close()
+        self._drop()
+        self._path = None
+        self._create(":memory:")
+
+    def _stated(self) -> Head | None:
+        found = self._rows('SELECT version, plane, inode, seq, h, segment, "offset" FROM place')
+        if not found:
+            return None
+        version, plane, inode, *at = found[0]
+        if (version, plane, inode) != (_VERSION, self._plane, self._inode):
+            raise sqlite3.DataError("another plane's, or a copy")
+        return Head(*at)
+
+    def _write(self) -> None:
+        """Fold the rest of the log, all or nothing."""
+        assert self._db is not None
+        before = self._at
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            catch_up(self._log, [self])
+            self._db.execute("DELETE FROM place")
+            if self._at is not None:
+                row = (_VERSION, self._plane, self._inode, *_of_head(self._at))
+                self._db.execute("INSERT INTO place VALUES (?,?,?,?,?,?,?)", row)
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._at = before
+            self._db.execute("ROLLBACK")
+            raise
+
+    def reset(self) -> None:
+        """Go back to before the first line."""
+        self._at = None
+        for table in ("keys", "entries", "summaries"):
+            self._do(f"DELETE FROM {table}")  # noqa: S608 - our own names
+
+    def fold(self, lines: Sequence[Line]) -> None:
+        """Fold the next lines."""
+        for line in lines:
+            event = line.event
+            if event.kind == "session":
+                self._take(event)
+            elif event.kind == "forget":
+                said = forget_of(event)
+                if said is not None:
+                    self._forget(said, event.seq)
+        last = lines[-1]
+        self._at = Head(last.event.seq, last.event.h, last.segment, last.end)
+
+    def _take(self, event: Event) -> None:
+        data = event.data
+        place, part = _place(data.get("of")), data.get("part", [1, 1])
+        if data.get("status") != ENTRY or place is None or not _part(part):
+            return
+        project, conversation, branch = place
+        stem = data.get("stem", event.id)
+        told = [data.get("conversation"), data.get("subpath")]
+        told = [one if isinstance(one, str) else "" for one in told]
+        self._do(
+            "INSERT OR IGNORE INTO keys (project, conversation, branch, session_id, subpath)"
+            " VALUES (?,?,?,?,?)",
+            (project, conversation, branch, *told),
+        )
+        self._do(
+            "INSERT OR IGNORE INTO entries"
+            " (seq, conversation, branch, stem, part, parts, id, session, ms)"
+            " VALUES (?,?,?,?,?,?,?,?,?)",
+            (event.seq, conversation, branch, str(stem), *part, event.id, event.session,
+             _milliseconds(event.rec)),
+        )  # fmt: skip
+
+    def _forget(self, said: Forget, seq: int) -> None:
+        if said.session is not None:
+            self._mark(said, seq, "session=?", [said.session])
+        elif said.source is not None:
+            # All that begins with "source:": the character behind the colon ends them.
+            bounds = [f"{said.source}:", f"{said.source};"]
+            self._mark(said, seq, "id>=? AND id<?", bounds)
+        else:
+            ids = sorted(said.ids)
+            for at in range(0, len(ids), _IDS_AT_ONCE):
+                some = ids[at : at + _IDS_AT_ONCE]
+                self._mark(said, seq, f"id IN ({','.join('?' * len(some))})", some)
+
+    def _mark(self, said: Forget, seq: int, which: str, values: list[str]) -> None:
+        gone = int(not said.undo)
+        which = f"{which} AND gone<>{gone}"
+        self._do(
+            f"UPDATE keys SET cut=? WHERE (conversation, branch) IN"  # noqa: S608 - our own names
+            f" (SELECT conversation, branch FROM entries WHERE {which})",
+            [seq, *values],
+        )
+        self._do(f"UPDATE entries SET gone={gone} WHERE {which}", values)  # noqa: S608
+
+    # --- answers ---
+
+    def entries(self, place: Place, after: int = 0) -> list[tuple[int, str, int, int]]:
+        """Seq, stem, part and parts of what a transcript holds now, in log order."""
+        return self._rows(
+            f"SELECT seq, stem, part, parts FROM entries WHERE {_LIVE} AND seq>? ORDER BY seq",  # noqa: S608
+            (place.conversation, place.branch, after),
+        )
+
+    def holds(self, place: Place) -> bool:
+        """Whether a transcript holds anything; of a main one, it or one of its sub-agents."""
+        query = f"SELECT 1 FROM entries WHERE {_LIVE} LIMIT 1"  # noqa: S608 - our own names
+        values = [place.conversation, place.branch]
+        if not place.branch:
+            query, values = query.replace("branch=?", "1"), values[:1]
+        return bool(self._rows(query, values))
+
+    def gone(self, ids: Sequence[str]) -> set[str]:
+        """Those of the ids that were forgotten."""
+        found = set[str]()
+        for at in range(0, len(ids), _IDS_AT_ONCE):
+            some = ids[at : at + _IDS_AT_ONCE]
+            marks = ",".join("?" * len(some))
+            query = f"SELECT id FROM entries WHERE gone=1 AND id IN ({marks})"  # noqa: S608
+            found.update(one for (one,) in self._rows(query, some))
+        return found
+
+    def conversations(self, project: str) -> list[tuple[str, str, int, int, int]]:
+        """Of each main transcript: conversation, session id, cut, last seq and its time in ms."""
+        return self._rows(
+            "SELECT k.conversation, k.session_id, k.cut, e.seq, e.ms FROM keys k JOIN entries e"
+            " ON e.seq=(SELECT seq FROM entries WHERE conversation=k.conversation AND branch=''"
+            " AND gone=0 ORDER BY seq DESC LIMIT 1) WHERE k.project=? AND k.branch=''"
+            " ORDER BY e.seq",
+            (project,),
+        )
+
+    def branches(self, conversation: str) -> list[str]:
+        """The paths of the sub-agents that have entries, in the order of their hashes."""
+        found = self._rows(
+            "SELECT subpath FROM keys k WHERE conversation=? AND branch<>'' AND EXISTS (SELECT 1"
+            " FROM entries WHERE conversation=k.conversation AND branch=k.branch AND gone=0)",
+            (conversation,),
+        )
+        return [path for (path,) in found]
+
+    def any_left(self, session: str) -> bool:
+        """Whether any transcript of that session holds anything, in whatever project."""
+        query = "SELECT 1 FROM entries WHERE session=? AND gone=0 LIMIT 1"
+        return bool(self._rows(query, (session,)))
+
+    def summary(self, conversation: str, cut: int) -> tuple[int, dict[str, Any]] | None:
+        """What was kept of a conversation at a cut, and up to which seq."""
+        query = "SELECT upto, data FROM summaries WHERE conversation=? AND cut=?"
+        found = self._rows(query, (conversation, cut))
+        return (found[0][0], json.loads(found[0][1])) if found else None
+
+    def keep(self, rows: Sequence[tuple[str, int, int, dict[str, Any]]]) -> None:
+        """Keep summaries: conversation, upto, cut, data. Where others write, nothing is kept."""
+        with contextlib.ExitStack() as stack:
+            if self._path is not None and not stack.enter_context(alone(self._path.parent)):
+                return
+            if self._path is not None and not self._is_there():  # a purge took it meanwhile
+                return
+            values = [(*row[:3], json.dumps(row[3])) for row in rows]
+            with contextlib.suppress(sqlite3.Error):
+                assert self._db is not None
+                self._db.execute("BEGIN IMMEDIATE")
+                query = "INSERT OR REPLACE INTO summaries VALUES (?,?,?,?)"
+                self._db.executemany(query, values)
+                self._db.execute("COMMIT")
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._drop()
+
+    def _drop(self, *, keep: bool = False) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+        if not keep:
+            self._at = None
+
+    def _do(self, query: str, values: Sequence[Any] = ()) -> None:
+        assert self._db is not None
+        self._db.execute(query, values)
+
+    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        assert self._db is not None
+        return self._db.execute(query, values).fetchall()
+
+
+def _connect(name: str) -> sqlite3.Connection:
+    # One thread at a time is the caller's promise, not always the same thread.
+    return sqlite3.connect(
+        name, isolation_level=None, check_same_thread=False, uri=name.startswith("file:")
+    )
+
+
+def _of_head(at: Head) -> Iterator[int | str]:
+    yield from (at.seq, at.h, at.segment, at.offset)
+
+
+def _place(value: Any) -> Place | None:
+    if not isinstance(value, list) or len(value) != len(Place._fields):
+        return None
+    return Place(*value) if all(isinstance(one, str) for one in value) else None
+
+
+def _part(value: Any) -> bool:
+    """Whether this is [n, of so many]."""
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(type(number) is int for number in value)
+        and 1 <= value[0] <= value[1] <= _PARTS_MAX
+    )
+
+
+def _milliseconds(rec: str) -> int:
+    return int(datetime.fromisoformat(rec).timestamp() * 1000)

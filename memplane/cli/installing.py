@@ -1,0 +1,258 @@
+"""`memplane install` and `uninstall`: the memory in an agent that people already use.
+
+What does the work is imported when one of the two runs: diffs and TOML take 30 ms.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
+
+from memplane import home as homes
+from memplane.cli.app import command
+from memplane.cli.options import Home, Json
+from memplane.cli.output import put, say
+from memplane.errors import InputError, MemplaneError, MissingExtraError
+from memplane.home import HOME_NAME
+from memplane.intake.redact import masked
+from memplane.wiring import find_home, init
+
+if TYPE_CHECKING:
+    from memplane.clients.agents import Program, Scope
+    from memplane.clients.install import Change, Part, Where
+
+__all__ = ["install", "uninstall"]
+
+
+class _Name(StrEnum):
+    """The agents, as an argument."""
+
+    claude_code = "claude-code"
+    codex = "codex"
+
+
+class _Plane(NamedTuple):
+    """The plane that the agent will use, and whether it is there already."""
+
+    path: Path
+    there: bool
+
+
+_PARTS: Final[dict[Part, str]] = {"hooks": "hooks", "mcp": "MCP server"}
+_Agent = Annotated[_Name, typer.Argument(metavar="AGENT", help="claude-code or codex.")]
+_User = Annotated[bool, typer.Option("--user", help="In your own settings, for every project.")]
+_Project = Annotated[
+    bool, typer.Option("--project", help="In the settings of the project in this folder.")
+]
+_Hooks = Annotated[
+    bool, typer.Option("--hooks", help="Only the hooks, which record and recall by themselves.")
+]
+_Mcp = Annotated[
+    bool, typer.Option("--mcp", help="Only the MCP server, whose tools the agent calls.")
+]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would change, as a diff; change nothing.")
+]
+
+
+@command("install", example="install claude-code --user --dry-run")
+def install(
+    agent: _Agent,
+    *,
+    user: _User = False,
+    project: _Project = False,
+    hooks: _Hooks = False,
+    mcp: _Mcp = False,
+    dry_run: _DryRun = False,
+    home: Annotated[
+        str | None,
+        typer.Option(
+            "--home",
+            metavar="DIR",
+            help="The one plane to use, wherever the agent works; else each project's own, and "
+            "~/.memplane where there is none.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Put memplane into an agent's settings: hooks, MCP server, and a plane if there is none yet.
+
+    Without --project it is for the user. Other entries keep their place and their bytes, the file
+    as it was is kept beside it (NAME.memplane-backup-N), and a second run changes nothing.
+    """
+    from memplane.clients.agents import Program  # noqa: PLC0415 - see above
+    from memplane.clients.install import install as put_in  # noqa: PLC0415 - see above
+
+    if user and project:
+        raise InputError("expected one of --user and --project, found both")
+    scope: Scope = "project" if project else "user"
+    where = _where(agent, scope)
+    parts = _parts_to_install(hooks=hooks, mcp=mcp)
+    plane = _plane(home, scope)
+    named = () if home is None else ("--home", str(Path(home).expanduser().absolute()))
+    program = Program(_program(scope), named)
+    changes = put_in(where, parts, program, dry_run=True)
+    if not dry_run:
+        if not plane.there:
+            init(plane.path).close()
+        changes = put_in(where, parts, program)
+    value: dict[str, Any] = {
+        "agent": agent.value, "scope": scope, "dry_run": dry_run, "program": program.words,
+        "plane": {"path": str(plane.path), "made": not plane.there},
+        "files": [change._asdict() for change in changes],
+    }  # fmt: skip
+    words = _words(changes, dry_run=dry_run)
+    if not dry_run:
+        words += f"\nplane       {plane.path}: {'as it was' if plane.there else 'made'}"
+    put(value, words, as_json=as_json)
+    _say_what_is_next(where, changes, program, dry_run=dry_run)
+
+
+@command("uninstall", example="uninstall claude-code --dry-run")
+def uninstall(
+    agent: _Agent,
+    *,
+    user: _User = False,
+    project: _Project = False,
+    hooks: _Hooks = False,
+    mcp: _Mcp = False,
+    dry_run: _DryRun = False,
+    home: Home = None,  # noqa: ARG001 - every command takes it; what is installed names its own
+    as_json: Json = False,
+) -> None:
+    """Take memplane out of an agent's settings; the plane and what it holds stay.
+
+    Without --user or --project, out of both. A file that nobody edited since is again what it was,
+    byte for byte; from another only our entries go.
+    """
+    from memplane.clients.install import uninstall as take_out  # noqa: PLC0415 - see above
+
+    scopes: list[Scope] = ["user", "project"]
+    if user != project:
+        scopes = ["user"] if user else ["project"]
+    parts = _chosen(hooks=hooks, mcp=mcp)
+    changes: list[Change] = []
+    for scope in scopes:
+        changes += take_out(_where(agent, scope), parts, dry_run=dry_run)
+    value = {
+        "agent": agent.value, "dry_run": dry_run,
+        "files": [change._asdict() for change in changes],
+    }  # fmt: skip
+    put(value, _words(changes, dry_run=dry_run), as_json=as_json)
+    if not any(change.did != "unchanged" for change in changes):
+        say(f"was not installed for {_where(agent, 'user').agent.title}")
+
+
+def _where(agent: str, scope: Scope) -> Where:
+    from memplane.clients.agents import AGENTS  # noqa: PLC0415 - see above
+    from memplane.clients.install import Where  # noqa: PLC0415 - see above
+
+    return Where(AGENTS[agent], scope, os.environ, Path.cwd())
+
+
+def _parts_to_install(*, hooks: bool, mcp: bool) -> list[Part]:
+    """What was asked for, both by default; the server only where it would start."""
+    if importlib.util.find_spec("mcp") is None:
+        if mcp:
+            raise MissingExtraError("`memplane mcp`", "mcp")
+        say("without the MCP server, which needs: pip install 'memplane[mcp]'")
+        return ["hooks"]
+    return _chosen(hooks=hooks, mcp=mcp)
+
+
+def _chosen(*, hooks: bool, mcp: bool) -> list[Part]:
+    """What was asked for; both where nothing was."""
+    if hooks == mcp:
+        return [*_PARTS]
+    return ["hooks"] if hooks else ["mcp"]
+
+
+def _plane(home: str | None, scope: Scope) -> _Plane:
+    """The plane that is named, or the project's own, or the user's."""
+    own = Path.home() / HOME_NAME
+    path = own
+    if home is not None or os.environ.get("MEMPLANE_HOME"):
+        path = find_home(home).absolute()
+    elif scope == "project":
+        above = homes.find(Path.cwd())
+        path = Path.cwd() / HOME_NAME if above in (None, own) else above
+    return _Plane(path, (path / "plane.json").exists())
+
+
+def _program(scope: Scope) -> tuple[str, ...]:
+    """The words that run this memplane again, from any folder and without this shell.
+
+    Its whole path, as an agent may be started where PATH is another one. What is shared with a
+    project has the bare name, if PATH has it outside of a virtual environment.
+    """
+    script = Path(sys.argv[0]).absolute()
+    if script.name not in ("memplane", "memplane.exe"):
+        script = Path(sys.executable).with_name("memplane")
+    if not script.is_file():
+        return (sys.executable, "-m", "memplane")
+    if scope == "project":
+        inside = os.environ.get("VIRTUAL_ENV")
+        search = [
+            folder
+            for folder in os.environ.get("PATH", os.defpath).split(os.pathsep)
+            if folder and not (inside and Path(folder).is_relative_to(inside))
+        ]
+        found = shutil.which("memplane", path=os.pathsep.join(search))
+        if found is not None and Path(found).samefile(script):
+            return ("memplane",)
+    return (str(script),)
+
+
+def _words(changes: list[Change], *, dry_run: bool) -> str:
+    """The diff of a dry run, or a line for each file that was changed or might have been."""
+    if dry_run:
+        diff = masked("".join(change.diff for change in changes))  # it shows what stands around
+        return diff.rstrip("\n") or "nothing would change"
+    lines = []
+    for change in changes:
+        said: str = change.did if change.did != "unchanged" else "as it was"
+        if change.backup is not None:
+            said += f"; what it was is in {Path(change.backup).name}"
+        lines.append(f"{_PARTS[change.part]:<11} {change.path}: {said}")
+    return "\n".join(lines)
+
+
+def _say_what_is_next(
+    where: Where, changes: list[Change], program: Program, *, dry_run: bool
+) -> None:
+    """Tell what the agent will ask, and what may surprise."""
+    from memplane.clients.install import switched_off  # noqa: PLC0415 - see above
+
+    changed = {change.part for change in changes if change.did != "unchanged"}
+    if "hooks" in changed and (off := switched_off(where)):
+        say(f"{where.agent.title} runs no hooks now: {off}")
+    elif "hooks" in changed and where.agent.by_shell:
+        say("Codex runs a new hook when you have accepted it: start codex and see /hooks")
+    if changed and where.scope == "project":
+        say(f"{where.agent.title} asks whether to trust a project before it takes its settings")
+        if Path(program.words[0]).is_absolute():
+            say(f"{program.words[0]} is a path of this machine; do not share these settings")
+    if not dry_run and changed and _is_elsewhere(where, changes):
+        other = "project" if where.scope == "user" else "user"
+        say(f"it is installed with --{other} too; hooks would run twice, so uninstall one of them")
+
+
+def _is_elsewhere(where: Where, changes: list[Change]) -> bool:
+    """Whether the same is installed in the other scope too, in files of its own."""
+    from memplane.clients.install import uninstall as take_out  # noqa: PLC0415 - see above
+
+    other = where._replace(scope="project" if where.scope == "user" else "user")
+    parts: list[Part] = ["hooks"]
+    try:
+        found = take_out(other, parts, dry_run=True)
+    except MemplaneError:
+        return False
+    paths = {change.path for change in changes}
+    return any(one.did != "unchanged" and one.path not in paths for one in found)

@@ -1,0 +1,172 @@
+"""Files of other programs, replaced whole or not at all.
+
+A file is written under another name, synced and renamed, with the mode and owner that it had; a
+symbolic link stays one, its target is replaced. Just before the rename the file is read again: what
+another program wrote since is never lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import stat
+from pathlib import Path
+
+from memplane.errors import InputError, WriteError
+
+__all__ = [
+    "ChangedMeanwhileError",
+    "back_up",
+    "decoded",
+    "put",
+    "read",
+    "refuse_unwritable",
+    "take_away",
+]
+
+_BYTES_MAX = 64 << 20
+
+
+class ChangedMeanwhileError(Exception):
+    """The file is no longer what was read; nothing was written."""
+
+
+def read(path: Path) -> bytes | None:
+    """The bytes of a file, None where there is none. Raises InputError, WriteError."""
+    try:
+        with path.open("rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise InputError("expected a file, found something else", where=str(path))
+            data = file.read(_BYTES_MAX + 1)
+    except FileNotFoundError:
+        return None
+    except IsADirectoryError:
+        raise InputError("expected a file, found a folder", where=str(path)) from None
+    except OSError as error:
+        raise WriteError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > _BYTES_MAX:
+        raise InputError("expected settings, found more than 64 MiB", where=str(path))
+    return data
+
+
+def decoded(data: bytes) -> str:
+    """The text of a file. Raises InputError naming the place where it is not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line, byte = data.count(b"\n", 0, error.start) + 1, data[error.start]
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        raise InputError(
+            f"line {line}, column {column}: expected UTF-8, found the byte 0x{byte:02x}"
+        ) from None
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raise WriteError where a file is for reading only, or its folder is."""
+    real = Path(os.path.realpath(path))
+    with contextlib.suppress(OSError):
+        if not real.stat().st_mode & 0o222 or not os.access(real, os.W_OK):
+            raise WriteError(f"{path}: is read-only; nothing was changed")
+    above = next(one for one in real.parents if one.exists())
+    if not above.is_dir():
+        raise WriteError(f"{above}: expected a folder, found a file; nothing was changed")
+    if not os.access(above, os.W_OK | os.X_OK):
+        raise WriteError(f"{above}: is read-only; nothing was changed")
+
+
+def put(path: Path, data: bytes, was: bytes | None, new_mode: int) -> list[str]:
+    """Replace a file that holds `was` (None: there is none), and give the folders made for it.
+
+    Raises ChangedMeanwhileError where it holds something else, WriteError where it cannot be done.
+    """
+    real = Path(os.path.realpath(path))
+    draft = real.with_name(f".{real.name}.memplane-{os.getpid()}.tmp")
+    made: list[str] = []
+    try:
+        made = _make(real.parent)
+        _write(draft, data, real, new_mode)
+        if read(path) != was:
+            raise ChangedMeanwhileError
+        if was is None:
+            try:
+                os.link(draft, real)  # unlike a rename it does not go over what came meanwhile
+            except FileExistsError:
+                raise ChangedMeanwhileError from None
+            draft.unlink()
+        else:
+            draft.replace(real)
+        _sync(real.parent)
+    except OSError as error:
+        raise WriteError(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+    return made
+
+
+def take_away(path: Path, was: bytes, folders: tuple[str, ...]) -> None:
+    """Delete a file that holds `was`, and those of the folders that then are empty."""
+    if read(path) != was:
+        raise ChangedMeanwhileError
+    try:
+        Path(os.path.realpath(path)).unlink()
+    except OSError as error:
+        raise WriteError(f"{path}: cannot be deleted: {error.strerror}") from error
+    with contextlib.suppress(OSError):
+        for folder in reversed(folders):
+            Path(folder).rmdir()
+
+
+def back_up(path: Path, data: bytes) -> Path:
+    """Copy a file's bytes beside it under the first name that is free, with its mode."""
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
+    for number in itertools.count(1):
+        copy = path.with_name(f"{path.name}.memplane-backup-{number}")
+        try:
+            descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise WriteError(f"{copy}: cannot be written: {error.strerror}") from error
+        try:
+            with open(descriptor, "wb") as file:  # noqa: PTH123 - the mode was given to os.open
+                file.write(data)
+                os.fchmod(file.fileno(), mode)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            copy.unlink(missing_ok=True)
+            raise WriteError(f"{copy}: cannot be written: {error.strerror}") from error
+        return copy
+    raise AssertionError
+
+
+def _make(folder: Path) -> list[str]:
+    """Make a folder and those above it; give those that were made, the uppermost first."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir()
+    return [str(one) for one in reversed(missing)]
+
+
+def _write(draft: Path, data: bytes, like: Path, new_mode: int) -> None:
+    """Write a file with the mode and owner of another, or a mode for what is new."""
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, new_mode)
+    with open(descriptor, "wb") as file:  # noqa: PTH123 - the mode was given to os.open
+        file.write(data)
+        with contextlib.suppress(FileNotFoundError):
+            state = like.stat()
+            with contextlib.suppress(PermissionError):
+                os.fchown(file.fileno(), state.st_uid, state.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(state.st_mode))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,314 @@
+"""Install and uninstall: every file is read and its change worked out before any is written."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from memplane.clients import files, hooks, jsontext, servers, tomltext
+from memplane.clients.agents import Agent, Program, Scope, places
+from memplane.clients.traces import Record, Store, Traces
+from memplane.errors import InputError, MemplaneError, WriteError
+
+__all__ = ["Change", "Part", "Where", "install", "switched_off", "uninstall"]
+
+Part = Literal["hooks", "mcp"]
+_TRIES = 5
+
+
+class Where(NamedTuple):
+    """Whose settings: an agent's, of the user or of a project, in an environment."""
+
+    agent: Agent
+    scope: Scope
+    environment: Mapping[str, str]
+    project: Path
+
+    def file(self, part: Part) -> Path:
+        """The settings file that a part goes into."""
+        of_hooks, of_servers = places(self.agent.name, self.scope, self.environment, self.project)
+        return of_hooks if part == "hooks" else of_servers
+
+
+class Change(NamedTuple):
+    """What was done to one file, or would be: `did` is a word for people and for programs."""
+
+    part: Part
+    path: str
+    did: Literal["created", "changed", "unchanged", "restored", "deleted", "removed"]
+    backup: str | None
+    diff: str
+
+
+class _Plan(NamedTuple):
+    """One file: its bytes, what they are to be (None: no file), and the record of it."""
+
+    part: Part
+    path: Path
+    was: bytes | None
+    new: bytes | None
+    record: Record | None
+
+    @property
+    def changes(self) -> bool:
+        return self.was != self.new
+
+
+def install(
+    where: Where, parts: Sequence[Part], program: Program, *, dry_run: bool = False
+) -> list[Change]:
+    """Put memplane into an agent's settings; a second time changes nothing.
+
+    All or none of the files: what was written goes back where a later one cannot be. Raises
+    InputError for a file that is not what its agent reads, WriteError where the disk refuses.
+    """
+    store = Store(where.environment)
+
+    def plan(part: Part) -> _Plan:
+        return _to_install(where, part, program, store)
+
+    return _carried_out(parts, plan, _Install(where, store), dry_run=dry_run)
+
+
+def uninstall(where: Where, parts: Sequence[Part], *, dry_run: bool = False) -> list[Change]:
+    """Take memplane out of an agent's settings: nothing else is touched.
+
+    A file that nobody edited since the install is again what it was, byte for byte, and gone where
+    there was none. Raises as `install` does.
+    """
+    store = Store(where.environment)
+
+    def plan(part: Part) -> _Plan:
+        return _to_uninstall(where, part, store)
+
+    return _carried_out(parts, plan, _Uninstall(where, store), dry_run=dry_run)
+
+
+def switched_off(where: Where) -> str:
+    """The setting of this scope that keeps every hook from running, "" where none does."""
+    path = where.file("mcp" if where.agent.by_shell else "hooks")
+    try:
+        text = files.decoded(files.read(path) or b"")
+        if where.agent.by_shell:
+            features = tomltext.parse(text).get("features")
+            flags = features if isinstance(features, dict) else {}
+            names = ("hooks", "codex_hooks")  # the second is its older name
+            found = [f"features.{name} = false" for name in names if flags.get(name) is False]
+        else:
+            there = {} if jsontext.is_blank(text) else jsontext.parse(text)
+            off = isinstance(there, dict) and there.get("disableAllHooks") is True
+            found = ["disableAllHooks"] if off else []
+    except MemplaneError:
+        return ""
+    return f"{found[0]} in {path}" if found else ""
+
+
+def _to_install(where: Where, part: Part, program: Program, store: Store) -> _Plan:
+    path, agent = where.file(part), where.agent
+    was = files.read(path)
+    record = store.get(path, part)
+    with _named(path):
+        text = files.decoded(was or b"")
+        ours_before = _has_ours(text, agent, path, part)
+        if part == "hooks":
+            new, traces = hooks.add(text, agent, agent.wanted(program))
+        else:
+            add = servers.add_table if path.suffix == ".toml" else servers.add
+            new, traces = add(text, agent, agent.server(program))
+    if new == text:
+        return _Plan(part, path, was, was, record)
+    if record is None or not ours_before:
+        before = None if was is None else _digest(was)
+        record = Record(file=str(path), part=part, before=before)
+    return _Plan(part, path, was, new.encode(), record.with_more(traces))
+
+
+def _to_uninstall(where: Where, part: Part, store: Store) -> _Plan:
+    path = where.file(part)
+    was, record = files.read(path), store.get(path, part)
+    if was is None:
+        return _Plan(part, path, None, None, record)
+    traces = Traces() if record is None else record.traces
+    with _named(path):
+        text = files.decoded(was)
+        left = _taken_out(text, where.agent, path, part, traces)
+    new: bytes | None = was if left == text else left.encode()
+    if left != text and record is not None and record.before is None and _is_empty(left, path):
+        new = None
+    return _Plan(part, path, was, new, record)
+
+
+def _taken_out(text: str, agent: Agent, path: Path, part: Part, traces: Traces) -> str:
+    if part == "hooks":
+        return hooks.remove(text, agent, traces)
+    remove = servers.remove_table if path.suffix == ".toml" else servers.remove
+    return remove(text, agent, traces)
+
+
+def _has_ours(text: str, agent: Agent, path: Path, part: Part) -> bool:
+    try:
+        return _taken_out(text, agent, path, part, Traces()) != text
+    except InputError:  # written in a way that can only be left as it is
+        return True
+
+
+def _is_empty(text: str, path: Path) -> bool:
+    return jsontext.is_blank(text) or (path.suffix != ".toml" and jsontext.parse(text) == {})
+
+
+class _Install:
+    """Writes a planned file, behind a backup and a record of what it was."""
+
+    def __init__(self, where: Where, store: Store) -> None:
+        self._where, self._store = where, store
+
+    def __call__(self, plan: _Plan) -> Change:
+        assert plan.record is not None
+        assert plan.new is not None
+        record = plan.record
+        copy = None if plan.was is None else files.back_up(plan.path, plan.was)
+        if record.backup is None and copy is not None:
+            record = replace(record, backup=str(copy))
+        try:
+            # Before the file: a record without an install is forgotten, one that lacks is missed.
+            self._store.put(record)
+            mode = 0o600 if self._where.scope == "user" else 0o666
+            made = files.put(plan.path, plan.new, plan.was, mode)
+        except BaseException:
+            if copy is not None:
+                copy.unlink(missing_ok=True)
+            raise
+        folders = dict.fromkeys((*record.folders, *self._made_for_the_other(plan), *made))
+        if folders:
+            self._store.put(replace(record, folders=tuple(folders)))
+        did: Literal["created", "changed"] = "created" if plan.was is None else "changed"
+        return Change(plan.part, str(plan.path), did, None if copy is None else str(copy), "")
+
+    def _made_for_the_other(self, plan: _Plan) -> list[str]:
+        """Folders that the agent's other file brought along and that this one lies in too."""
+        part: Part = "mcp" if plan.part == "hooks" else "hooks"
+        record = self._store.get(self._where.file(part), part)
+        above = {str(one) for one in Path(os.path.realpath(plan.path)).parents}
+        return [one for one in record.folders if one in above] if record is not None else []
+
+    def undo(self, plan: _Plan, change: Change) -> None:
+        """Give a file back that was written, as far as nobody wrote it since."""
+        assert plan.new is not None
+        record = self._store.get(plan.path, plan.part)
+        if plan.was is None:
+            files.take_away(plan.path, plan.new, () if record is None else record.folders)
+        else:
+            files.put(plan.path, plan.was, plan.new, 0o600)
+        if change.backup is not None:
+            Path(change.backup).unlink(missing_ok=True)
+
+
+class _Uninstall:
+    """Writes or deletes a planned file; a backup is only needed where people edited it since."""
+
+    def __init__(self, where: Where, store: Store) -> None:
+        self._where, self._store = where, store
+
+    def __call__(self, plan: _Plan) -> Change:
+        assert plan.was is not None
+        record, copy = plan.record, None
+        folders = () if record is None else record.folders
+        same = record is not None and _digest_or_none(plan.new) == record.before
+        if plan.new is None:
+            files.take_away(plan.path, plan.was, folders)
+        else:
+            copy = None if same else files.back_up(plan.path, plan.was)
+            files.put(plan.path, plan.new, plan.was, 0o600)
+        if same and record is not None and record.backup is not None:
+            with contextlib.suppress(OSError, MemplaneError):
+                if files.read(Path(record.backup)) == plan.new:
+                    Path(record.backup).unlink()
+        self._store.drop(plan.path, plan.part)
+        did: Literal["deleted", "restored", "removed"] = "restored" if same else "removed"
+        if plan.new is None:
+            did = "deleted"
+        return Change(plan.part, str(plan.path), did, None if copy is None else str(copy), "")
+
+    def undo(self, plan: _Plan, change: Change) -> None:
+        """Give a file back that was written, with the record of it."""
+        assert plan.was is not None
+        files.put(plan.path, plan.was, plan.new, 0o600)
+        if plan.record is not None:
+            self._store.put(plan.record)
+        if change.backup is not None:
+            Path(change.backup).unlink(missing_ok=True)
+
+
+def _carried_out(
+    parts: Sequence[Part], plan: Callable[[Part], _Plan], carry_out: _Install | _Uninstall, *,
+    dry_run: bool,
+) -> list[Change]:  # fmt: skip
+    """Do what is planned; a file that another program wrote meanwhile is planned anew."""
+    plans = [plan(part) for part in parts]
+    for one in plans:
+        if one.changes:
+            files.refuse_unwritable(one.path)
+    done: list[tuple[_Plan, Change]] = []
+    try:
+        for one in plans:
+            done.append(_done(one, plan, carry_out, dry_run=dry_run))  # noqa: PERF401 - undone
+    except BaseException:
+        for one, change in reversed(done):
+            if one.changes and not dry_run:
+                with contextlib.suppress(MemplaneError, OSError, files.ChangedMeanwhileError):
+                    carry_out.undo(one, change)
+        raise
+    return [change for _, change in done]
+
+
+def _done(
+    one: _Plan, plan: Callable[[Part], _Plan], carry_out: _Install | _Uninstall, *, dry_run: bool
+) -> tuple[_Plan, Change]:
+    for _ in range(_TRIES):
+        if not one.changes:
+            return one, Change(one.part, str(one.path), "unchanged", None, "")
+        diff = _diff(one)
+        if dry_run:
+            did: Literal["created", "changed", "deleted"] = "changed"
+            if one.was is None or one.new is None:
+                did = "created" if one.was is None else "deleted"
+            return one, Change(one.part, str(one.path), did, None, diff)
+        try:
+            return one, carry_out(one)._replace(diff=diff)
+        except files.ChangedMeanwhileError:
+            one = plan(one.part)
+    raise WriteError(f"{one.path}: another program keeps writing it; close it and try again")
+
+
+def _diff(plan: _Plan) -> str:
+    was = (plan.was or b"").decode().splitlines(keepends=True)
+    new = (plan.new or b"").decode().splitlines(keepends=True)
+    before = "/dev/null" if plan.was is None else str(plan.path)
+    after = "/dev/null" if plan.new is None else str(plan.path)
+    lines = difflib.unified_diff(was, new, before, after)
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Put a file before what is wrong with it."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{error}; nothing was changed", where=str(path)) from None
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _digest_or_none(data: bytes | None) -> str | None:
+    return None if data is None else _digest(data)

@@ -1,0 +1,217 @@
+"""JSON that other people keep: read as values, changed as text.
+
+A settings file is never written out anew. What is added stands behind what is there, in the file's
+own indentation and line ends; what is taken out takes its comma along. Every other byte stays, and
+taking out what was added gives the text back as it was.
+
+A path is a list of keys and numbers from the root: `["hooks", "Stop", 0]`. Of two members with the
+same key the last one counts, as it does for the programs that read the file.
+"""
+
+from __future__ import annotations
+
+import json
+import json.decoder
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from memplane.errors import InputError
+
+__all__ = ["Path", "insert", "is_blank", "new", "parse", "remove", "replace", "value_at"]
+
+Path = tuple[str | int, ...]
+
+_BOM: Final = "\ufeff"
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_COMMENT: Final = re.compile(r"//|/\*|#")
+_WORDS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|NaN|-?Infinity')
+
+
+class _Member(NamedTuple):
+    """One entry of an object or a list: where it begins (at its key), its value, and its end."""
+
+    key: str | int
+    start: int
+    at: int
+    end: int
+
+
+class _Style(NamedTuple):
+    """How a file is laid out: members on lines of their own, in steps of `unit`, or on one."""
+
+    lined: bool
+    newline: str
+    unit: str
+    spaced: bool
+
+
+class _NoNumberError(Exception):
+    """NaN or Infinity, which Python reads as numbers and JSON has not."""
+
+
+def _no_number(name: str) -> Any:
+    raise _NoNumberError(name)
+
+
+# Numbers are only compared: as floats, as their readers have them, none is too long to be read.
+_scan_text: Final[Callable[[str, int, bool], tuple[str, int]]] = vars(json.decoder)["scanstring"]
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_number, parse_int=float)
+
+
+def is_blank(text: str) -> bool:
+    """Whether there is nothing in the text but white space."""
+    return not text.removeprefix(_BOM).strip(" \t\n\r")
+
+
+def parse(text: str) -> Any:
+    """The value of the text, whose mark of byte order is passed over.
+
+    Raises InputError naming line and column where it is no JSON; comments are named as such.
+    """
+    body = text.removeprefix(_BOM)
+    try:
+        return _DECODER.decode(body)
+    except json.JSONDecodeError as error:
+        found = body[error.pos : error.pos + 1]
+        what = repr(found) if found else "the end"
+        if _COMMENT.match(body, error.pos):
+            what = "a comment"
+        raise _refusal(body, error.pos, what) from None
+    except _NoNumberError as error:
+        words = (one for one in _WORDS.finditer(body) if one[0] == str(error))
+        raise _refusal(body, next(words).start(), str(error)) from None
+    except RecursionError:
+        raise InputError("expected settings, found JSON nested a thousand times") from None
+
+
+def new(value: Any, blank: str = "") -> str:
+    """The text of a file that holds one value, where there was a blank one."""
+    mark = _BOM if blank.startswith(_BOM) else ""
+    return mark + json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def value_at(value: Any, path: Path) -> Any:
+    """What stands at a path of a parsed value."""
+    for key in path:
+        value = value[key]
+    return value
+
+
+def insert(text: str, path: Path, value: Any, key: str | None = None) -> tuple[str, str | None]:
+    """Put a value behind the others of the container at a path; an object's gets a key.
+
+    Gives the text, and what stood between the brackets if that was nothing but white space.
+    """
+    start = _place(text, path)
+    found, close = _members(text, start)
+    style = _style(text)
+    if not found:
+        inner = text[start + 1 : close]
+        body = _written(value, key, None, style)
+        if style.lined:
+            margin = _margin(text, start)
+            line = style.newline + margin + style.unit
+            body = line + _written(value, key, margin + style.unit, style) + style.newline + margin
+        return text[: start + 1] + body + text[close:], inner
+    last = found[-1]
+    after = found[-2].end if len(found) > 1 else start
+    gap = text[after : last.start].lstrip(" \t\r\n")[1:]  # behind the comma or the bracket
+    if "\n" in gap:
+        margin = gap[gap.rindex("\n") + 1 :]
+        body = style.newline + margin + _written(value, key, margin, style)
+    else:
+        body = (" " if style.spaced else "") + _written(value, key, None, style)
+    return f"{text[: last.end]},{body}{text[last.end :]}", None
+
+
+def remove(text: str, path: Path, inner: str = "") -> str:
+    """Take out the member at a path; a container that it was alone in is left with `inner`."""
+    start = _place(text, path[:-1])
+    found, close = _members(text, start)
+    number = _number(found, path[-1])
+    if len(found) == 1:
+        return text[: start + 1] + inner + text[close:]
+    if number == 0:
+        return text[: found[0].start] + text[found[1].start :]
+    return text[: found[number - 1].end] + text[found[number].end :]
+
+
+def replace(text: str, path: Path, value: Any) -> str:
+    """Put another value where one stands; one over several lines stays so."""
+    start = _place(text, path)
+    _, end = _DECODER.raw_decode(text, start)
+    margin = _margin(text, start) if "\n" in text[start:end] else None
+    return text[:start] + _written(value, None, margin, _style(text)) + text[end:]
+
+
+def _refusal(text: str, at: int, what: str) -> InputError:
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    return InputError(f"line {line}, column {column}: expected JSON, found {what}")
+
+
+def _place(text: str, path: Path) -> int:
+    """Where the value at a path begins. The text was parsed: it is JSON, and the path in it."""
+    at = _skip(text, len(_BOM) if text.startswith(_BOM) else 0)
+    for key in path:
+        found, _ = _members(text, at)
+        at = found[_number(found, key)].at
+    return at
+
+
+def _number(found: Sequence[_Member], key: str | int) -> int:
+    return max(number for number, member in enumerate(found) if member.key == key)
+
+
+def _members(text: str, start: int) -> tuple[list[_Member], int]:
+    """The entries of the object or list that begins at `start`, and where its last bracket is."""
+    named = text[start] == "{"
+    at = _skip(text, start + 1)
+    found: list[_Member] = []
+    while text[at] not in "}]":
+        begin, key = at, cast("str | int", len(found))
+        if named:
+            key, at = _scan_text(text, at + 1, True)
+            at = _skip(text, _skip(text, at) + 1)
+        _, end = _DECODER.raw_decode(text, at)
+        found.append(_Member(key, begin, at, end))
+        at = _skip(text, end)
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+    return found, at
+
+
+def _skip(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    assert space is not None
+    return space.end()
+
+
+def _margin(text: str, at: int) -> str:
+    """The white space that the line of a place begins with."""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _style(text: str) -> _Style:
+    start = _place(text, ())
+    found, _ = _members(text, start)
+    newline = "\r\n" if "\r\n" in text else "\n"
+    if not found:
+        return _Style(lined=True, newline=newline, unit="  ", spaced=True)
+    gap = text[start + 1 : found[0].start]
+    spaced = text[found[0].at - 1] != ":"
+    unit = gap[gap.rindex("\n") + 1 :] if "\n" in gap else "  "
+    return _Style("\n" in gap, newline, unit, spaced)
+
+
+def _written(value: Any, key: str | None, margin: str | None, style: _Style) -> str:
+    """A value, with its key if it has one: over lines from a margin on, or on one line."""
+    if margin is None:
+        marks = (", ", ": ") if style.spaced else (",", ":")
+        body = json.dumps(value, ensure_ascii=False, separators=marks)
+    else:
+        body = json.dumps(value, ensure_ascii=False, indent=style.unit)
+        body = body.replace("\n", style.newline + margin)
+    colon = ":" if margin is None and not style.spaced else ": "
+    return body if key is None else json.dumps(key, ensure_ascii=False) + colon + body

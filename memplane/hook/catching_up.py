@@ -1,0 +1,21 @@
+"""Folds and indexes what hooks have recorded, so that the next answer finds it.
+
+Clients run it when the agent has stopped, in the background where they can. Whoever finds another
+at it leaves it to that one; the hook's clock ends it like any other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from memplane.plane import Plane
+
+__all__ = ["catch_up"]
+
+
+def catch_up(plane: Plane) -> None:
+    """Bring projections and index up to the log and keep them."""
+    plane.pack("", budget=1_000)
+    plane.index()
+    plane.flush()

@@ -1,0 +1,93 @@
+"""Puts what a hook was told into the log, or beside it: no caller of a hook waits for a writer.
+
+The same intake as `Plane.record` has, without opening a plane: what a fold or a pack needs is not
+even imported. Tokens are left for the first fold of a full process to count.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from memplane.errors import InputError, LockError, MemplaneError
+from memplane.intake import Intake, Marker, Redactor, same
+from memplane.log import FileLog
+from memplane.plane.files import Watched
+from memplane.plane.reads import Reads
+from memplane.plane.ulids import ulid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from memplane.event import Draft, Event
+    from memplane.home import Home
+    from memplane.policy import Policies
+    from memplane.ports import Clock
+
+__all__ = ["Recording"]
+
+
+class Recording:
+    """The log of a plane, for rows that must not wait. `faults` gathers what was refused, in words.
+
+    Raises HomeError where nothing may be written.
+    """
+
+    def __init__(self, home: Home, clock: Clock, overrides: Mapping[str, str]) -> None:
+        watched = Watched(home.path, Reads(), lambda: False, overrides)
+        self.policies: Policies = watched.policies_or_last()
+        privacy = self.policies.privacy
+        self._intake = Intake(
+            Redactor(privacy.redact_patterns, None),
+            privacy.never_store_kinds,
+            Marker(self.policies.scoring.markers),
+        )
+        self._clock = clock
+        self._log = FileLog(
+            home.path, home.plane_id, clock=clock, same=self._same,
+            lock_wait_ms_max=self.policies.plane.hooks.wait_ms, read_only=home.read_only,
+        )  # fmt: skip
+        self.faults: list[str] = []
+
+    def record(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Append the rows, or leave them to the spool; what cannot be taken is a fault, no error.
+
+        They go in one piece; where one of them is refused, one by one.
+        """
+        drafts = [draft for row in rows if (draft := self._draft(row)) is not None]
+        if not drafts:
+            return
+        try:
+            self._put(drafts)
+        except InputError:
+            raise
+        except MemplaneError as error:
+            if len(drafts) == 1:
+                self.faults.append(str(error))
+                return
+            for draft in drafts:
+                try:
+                    self._put([draft])
+                except MemplaneError as again:
+                    self.faults.append(str(again))
+
+    def close(self) -> None:
+        """Let go of the files."""
+        with suppress(MemplaneError, OSError):
+            self._log.close()
+
+    def _put(self, drafts: list[Draft]) -> None:
+        try:
+            self._log.append(drafts)
+        except LockError:
+            self._log.spool(drafts)
+
+    def _draft(self, row: Mapping[str, Any]) -> Draft | None:
+        try:
+            return self._intake.prepare(row, id=ulid(self._clock()))
+        except InputError as error:
+            self.faults.append(str(error))
+            return None
+
+    def _same(self, event: Event, draft: Draft) -> bool:
+        return same(event, draft, self._intake.redactor, self._log.text(event))

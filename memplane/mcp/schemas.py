@@ -1,0 +1,217 @@
+"""What the tools take and what they give, as an agent reads it in `tools/list`.
+
+An agent pays for every word here in each of its sessions: all of it stays under 1,500 tokens.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from memplane.event import TYPED_KINDS
+
+__all__ = ["CONTENT_MAX", "INSTRUCTIONS", "TOKENS_MIN", "TOOLS", "Tool", "tool_named"]
+
+Schema = dict[str, Any]
+
+CONTENT_MAX: Final = 100_000
+TOKENS_MIN: Final = 300  # the least that holds every answer's frame, and something in it
+_NAME_MAX: Final = 400
+_QUERY_MAX: Final = 4_000
+
+INSTRUCTIONS: Final = (
+    "Long-term memory. memory_curate before work (mode orient: where it stands), memory_search for "
+    "one question, memory_store for what later sessions need: decisions, facts, preferences. "
+    "Handles (#12, expand://...) open with memory_get."
+)
+
+
+class Tool(NamedTuple):
+    """One tool. `writes`: it records an event; `archives`: what it records takes others out."""
+
+    name: str
+    description: str
+    takes: Schema
+    gives: Schema
+    writes: bool = False
+    archives: bool = False
+
+
+def _object(properties: Schema, required: tuple[str, ...] = (), **more: Any) -> Schema:
+    told = {"required": list(required)} if required else {}
+    return {"type": "object", "properties": properties, **told, **more}
+
+
+def _takes(*required: str, **properties: Schema) -> Schema:
+    return _object(properties, required, additionalProperties=False)
+
+
+def _text(most: int = _NAME_MAX, description: str = "", **more: Any) -> Schema:
+    told = {"description": description} if description else {}
+    return {"type": "string", "maxLength": most, **more, **told}
+
+
+def _number(least: int, most: int, default: int, description: str = "") -> Schema:
+    told = {"description": description} if description else {}
+    return {"type": "integer", "minimum": least, "maximum": most, "default": default, **told}
+
+
+def _list(items: Schema, most: int) -> Schema:
+    return {"type": "array", "items": items, "maxItems": most}
+
+
+_STRING: Final[Schema] = {"type": "string"}
+_INTEGER: Final[Schema] = {"type": "integer"}
+_STRINGS: Final[Schema] = {"type": "array", "items": _STRING}
+_COUNTS: Final[Schema] = {"type": "object", "additionalProperties": _INTEGER}
+_KIND: Final[Schema] = {"type": "string", "enum": list(TYPED_KINDS)}
+_HELD: Final = {"ns": _text(description="/global, /task/ID, ...", default="/global")}
+
+
+def _tokens(default: int, most: int = 20_000) -> Schema:
+    return _number(TOKENS_MIN, most, default, "of the whole answer")
+
+
+TOOLS: Final = (
+    Tool(
+        "memory_store",
+        "Remember one statement. Secrets are masked; a repeat adds nothing.",
+        _takes(
+            "content",
+            "type",
+            content=_text(CONTENT_MAX, minLength=1),
+            type=_KIND,
+            key=_text(256, "Replaces the value that this key had: db.engine"),
+            **_HELD,
+            tags=_list(_text(64), 16),
+            importance=_number(0, 1000, 500),
+        ),
+        _object(
+            {
+                "seq": _INTEGER,
+                "id": _STRING,
+                "duplicate": {"type": "boolean"},
+                "redacted": _COUNTS,
+                "note": _STRING,
+            },
+            ("seq", "id", "duplicate"),
+        ),
+        writes=True,
+    ),
+    Tool(
+        "memory_get",
+        "Read one memory whole: the value of a key, or what a handle opens. Give one of them.",
+        _takes(
+            key=_text(256),
+            handle=_text(description="#12, an id, expand://..., or `next`"),
+            **_HELD,
+            max_tokens=_tokens(2_000),
+        ),
+        _object(
+            {
+                "text": _STRING,
+                "handle": _STRING,
+                "type": _STRING,
+                "date": _STRING,
+                "state": _STRING,
+                "left_out": _COUNTS,
+                "next": _STRING,
+                "note": _STRING,
+            },
+            ("text", "handle"),
+        ),
+    ),
+    Tool(
+        "memory_search",
+        "Find memories by words, best first.",
+        _takes(
+            "query",
+            query=_text(_QUERY_MAX, minLength=1),
+            limit=_number(1, 50, 10),
+            type=_list(_KIND, 8),
+            ns=_text(),
+            since=_text(40, "RFC 3339"),
+            max_tokens=_tokens(2_000),
+        ),
+        _object(
+            {
+                "hits": {
+                    "type": "array",
+                    "items": _object(
+                        {
+                            "handle": _STRING,
+                            "date": _STRING,
+                            "type": _STRING,
+                            "key": _STRING,
+                            "text": _STRING,
+                            "score": _INTEGER,
+                        }
+                    ),
+                },
+                "note": _STRING,
+            },
+            ("hits",),
+        ),
+    ),
+    Tool(
+        "memory_curate",
+        "A block of what matters for a query, packed from all of memory.",
+        _takes(
+            query=_text(_QUERY_MAX, default=""),
+            mode={
+                "type": "string",
+                "enum": ["auto", "fast", "deep", "orient"],
+                "default": "auto",
+                "description": "orient: where the work stands",
+            },
+            task=_text(128),
+            max_tokens=_tokens(4_000, 65_000),
+        ),
+        _object(
+            {
+                "text": _STRING,
+                "tokens": _INTEGER,
+                "entries": {
+                    "type": "array",
+                    "items": _object(
+                        {"section": _STRING, "ids": _STRINGS, "tokens": _INTEGER},
+                    ),
+                },
+                "handles": _STRINGS,
+                "omissions": _COUNTS,
+                "note": _STRING,
+            },
+            ("text", "tokens", "entries", "omissions", "handles"),
+        ),
+    ),
+    Tool(
+        "memory_forget",
+        "Archive a memory: in no answer any more. Give id or key.",
+        _takes(
+            id=_text(description="Or #12"),
+            key=_text(256),
+            **_HELD,
+            reason=_text(500),
+        ),
+        _object({"seq": _INTEGER, "note": _STRING}, ("seq", "note")),
+        writes=True,
+        archives=True,
+    ),
+    Tool(
+        "memory_list_keys",
+        "The keys that have a value.",
+        _takes(
+            prefix=_text(256, default=""),
+            **_HELD,
+            after=_text(256, "The last key of the page before"),
+            limit=_number(1, 1000, 200),
+            max_tokens=_tokens(2_000),
+        ),
+        _object({"keys": _STRINGS, "next": _STRING, "note": _STRING}, ("keys",)),
+    ),
+)
+_BY_NAME: Final = {tool.name: tool for tool in TOOLS}
+
+
+def tool_named(name: str) -> Tool | None:
+    """The tool of that name; None where there is none."""
+    return _BY_NAME.get(name)

@@ -1,0 +1,212 @@
+"""The tools and resources before the official SDK: what it asks, what it is answered.
+
+Errors that memplane raises on purpose reach the agent in their own words; anything else is a bug,
+of which the agent learns that there was one, and stderr the rest.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import anyio
+import mcp_types as types
+from mcp.server import Server, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+
+from memplane.errors import HomeError, InputError, MemplaneError, NotFoundError
+from memplane.home import VERSION
+from memplane.intake.redact import masked, shown
+from memplane.mcp import curating, reading, resources, storing
+from memplane.mcp.arguments import checked
+from memplane.mcp.desk import Desk
+from memplane.mcp.fitting import Answer, clipped
+from memplane.mcp.schemas import INSTRUCTIONS, TOOLS, Tool, tool_named
+from memplane.mcp.worker import Tell, Worker
+from memplane.plane import Plane
+from memplane.ports import TokenCounter
+
+__all__ = ["Serving", "server_of"]
+
+_ACTS: Final[dict[str, Callable[..., Answer]]] = {
+    "memory_store": storing.store,
+    "memory_get": reading.get,
+    "memory_search": reading.search,
+    "memory_curate": curating.curate,
+    "memory_forget": storing.forget,
+    "memory_list_keys": reading.list_keys,
+}
+# What the plane calls the arguments that an agent knows by another name.
+_ARGUMENTS: Final = {"text": "content", "kind": "type", "k": "limit", "budget": "max_tokens"}
+_ERROR_CHARS: Final = 1_000
+_ACTOR_CHARS: Final = 100
+_Context = ServerRequestContext[Any, Any]
+
+
+class Serving(NamedTuple):
+    """What a server serves: how its plane opens, for which channel and session."""
+
+    open_plane: Callable[[], Plane]
+    make_counter: Callable[[str, int], TokenCounter]
+    channel: str
+    session: str
+    read_only: bool = False
+
+
+class _Handlers:
+    """What the SDK calls."""
+
+    def __init__(self, serving: Serving, worker: Worker) -> None:
+        self._serving, self._worker = serving, worker
+        self._tools = [tool for tool in TOOLS if not (serving.read_only and tool.writes)]
+
+    async def list_tools(
+        self, _context: _Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[_listed(tool) for tool in self._tools])
+
+    async def call_tool(
+        self, context: _Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        """Answer, or say what went wrong as the tool's result: an agent can do something then."""
+        tool = tool_named(params.name)
+        if tool is None:
+            known = ", ".join(one.name for one in self._tools)
+            raise MCPError(types.INVALID_PARAMS, f"no tool {shown(params.name)}; known: {known}")
+        if tool not in self._tools:
+            return _failed(f"this server reads only (--read-only); {tool.name} writes")
+        try:
+            given = checked(tool, params.arguments)
+            answer = await self._done(context, partial(_ACTS[tool.name], given=given), tool.writes)
+        except MemplaneError as error:
+            return _failed(_words(error))
+        except Exception:  # noqa: BLE001 - no bug of ours may end the session
+            return _failed(_bug(tool.name))
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=answer.words)],
+            structured_content=answer.data,
+        )
+
+    async def list_resources(
+        self, _context: _Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        return types.ListResourcesResult(
+            resources=[
+                types.Resource(
+                    uri=one.uri, name=one.name, description=one.description,
+                    mime_type=one.mime_type,
+                )
+                for one in resources.RESOURCES
+            ]
+        )  # fmt: skip
+
+    async def list_templates(
+        self, _context: _Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        template = types.ResourceTemplate(
+            uri_template=resources.TEMPLATE, name="handle", mime_type="text/plain",
+            description="What a handle of a block or search opens: event/12, task/ID?depth=0..3, "
+            "session/ID?depth=0..3, memory/NS/KEY.",
+        )  # fmt: skip
+        return types.ListResourceTemplatesResult(resource_templates=[template])
+
+    async def read_resource(
+        self, context: _Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        """Raise what a client expects of a resource that is not there: invalid params."""
+        try:
+            text, mime = await self._done(context, partial(resources.read, uri=params.uri))
+        except (NotFoundError, InputError) as error:
+            raise MCPError(types.INVALID_PARAMS, _words(error)) from None
+        except MemplaneError as error:
+            raise MCPError(types.INTERNAL_ERROR, _words(error)) from None
+        except Exception:  # noqa: BLE001 - as for a tool
+            raise MCPError(types.INTERNAL_ERROR, _bug("resources/read")) from None
+        contents = types.TextResourceContents(uri=params.uri, mime_type=mime, text=text)
+        return types.ReadResourceResult(contents=[contents])
+
+    async def _done(
+        self, context: _Context, act: Callable[[Desk], Any], writes: bool = False
+    ) -> Any:
+        """Do something at a desk of this caller, in a thread."""
+        actor = _actor(context)
+        serving = self._serving
+
+        def work(plane: Plane, tell: Tell) -> Any:
+            return act(
+                Desk(
+                    plane, serving.make_counter, serving.channel, serving.session,
+                    actor, tell,
+                )
+            )  # fmt: skip
+
+        async def progress(done: int, total: int) -> None:
+            with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client left
+                await context.session.report_progress(done, total, "indexing")
+
+        return await self._worker.run(work, writes=writes, progress=progress)
+
+
+def server_of(serving: Serving) -> tuple[Server[Any], Worker]:
+    """The SDK's server of one plane, and the worker behind it."""
+    worker = Worker(serving.open_plane)
+    handlers = _Handlers(serving, worker)
+
+    @asynccontextmanager
+    async def lifespan(_server: Server[Any]) -> AsyncIterator[dict[str, Any]]:
+        async with worker.working():
+            yield {}
+
+    server: Server[Any] = Server(
+        "memplane", version=VERSION, instructions=INSTRUCTIONS, lifespan=lifespan,
+        on_list_tools=handlers.list_tools, on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources, on_read_resource=handlers.read_resource,
+        on_list_resource_templates=handlers.list_templates,
+    )  # fmt: skip
+    return server, worker
+
+
+def _actor(context: _Context) -> str:
+    """The client's name, as far as an event can have it."""
+    client = context.session.client_params
+    name = client.client_info.name if client is not None else ""
+    printed = "".join(one if one.isprintable() else " " for one in name[: _ACTOR_CHARS * 4])
+    return clipped(printed, _ACTOR_CHARS) or "mcp"
+
+
+def _listed(tool: Tool) -> types.Tool:
+    hints = types.ToolAnnotations(
+        read_only_hint=not tool.writes, open_world_hint=False,
+        destructive_hint=tool.archives if tool.writes else None,
+        idempotent_hint=True if tool.writes else None,
+    )  # fmt: skip
+    return types.Tool(
+        name=tool.name, description=tool.description, input_schema=tool.takes,
+        output_schema=tool.gives, annotations=hints,
+    )  # fmt: skip
+
+
+def _failed(words: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=words)], is_error=True)
+
+
+def _words(error: MemplaneError) -> str:
+    """What the error says, in the names that the agent knows, without secrets, not too long."""
+    said = str(error)
+    if isinstance(error, InputError) and error.where in _ARGUMENTS:
+        said = f"{_ARGUMENTS[error.where]}{said.removeprefix(error.where)}"
+    if isinstance(error, HomeError):
+        said += " (a server started with `memplane mcp --init` makes one)"
+    said = masked(said)
+    return said if len(said) <= _ERROR_CHARS else f"{said[:_ERROR_CHARS]} …"
+
+
+def _bug(where: str) -> str:
+    """Put the traceback where the person looks, and give the agent words that help it along."""
+    sys.stderr.write(masked(traceback.format_exc()))
+    sys.stderr.flush()
+    return f"{where} failed: a bug in memplane; its traceback is in the server's stderr"

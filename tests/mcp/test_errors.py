@@ -1,0 +1,160 @@
+"""What goes wrong reaches the agent in words that help it, and never as a traceback."""
+
+import pytest
+
+import memplane
+from memplane.wiring import init, open_plane
+
+MODES = ("auto", "legacy")
+TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("memory_store", {"content": "a"}, "type: memory_store needs it, found none"),
+        (
+            "memory_store",
+            {"content": "a", "type": "factt"},
+            "type: expected one of fact, decision, observation, plan, summary, preference, rule, insight, found 'factt'",
+        ),
+        (
+            "memory_store",
+            {"content": "x" * 100_001, "type": "fact"},
+            "content: expected at most 100,000 characters, found 100,001; split it",
+        ),
+        ("memory_store", {"content": "", "type": "fact"}, "content: expected a text, found an empty one"),
+        (
+            "memory_store",
+            {"content": "a", "type": "fact", "tags": ["a", 1]},
+            "tags[1]: expected a text, found 1",
+        ),
+        (
+            "memory_store",
+            {"content": "a", "type": "fact", "importance": 1001},
+            "importance: expected 0 to 1000, found 1001",
+        ),
+        ("memory_search", {"query": "a", "limit": True}, "limit: expected a whole number, found True"),
+        ("memory_search", {"query": "a", "limit": 51}, "limit: expected 1 to 50, found 51"),
+        ("memory_search", {"query": "a", "type": ["fact"] * 9}, "type: expected at most 8, found 9"),
+        (
+            "memory_get",
+            {"keys": "a"},
+            "unknown argument 'keys' of memory_get; it takes key, handle, ns, max_tokens; did you mean key?",
+        ),
+        ("memory_get", {}, "give exactly one of key and handle"),
+        ("memory_forget", {"id": "#1", "key": "a"}, "give exactly one of id and key"),
+        ("memory_get", {"key": "nope"}, "no value under nope in /global; memory_list_keys shows what there is"),
+        ("memory_forget", {"key": "nope"}, "no value under nope in /global; memory_list_keys shows what there is"),
+        ("memory_get", {"handle": "#99"}, "no event 99"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_what_can_be_taken(refused, name, arguments, said):
+    assert refused(name, arguments) == said
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_the_plane_refuses_reaches_the_agent_in_its_own_words(refused, mode):
+    said = refused("memory_store", {"content": "a", "type": "fact", "ns": "nowhere"}, mode=mode)
+    assert said.startswith("ns: ")
+    assert "/task/" in said
+    secret = refused("memory_store", {"content": "a", "type": "fact", "key": TOKEN}, mode=mode)
+    assert secret.startswith("key: ")
+    assert TOKEN not in secret
+    assert "since" in refused("memory_search", {"query": "a", "since": "yesterday"}, mode=mode)
+
+
+def test_an_error_quotes_no_secret(refused):
+    for arguments in ({"key": TOKEN}, {"handle": TOKEN}, {TOKEN: 1}):
+        assert TOKEN not in refused("memory_get", arguments)
+
+
+def test_an_error_is_short_whatever_was_given(refused):
+    for arguments in (
+        {"key": "k" * 256},
+        {"handle": "h" * 400},
+        {"x" * 9000: 1},
+        {"key": 10**4000},
+    ):
+        assert len(refused("memory_get", arguments)) < 600
+
+
+def test_an_unknown_tool_is_an_error_of_the_protocol(talk):
+    from mcp.shared.exceptions import MCPError
+
+    async def script(client):
+        with pytest.raises(MCPError, match="no tool 'memory_stor'; known: memory_store") as error:
+            await client.call_tool("memory_stor", {})
+        return error.value.code
+
+    assert talk(script) == -32602
+
+
+def test_a_bug_is_told_as_one_and_its_traceback_goes_to_stderr_without_secrets(
+    refused, monkeypatch, capsys
+):
+    def fails(*_args, **_more):
+        raise RuntimeError(f"deep inside, {TOKEN}")
+
+    monkeypatch.setattr(memplane.Plane, "search", fails)
+    said = refused("memory_search", {"query": "a"})
+    assert (
+        said == "memory_search failed: a bug in memplane; its traceback is in the server's stderr"
+    )
+    told = capsys.readouterr().err
+    assert "RuntimeError: deep inside" in told
+    assert TOKEN not in told
+
+
+def test_without_a_plane_every_tool_says_which_command_makes_one(call, tmp_path):
+    from memplane.mcp.schemas import TOOLS
+
+    least = {"memory_store": {"content": "a", "type": "fact"}, "memory_search": {"query": "a"},
+             "memory_get": {"key": "a"}, "memory_forget": {"key": "a"}}  # fmt: skip
+    calls = [(tool.name, least.get(tool.name, {})) for tool in TOOLS]
+    for result in call(*calls, open_here=lambda: open_plane(tmp_path / "nowhere")):
+        assert result.is_error
+        said = result.content[0].text
+        assert "no plane here; make one with `memplane init`" in said
+        assert "memplane mcp --init" in said
+
+
+def test_a_plane_that_is_made_while_the_server_runs_is_used_from_then_on(talk, tmp_path):
+    folder = tmp_path / "later"
+
+    async def script(client):
+        before = await client.call_tool("memory_list_keys", {})
+        init(folder).close()
+        return before.is_error, (await client.call_tool("memory_list_keys", {})).is_error
+
+    assert talk(script, open_here=lambda: open_plane(folder)) == (True, False)
+
+
+def test_a_server_that_reads_only_refuses_to_write_and_writes_nothing(refused, done, opened):
+    opened.record("Herons stay", kind="fact")
+    before = opened.head()
+    said = refused("memory_store", {"content": "a", "type": "fact"}, read_only=True)
+    assert said == "this server reads only (--read-only); memory_store writes"
+    found, block = done(
+        ("memory_search", {"query": "herons"}), ("memory_curate", {"query": "herons"}),
+        read_only=True,
+    )  # fmt: skip
+    assert [hit["text"] for hit in found["hits"]] == ["Herons stay"]
+    assert "Herons stay" in block["text"]
+    assert opened.head() == before
+
+
+def test_an_unknown_channel_is_named_with_the_known_ones(refused):
+    said = refused("memory_search", {"query": "a"}, channel="heron")
+    assert said.startswith("channel: unknown channel 'heron'; known: ")
+
+
+def test_broken_policies_stop_no_record_and_are_told_to_who_reads(home, call):
+    (home / "policies" / "budgets.yaml").write_text("version: 1\ntotal: many\n")
+    stored, found = call(
+        ("memory_store", {"content": "Herons stay", "type": "fact"}),
+        ("memory_search", {"query": "herons"}),
+    )
+    assert not stored.is_error
+    assert found.is_error
+    assert "budgets.yaml:2" in found.content[0].text

@@ -1,0 +1,265 @@
+"""What each tool does, through the SDK's client in this process."""
+
+import json
+
+import pytest
+from jsonschema import validate
+
+from memplane.mcp.schemas import tool_named
+
+MODES = ("auto", "legacy")
+TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def store(content, **more):
+    return "memory_store", {"content": content, "type": "fact", **more}
+
+
+def test_content_and_type_suffice_and_what_is_stored_is_the_clients(done, opened):
+    (stored,) = done(store("Herons sleep standing"))
+    event = opened.event(stored["seq"])
+    assert (event.text, event.kind, event.ns) == ("Herons sleep standing", "fact", "/global")
+    assert (event.actor, event.session, event.id) == ("heron", "s1", stored["id"])
+    assert stored["duplicate"] is False
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_answer_validates_against_the_schema_of_its_tool(call, talk, mode):
+    calls = (
+        store("Herons sleep standing", key="bird", tags=["a"], importance=900),
+        store(f"the token is {TOKEN}"),
+        store("Herons sleep standing", key="bird", tags=["a"], importance=900),
+        ("memory_get", {"key": "bird"}),
+        ("memory_get", {"handle": "#2", "max_tokens": 300}),
+        ("memory_search", {"query": "heron"}),
+        ("memory_search", {"query": "walrus"}),
+        ("memory_curate", {"query": "how do herons sleep?"}),
+        ("memory_curate", {"mode": "orient"}),
+        ("memory_list_keys", {}),
+        ("memory_list_keys", {"prefix": "none"}),
+        ("memory_forget", {"key": "bird"}),
+        ("memory_forget", {"key": "bird"}),
+    )
+    for (name, _), result in zip(calls, call(*calls, mode=mode), strict=True):
+        assert not result.is_error, result.content
+        validate(result.structured_content, tool_named(name).gives)
+        assert result.content[0].type == "text"
+
+
+def test_a_secret_is_masked_before_anything_is_written_and_the_answer_says_so(done, home):
+    (stored,) = done(store(f"the token is {TOKEN}"))
+    assert stored["redacted"] == {"github-token": 1}
+    assert "masked" in stored["note"]
+    for file in home.rglob("*"):
+        assert not file.is_file() or TOKEN.encode() not in file.read_bytes()
+
+
+def test_a_repeat_is_acknowledged_and_adds_nothing_whoever_says_it(done, opened):
+    (first,) = done(store("Herons eat fish"))
+    head = opened.head().seq
+    again, masked = done(store("Herons eat fish"), store(f"a {TOKEN}"), session="s2", client="crow")
+    assert (again["duplicate"], again["id"], again["seq"]) == (True, first["id"], first["seq"])
+    assert "nothing was added" in again["note"]
+    assert masked["duplicate"] is False
+    assert opened.head().seq == head + 1
+
+
+def test_the_same_words_with_another_key_type_or_place_are_no_repeat(done):
+    stored = done(
+        store("Herons eat fish"), store("Herons eat fish", key="food"),
+        store("Herons eat fish", type="observation"), store("Herons eat fish", ns="/task/t1"),
+    )  # fmt: skip
+    assert [one["duplicate"] for one in stored] == [False] * 4
+    assert len({one["id"] for one in stored}) == 4
+
+
+def test_a_value_that_comes_back_replaces_the_one_that_replaced_it(done):
+    turns = ["SQLite", "PostgreSQL", "SQLite", "SQLite", "PostgreSQL", "SQLite"]
+    stored = done(*(store(one, key="db") for one in turns))
+    assert [one["duplicate"] for one in stored] == [False, False, False, True, False, False]
+    (value,) = done(("memory_get", {"key": "db"}))
+    assert value["text"] == "SQLite"
+
+
+def test_what_was_forgotten_can_be_said_again(done):
+    said = store("Herons are grey", key="colour")
+    first, _, again, same = done(said, ("memory_forget", {"key": "colour"}), said, said)
+    assert (again["duplicate"], same["duplicate"]) == (False, True)
+    assert again["id"] == same["id"] != first["id"]
+    (value,) = done(("memory_get", {"key": "colour"}))
+    assert (value["text"], value["state"]) == ("Herons are grey", "in force")
+
+
+def test_what_was_purged_can_be_said_again(done, opened):
+    said = store("Herons are grey", key="colour")
+    (first,) = done(said)
+    opened.purge(first["id"])
+    (again,) = done(said)
+    assert again["duplicate"] is False
+    assert again["id"] != first["id"]
+
+
+def test_a_memory_of_a_task_stands_in_the_task(done, opened):
+    (stored,) = done(store("Parse first", ns="/task/parser", key="order"))
+    event = opened.event(stored["seq"])
+    assert (event.ns, event.task) == ("/task/parser", "parser")
+    value, listed = done(
+        ("memory_get", {"key": "order", "ns": "/task/parser"}),
+        ("memory_list_keys", {"ns": "/task/parser"}),
+    )
+    assert value["text"] == "Parse first"
+    assert listed["keys"] == ["order"]
+
+
+@pytest.mark.parametrize(
+    "handle", ["#{seq}", "{seq}", "{id}", "event/{seq}", "expand://event/{id}"]
+)
+def test_get_takes_every_name_of_an_event(done, handle):
+    (stored,) = done(store("Herons sleep standing"))
+    (value,) = done(("memory_get", {"handle": handle.format(**stored)}))
+    assert value["text"] == "Herons sleep standing"
+    assert value["type"] == "fact"
+
+
+def test_get_of_a_long_text_goes_on_until_all_of_it_was_said(done):
+    text = "\n".join(f'Heron {number} said: "fish", then left.' for number in range(400))
+    (stored,) = done(store(text))
+    handle, parts = f"#{stored['seq']}", []
+    while handle is not None:
+        (part,) = done(("memory_get", {"handle": handle, "max_tokens": 1000}))
+        parts.append(part["text"])
+        handle = part.get("next")
+        assert ("note" in part) == (handle is not None)
+    assert len(parts) > 3
+    assert "".join(parts) == text
+
+
+def test_what_became_of_a_memory_is_said(done):
+    done(store("SQLite", key="db"), store("PostgreSQL", key="db"))
+    (old,) = done(("memory_get", {"handle": "#2"}))
+    assert old["state"] == "superseded by #3"
+
+
+def test_search_finds_by_words_type_namespace_and_time(done):
+    done(
+        store("Herons eat fish"), store("Herons stay", type="decision"),
+        store("Herons of the task", ns="/task/t"),
+    )  # fmt: skip
+    every, decided, of_task, later = done(
+        ("memory_search", {"query": "herons"}),
+        ("memory_search", {"query": "herons", "type": ["decision"]}),
+        ("memory_search", {"query": "herons", "ns": "/task/t"}),
+        ("memory_search", {"query": "herons", "since": "2999-01-01T00:00:00Z"}),
+    )
+    assert len(every["hits"]) == 3
+    assert [hit["text"] for hit in decided["hits"]] == ["Herons stay"]
+    assert [hit["text"] for hit in of_task["hits"]] == ["Herons of the task"]
+    assert later == {"hits": [], "note": "nothing found; try other words"}
+    (opened,) = done(("memory_get", {"handle": every["hits"][0]["handle"]}))
+    assert opened["text"] == every["hits"][0]["text"]
+
+
+def test_hits_that_do_not_fit_are_counted(done):
+    done(*(store(f"Heron {number} stands in the pond near the old mill") for number in range(30)))
+    (found,) = done(("memory_search", {"query": "heron", "limit": 30, "max_tokens": 400}))
+    left = 30 - len(found["hits"])
+    assert 0 < left < 30
+    assert found["note"] == f"{left} more hits did not fit; raise max_tokens"
+
+
+def test_a_curated_block_names_its_tokens_entries_handles_and_what_was_left_out(done, opened):
+    text = "Herons stand still for a long time. " * 60
+    done(store(text, type="decision", key="herons"), store("old", key="k"), store("new", key="k"))
+    (block,) = done(("memory_curate", {"query": "", "max_tokens": 900}))
+    assert block["text"].startswith("memplane:begin\n")
+    assert 0 < block["tokens"] <= 900
+    ids = {one for entry in block["entries"] for one in entry["ids"]}
+    assert {opened.event(2).id, opened.event(4).id} <= ids
+    assert "expand://event/2" in block["handles"]
+    assert block["omissions"]["superseded"] >= 1
+    (whole,) = done(("memory_get", {"handle": "expand://event/2"}))
+    assert whole["text"] == text
+
+
+def test_a_curated_block_is_the_same_for_the_same_session_and_plane(home, talk):
+    from memplane.wiring import open_plane
+
+    def at_noon():
+        return open_plane(home, clock=lambda: "2030-01-01T12:00:00.000000Z")
+
+    async def script(client):
+        await client.call_tool("memory_store", {"content": "Herons stay", "type": "decision"})
+        asked = {"query": "herons", "mode": "deep"}
+        return [(await client.call_tool("memory_curate", asked)).structured_content] * 2
+
+    one, two = talk(script, open_here=at_noon)
+    (three, _) = talk(script, open_here=at_noon)
+    assert json.dumps(one) == json.dumps(two) == json.dumps(three)
+
+
+def test_a_curated_block_leaves_its_report_with_the_servers_session(done, opened):
+    from memplane.plane import reports
+
+    done(store("Herons stay"), ("memory_curate", {"query": "herons"}), session="s7")
+    report = next(reports.saved(opened.home)).report
+    assert report["request"]["session"] == "s7"
+    assert report["channel"] == "agent"
+
+
+def test_an_orientation_shows_where_the_work_stands(done, opened):
+    opened.tasks.open("parser", "Parse nested lists", plan=["write the lexer"])
+    (block,) = done(("memory_curate", {"mode": "orient"}))
+    assert "Parse nested lists" in block["text"]
+
+
+def test_forgetting_archives_and_says_which_command_erases(done, opened):
+    (stored,) = done(store("Herons are blue", key="colour"))
+    by_key, again = done(("memory_forget", {"key": "colour", "reason": "wrong"}),
+                         ("memory_forget", {"id": f"#{stored['seq']}"}))  # fmt: skip
+    assert "memplane purge" in by_key["note"]
+    assert again["seq"] == by_key["seq"]
+    assert opened.event(stored["seq"]).text == "Herons are blue"
+    assert opened.archived(opened.event(stored["seq"])) == ("forgotten", by_key["seq"])
+    assert opened.event(by_key["seq"]).text == "wrong (by heron)"
+    (found,) = done(("memory_search", {"query": "blue herons"}))
+    assert found["hits"] == []
+
+
+def test_an_agent_forgets_nothing_that_its_channel_may_not_see(opened, refused):
+    seq = opened.record("between us", sensitivity="high", key="secret.plan").seq
+    assert "channel agent" in refused("memory_forget", {"id": f"#{seq}"})
+    assert "channel agent" in refused("memory_forget", {"key": "secret.plan"})
+    assert opened.archived(opened.event(seq)) is None
+
+
+def test_keys_are_listed_page_by_page_until_all_were_told(done):
+    names = sorted(f"bird.{number:03}" for number in range(150))
+    done(*(store(f"value {name}", key=name) for name in names))
+    found, after = [], {}
+    while True:
+        (page,) = done(("memory_list_keys", {"limit": 70, "max_tokens": 400, **after}))
+        found += page["keys"]
+        if "next" not in page:
+            break
+        after = {"after": page["next"]}
+    assert found == names
+    (some,) = done(("memory_list_keys", {"prefix": "bird.00"}))
+    assert some["keys"] == names[:10]
+
+
+def test_a_long_lived_client_sees_what_another_process_records(talk, opened):
+    async def script(client):
+        await client.call_tool("memory_search", {"query": "walrus"})
+        opened.record("The walrus has tusks", kind="fact")
+        return (await client.call_tool("memory_search", {"query": "walrus"})).structured_content
+
+    assert [hit["text"] for hit in talk(script)["hits"]] == ["The walrus has tusks"]
+
+
+@pytest.mark.parametrize(
+    ("name", "actor"),
+    [("", "mcp"), ("a\nb\x00c", "a b c"), ("h" * 300, "h" * 99 + "…"), ("\u202e", "mcp")],
+)
+def test_any_name_of_a_client_becomes_an_actor(done, opened, name, actor):
+    (stored,) = done(store("Herons stay"), client=name)
+    assert opened.event(stored["seq"]).actor == actor

@@ -1,0 +1,149 @@
+"""The event loop never waits for the plane; what a client gives up is dropped, not undone."""
+
+import threading
+
+import anyio
+import pytest
+
+import memplane
+from memplane.wiring import open_plane
+
+MODES = ("auto", "legacy")
+
+
+class Held:
+    """Holds a method of the plane until it is let go, and counts its calls."""
+
+    def __init__(self, monkeypatch, name):
+        self.begun, self.go, self.calls = threading.Event(), threading.Event(), 0
+        real = getattr(memplane.Plane, name)
+
+        def held(plane, *args, **more):
+            self.calls += 1
+            self.begun.set()
+            assert self.go.wait(60)
+            return real(plane, *args, **more)
+
+        monkeypatch.setattr(memplane.Plane, name, held)
+
+    async def has_begun(self):
+        await anyio.to_thread.run_sync(self.begun.wait, 60)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_while_searches_wait_the_server_answers_stores_and_lists(talk, monkeypatch, mode):
+    held = Held(monkeypatch, "search")
+
+    async def script(client):
+        async def search():
+            found.append(await client.call_tool("memory_search", {"query": "herons"}))
+
+        found = []
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(search)
+            await held.has_begun()
+            tools = await client.list_tools()
+            asked = {"content": "Herons stay", "type": "fact"}
+            stored = await client.call_tool("memory_store", asked)
+            waited = not found
+            held.go.set()
+        return waited, len(tools.tools), stored.is_error, [one.is_error for one in found]
+
+    assert talk(script, mode=mode) == (True, 6, False, [False] * 5)
+    assert held.calls == 5
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_record_that_was_begun_is_finished_though_its_client_gave_up(
+    talk, monkeypatch, opened, mode
+):
+    held = Held(monkeypatch, "record")
+
+    async def script(client):
+        asked = {"content": "Herons stay", "type": "fact", "key": "herons"}
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "memory_store", asked)
+            await held.has_begun()
+            tasks.cancel_scope.cancel()
+        held.go.set()
+        # Behind it in the one thread that writes; so it is done when this is.
+        more = await client.call_tool("memory_store", {"content": "and more", "type": "fact"})
+        return more.structured_content["seq"]
+
+    last = talk(script, mode=mode)
+    assert opened.get("herons").text == "Herons stay"
+    assert last == opened.get("herons").seq + 1
+
+
+def test_a_search_that_was_given_up_before_its_turn_is_not_begun(talk, monkeypatch):
+    held = Held(monkeypatch, "search")
+
+    async def script(client):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(6):
+                tasks.start_soon(client.call_tool, "memory_search", {"query": "herons"})
+            await held.has_begun()
+            await anyio.wait_all_tasks_blocked()
+            tasks.cancel_scope.cancel()
+        held.go.set()
+        return (await client.call_tool("memory_search", {"query": "herons"})).is_error
+
+    assert talk(script) is False
+    assert held.calls <= 3  # two threads read: what they had begun, and the last one
+
+
+def test_given_up_calls_leave_a_server_that_answers_all_that_comes_after(talk):
+    async def script(client):
+        for number in range(30):
+            with anyio.move_on_after(0.001 * (number % 5)):
+                asked = {"content": f"heron {number}", "type": "fact"}
+                await client.call_tool("memory_store", asked)
+        done = await client.call_tool("memory_store", {"content": "the last", "type": "fact"})
+        listed = await client.call_tool("memory_search", {"query": "last"})
+        return done.is_error, [hit["text"] for hit in listed.structured_content["hits"]]
+
+    failed, texts = talk(script, mode="legacy")
+    assert not failed
+    assert "the last" in texts
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_first_index_of_many_events_reports_how_far_it_is(talk, opened, mode):
+    opened.record_many(
+        [{"text": f"heron {number} stands", "kind": "fact"} for number in range(6000)]
+    )
+    heard = []
+
+    async def note(done, total, message):
+        heard.append((done, total, message))
+
+    async def script(client):
+        asked = {"query": "heron 17"}
+        return await client.call_tool("memory_search", asked, progress_callback=note)
+
+    assert not talk(script, mode=mode).is_error
+    assert heard
+    assert all(0 <= done <= total and message for done, total, message in heard)
+    assert [done for done, *_ in heard] == sorted(done for done, *_ in heard)
+
+
+def test_the_plane_is_opened_by_the_first_call_and_closed_at_the_end(talk, home):
+    planes = []
+
+    def opening():
+        planes.append(open_plane(home))
+        return planes[-1]
+
+    async def script(client):
+        await client.list_tools()
+        await client.list_resources()
+        before = len(planes)
+        for _ in range(3):
+            await client.call_tool("memory_list_keys", {})
+        return before
+
+    assert talk(script, open_here=opening) == 0
+    assert len(planes) == 1
+    with pytest.raises(memplane.HomeError, match="was closed"):
+        planes[0].head()
