@@ -108,13 +108,16 @@ def _named_home(argv: Sequence[str]) -> str | None:
 
 
 def _stdin() -> dict[str, Any]:
-    """What the agent says; nothing where it is no object, or more than can be."""
+    """What the agent says; ValueError for what is no JSON object, or more than can be."""
     data = sys.stdin.buffer.read(_STDIN_BYTES_MAX + 1)
     if len(data) > _STDIN_BYTES_MAX:
         raise ValueError(f"stdin: more than {_STDIN_BYTES_MAX} bytes; nothing was recorded")
-    said = json.loads(data)
+    try:
+        said = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"stdin: expected a JSON object: {error}") from error
     if not isinstance(said, dict):
-        raise TypeError("stdin: expected a JSON object")  # told to the plane's own log
+        raise ValueError("stdin: expected a JSON object")  # noqa: TRY004 - the input is at fault
     return said
 
 
