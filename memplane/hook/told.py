@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["AGENTS", "SOURCE_TAG", "Told", "read"]
 
 AGENTS: Final = ("claude-code", "codex")
-# Where an import meets the same again: see `memplane.importers.hooked`.
+# By this an import of the transcript knows its words again: see `memplane.importers.hooked`.
 SOURCE_TAG: Final = "hook"
 _BEGINS: Final = frozenset({"startup", "clear", "fork"})
 _FORGETS: Final = "compact"
@@ -72,18 +72,17 @@ def read(agent: str, said: Mapping[str, Any]) -> Told:
 
 
 def _begun(agent: str, said: Mapping[str, Any]) -> list[Row]:
-    session = text_of(said, "session_id")
-    if text_of(said, "source") not in _BEGINS or not session:
+    session, source = text_of(said, "session_id"), text_of(said, "source")
+    if not session or source == _FORGETS:
         return []
+    row: Row = {"kind": "session", "text": "Session resumed", "data": {"status": "resume"}}
+    if source not in _BEGINS:
+        return [_hooked({**row, "id": name(agent, session, "resumed")})]
     folder = text_of(said, "cwd").rstrip("/\\").replace("\\", "/").rpartition("/")[2]
-    return [
-        {
-            "id": name(agent, session, "start"),  # as an import of the transcript names it
-            "kind": "session",
-            "text": "Session started",
-            "data": told({"status": "start", "folder": folder}),
-        }
-    ]
+    data = told({"status": "start", "folder": folder})
+    # Named as an import of the transcript names it.
+    begun = {"id": name(agent, session, "start"), "text": "Session started", "data": data}
+    return [_hooked({**row, **begun})]
 
 
 def _prompted(agent: str, said: Mapping[str, Any]) -> list[Row]:

@@ -14,6 +14,7 @@ from memplane.importers.codex import Codex
 from memplane.importers.consumed import Consumed
 from memplane.importers.detecting import look
 from memplane.importers.documents import parse_array, parse_document, read_all
+from memplane.importers.hooked import Hooked
 from memplane.importers.jsonl import Jsonl
 from memplane.importers.lines import files_below, is_zstd, parse, read_lines, written_at
 from memplane.importers.report import REFUSED_LISTED, FileReport, ImportReport, Refused
@@ -61,6 +62,7 @@ class Reading:
         self.report = ImportReport()
         self.total = 0
         self._consumed = Consumed(plane, fresh=full)
+        self._hooked = Hooked(plane)
         self._readers: dict[str, Reader] = {
             jsonl.SOURCE: Jsonl(),
             claude_code.SOURCE: ClaudeCode(reasoning=reasoning),
@@ -227,6 +229,9 @@ class Reading:
         file.items += outcome.repeated + len(outcome.rows)
         file.repeated += outcome.repeated
         for row in outcome.rows:
+            if file.source in _WITH_SESSIONS and self._hooked.holds(file.source, row):
+                file.repeated += 1
+                continue
             self._add(file, row)
         if len(self._rows) >= _ROWS_AT_ONCE or self._text >= _TEXT_AT_ONCE:
             self._flush(file)

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, KINDS, Event
+from memplane.intake import cleaned
 from memplane.intake.redact import shown
 from memplane.log import FileLog
 from memplane.plane import recent
@@ -72,6 +73,11 @@ class Answers:
         if event.kind == "artifact":
             return self._engine.reader("private").emit(event).text
         return self._engine.redact(self._engine.watched.policies_or_last())(self._log.text(event))
+
+    def redacted(self, text: str) -> str:
+        """The text as an event recorded now would hold it: cleaned, secrets masked."""
+        redact = self._engine.redact(self._engine.watched.policies_or_last())
+        return redact(cleaned(text))
 
     def events(
         self, *, kind: str | None = None, session: str | None = None, ns: str | None = None,

@@ -81,6 +81,6 @@ def test_a_session_that_goes_on_is_not_begun_again():
     assert json.dumps(begun.rows[0]["data"]) == '{"status": "start", "folder": "project"}'
     assert (begun.begins, begun.compacted) == (True, False)
     resumed = told.read("codex", {**start, "source": "resume"})
-    assert (resumed.rows, resumed.begins) == ((), False)
+    assert ([row["id"] for row in resumed.rows], resumed.begins) == (["codex:s1:resumed"], False)
     compacted = told.read("codex", {**start, "source": "compact"})
     assert (compacted.rows, compacted.begins, compacted.compacted) == ((), True, True)
