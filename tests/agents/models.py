@@ -32,7 +32,7 @@ class Model:
                 if "count_tokens" in self.path:
                     self.answer(200, "application/json", b'{"input_tokens":10}')
                 elif self.path.endswith("/responses"):
-                    self.answer(200, "text/event-stream", model.responses(body))
+                    self.answer(200, "text/event-stream", model.responses())
                 else:
                     self.answer(200, "text/event-stream", model.messages(body))
 
@@ -85,7 +85,7 @@ class Model:
             {"type": "message_stop"},
         )
 
-    def responses(self, body):
+    def responses(self):
         """An answer in the form of OpenAI's Responses, streamed."""
         part = {"type": "output_text", "text": self.words, "annotations": []}
         item = {
