@@ -133,13 +133,15 @@ def create(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes
             plane_id = _id_of_log(path) or plane_id
             facts = {"format": FORMAT, "plane": plane_id, "created": created, "memplane": VERSION}
             # Last: a folder with this file is a whole plane. Of two at once the first wins.
-            _write_new(path / _PLANE, (json.dumps(facts) + "\n").encode(), keep=True)
-            # What is recorded from now on must not lose the folder that it lies in.
-            for folder in (path / "policies", path, *path.absolute().parents):
-                with contextlib.suppress(PermissionError):  # one above that may not be read
-                    _sync_names(folder)
-                if folder == above:
-                    break
+            made = (json.dumps(facts) + "\n").encode()
+            _write_new(path / _PLANE, made, keep=True)
+            try:
+                _sync_all(path, above)
+            except OSError:
+                # Whoever opened it would acknowledge events that go with their folder.
+                if (path / _PLANE).read_bytes() == made:
+                    (path / _PLANE).unlink()
+                raise
         except OSError as error:
             raise HomeError(f"{path}: cannot make a plane here: {error.strerror}") from error
     return open_home(path)
@@ -232,6 +234,16 @@ def _write_new(path: Path, data: bytes, *, keep: bool = False) -> None:
         with contextlib.suppress(OSError):
             draft.unlink()
         raise
+
+
+def _sync_all(path: Path, above: Path) -> None:
+    """Return when the plane in `path` and the folders up to `above` would survive a power cut."""
+    # What is recorded from now on must not lose the folder that it lies in.
+    for folder in (path / "policies", path, *path.absolute().parents):
+        with contextlib.suppress(PermissionError):  # one above that may not be read
+            _sync_names(folder)
+        if folder == above:
+            return
 
 
 def _sync_names(folder: Path) -> None:

@@ -105,6 +105,10 @@ def remove_note(home: str, segments: Segments, disk: Disk, plan: Plan | None) ->
     for folder in sorted(folders):
         with suppress(FileNotFoundError, NotADirectoryError):
             disk.sync_directory(folder)
+    _drop_note(segments, disk)
+
+
+def _drop_note(segments: Segments, disk: Disk) -> None:
     drop(note_path(segments))
     with suppress(OSError):
         disk.sync_directory(segments.folder)
@@ -194,8 +198,8 @@ def finish(home: str, segments: Segments, disk: Disk) -> bool:
             remove_note(home, segments, disk, plan)
         except OSError as error:
             raise _unfinished(segments, error) from error
-    else:
-        remove_note(home, segments, disk, None)
+    else:  # nothing of it was done
+        _drop_note(segments, disk)
     return True
 
 
