@@ -246,6 +246,21 @@ def test_a_purge_whose_note_is_lost_is_finished_by_a_repair(tmp_path):
     check_erased(tmp_path, kept)
 
 
+def test_the_note_of_a_purge_that_never_began_goes_whatever_the_disk_says(tmp_path):
+    class Refusing(Disk):
+        def sync_directory(self, path):
+            if not path.endswith("/log"):
+                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            super().sync_directory(path)
+
+    written(tmp_path)
+    note = tmp_path / "log" / ".purging"
+    note.write_text("torn")
+    with opened(tmp_path, Refusing()) as log:
+        log.append([draft("after")])
+    assert not note.exists()
+
+
 def test_a_disk_that_is_full_before_a_purge_began_says_that_nothing_was_purged(tmp_path):
     written(tmp_path)
     disk = FailingDisk(0, "error")
