@@ -24,7 +24,7 @@ def said(number, text, role="user", session=KEY["session_id"]):
         "uuid": uuid(number),
         "timestamp": f"2026-01-05T12:{number // 60 % 60:02}:{number % 60:02}.123Z",
         "sessionId": session,
-        "cwd": "/work/shop",
+        "cwd": "/srv/shop",
         "version": "2.1.0",
     }
 

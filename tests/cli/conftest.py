@@ -95,3 +95,14 @@ def log_bytes(home):
 @pytest.fixture
 def stored():
     return log_bytes
+
+
+@pytest.fixture
+def person(tmp_path, monkeypatch):
+    """A person with a home of their own and a project in it, where they are."""
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_STATE_HOME", "VIRTUAL_ENV"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "ann"))
+    (tmp_path / "ann" / "project").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "ann" / "project")
+    return tmp_path / "ann"
