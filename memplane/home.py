@@ -7,20 +7,25 @@
       policies/     budgets.yaml privacy.yaml channels.yaml scoring.yaml plane.yaml
       views/        *.md
       scenarios/    *.yaml
-      log/ bodies/ projections/ index/ reports/     kept out of git by .gitignore
+      log/ bodies/ projections/ index/ reports/ hooks.log     kept out of git by .gitignore
 """
 
+# Paths are strings here where a hook comes by: `pathlib` is a twentieth of what one costs.
+# ruff: noqa: PTH109, PTH111, PTH113, PTH116, PTH117, PTH118, PTH120, PTH123
 from __future__ import annotations
 
 import contextlib
 import errno
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import FormatError, HomeError, WriteError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "FORMAT",
@@ -48,15 +53,23 @@ bodies/
 projections/
 index/
 reports/
+hooks.log
 """
 
 
 class Home(NamedTuple):
-    """An opened folder: its path and the identity of the plane in it."""
+    """An opened folder, and the identity of the plane in it."""
 
-    path: Path
+    folder: str
     plane_id: str
     read_only: bool
+
+    @property
+    def path(self) -> Path:
+        """The folder for who asks more of it than its name."""
+        from pathlib import Path  # noqa: PLC0415 - a twentieth of what a hook costs
+
+        return Path(self.folder)
 
 
 def asset(name: str) -> bytes:
@@ -64,10 +77,10 @@ def asset(name: str) -> bytes:
 
     A wheel has them inside the package, an editable install beside it.
     """
-    package = Path(__file__).resolve().parent
-    for root in (package / "assets", package.parent):
-        with contextlib.suppress(OSError):
-            return (root / name).read_bytes()
+    package = os.path.dirname(os.path.realpath(__file__))
+    for root in (f"{package}/assets", os.path.dirname(package)):
+        with contextlib.suppress(OSError), open(f"{root}/{name}", "rb") as file:
+            return file.read()
     raise HomeError(f"memplane was installed without {name}; install it again")
 
 
@@ -89,28 +102,38 @@ class Assets(Mapping[str, bytes]):
         return len(self._names)
 
 
-def find(start: Path) -> Path | None:
+def find(start: str) -> str | None:
     """The nearest plane at or above a folder: the folder itself, or its `.memplane`."""
-    for folder in (start, *start.parents):
-        for home in (folder / HOME_NAME, folder):
-            if (home / _PLANE).is_file():
+    folder = start
+    while True:
+        for home in (os.path.join(folder, HOME_NAME), folder):
+            if os.path.isfile(f"{home}/{_PLANE}"):
                 return home
-    return None
+        if (above := os.path.dirname(folder)) == folder:
+            return None
+        folder = above
 
 
 def located(
     environment: Mapping[str, str], folder: object, user: str, *, named: str | None = None
-) -> Path | None:
+) -> str | None:
     """The plane of who works in a folder: the one named, MEMPLANE_HOME, the nearest upward.
 
     Else the user's own, `.memplane` in the folder `user`. None where there is none of them.
     """
     if given := named or environment.get("MEMPLANE_HOME"):
-        return Path(given).expanduser()
-    start = Path(folder) if isinstance(folder, str) and folder else Path.cwd()
-    found = find(start) if start.is_absolute() else None
-    own = Path(user) / HOME_NAME
-    return found or (own if (own / _PLANE).is_file() else None)
+        return os.path.expanduser(given)
+    start = folder if isinstance(folder, str) and folder else _here()
+    found = find(start.rstrip("/") or "/") if os.path.isabs(start) else None
+    own = os.path.join(user, HOME_NAME)
+    return found or (own if os.path.isfile(f"{own}/{_PLANE}") else None)
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # the folder was taken away under its process
+        return ""
 
 
 def create(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes]) -> Home:
@@ -147,15 +170,17 @@ def create(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes
     return open_home(path)
 
 
-def open_home(path: Path) -> Home:
+def open_home(path: Path | str) -> Home:
     """Open the plane in a folder.
 
     Raises HomeError (none there, not a folder, another owner, unreadable), FormatError (newer).
     """
+    path = os.fspath(path)
     _refuse_strange(path)
-    file = path / _PLANE
+    file = f"{path}/{_PLANE}"
     try:
-        facts = json.loads(file.read_bytes())
+        with open(file, "rb") as opened:
+            facts = json.loads(opened.read())
         found, plane_id = facts["format"], facts["plane"]
     except FileNotFoundError:
         raise HomeError(
@@ -193,16 +218,16 @@ def _id_of_log(path: Path) -> str | None:
     return named
 
 
-def _refuse_strange(path: Path) -> None:
+def _refuse_strange(path: Path | str) -> None:
     try:
-        state = path.stat()
+        state = os.stat(path)
     except FileNotFoundError:
         return
     except NotADirectoryError:
         raise HomeError(f"{path}: a part of this path is a file; expected folders") from None
     except OSError as error:
         raise HomeError(f"{path}: cannot be opened: {error.strerror}") from error
-    if not path.is_dir():
+    if not stat.S_ISDIR(state.st_mode):
         raise HomeError(f"{path}: expected a folder, found a file")
     if state.st_uid != os.geteuid():
         raise HomeError(
@@ -211,7 +236,7 @@ def _refuse_strange(path: Path) -> None:
         )
 
 
-def _on_read_only_disk(path: Path) -> bool:
+def _on_read_only_disk(path: str) -> bool:
     return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
@@ -220,7 +245,7 @@ def _write_new(path: Path, data: bytes, *, keep: bool = False) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - the mode was given to os.open
+        with open(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -1,16 +1,21 @@
-"""Public names of a package that are imported when they are first used.
+"""Names that are imported, and patterns that are compiled, when they are first used.
 
 A process that lives for a tenth of a second pays for what it uses alone.
 """
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from importlib.machinery import PathFinder
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, AnyStr, cast
 
-__all__ = ["lazily"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["lazily", "module_alone", "regex"]
 
 
 def lazily(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
@@ -30,3 +35,43 @@ def lazily(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str]
         return value
 
     return get
+
+
+def module_alone(package: str, name: str) -> ModuleType:
+    """A module of somebody's package without what the package itself imports.
+
+    The package stays as it was: whole, or not imported, for whoever imports it later.
+    """
+    if package in sys.modules or (spec := PathFinder.find_spec(package)) is None:
+        return import_module(f"{package}.{name}")
+    bare = ModuleType(package)
+    bare.__path__ = list(spec.submodule_search_locations or ())
+    sys.modules[package] = bare
+    try:
+        return import_module(f"{package}.{name}")
+    finally:
+        for each in [one for one in sys.modules if one.partition(".")[0] == package]:
+            del sys.modules[each]
+
+
+def regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """What `re.compile` gives, compiled when one of its methods is first asked for."""
+    return cast("re.Pattern[AnyStr]", _Pattern(source, flags))
+
+
+class _Pattern:
+    """Keeps the methods of the compiled pattern, so that they cost nothing more from then on."""
+
+    __slots__ = (
+        "_given", "findall", "finditer", "fullmatch", "match", "pattern", "search", "split", "sub",
+        "subn",
+    )  # fmt: skip
+
+    def __init__(self, source: Any, flags: int) -> None:
+        self._given = source, flags
+
+    def __getattr__(self, name: str) -> Any:
+        compiled = re.compile(*self._given)
+        for each in self.__slots__[1:]:
+            setattr(self, each, getattr(compiled, each))
+        return getattr(compiled, name)

@@ -14,13 +14,13 @@ from memplane.clock import clock
 from memplane.errors import HomeError, InputError
 from memplane.home import HOME_NAME, Assets, Home
 from memplane.intake.redact import shown
-from memplane.plane import Plane
-from memplane.plane.files import put_schemas
 from memplane.plane.ulids import ulid
 from memplane.policy import NAMES, variables
 from memplane.ports import Clock, Detector, Embedder, TokenCounter
 
 if TYPE_CHECKING:
+    from memplane.plane import Plane
+    from memplane.plane.packer import Packer
     from memplane.plane.restoring import RestoreReport
 
 __all__ = [
@@ -61,13 +61,13 @@ def find_home(path: str | os.PathLike[str] | None = None) -> Path:
         folder = Path(given).expanduser()
         nested = folder / HOME_NAME
         return nested if not (folder / "plane.json").exists() and nested.is_dir() else folder
-    found = home.find(Path.cwd())
+    found = home.find(os.getcwd())  # noqa: PTH109 - a text is asked for
     if found is None:
         raise HomeError(
             f"{Path.cwd()}: no {HOME_NAME} here or above; make one with `memplane init`, or name "
             "one with --home or MEMPLANE_HOME"
         )
-    return found
+    return Path(found)
 
 
 def init(
@@ -77,6 +77,8 @@ def init(
 ) -> Plane:  # fmt: skip
     """Make a plane in a folder (default: `.memplane` here) and open it, or open the one there."""
     folder = Path(path).expanduser() if path is not None else Path.cwd() / HOME_NAME
+    from memplane.plane.files import put_schemas  # noqa: PLC0415 - a hook does without
+
     now = clock()
     made = home.create(folder, ulid(now), now, Assets("policies", NAMES))
     put_schemas(made.path)
@@ -101,12 +103,14 @@ def open_plane(
     return _opened(found, durability, clock, detector, environment, embedder)
 
 
-def open_light(found: Home, clock: Clock, environment: Mapping[str, str]) -> Plane:
+def open_light(found: Home, clock: Clock, environment: Mapping[str, str]) -> Packer:
     """Open a plane for one answer: nothing is written, and the saved index is read without arrays.
 
     The standard library alone, for a process that lives for a tenth of a second.
     """
-    return Plane(
+    from memplane.plane.packer import Packer  # noqa: PLC0415 - and nothing else of a plane
+
+    return Packer(
         found._replace(read_only=True), clock=clock, make_counter=make_counter,
         overrides=variables(environment), plain=True,
     )  # fmt: skip
@@ -129,6 +133,7 @@ def restore(
     WriteError, HomeError.
     """
     from memplane.plane import restoring  # noqa: PLC0415 - whoever records and packs does without
+    from memplane.plane.files import put_schemas  # noqa: PLC0415 - likewise
 
     folder = _restored_to(into)
     with contextlib.ExitStack() as opened:
@@ -161,7 +166,7 @@ def restore(
 def _restored_to(into: str | os.PathLike[str] | None) -> Path:
     """The folder that is named or found; the usual one here where there is none."""
     if into is None and not os.environ.get("MEMPLANE_HOME"):
-        return home.find(Path.cwd()) or Path.cwd() / HOME_NAME
+        return Path(home.find(os.getcwd()) or HOME_NAME).absolute()  # noqa: PTH109 - likewise
     return find_home(into)
 
 
@@ -221,6 +226,8 @@ def _opened(
 ) -> Plane:  # fmt: skip
     if durability not in ("sync", "os"):
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
+    from memplane.plane import Plane  # noqa: PLC0415 - likewise
+
     return Plane(
         found, clock=clock, make_counter=make_counter, durability=durability, loads=_loads(),
         detector=detector, overrides=variables(os.environ if environment is None else environment),

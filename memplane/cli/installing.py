@@ -181,8 +181,8 @@ def _plane(home: str | None, scope: Scope) -> _Plane:
     if home is not None or os.environ.get("MEMPLANE_HOME"):
         path = find_home(home).absolute()
     elif scope == "project":
-        above = homes.find(Path.cwd())
-        path = Path.cwd() / HOME_NAME if above in (None, own) else above
+        above = homes.find(str(Path.cwd()))
+        path = Path.cwd() / HOME_NAME if above in (None, str(own)) else Path(above or "")
     return _Plane(path, (path / "plane.json").exists())
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from memplane.errors import InputError, LockError, MemplaneError
+from memplane.errors import CorruptError, InputError, LockError, MemplaneError
 from memplane.intake import Intake, Marker, Redactor, same
 from memplane.log import FileLog
 from memplane.plane.files import Watched
@@ -34,7 +34,7 @@ class Recording:
     """
 
     def __init__(self, home: Home, clock: Clock, overrides: Mapping[str, str]) -> None:
-        watched = Watched(home.path, Reads(), lambda: False, overrides)
+        watched = Watched(home.folder, Reads(), lambda: False, overrides)
         self.policies: Policies = watched.policies_or_last()
         privacy = self.policies.privacy
         self._intake = Intake(
@@ -44,8 +44,9 @@ class Recording:
         )
         self._clock = clock
         self._log = FileLog(
-            home.path, home.plane_id, clock=clock, same=self._same,
+            home.folder, home.plane_id, clock=clock, same=self._same,
             lock_wait_ms_max=self.policies.plane.hooks.wait_ms, read_only=home.read_only,
+            brief=True,
         )  # fmt: skip
         self.faults: list[str] = []
 
@@ -81,6 +82,10 @@ class Recording:
             self._log.append(drafts)
         except LockError:
             self._log.spool(drafts)
+        except CorruptError as error:
+            # Beside the log it waits until that is repaired.
+            self._log.waiting.put(drafts, self._clock())
+            self.faults.append(str(error))
 
     def _draft(self, row: Mapping[str, Any]) -> Draft | None:
         try:

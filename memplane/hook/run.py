@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import MemplaneError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from memplane.home import Home
     from memplane.plane import Plane
+    from memplane.plane.packer import Packer
     from memplane.ports import Clock
 
 __all__ = ["Openers", "run"]
@@ -34,60 +36,69 @@ _LOG: Final = "hooks.log"
 class Openers(NamedTuple):
     """The two ways into a plane: for one answer without arrays, and for all that it can do."""
 
-    light: Callable[[Home, Clock, Mapping[str, str]], Plane]
+    light: Callable[[Home, Clock, Mapping[str, str]], Packer]
     whole: Callable[[Home], Plane]
 
 
 def run(argv: Sequence[str], environment: Mapping[str, str], opened: Openers) -> int:
     """Do what `memplane hook` was called for. Raises nothing, gives 0."""
-    _end_after(_MILLISECONDS)
-    home: Home | None = None
-    clock: Clock | None = None
+    watch = _Watch()
     try:
-        from memplane.clock import clock as wall  # noqa: PLC0415 - inside, so that nothing escapes
-        from memplane.home import located, open_home  # noqa: PLC0415 - likewise
-
-        clock = wall
-        agent = argv[0] if argv else ""
-        user = os.path.expanduser("~")  # noqa: PTH111 - pathlib has nothing to add
-        named = _named_home(argv)
-        folder = located(environment, None, user, named=named)
-        home = None if folder is None else open_home(folder)  # who hears of a stdin that is none
+        watch.end_after(_MILLISECONDS)
+        watch.home = _home(argv, environment, None)  # who hears of a stdin that is none
         said = _stdin()
-        folder = located(environment, said.get("cwd"), user, named=named)
-        home = None if folder is None else open_home(folder)
-        if home is None or agent not in told.AGENTS:
+        watch.home = home = _home(argv, environment, said.get("cwd"))
+        agent = argv[0] if argv else ""
+        if home is None:
+            return 0
+        if agent not in told.AGENTS:
+            watch.tell(f"unknown agent {agent!r}: expected {' or '.join(told.AGENTS)}")
             return 0
         if "--catch-up" in argv:
-            from memplane.hook.catching_up import catch_up  # noqa: PLC0415 - see above
+            from memplane.hook.catching_up import catch_up  # noqa: PLC0415 - in the background
 
-            _end_after(_CATCH_UP_MILLISECONDS[agent])
+            # Claude Code asks what runs in the background to end with it, and waits for a second.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            watch.end_after(_CATCH_UP_MILLISECONDS[agent])
             with opened.whole(home) as plane:
                 catch_up(plane)
             return 0
-        answer = _answered(home, clock, environment, told.read(agent, said), opened)
+        answer = _answered(home, watch, environment, told.read(agent, said), opened)
         if answer:
             sys.stdout.write(answer)
             sys.stdout.flush()
     except BaseException as error:  # noqa: BLE001 - the agent that runs this must not notice
-        _tell(home, clock, error)
+        watch.tell(error)
     return 0
 
 
+def _home(argv: Sequence[str], environment: Mapping[str, str], folder: object) -> Home | None:
+    """The plane of the session. Raises what `open_home` does."""
+    from memplane.home import located, open_home  # noqa: PLC0415 - inside, so that nothing escapes
+
+    if argv[:1] == ["claude-code"]:
+        # `cwd` follows the agent's `cd`; this does not. Other agents may have inherited it.
+        folder = environment.get("CLAUDE_PROJECT_DIR") or folder
+    user = os.path.expanduser("~")  # noqa: PTH111 - pathlib has nothing to add
+    found = located(environment, folder, user, named=_named_home(argv))
+    return None if found is None else open_home(found)
+
+
 def _answered(
-    home: Home, clock: Clock, environment: Mapping[str, str], said: told.Told, opened: Openers
+    home: Home, watch: _Watch, environment: Mapping[str, str], said: told.Told, opened: Openers
 ) -> str:  # fmt: skip
-    from memplane.hook.recording import Recording  # noqa: PLC0415 - see `run`
+    from memplane.clock import clock  # noqa: PLC0415 - see `_home`
+    from memplane.hook.recording import Recording  # noqa: PLC0415 - likewise
     from memplane.policy import variables  # noqa: PLC0415 - likewise
 
     recording = Recording(home, clock, variables(environment))
     try:
         hooks = recording.policies.plane.hooks
-        _end_after(hooks.milliseconds_max)
+        watch.end_after(hooks.milliseconds_max)
         if not home.read_only:
             recording.record(said.rows)
         for fault in recording.faults:
-            _tell(home, clock, fault)
+            watch.tell(fault)
     finally:
         recording.close()
     if not said.asks:
@@ -121,32 +132,46 @@ def _stdin() -> dict[str, Any]:
     return said
 
 
-def _end_after(milliseconds: int) -> None:
-    """End this process then, as a kill would: what was acknowledged is safe from that."""
-    signal.signal(signal.SIGALRM, _end)
-    signal.setitimer(signal.ITIMER_REAL, milliseconds / 1000)
+class _Watch:
+    """Ends the process in time, and tells the plane of what went wrong: nobody else listens."""
 
+    def __init__(self) -> None:
+        self.home: Home | None = None
 
-def _end(_: int, __: FrameType | None) -> None:
-    os._exit(0)
+    def end_after(self, milliseconds: int) -> None:
+        """End this process then, as a kill would: what was acknowledged is safe from that."""
 
+        def end(_: int, __: FrameType | None) -> None:
+            self.tell(f"ended after {milliseconds} ms; what it was told may not be recorded")
+            os._exit(0)
 
-def _tell(home: Home | None, clock: Clock | None, what: BaseException | str) -> None:
-    """Leave a line in the plane's own log, which stays small; to nobody where there is no plane."""
-    if home is None:
-        return
-    try:
-        now = time.time() if clock is None else clock()
+        signal.signal(signal.SIGALRM, end)
+        signal.setitimer(signal.ITIMER_REAL, milliseconds / 1000)
+
+    def tell(self, what: BaseException | str) -> None:
+        """Leave a line in the plane's own log of faults, which stays small."""
+        if self.home is None:
+            return
         known = isinstance(what, str | MemplaneError)
-        text = str(what) if known else f"{type(what).__name__}: {what}"
-        line = f"{now} {os.getpid()} {' '.join(text.split())[:1000]}\n"
-        path = os.path.join(home.path, _LOG)  # noqa: PTH118 - pathlib is not imported for this
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        try:
-            if os.fstat(fd).st_size > _LOG_BYTES_MAX:
-                os.ftruncate(fd, 0)
-            os.write(fd, line.encode("utf-8", "backslashreplace"))
-        finally:
-            os.close(fd)
-    except OSError:
-        return
+        text = " ".join((str(what) if known else f"{type(what).__name__}: {what}").split())
+        with suppress(OSError):
+            path = os.path.join(self.home.folder, _LOG)  # noqa: PTH118 - a text is asked for
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            try:
+                if os.fstat(fd).st_size > _LOG_BYTES_MAX:
+                    os.ftruncate(fd, 0)
+                line = f"{_now()} {os.getpid()} {_clean(text)}\n"
+                os.write(fd, line.encode("utf-8", "backslashreplace"))
+            finally:
+                os.close(fd)
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def _clean(text: str) -> str:
+    """Without the secrets that an error may quote."""
+    from memplane.intake.redact import masked  # noqa: PLC0415 - few hooks have anything to tell
+
+    return masked(text[:4096])[:1000]

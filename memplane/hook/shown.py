@@ -30,7 +30,7 @@ class Shown:
         self._file = self._folder / f"{name}.json"
         self.ids: list[str] = []
         self.held = 0
-        with suppress(OSError, ValueError, TypeError, KeyError):
+        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
             kept = json.loads(self._file.read_bytes())
             ids, held = kept["ids"], kept["held"]
             if isinstance(held, int) and all(isinstance(one, str) for one in ids):

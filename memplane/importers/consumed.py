@@ -20,13 +20,13 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import MemplaneError
 from memplane.importers.lines import is_gzip
 from memplane.intake.redact import masked_data
+from memplane.lazy import regex
 
 if TYPE_CHECKING:
     from memplane.plane import Plane
@@ -37,7 +37,7 @@ _FORMAT: Final = 1
 _HEAD_BYTES: Final = 64 * 1024
 _TAIL_BYTES: Final = 4 * 1024
 _HEADS_MAX: Final = 20
-_HASH: Final = re.compile(r"[0-9a-f]{40,64}")
+_HASH: Final = regex(r"[0-9a-f]{40,64}")
 
 
 class Consumed:

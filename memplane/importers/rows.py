@@ -6,9 +6,6 @@ import hashlib
 import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
-from urllib.parse import quote
-
-from memplane.intake.redact import masked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +17,7 @@ Row = dict[str, Any]
 _NAME_MAX: Final = 128
 _FIELD_MAX: Final = 4096
 _SAFE: Final = "!#$&'()*+,-./:;<=>?@[]^_{|}"
+_ALWAYS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 
 
 class Outcome(NamedTuple):
@@ -67,6 +65,10 @@ def name(*parts: str, joint: str = ":") -> str:
 
 @lru_cache(maxsize=4096)
 def _encode(part: str, safe: str) -> str:
+    if not part.strip(_ALWAYS + safe):
+        return part  # most names
+    from urllib.parse import quote  # noqa: PLC0415 - a hook goes without
+
     return quote(part, safe=safe, errors="surrogatepass")
 
 
@@ -83,6 +85,8 @@ def told(data: Mapping[str, str]) -> dict[str, str]:
 
 def word(kind: str) -> str:
     """Show a type as part of a reason: short and printable, whatever stood there."""
+    from memplane.intake.redact import masked  # noqa: PLC0415 - likewise
+
     return masked(name(kind))[:40] if kind else "(none)"
 
 

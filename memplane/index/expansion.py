@@ -7,7 +7,6 @@ later: the first never changes, of the second a beginning is asked.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
@@ -17,6 +16,7 @@ from memplane.index import terms
 from memplane.index.nearest import Kin, Nearest
 from memplane.index.static import StaticTable
 from memplane.index.vectors import MILLION, Vectors
+from memplane.lazy import regex
 
 __all__ = ["NEAR_MAX", "PERMILLE_MIN", "RELATED_MAX", "Near", "Neighbours", "expand", "related"]
 
@@ -25,7 +25,7 @@ PERMILLE_MIN: Final = 300
 NEAR_MAX: Final = 32  # looked up in an index before a word is left with fewer than six
 LETTERS_MIN: Final = 3
 _CACHED_MAX: Final = 4_096
-_LETTERS: Final = re.compile(r"[^\W\d_]+")
+_LETTERS: Final = regex(r"[^\W\d_]+")
 
 
 class Near(NamedTuple):

@@ -15,34 +15,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from memplane.index.filling import FINE, MOST_TOKENS, SIXTEENTHS, STEP_COLUMNS, Packing
 from memplane.index.segment import Array
 
 __all__ = ["STEP_COLUMNS", "Packing", "Steps", "steps", "steps_of"]
 
-_SIXTEENTHS: Final = 16
-_FINE: Final = 1 << 10
 _TRIED: Final = 400  # steps that fill most blocks
-
-STEP_COLUMNS: Final = ("score", "tokens", "importance", "seq")
-
-
-class Packing(NamedTuple):
-    """How blocks are filled.
-
-    A turn of more than `whole_tokens` may be shown as a passage of at most `passage_tokens`
-    (0: never), which is reckoned as `passage_mean` tokens. One that is as long as its turn would
-    carry `passage_permille` of what the turn is worth, one of a quarter of the tokens half of that,
-    and so on by the square root. A value is worth / (tokens + base_tokens) ** (p / 16); `powers`
-    are (budget, p), rising: up to that budget p, above the last `power`.
-    """
-
-    passage_tokens: int = 30
-    passage_mean: int = 24
-    whole_tokens: int = 40
-    passage_permille: int = 500
-    base_tokens: int = 20
-    powers: tuple[tuple[int, int], ...] = ((2_999, 8),)
-    power: int = 9
 
 
 class Steps(NamedTuple):
@@ -68,9 +46,9 @@ def steps(
 
 def _values(scores: Array, tokens: Array, budget: int, packing: Packing) -> Steps:
     """The steps that are worth something, in no order but that of the events."""
-    power = next((p for most, p in packing.powers if budget <= most), packing.power)
-    worth = scores.astype(np.float64) * _FINE
-    whole = np.minimum(tokens, 1 << 30).astype(np.float64)
+    power = packing.power_of(budget)
+    worth = scores.astype(np.float64) * FINE
+    whole = np.minimum(tokens, MOST_TOKENS).astype(np.float64)
     cut = np.full(len(tokens), bool(packing.passage_tokens)) & (tokens > packing.whole_tokens)
     shown = np.where(cut, np.minimum(whole, packing.passage_mean), whole)
     first, rest = _lengths(whole, shown, packing)
@@ -125,8 +103,8 @@ def steps_of(
 
 def _raised(number: Array, sixteenths: int) -> Array:
     """Return number ** (sixteenths / 16), by square roots."""
-    assert 0 <= sixteenths <= _SIXTEENTHS, sixteenths
-    result = number if sixteenths == _SIXTEENTHS else np.ones_like(number)
+    assert 0 <= sixteenths <= SIXTEENTHS, sixteenths
+    result = number if sixteenths == SIXTEENTHS else np.ones_like(number)
     root = number
     for bit in (8, 4, 2, 1):
         root = np.sqrt(root)

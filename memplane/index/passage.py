@@ -6,16 +6,16 @@ measured too: they name as many events in the same tokens and say less of the an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from memplane.index import terms
+from memplane.lazy import regex
 
 __all__ = ["Sentences", "best_run", "passage", "sentences"]
 
 _SENTENCE_MAX: Final = 300  # characters; a longer one is cut between words
-_END: Final = re.compile(r"[.!?][ \t]+|\n\s*|[\u3002\uff01\uff1f]")
+_END: Final = regex(r"[.!?][ \t]+|\n\s*|[\u3002\uff01\uff1f]")
 
 
 def sentences(text: str) -> list[tuple[int, int]]:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
+from memplane.lazy import regex
+
 __all__ = ["INSTRUCTION", "PREFERENCE", "READ", "Question", "ask"]
 
 # Bits of `Document.flags`: what answers questions that share no word with it.
@@ -16,9 +18,9 @@ INSTRUCTION: Final = 1
 PREFERENCE: Final = 2
 READ: Final = 12  # so many bits higher: read from the text, not said by the event
 
-_WORD: Final = re.compile(r"\w+")
-_FIRST_PERSON: Final = re.compile(r"\b(?:I|my|me|mine|we|our)\b", re.IGNORECASE)
-_BROAD: Final = re.compile(
+_WORD: Final = regex(r"\w+")
+_FIRST_PERSON: Final = regex(r"\b(?:I|my|me|mine|we|our)\b", re.IGNORECASE)
+_BROAD: Final = regex(
     r"\b(?:summar\w*|overview|recap|discuss\w*|talk\w* about|think (?:about|of)|opinions?|describe"
     r"|decisions?|progress\w*|develop\w* (?:over|through)|order in which|in order(?! to\b)"
     r"|walk me through(?! how (?:to|do|can|should|would)\b)|throughout|over time)\b",
@@ -26,7 +28,7 @@ _BROAD: Final = re.compile(
 )
 
 # What was or is so, unless somebody asks what to do.
-_LOOKS_UP: Final = re.compile(
+_LOOKS_UP: Final = regex(
     r"\A\W*(?:what|which|when|where|who|whose|how (?:many|much|long|often|far|old)|did|have|has|was"
     r"|were|is|are)\b"
     r"(?!.*\b(?:should|suggest|recommend|advice|advise|help|(?:can|could|would) (?:I|we|you)"

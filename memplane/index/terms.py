@@ -20,6 +20,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.index.wordlists import IRREGULAR, SCAFFOLD, STOP
+from memplane.lazy import module_alone, regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,20 +52,20 @@ MIX: Final = 0x9E3779B97F4A7C15
 
 # A surface is what belongs together: don't, well-known, src/parse_url.py, std::vec, 3.5
 surfaces: Final = re.compile(r"\w+(?:['./\\:-]+\w+)*").findall
-_DIGIT_GROUPS: Final = re.compile(r",(?<=\d,)(?=\d{3}(?!\d))")
-_WORD: Final = re.compile(r"\w+")
+_DIGIT_GROUPS: Final = regex(r",(?<=\d,)(?=\d{3}(?!\d))")
+_WORD: Final = regex(r"\w+")
 _EAST_ASIAN: Final = (
     "\u1100-\u11ff\u3005-\u3007\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
 )
-_RUNS: Final = re.compile(f"[{_EAST_ASIAN}]+|[^{_EAST_ASIAN}]+")
-_EAST: Final = re.compile(f"[{_EAST_ASIAN}]")
-_INNER_CAPITAL: Final = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
-_PLURAL_ACRONYM: Final = re.compile(r"[A-Z]{2,}s")
-_PARTS: Final = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")
-_CODE: Final = re.compile(r"[A-Za-z]+(?:-\d+)+")
-_FILE: Final = re.compile(r"[\w-]{2,}(?:[.-]\w+)*\.[A-Za-z]\w{0,4}")
-_SEPARATORS: Final = re.compile(r"[/\\]+")
+_RUNS: Final = regex(f"[{_EAST_ASIAN}]+|[^{_EAST_ASIAN}]+")
+_EAST: Final = regex(f"[{_EAST_ASIAN}]")
+_INNER_CAPITAL: Final = regex(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
+_PLURAL_ACRONYM: Final = regex(r"[A-Z]{2,}s")
+_PARTS: Final = regex(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")
+_CODE: Final = regex(r"[A-Za-z]+(?:-\d+)+")
+_FILE: Final = regex(r"[\w-]{2,}(?:[.-]\w+)*\.[A-Za-z]\w{0,4}")
+_SEPARATORS: Final = regex(r"[/\\]+")
 
 
 class Atom(NamedTuple):
@@ -98,10 +99,9 @@ class Query(NamedTuple):
 @lru_cache(maxsize=1)
 def _stemmer() -> Any:
     # Not `snowballstemmer.stemmer`: that takes PyStemmer where it is installed, with its own rules.
-    # A tenth of a second that most processes do not need.
-    from snowballstemmer import english_stemmer  # noqa: PLC0415
-
-    return english_stemmer.EnglishStemmer()
+    # English without the stemmers of thirty languages that the package imports: a tenth of what a
+    # hook costs.
+    return module_alone("snowballstemmer", "english_stemmer").EnglishStemmer()
 
 
 @lru_cache(maxsize=100_000)

@@ -8,7 +8,6 @@ its messages say what to do.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from memplane.event import (
 from memplane.intake.redact import shown
 from memplane.intake.times import timestamp
 from memplane.intake.values import Cleaner
+from memplane.lazy import regex
 
 __all__ = [
     "KEY_MAX",
@@ -51,8 +51,8 @@ OWN_KINDS: Final = frozenset(("purge", "repair", "segment"))  # memplane alone w
 _GIVEN_BY_THE_LOG: Final = frozenset(("seq", "dur", "rec", "tokens", "h"))
 _CALLERS_FIELDS: Final = tuple(name for name in FIELDS if name not in _GIVEN_BY_THE_LOG)
 
-_ID: Final = re.compile(r"[!-~]{1,128}")
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_ID: Final = regex(r"[!-~]{1,128}")
+_CONTROL: Final = regex("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NS_HEADS: Final = ("/task/", "/spec/", "/agent/")
 
 

@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.intake.marks import Span
 from memplane.intake.pairs import looks_secret, secret_key
+from memplane.lazy import regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 __all__ = ["bearers", "commands", "json_keys", "markup", "private_keys", "sql", "urls"]
 
-_URL: Final = re.compile(
+_URL: Final = regex(
     r"""://[^\s/?#:"'`<>\[\]{}]{0,128}:(?P<value>[^\s/?#@"'`<>\[\]{}$%*][^\s/?#@"'`<>\[\]{}]{0,1023})@"""
     r"""(?=[A-Za-z0-9\[])"""
 )
-_QUERY: Final = re.compile(
+_QUERY: Final = regex(
     r"""[?&](?:[a-z]{1,8}[_-]){0,3}(?:key|sig|signature|password|secret|token)="""
     r"""(?P<value>(?=[^&\s]{0,200}[0-9])[A-Za-z0-9_~.%+/-]{24,1024}={0,2})(?![A-Za-z0-9_])""",
     re.IGNORECASE,
@@ -40,7 +41,7 @@ def urls(text: str, lowered: str) -> Iterable[Span]:
     return sorted(found)
 
 
-_BEARER: Final = re.compile(
+_BEARER: Final = regex(
     r"""\bbearer[ \t]{1,4}(?P<bearer>[A-Za-z0-9._~+/=-]{16,})"""
     r"""|\bauthorization\\?["']?[ \t]{0,4}[:=][ \t]{0,4}\\?["']?"""
     r"""(?:basic|token|apikey|negotiate|ntlm)[ \t]{1,4}(?P<other>[A-Za-z0-9._~+/=-]{8,})""",
@@ -63,14 +64,14 @@ def _bearers(text: str) -> Iterator[Span]:
             yield match.span(name)
 
 
-_PEM_BEGIN: Final = re.compile(r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
-_PEM_END: Final = re.compile(r"-----END [A-Z0-9 ]{0,60}-----|KEY(?: BLOCK)?-----")
-_PEM_BODY: Final = re.compile(r"[A-Za-z0-9+/=]{20}")
+_PEM_BEGIN: Final = regex(r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
+_PEM_END: Final = regex(r"-----END [A-Z0-9 ]{0,60}-----|KEY(?: BLOCK)?-----")
+_PEM_BODY: Final = regex(r"[A-Za-z0-9+/=]{20}")
 _PEM_MOST: Final = 65_536
 # A block without an end: every line that could still belong to it, a log's prefix before each. It
 # never passes another block's beginning but on a line of base64, which is masked: so no character
 # is looked at for more than one block.
-_PEM_LINES: Final = re.compile(
+_PEM_LINES: Final = regex(
     r"(?:(?:\s|\\[nr])*+(?:[A-Za-z0-9+/=]{16,}+"
     r"|(?:Proc-Type|DEK-Info):(?:(?!-----BEGIN)[^\n]){0,80}"
     r"|[^\n]{1,40}[ \t|>\"'][A-Za-z0-9+/=]{40,}+(?=[\s\"'\\]|\Z)))*+"
@@ -104,7 +105,7 @@ def _private_keys(text: str) -> Iterator[Span]:
                 yield start, last
 
 
-_JWK: Final = re.compile(
+_JWK: Final = regex(
     r"""\\?["'](?:d|p|q|dp|dq|qi|k)\\?["'][ \t]{0,4}:[ \t]{0,4}\\?["']"""
     r"""(?P<value>[A-Za-z0-9_-]{20,})"""
 )
@@ -117,11 +118,11 @@ def json_keys(text: str, lowered: str) -> Iterable[Span]:
     return ()
 
 
-_ELEMENT: Final = re.compile(
+_ELEMENT: Final = regex(
     r"<(?P<key>[A-Za-z][\w:.-]{2,60})(?:\s[^<>\n]{0,200})?>(?P<value>[^<>\s]{6,1024})</(?P=key)>"
 )
 # A name and its value side by side: XML attributes, lists of variables in YAML and JSON.
-_NAMED: Final = re.compile(
+_NAMED: Final = regex(
     r"""[nkNK](?<!\w[nkNK])(?:(?<=[nN])ame|(?<=[kK])ey)\\?["']?[ \t]{0,4}[:=][ \t]{0,4}\\?["']?"""
     r"""(?P<key>[A-Za-z][\w.-]{2,60})\\?["']?(?:,|\\[nrt]|\s){1,40}"""
     r"""\\?["']?(?:value|Value)\\?["']?[ \t]{0,4}[:=][ \t]{0,4}"""
@@ -150,7 +151,7 @@ def markup(text: str, lowered: str) -> Iterable[Span]:
     return sorted(found)
 
 
-_SQL: Final = re.compile(
+_SQL: Final = regex(
     r"""\bidentified[ \t]{1,4}(?:with[ \t]{1,4}[\w'"`]{1,40}[ \t]{1,4})?(?:by|as)[ \t]{1,4}"""
     r"""(?:password[ \t]{1,4})?(?:\\?(?P<quote>["'`])(?P<quoted>[^\s"'`]{4,256})(?P=quote)"""
     r"""|(?P<value>[^\s"'`;,()]{6,256}))"""
@@ -188,7 +189,7 @@ def _sql(text: str, *, statement: bool) -> Iterator[Span]:
             yield match.span(name)
 
 
-_COMMAND: Final = re.compile(
+_COMMAND: Final = regex(
     r"""\b(?:"""
     r"""curl\b[^\n]{0,400}?[ \t](?:-u|--user|--proxy-user|-U)[ \t=]{0,2}\\?["']?[^\s:"'`]{1,80}:"""
     r"""(?P<user>[^\s"'`\\]{3,256})"""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
+
+from memplane.lazy import regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -12,7 +13,7 @@ __all__ = ["MARK", "Span", "widened"]
 
 Span = tuple[int, int]
 
-MARK: Final = re.compile(r"\[redacted:[a-z0-9-]{1,40}\]")
+MARK: Final = regex(r"\[redacted:[a-z0-9-]{1,40}\]")
 
 
 def widened(text: str, spans: Iterable[Span]) -> Iterator[Span]:

@@ -10,6 +10,8 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from memplane.lazy import regex
+
 __all__ = ["LOOKED_BACK", "PATTERNS", "is_meant"]
 
 LOOKED_BACK: Final = 200  # characters before a sentence that may say whose words it has
@@ -81,7 +83,7 @@ _FOR_GOOD: Final = (
 )  # fmt: skip
 _REPORT: Final = frozenset((*_SAYING, *_SOURCES, *_UNSAID))
 _WONDER: Final = frozenset(word.partition(" ")[0] for word in _WONDERING)
-_WORD: Final = re.compile(r"\w+")
+_WORD: Final = regex(r"\w+")
 _TURN_MAX: Final = 10
 PATTERNS: Final = (_REPORTED, _SAID_AFTER, _ASKS, _WONDERS, _TURNED, _ONCE)
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from memplane.intake.marks import MARK, Span
+from memplane.lazy import regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +38,7 @@ _SECRET_PAIRS: Final = _words(
 )
 _SECRET_ENDS: Final = ("password", "passwords", "passwd", "passphrase", "secret", "apikey", "pwd")
 # `mysqlpass` ends in a password, and `bypass` does not; `pswd` and `passwrd` are passwords too.
-_PASS_END: Final = re.compile(
+_PASS_END: Final = regex(
     r"(?!(?:by|com|encom|sur|tres|under|over|one|two|multi|single|first|last|re)pass)"
     r"(?:[a-z]{2,20}pass|[a-z]{0,20}p(?:a?s{1,2})?w(?:o?r)?s?d)"
 )
@@ -49,33 +50,31 @@ _HARMLESS_ENDS: Final = _words(
     "method methods mode provider required enabled exists valid index ref hint rule rules "
     "pattern patterns regex strength placeholder manager service"
 )
-_PARTS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_PARTS: Final = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 _PLACEHOLDERS: Final = _words(
     "string number boolean object required optional undefined default bearer basic digest oauth "
     "oauth2 password passwd secret secrets redacted hidden masked placeholder example changeme "
     "unknown disabled enabled invalid missing expired private public inherit"
 )
-_SPACE: Final = re.compile(r"\s")
-_TEMPLATE: Final = re.compile(
+_SPACE: Final = regex(r"\s")
+_TEMPLATE: Final = regex(
     r"[$<{%]|your[_-]|my[_-]|process\.|os\.|env\.|[xX*.•-]{4}|\.\.\.|…"
     r"|(?:test|fake|dummy|mock|sample|example|demo|some|any|valid|invalid|wrong|new|old|bad)"
     r"[-_.]?(?:api[-_]?)?(?:key|token|secret|password|credential|value|auth)s?[-_]?[0-9]{0,3}\Z"
 )
-_PATH: Final = re.compile(
+_PATH: Final = regex(
     r"(?:~|\.{0,2})/[A-Za-z0-9_.@/-]*|[\w.@-]+(?:/[\w.@-]+){1,20}\.[a-z]{1,5}|[A-Za-z]:\\.*|[a-z][a-z0-9+.-]{1,20}://.*"
 )
 # What code writes behind `token =`: names, calls, attributes, subscripts.
-_CODE: Final = re.compile(
-    r"[A-Za-z_][A-Za-z_]*[0-9]{0,2}(?:(?:\.|->|::|\?\.)[A-Za-z_][A-Za-z_0-9]*)*"
-)
+_CODE: Final = regex(r"[A-Za-z_][A-Za-z_]*[0-9]{0,2}(?:(?:\.|->|::|\?\.)[A-Za-z_][A-Za-z_0-9]*)*")
 
 # Where a key may begin, in lower case; it is completed to the left and judged whole.
 _STEMS: Final = ("pass", "swd", "swr", "pw", "secret", "token", "cred", "auth", "bearer", "key")
 # Behind the key a separator: an assignment (after a type too), a comparison, a comma between quoted
 # arguments, blanks before a quoted value (`#define PASSWORD "…"`), one blank behind an option. No
 # repeat but that of `plain` can give back what the next part takes, so none of them tries.
-_VALUE: Final = re.compile(
+_VALUE: Final = regex(
     r"""[A-Za-z0-9_-]{0,40}+(?:(?P<close>\\?["'`])?[ \t]{0,4}+"""
     r"""(?:(?P<typed>:[ \t]{0,2}+[A-Za-z][\w.\[\]|? ]{0,30}+=)"""
     r"""|:=|=>|!={1,2}|={1,3}|:|(?P<comma>,))"""
@@ -85,10 +84,10 @@ _VALUE: Final = re.compile(
     r"""|(?(blank)(?=[^\d\s"'`\\,;()\[\]{}<>&|]{0,127}+\d))"""
     r"""(?P<plain>[^\s"'`\\,;()\[\]{}<>&|]{8,128})(?![(\[{<"'`]))"""
 )
-_PLAIN_REST: Final = re.compile(r"""[^\s"'`\\,;()\[\]{}<>&|]*""")
-_KEY_HEAD: Final = re.compile(r"[A-Za-z0-9_-]*\Z")
-_KEY_TAIL: Final = re.compile(r"[A-Za-z0-9_-]{0,40}")
-_WORD_BEFORE: Final = re.compile(r"([A-Za-z]{3,16}) \Z")
+_PLAIN_REST: Final = regex(r"""[^\s"'`\\,;()\[\]{}<>&|]*""")
+_KEY_HEAD: Final = regex(r"[A-Za-z0-9_-]*\Z")
+_KEY_TAIL: Final = regex(r"[A-Za-z0-9_-]{0,40}")
+_WORD_BEFORE: Final = regex(r"([A-Za-z]{3,16}) \Z")
 
 
 @lru_cache(maxsize=4096)
@@ -168,8 +167,8 @@ def _stems(lowered: str) -> list[int]:
 
 
 # `PASS: test_3` reports a test and `pw` is a pulse width: behind these a value must look chosen.
-_DIGIT: Final = re.compile(r"\d")
-_LETTER: Final = re.compile(r"[^\W\d_]")
+_DIGIT: Final = regex(r"\d")
+_LETTER: Final = regex(r"[^\W\d_]")
 _WEAK: Final = frozenset(("pass", "pw"))
 
 

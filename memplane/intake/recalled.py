@@ -10,10 +10,12 @@ import hashlib
 import re
 from typing import Final
 
+from memplane.lazy import regex
+
 __all__ = ["without_blocks"]
 
 _BEGIN: Final = "memplane:begin\n"
-_MARK: Final = re.compile(r"^memplane:(?:begin\n|end ([0-9a-f]{16})(?:\n|\Z))", re.MULTILINE)
+_MARK: Final = regex(r"^memplane:(?:begin\n|end ([0-9a-f]{16})(?:\n|\Z))", re.MULTILINE)
 
 
 def without_blocks(text: str) -> tuple[str, list[str]]:

@@ -22,12 +22,13 @@ from memplane.intake.forms import (
 )
 from memplane.intake.marks import MARK, Span, widened
 from memplane.intake.pairs import key_values, looks_secret, secret_key
-from memplane.intake.second import Second
 from memplane.intake.shapes import RUN_MIN, suspects
+from memplane.lazy import regex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from memplane.intake.second import Second
     from memplane.ports import Detector
 
 __all__ = ["Counts", "Redactor", "masked", "masked_data", "shown"]
@@ -64,7 +65,7 @@ _FINDERS: Final[tuple[tuple[str, Callable[[str, str], Iterable[tuple[int, int]]]
 _SHORT: Final = 128  # characters of what may come again
 _MANY: Final = 10_000
 # A pattern that begins with a plain word can only match where that word stands.
-_FIRST_WORD: Final = re.compile(
+_FIRST_WORD: Final = regex(
     r"(?:\(\?i\))?(?:\\b)?([A-Za-z0-9_ -]*[A-Za-z0-9_ -])(?![*?{+|A-Za-z0-9_ -])"
 )
 
@@ -83,7 +84,11 @@ class Redactor:
         self._patterns = tuple(
             _compiled(pattern, number) for number, pattern in enumerate(patterns, start=1)
         )
-        self._detector = Second(detector) if detector is not None else None
+        self._detector: Second | None = None
+        if detector is not None:
+            from memplane.intake.second import Second  # noqa: PLC0415 - few planes have one
+
+            self._detector = Second(detector)
         self._clean: set[str] = set()
         self._identifiers: set[str] = set()  # in which `in_name` found nothing
         self._names: dict[str, bool] = {}  # of clean keys: whether a secret stands under them

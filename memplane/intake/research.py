@@ -9,23 +9,23 @@ a number that none of them has is then a citation of nothing. What stands in cod
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
 from memplane.errors import InputError
 from memplane.intake.redact import masked, shown
+from memplane.lazy import regex
 from memplane.policy.document import key_text
 from memplane.policy.mistakes import against_schema
 
 __all__ = ["bundle_text", "check_bundle", "check_report", "citations"]
 
 _LISTED_MAX: Final = 20
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
-_CODE: Final = re.compile(r"(`+)(?:(?!\1).)+?\1(?!`)")
-_CITED: Final = re.compile(r"\[([@^]?[^\[\]\n]{1,300})\](?![(\[:])")
-_NUMBERED: Final = re.compile(r"([A-Za-z_.:-]*)[0-9]+")
+_FENCE: Final = regex(r" {0,3}(`{3,}|~{3,})")
+_CODE: Final = regex(r"(`+)(?:(?!\1).)+?\1(?!`)")
+_CITED: Final = regex(r"\[([@^]?[^\[\]\n]{1,300})\](?![(\[:])")
+_NUMBERED: Final = regex(r"([A-Za-z_.:-]*)[0-9]+")
 
 
 def check_report(text: str, sidecar: bytes, schema: bytes, names: tuple[str, str]) -> None:

@@ -5,11 +5,11 @@ Other people's code: what it answers is checked, and where it fails nothing is s
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import InputError
 from memplane.intake.marks import MARK, Span, widened
+from memplane.lazy import regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "Second"]
 
-_NAME: Final = re.compile(r"[a-z0-9-]{1,40}")
-_RULE: Final = re.compile(r"[A-Za-z0-9_.-]{1,60}")
+_NAME: Final = regex(r"[a-z0-9-]{1,40}")
+_RULE: Final = regex(r"[A-Za-z0-9_.-]{1,60}")
 
 
 class Found(NamedTuple):

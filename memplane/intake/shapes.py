@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.intake.providers import PROVIDERS
+from memplane.lazy import regex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,8 +78,8 @@ _RUN: Final = frozenset(_ALNUM + b"_-.+/=~:%@\\")
 _MASK: Final = bytes(120 if byte in _RUN else 32 for byte in range(256))
 _WORDS: Final = bytes(byte if byte in _ALNUM else 32 for byte in range(256))
 _LONG: Final = b"x" * RUN_MIN
-_ESCAPES: Final = re.compile(rb"\\[nrt]|%[0-9A-Fa-f]{2}")
-_COLOURS: Final = re.compile(rb" [0-9]{1,2}m")  # no run holds the bracket before it
+_ESCAPES: Final = regex(rb"\\[nrt]|%[0-9A-Fa-f]{2}")
+_COLOURS: Final = regex(rb" [0-9]{1,2}m")  # no run holds the bracket before it
 
 
 class _Literal(NamedTuple):

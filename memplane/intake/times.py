@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta, timezone
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from memplane.errors import InputError
+from memplane.lazy import regex
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 __all__ = ["timestamp"]
 
-_RFC3339: Final = re.compile(
+_RFC3339: Final = regex(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})"
     r"(?:\.([0-9]{1,9}))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
 )
-_NO_ZONE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ][0-9:.]*)?")
+_NO_ZONE: Final = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ][0-9:.]*)?")
 _EXPECTED: Final = "expected RFC 3339 with a zone, such as 2026-01-05T12:17:31Z"
 
 
@@ -24,6 +26,8 @@ def timestamp(value: str | datetime, *, where: str = "ts") -> str:
     Refused, with the reason: a time without a zone, a leap second, a day that does
     not exist, and whatever falls outside the years 0001 to 9999 in UTC.
     """
+    from datetime import UTC, datetime  # noqa: PLC0415 - most events come without a time
+
     if isinstance(value, datetime):
         moment = value
     elif isinstance(value, str):
@@ -45,6 +49,8 @@ def timestamp(value: str | datetime, *, where: str = "ts") -> str:
 
 
 def _parsed(value: str, where: str) -> datetime:
+    from datetime import UTC, datetime, timedelta, timezone  # noqa: PLC0415 - likewise
+
     match = _RFC3339.fullmatch(value)
     if match is None:
         reason = "no zone (naive)" if _NO_ZONE.fullmatch(value) else "no time that can be read"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from memplane.errors import InputError
 from memplane.event import DATA_BYTES_MAX, encode
 from memplane.intake.redact import masked
+from memplane.lazy import regex
 
 __all__ = ["DATA_DEPTH_MAX", "Cleaner"]
 
@@ -20,7 +20,7 @@ _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**64 - 1
 # No value takes more bytes of JSON than this, and six for each of its characters.
 _ITEM_BYTES: Final = 32
-_UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+_UNSTORABLE: Final = regex("[\0\ud800-\udfff]")
 
 
 class Cleaner:

@@ -14,6 +14,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import CorruptError
+from memplane.lazy import regex
 from memplane.log.format import own_draft, ulid
 from memplane.log.recovery import marked
 from memplane.log.strays import SUFFIX
@@ -41,8 +42,8 @@ _FOLDERS: Final = (
     ("index/ids", re.compile(r"(\d{8})\.ids")),
     ("log/quarantine", re.compile(r"(\d{8})-\d+-[0-9a-f]{16}")),
 )
-_MARKER: Final = re.compile(r"(\d{8})\.broken")
-_SEGMENT: Final = re.compile(r"(\d{8})" + re.escape(SUFFIX))
+_MARKER: Final = regex(r"(\d{8})\.broken")
+_SEGMENT: Final = regex(r"(\d{8})" + re.escape(SUFFIX))
 _FILES_MAX: Final = 20
 # How a projection begins that was folded from a log (`memplane.projections.checkpoint`).
 _FOLDED: Final = b'{"projector":'

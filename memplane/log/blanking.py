@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from memplane.lazy import regex
 from memplane.log.format import ERASED, SUFFIX_BYTES, erased_id, link, runs, stated, until
 from memplane.log.segments import read_file
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["blank", "put_over"]
 
-_SEQ: Final = re.compile(rb'\{"seq":(\d+),')
+_SEQ: Final = regex(rb'\{"seq":(\d+),')
 
 
 def blank(segments: Segments, disk: Disk, holes: Sequence[tuple[int, int, int]]) -> None:

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import CorruptError, WriteError
 from memplane.event import encode
+from memplane.lazy import regex
 from memplane.log.blanking import blank, put_over
 from memplane.log.disk import drop
 from memplane.log.format import SUFFIX_BYTES, link, stated, tombstone
@@ -38,7 +37,6 @@ __all__ = [
     "Plan",
     "clear",
     "finish",
-    "note_path",
     "overwrite",
     "read_note",
     "remove_note",
@@ -46,7 +44,7 @@ __all__ = [
 ]
 
 CACHES: Final = ("projections", "index")
-_SHA256: Final = re.compile(rb'"sha256":"([0-9a-f]{64})"')
+_SHA256: Final = regex(rb'"sha256":"([0-9a-f]{64})"')
 KEPT: Final = (".lock", "ids")  # locks, and hashes of ids: no text
 
 
@@ -63,11 +61,6 @@ class Plan(NamedTuple):
     holes: tuple[tuple[int, int, int], ...] = ()
 
 
-def note_path(segments: Segments) -> str:
-    """The file that says that a purge is under way."""
-    return f"{segments.folder}/.purging"
-
-
 def write_note(segments: Segments, disk: Disk, plan: Plan) -> None:
     """Make the plan durable."""
     said = {
@@ -79,13 +72,13 @@ def write_note(segments: Segments, disk: Disk, plan: Plan) -> None:
         "files": list(plan.files),
         "holes": [list(hole) for hole in plan.holes],
     }
-    disk.publish(note_path(segments), encode(said).encode())
+    disk.publish(segments.purging_path, encode(said).encode())
 
 
 def read_note(segments: Segments) -> Plan | None:
     """The plan of a purge that was not finished; None where there is none, or it is not whole."""
     try:
-        said = json.loads(read_file(note_path(segments)))
+        said = json.loads(read_file(segments.purging_path))
         if said["plane"] != segments.plane_id:
             return None
         lines = dict(zip(map(int, said["seqs"]), map(str, said["ids"]), strict=True))
@@ -109,7 +102,7 @@ def remove_note(home: str, segments: Segments, disk: Disk, plan: Plan | None) ->
 
 
 def _drop_note(segments: Segments, disk: Disk) -> None:
-    drop(note_path(segments))
+    drop(segments.purging_path)
     with suppress(OSError):
         disk.sync_directory(segments.folder)
 
@@ -147,9 +140,10 @@ def carry_out(
     try:
         write_note(segments, disk, plan)
     except OSError as error:
-        drop(note_path(segments))
+        drop(segments.purging_path)
         raise WriteError(
-            f"{note_path(segments)}: {error.strerror}; nothing was purged; make room and try again"
+            f"{segments.purging_path}: {error.strerror}; nothing was purged; make room and try "
+            "again"
         ) from error
     active, receipts = append(active)  # perhaps in a new segment
     writer.sync(active, active.seq)
@@ -185,7 +179,7 @@ def finish(home: str, segments: Segments, disk: Disk) -> bool:
 
     What quotes the erased lines goes as a whole: projections and index are caches.
     """
-    if not os.path.exists(note_path(segments)):
+    if not os.path.exists(segments.purging_path):
         return False
     plan = read_note(segments)
     if plan is not None and all(_is_there(segments, id_) for id_ in plan.events):
@@ -214,7 +208,9 @@ def clear(folder: str) -> None:
         if name in KEPT:
             continue
         if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
+            from shutil import rmtree  # noqa: PLC0415 - it brings compression along
+
+            rmtree(path)
         else:
             with suppress(FileNotFoundError):
                 os.unlink(path)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from binascii import hexlify
 from hashlib import sha256
 from typing import Final, NamedTuple
 
 from memplane.errors import InputError
 from memplane.event import Draft, encode
+from memplane.lazy import regex
 
 __all__ = [
     "FORMAT",
@@ -21,6 +21,7 @@ __all__ = [
     "genesis",
     "line_id",
     "link",
+    "named",
     "opening",
     "own_draft",
     "prepared",
@@ -34,10 +35,10 @@ __all__ = [
 
 FORMAT: Final = 1
 SUFFIX_BYTES: Final = 24  # without the newline
-OPENING: Final = re.compile(
+OPENING: Final = regex(
     rb'\{"seq":(\d+),(?:"dur":(\d+),)?"id":("(?:[^"\\]|\\.)*"),"ts":"([^"]*)"(?:,"rec":"([^"]*)")?,'
 )
-ERASED: Final = re.compile(
+ERASED: Final = regex(
     rb'\{"seq":(\d+),"id":("(?:[^"\\]|\\.)*"),"purged":true,"c":"([0-9a-f]{16})" *,"h":"[^"]*"\}'
 )
 CROCKFORD: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -157,6 +158,11 @@ def prepared(draft: Draft) -> str:
         raise InputError(f"expected `YYYY-MM-DDTHH:MM:SS.ffffffZ`, found {ts!r}", where="ts")
     if not id_:
         raise InputError("an id has at least one character", where="id")
+    return named(id_)
+
+
+def named(id_: str) -> str:
+    """How a line says its id."""
     if '"' in id_ or "\\" in id_ or not id_.isprintable():
         return encode({"id": id_})[1:-1]
     return f'"id":"{id_}"'

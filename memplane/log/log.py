@@ -11,17 +11,10 @@ from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from memplane.errors import (
-    ConflictError,
-    CorruptError,
-    HomeError,
-    LockError,
-    WriteError,
-)
+from memplane.errors import ConflictError, CorruptError, HomeError, LockError, WriteError
 from memplane.event import decode
 from memplane.log.bodies import body_hash, keep_bodies, load_body, store_bodies
 from memplane.log.disk import Disk
-from memplane.log.erase import Plan, carry_out, settle
 from memplane.log.format import prepared, stamp
 from memplane.log.known import Known, same_content
 from memplane.log.lock import LogLock
@@ -29,7 +22,6 @@ from memplane.log.reader import Gap, Reader
 from memplane.log.segments import Segments
 from memplane.log.spool import Spool
 from memplane.log.tail import Tail
-from memplane.log.taking import take_in, take_in_all
 from memplane.log.writer import Active, Writer
 from memplane.ports import Appended, Head, Line
 
@@ -54,23 +46,17 @@ class FileLog:
 
     `durability` says what a receipt promises: `sync` a power cut, `os` the death of
     the process. `loads` parses a line (the standard library's by default), `same`
-    decides whether a repeated id brings the same event.
+    decides whether a repeated id brings the same event. `brief`: of the last segment only what may
+    not be durable is verified, for a process that appends once.
     """
 
     def __init__(
-        self,
-        home: Path,
-        plane_id: str,
-        *,
-        clock: Clock,
-        durability: Literal["sync", "os"] = "sync",
-        lock_wait_ms_max: int = 5000,
+        self, home: Path | str, plane_id: str, *, clock: Clock,
+        durability: Literal["sync", "os"] = "sync", lock_wait_ms_max: int = 5000,
         loads: Callable[[bytes], Any] = json.loads,
-        same: Callable[[Event, Draft], bool] | None = None,
-        read_only: bool = False,
-        segment_bytes_max: int = SEGMENT_BYTES_MAX,
-        disk: Disk | None = None,
-    ) -> None:
+        same: Callable[[Event, Draft], bool] | None = None, read_only: bool = False,
+        brief: bool = False, segment_bytes_max: int = SEGMENT_BYTES_MAX, disk: Disk | None = None,
+    ) -> None:  # fmt: skip
         self._home = os.fspath(home)
         self._disk = disk or Disk()
         self._durable = durability == "sync"
@@ -80,7 +66,7 @@ class FileLog:
         self._segments = Segments(f"{self._home}/log", plane_id)
         self._reader = Reader(self._home, self._segments, loads, keep_caches=not read_only)
         self._known = Known(self._reader, loads, same or same_content)
-        self._settings = (self._segments, self._disk, clock, segment_bytes_max)
+        self._settings = (self._segments, self._disk, clock, segment_bytes_max, brief)
         self.waiting = Spool(self._home, plane_id, self._disk, loads)
         self._missed = False  # held the lock without a look at the log since
         self._looks = True  # for what waits in the spool
@@ -112,6 +98,8 @@ class FileLog:
             if expected_seq is None and (self._looks or not drafts):
                 self._looks = self.waiting.waits()
                 if self._looks:
+                    from memplane.log.taking import take_in  # noqa: PLC0415 - seldom there is any
+
                     active = take_in(
                         self.waiting, self._home, self._writer, active, self._write_new,
                         self._known.unerased,
@@ -190,7 +178,9 @@ class FileLog:
 
     def flush(self) -> None:
         """Make everything that was appended here survive a power cut."""
-        if not self._read_only:
+        if not self._read_only and self.waiting.waits():
+            from memplane.log.taking import take_in_all  # noqa: PLC0415 - likewise
+
             take_in_all(self)
         active = self._writer.active
         if active is not None and self._pid == os.getpid():
@@ -231,6 +221,8 @@ class FileLog:
         lines and quote them. Interrupted, it is finished by who writes next.
         Raises WriteError where the disk refuses; until the events are written, nothing changed.
         """
+        from memplane.log.erase import Plan, carry_out  # noqa: PLC0415 - few processes purge
+
         quoted = [prepared(draft) for draft in drafts]
         if self._read_only:
             raise HomeError(f"{self._home}: opened for reading; open it for writing to purge")
@@ -248,6 +240,8 @@ class FileLog:
 
     def erased(self, done: Sequence[Appended]) -> None:
         """Say that nothing quotes any more what those purge events erased."""
+        from memplane.log.erase import settle  # noqa: PLC0415 - likewise
+
         with self.exclusive() as writer:
             settle(writer, tuple(each.id for each in done))
 

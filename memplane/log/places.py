@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from memplane.log.ids import Place, SealedIds, Table, write_cache
+from memplane.log.searching import line_of_seq, may_hold_id
 from memplane.log.segments import Segments, read_file
 
 if TYPE_CHECKING:
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
     Believed = Callable[[int, int, int, bytes, int | None], tuple[bytes, list[Run]]]
 
 __all__ = ["Places"]
+
+# So many times a process searches the last segment's bytes, and so often it reads them for that,
+# before it verifies all of it for a table: who lives for one answer needs a few lines.
+_SEARCHES: Final = 100
+_READINGS: Final = 3
 
 
 class Places:
@@ -42,6 +48,8 @@ class Places:
         self._sealed: dict[int, SealedIds] = {}
         self._mutex = Lock()
         self._table: Table | None = None
+        self._searches, self._readings = _SEARCHES, _READINGS
+        self._bytes: tuple[tuple[int, ...], bytes] = (), b""
 
     def forget_locks(self) -> None:
         """After a fork: another thread of the parent may have held it."""
@@ -53,7 +61,9 @@ class Places:
         if sealed is not None:
             return sealed.by_seq(seq)
         with self._mutex:
-            return self._of(number).by_seq(seq)
+            data = self._searched(number)
+            found = None if data is None else line_of_seq(data, seq)
+            return self._of(number).by_seq(seq) if found is None else found
 
     def by_id(self, number: int, id_: str, hashed: int) -> Sequence[Place]:
         """Where the segment may have lines with that id, of that hash; the oldest first."""
@@ -61,7 +71,31 @@ class Places:
         if sealed is not None:
             return sealed.by_hash(hashed)
         with self._mutex:
+            data = self._searched(number)
+            if data is not None and not may_hold_id(data, id_):
+                return ()
             return self._of(number).by_id(id_)
+
+    def _searched(self, number: int) -> bytes | None:
+        """The bytes of the last segment while it has no table and few have asked; None else."""
+        if self._table is not None or not self._searches:
+            return None
+        if self._segments.after(number) is not None:
+            return None
+        self._searches -= 1
+        path = self._segments.path(number)
+        found = os.stat(path)
+        key = (number, found.st_dev, found.st_ino, found.st_size)
+        if self._bytes[0] != key:
+            self._readings -= 1
+            if self._readings < 0:
+                self._searches, self._bytes = 0, ((), b"")
+                return None
+            self._bytes = key, read_file(path)
+        data = self._bytes[1]
+        if not self._searches:
+            self._bytes = (), b""
+        return data
 
     @property
     def has_table(self) -> bool:

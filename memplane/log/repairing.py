@@ -13,7 +13,7 @@ from memplane.errors import CorruptError, WriteError
 from memplane.log.beyond import Witness, ended_draft, lost_end, named_segments, tells
 from memplane.log.blanking import blank
 from memplane.log.disk import drop, make_private
-from memplane.log.erase import CACHES, clear, note_path, overwrite
+from memplane.log.erase import CACHES, clear, overwrite
 from memplane.log.log import FileLog
 from memplane.log.recovery import keep_aside, marked, repair_draft, stray, stray_draft
 from memplane.log.segments import Segments, read_file
@@ -155,7 +155,7 @@ def _steps(
             does = "set aside in log/quarantine; the log goes on in a new segment"
         file = os.path.basename(name(gap.segment))
         steps.append(Step(file, gap.offset, gap.end - gap.offset, f"{what}: {does}"))
-    if os.path.exists(note_path(found.segments)):
+    if os.path.exists(found.segments.purging_path):
         steps.append(Step(".purging", 0, 0, "a purge was interrupted: finished"))
     steps += [
         Step("", 0, 0, f"event {one.by} erased seq {one.seq}, which stands: erased")

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import FormatError, HomeError
+from memplane.lazy import regex
 from memplane.log.format import (
     FORMAT,
     SUFFIX_BYTES,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Header", "Point", "Segments", "make_segment", "read_file"]
 
 
-_USUAL: Final = re.compile(
+_USUAL: Final = regex(
     rb'\{"seq":(\d+),"id":"[^"\\]*","ts":"[^"]*","kind":"segment","data":\{"format":%d,'
     rb'"plane":"([^"\\]*)","prev_seq":(\d+),"prev_h":"([0-9a-f]{16})"\},"h":"([0-9a-f]{16})"\}'
     % FORMAT
@@ -73,6 +73,11 @@ class Segments:
     def path(self, number: int) -> str:
         """The segment's file."""
         return f"{self.folder}/{number:08d}{SUFFIX}"
+
+    @property
+    def purging_path(self) -> str:
+        """The note of a purge that is under way: see `erase`."""
+        return f"{self.folder}/.purging"
 
     def broken_path(self, number: int) -> str:
         """The file whose presence says that a sync of the segment failed."""

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError, WriteError
 from memplane.event import Draft, decode, encode
+from memplane.lazy import regex
 from memplane.log.disk import Disk, drop, make_private
 from memplane.log.format import prepared
 
@@ -45,11 +46,11 @@ FILES_MAX: Final = 4096
 BYTES_MAX: Final = 64 * 1024 * 1024
 # A time stamp has ticks: a folder that changed this recently may have changed again since.
 _SETTLED_NS: Final = 2_000_000_000
-_NAME: Final = re.compile(r"\d{20}-(\d{1,12})-[0-9a-f]{16}\.spool")
-_LINE: Final = re.compile(
+_NAME: Final = regex(r"\d{20}-(\d{1,12})-[0-9a-f]{16}\.spool")
+_LINE: Final = regex(
     rb'\{("id":"(?:[^"\\]|\\.)*"),"ts":"[^"]*",("kind":"[^"]*"(?:,.*)?)\}', re.DOTALL
 )
-_SUM: Final = re.compile(rb'\{"sha256":"([0-9a-f]{64})"\}\n')
+_SUM: Final = regex(rb'\{"sha256":"([0-9a-f]{64})"\}\n')
 _SUM_BYTES: Final = len('{"sha256":""}\n') + 64
 # What the log writes about itself comes from nobody else.
 _OWN: Final = frozenset(("segment", "repair", "purge"))

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.log.beyond import Witness, lost_end, named_segments, tells
 from memplane.log.bodies import body_path
-from memplane.log.erase import note_path
 from memplane.log.format import Run, until
 from memplane.log.ids import SealedIds, Table
 from memplane.log.reader import Gap
@@ -163,7 +162,7 @@ def _of_log(found: Survey) -> Iterator[Finding]:
         else:
             yield Finding(name(gap.segment), gap.offset, what, "the end of the segment",
                 f"{REPAIR} sets them aside; so does the next append")  # fmt: skip
-    if is_interrupted(note_path(found.segments)):
+    if is_interrupted(found.segments.purging_path):
         yield Finding("log/.purging", 0, "a purge was interrupted", "none",
             f"{REPAIR} finishes it; so does the next process that writes")  # fmt: skip
     for one in found.unfinished:

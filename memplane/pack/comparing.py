@@ -34,7 +34,9 @@ _MOVES: Final = {
 _HEX: Final = 12
 _MILLION: Final = 1_000_000
 # What may differ between packs of one shape.
-_NOT_SHAPE: Final = frozenset(("query", "query_event", "as_of", "now", "exclude", "dense_seq"))
+_NOT_SHAPE: Final = frozenset(
+    ("query", "query_event", "as_of", "now", "exclude", "held_seq", "dense_seq")
+)
 
 
 class Story(NamedTuple):

@@ -6,10 +6,10 @@ or replaced leaves no word, and the ids are of those events whose text stands th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
+from memplane.lazy import regex
 from memplane.projections.item import Printer
 from memplane.projections.quote import TEXT_CHARS_MAX, Form, Place, Quote
 from memplane.projections.task_table import CLOSED, SHOWN, Task
@@ -42,7 +42,7 @@ _TOOL_CHARS: Final = 40
 _NO_GOAL: Final = "(no goal to show)"
 _MARK: Final = " …"
 _ENDS: Final = (".", "!", "?", "…", "\u3002", "\uff01", "\uff1f")
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])")
+_SENTENCE: Final = regex(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])")
 # A paragraph fills in this order: what a reader needs most comes first, wherever it prints.
 _ORDER: Final = (
     "state", "failing", "doing", "decided", "next", "note", "failed", "todo", "older", "past",

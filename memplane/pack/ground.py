@@ -44,6 +44,12 @@ class Ground(NamedTuple):
         return asked and self.intent == "orient"
 
 
+def _held(request: Request) -> tuple[str, int] | None:
+    if request.session is None or request.held_seq is None:
+        return None
+    return request.session, request.held_seq
+
+
 def ground_of(
     request: Request, materials: Materials, pool: list[Item], counter: TokenCounter
 ) -> Ground:
@@ -53,6 +59,7 @@ def ground_of(
         ns=request.ns, task=request.task, specs=materials.tasks.specs_of(request.task),
         agent=request.agent, since=request.since,
         until=request.until, exclude=frozenset(request.exclude), approvals=materials.approvals,
+        held=_held(request),
     )  # fmt: skip
     hotset = materials.hotset
     ring = hotset.sessions.get(request.session) if request.session is not None else None

@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from memplane.errors import InputError
 from memplane.event import GLOBAL
 from memplane.intake.redact import shown
+from memplane.lazy import regex
 
 __all__ = ["DEPTH_MAX", "EVENTS_FROM", "Handle", "parse"]
 
@@ -36,12 +37,12 @@ _FORMS: Final = (
     "expand://event/<seq>, #<seq>, event/<id>, task/<id>?depth=0..3, session/<id>?depth=0..3, "
     "memory/<ns>/<key>?depth=0..1, artifact/<sha256>?page=<n> or views/<name>"
 )
-_SHORT: Final = re.compile(r"#([0-9]{1,18})(?:\?(.*))?", re.DOTALL)
-_NUMBER: Final = re.compile(r"[0-9]{1,18}")
-_SHA256: Final = re.compile(r"(?:sha256/)?([0-9a-f]{8,64})")
+_SHORT: Final = regex(r"#([0-9]{1,18})(?:\?(.*))?", re.DOTALL)
+_NUMBER: Final = regex(r"[0-9]{1,18}")
+_SHA256: Final = regex(r"(?:sha256/)?([0-9a-f]{8,64})")
 _OWN_SPACES: Final = ("task", "spec", "agent")
-_PERCENT: Final = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
-_WRITTEN: Final = re.compile(r"[%?#\s\x00-\x1f]")
+_PERCENT: Final = regex(r"(?:%[0-9A-Fa-f]{2})+")
+_WRITTEN: Final = regex(r"[%?#\s\x00-\x1f]")
 
 
 class Handle(NamedTuple):

@@ -32,11 +32,13 @@ class Request(NamedTuple):
     sections: tuple[str, ...] = ()  # empty: all of the policy's
     expand: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    held_seq: int | None = None  # whoever asks holds what the session said behind it
     query_event: str | None = None
     since: str | None = None
     until: str | None = None
     as_of: int = 0
     dense_seq: int | None = None  # vectors of events up to here at most
+    cited: bool = False  # entries name the seqs of their events, statements their day
     now: str = ""
 
     def as_json(self) -> dict[str, Any]:

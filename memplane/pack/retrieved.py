@@ -7,9 +7,10 @@ What an event is worth comes from the retriever, in which order events are tried
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from memplane.errors import ChangedError, NotFoundError
+from memplane.index.filling import STEP_COLUMNS, Packing, steps_of_few
 from memplane.pack.evidence import Asked
 from memplane.pack.layout import Group, Part, Ranked, Sheet, entry_of, group_of
 from memplane.pack.newest import ROOM, Chosen, newest_first
@@ -18,9 +19,6 @@ from memplane.policy import Limits
 from memplane.projections.item import Item
 from memplane.recall.retrieval import ONE, Candidates, Found, Retriever
 from memplane.recall.suppress import Scope
-
-if TYPE_CHECKING:
-    from memplane.index.packing import Packing
 
 __all__ = ["parts_of", "place_retrieved"]
 
@@ -282,8 +280,6 @@ def _place(shown: _Shown) -> int:
 
 
 def _packing_of(materials: Materials) -> Packing:
-    from memplane.index.packing import Packing  # noqa: PLC0415 - a fast pack goes without numpy
-
     weights = materials.policies.scoring.packing
     return Packing(
         passage_tokens=weights.passage_tokens,
@@ -300,10 +296,13 @@ def _steps(
     found: Candidates, good: Sequence[int], budget: int, packing: Packing
 ) -> Iterator[tuple[int, bool, bool]]:
     """Places in the order to try them; whether one grows, and whether its whole is due next."""
-    from memplane.index.packing import STEP_COLUMNS, steps_of  # noqa: PLC0415 - likewise
-
     columns = [found.columns[name] for name in STEP_COLUMNS]
-    steps = steps_of(columns, good, budget, packing)
+    if isinstance(columns[0], list):
+        steps = steps_of_few(columns, good, budget, packing)
+    else:
+        from memplane.index.packing import steps_of  # noqa: PLC0415 - others go without numpy
+
+        steps = steps_of(columns, good, budget, packing)
     ahead = next(steps, None)
     while ahead is not None:
         (place, grows), ahead = ahead, next(steps, None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
@@ -19,6 +18,7 @@ from memplane.event import encode
 from memplane.home import asset
 from memplane.intake.redact import shown
 from memplane.intake.research import check_bundle, check_report
+from memplane.lazy import regex
 from memplane.log.bodies import body_path, store_body
 from memplane.log.disk import Disk
 from memplane.plane.artifact_files import Progress, Taken, decoded, mime_of, take
@@ -36,7 +36,7 @@ __all__ = ["SUMMARY_CHARS_MAX", "Added", "add"]
 SUMMARY_CHARS_MAX: Final = 4_000
 _REPORT, _BUNDLE = TYPES
 _OWN: Final = ("kind", "text", "data")
-_MARK: Final = re.compile(r"\[redacted:([^\]]+)\]")
+_MARK: Final = regex(r"\[redacted:([^\]]+)\]")
 _BOMS: Final = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 

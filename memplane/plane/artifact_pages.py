@@ -6,13 +6,13 @@ earlier pages ended.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import BudgetError, ChangedError, InputError, NotFoundError, ScopeError
 from memplane.intake.redact import shown
+from memplane.lazy import regex
 from memplane.pack.request import Expansion
 from memplane.plane.artifact_files import SEARCHED_BYTES_MAX, content, decoded
 from memplane.projections.artifacts import COPY, HANDLE_DIGITS, SCHEME, Facts, facts_of
@@ -42,8 +42,8 @@ __all__ = [
 
 PAGE_TOKENS: Final = 1_000  # of a page that a pack opens by its number
 _PAGES_MAX: Final = 100_000
-_HANDLE: Final = re.compile(r"(?:expand://)?artifact/(?:sha256/)?")
-_DIGITS: Final = re.compile(r"[0-9a-f]{8,64}")
+_HANDLE: Final = regex(r"(?:expand://)?artifact/(?:sha256/)?")
+_DIGITS: Final = regex(r"[0-9a-f]{8,64}")
 
 
 class Page(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from difflib import get_close_matches
 from typing import Any, Final
 
 from memplane.errors import InputError
@@ -20,8 +19,9 @@ __all__ = ["CHANNELS", "check_channel", "request_of", "texts"]
 CHANNELS: Final = ("private", "public", "team", "agent")
 _TIMES: Final = ("since", "until", "now")
 _LISTS: Final = ("sections", "expand", "exclude", "ns")
+_SEQS: Final = ("dense_seq", "held_seq")
 _TEXTS: Final = ("channel", "intent", "session", "task", "agent", "query_event")
-_KNOWN: Final = frozenset((*_TIMES, *_LISTS, *_TEXTS, "budget", "as_of", "dense_seq"))
+_KNOWN: Final = frozenset((*_TIMES, *_LISTS, *_TEXTS, *_SEQS, "budget", "as_of", "cited"))
 
 
 def check_channel(policies: Policies, channel: str) -> str:
@@ -40,9 +40,7 @@ def request_of(
     """Check what was asked; raises InputError naming the argument."""
     for name in asked:
         if name not in _KNOWN:
-            close = get_close_matches(name, sorted(_KNOWN), 1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise InputError(f"unknown argument{hint}", where=name)
+            raise _unknown(name)
     if not isinstance(query, str):
         raise InputError(f"expected a text, found {type(query).__name__}", where="query")
     fields: dict[str, Any] = {"query": redact(cleaned(query)).strip()}
@@ -59,10 +57,26 @@ def request_of(
         fields[name] = None if value is None else timestamp(value, where=name)
     fields["now"] = fields["now"] or clock()
     fields["budget"] = asked.get("budget")
-    fields["dense_seq"] = _dense_seq(asked.get("dense_seq"))
+    for name in _SEQS:
+        fields[name] = _seq(name, asked.get(name))
+    fields["cited"] = _flag("cited", asked.get("cited", False))
     fields["as_of"] = _as_of(asked.get("as_of"), head, seq_by)
     check_channel(policies, fields.get("channel", "private"))
     return Request(**fields)
+
+
+def _unknown(name: str) -> InputError:
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes pay for it
+
+    close = get_close_matches(name, sorted(_KNOWN), 1)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return InputError(f"unknown argument{hint}", where=name)
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"expected true or false, found {shown(value)}", where=name)
+    return value
 
 
 def texts(name: str, value: object) -> tuple[str, ...]:
@@ -78,11 +92,11 @@ def texts(name: str, value: object) -> tuple[str, ...]:
     raise InputError(f"expected a list of texts, found {shown(value)}", where=name)
 
 
-def _dense_seq(value: object) -> int | None:
+def _seq(name: str, value: object) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(f"expected a seq of 0 or more, found {shown(value)}", where="dense_seq")
+        raise InputError(f"expected a seq of 0 or more, found {shown(value)}", where=name)
     return value
 
 

@@ -15,7 +15,6 @@ from memplane import tokens
 from memplane.errors import MemplaneError, PolicyError
 from memplane.home import Home, open_home
 from memplane.log import FileLog
-from memplane.log.erase import note_path
 from memplane.log.segments import Segments
 from memplane.log.verifying import is_interrupted
 from memplane.plane.engine import MakeCounter
@@ -154,7 +153,7 @@ def _log(place: _Place) -> Check:
             "log", "warn", f"{found}; a sync failed once: {some(broken)}",
             "check the disk; the next record goes on in a new segment",
         )  # fmt: skip
-    if is_interrupted(note_path(segments)):
+    if is_interrupted(segments.purging_path):
         return Check(
             "log", "warn", f"{found}; a purge was interrupted: what it erases may still be there",
             "`memplane repair` finishes it, and so does the next record",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from memplane.errors import HomeError, InputError
 from memplane.event import Draft, Event
 from memplane.home import Home
-from memplane.index.folder import remove
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
 from memplane.intake.redact import shown
 from memplane.log import FileLog
@@ -21,13 +20,11 @@ from memplane.plane.asking import check_channel
 from memplane.plane.files import Frozen, Watched
 from memplane.plane.finding import Finder, Progress
 from memplane.plane.folds import Folds, Prefix, session_fold
-from memplane.plane.forgets import record_forget
 from memplane.plane.given import check_texts
 from memplane.plane.prefixes import KEPT, Prefixes
 from memplane.plane.reading import Reader
 from memplane.plane.reads import Reads, log_bytes
 from memplane.plane.recalling import Recent
-from memplane.plane.writing import Receipt, Recorder
 from memplane.policy import Policies
 from memplane.ports import Appended, Clock, Detector, Embedder, Head, TokenCounter
 from memplane.projections.catchup import overtaken
@@ -37,10 +34,13 @@ from memplane.projections.item import Printer
 from memplane.projections.sessions import SessionsState
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from memplane.plane.dense import Dense
     from memplane.plane.retrieving import LogRetriever
+    from memplane.plane.writing import Receipt, Recorder
 
-__all__ = ["Engine", "MakeCounter", "MakeEmbedder"]
+__all__ = ["CACHES", "Engine", "MakeCounter", "MakeEmbedder"]
 
 # Folding waits for the first reader; a process that records on and on folds as it goes.
 _FOLD_AFTER = 32
@@ -51,12 +51,10 @@ _CHECKPOINT_EVENTS = 500
 _CHECKPOINT_WRITING = 5000
 # A short process leaves a short tail to the next one rather than writing half a megabyte.
 _CHECKPOINT_AT_CLOSE = 64
-_CACHES = (
+CACHES = (
     "hotset.json", "decisions.json", "cards.json", "tasks.json", "plane_map.json",
     "artifacts.json", "cache.sqlite",
 )  # fmt: skip
-# Opened for who asks for them: no pack does but, for files, that of a session without any.
-_LAZY = ("sessions.json", "files.json", "transcripts.sqlite")
 NO_END = 2**63
 
 MakeCounter = Callable[[str, int], TokenCounter]
@@ -91,7 +89,6 @@ class Engine:
             lock_wait_ms_max=self.watched.policies_or_last().plane.lock_wait_ms_max,
             loads=loads, same=self._same, read_only=home.read_only,
         )  # fmt: skip
-        self.recorder = Recorder(self.append, self._id_of)
         self._folds: Folds | None = None
         self._prefixes = Prefixes(self.log, home.plane_id)
         self._intake: tuple[str, Intake] | None = None
@@ -104,6 +101,13 @@ class Engine:
         self.finder = Finder(self)
         self.static: Dense | None = None  # vectors of a plane without an embedder
         self.closed = False
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        """What makes drafts of rows."""
+        from memplane.plane.writing import Recorder  # noqa: PLC0415 - whoever packs does without
+
+        return Recorder(self.append, self._id_of)
 
     def check_open(self) -> None:
         """Raise HomeError where the plane was closed: the log would quietly open itself again."""
@@ -141,11 +145,16 @@ class Engine:
 
     def write(self, row: dict[str, Any]) -> Receipt:
         """Record an event of memplane's own: forget, pin."""
+        from memplane.plane.writing import Receipt  # noqa: PLC0415 - likewise
+
         appended = self.append([self.drafting(internal=True)(row, "")])[0]
         return Receipt(appended, self.durability, self.log.line)
 
     def forget(self, named: dict[str, str | None], ns: str, reason: str, *, undo: bool) -> Receipt:
         """Record that what is named is forgotten, or no longer; it must name something."""
+        from memplane.plane.forgets import record_forget  # noqa: PLC0415 - likewise
+        from memplane.plane.writing import Receipt  # noqa: PLC0415 - likewise
+
         self.check_open()
         done = record_forget(self, named, ns, reason, undo=undo)
         return Receipt(done, self.durability, self.log.line)
@@ -188,11 +197,11 @@ class Engine:
             self._counter = (named, self.make_counter(*named))
         return self._counter[1]
 
-    def printer(self, policies: Policies) -> Printer:
+    def printer(self, policies: Policies, *, cites: bool = False) -> Printer:
         """How entries are printed under these policies."""
         counter = self.counter(policies)
-        stamp = f"{_variant(policies)}/{policies.hashes['privacy.yaml']}"
-        return Printer(counter, self.redact(policies), stamp)
+        stamp = f"{_variant(policies)}/{policies.hashes['privacy.yaml']}{'/cited' if cites else ''}"
+        return Printer(counter, self.redact(policies), stamp, cites)
 
     def reader(
         self, channel: str, now: str | datetime | None = None, *, agent: str | None = None,
@@ -248,7 +257,7 @@ class Engine:
         if self._folds is None:
             folder = self.home.path / "projections"
             self._folds = Folds(self.log, folder, self.home.plane_id, counter, _variant(policies))
-            self.reads.whole(folder / name for name in _CACHES)
+            self.reads.whole(folder / name for name in CACHES)
         before = self._folds.hotset.position
         if self._folds.catch_up():
             self._notice_purges()
@@ -336,20 +345,6 @@ class Engine:
             kept = list(self._sessions.items())[1 - KEPT :]
             self._sessions = {**dict(kept), key: alone}
         return state.joined(alone), False
-
-    def rebuild(self, progress: Progress | None = None) -> int:
-        """Throw projections and index away and make them again; return the events folded."""
-        self.check_open()
-        folder = self.home.path / "projections"
-        self._drop_folds()
-        if self.keeps:
-            for name in (*_CACHES, *_LAZY):
-                remove(folder / name)
-        folds = self.caught_up()
-        if self.keeps:
-            folds.save()
-        self.finder.rebuild(self.watched.policies_or_last(), progress)
-        return folds.log.head().seq
 
     def seq_of(self, id: str | None) -> int:  # noqa: A002 - the field's name
         """The seq of an event, 0 where there is none."""

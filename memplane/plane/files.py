@@ -7,19 +7,20 @@ import contextlib
 import errno
 import hashlib
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import policy
 from memplane.errors import MissingExtraError, PolicyError, Problem, WriteError
 from memplane.home import VERSION, Assets, replace_file
+from memplane.lazy import regex
 from memplane.plane.reads import Reads
 from memplane.policy import NAMES, Budgets, Policies
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from memplane.pack.request import View
     from memplane.policy.check import Checked
     from memplane.policy.effective import Row
@@ -31,7 +32,7 @@ _SETTLED_NS: Final = 2_000_000_000
 # One byte more than policies may have, so that a larger one is told from one that fits.
 _POLICY_BYTES_MAX: Final = 256 * 1024 + 1
 _MISSING: Final = (errno.ENOENT, errno.ENOTDIR)
-_QUOTED: Final = re.compile(r"\"((?:[^\"\\\n]|\\.)*)\"|'([^'\n]*)'")
+_QUOTED: Final = regex(r"\"((?:[^\"\\\n]|\\.)*)\"|'([^'\n]*)'")
 _VIEW_BYTES_MAX: Final = 1024 * 1024
 _SCHEMAS: Final = tuple(name.replace(".yaml", ".schema.json") for name in NAMES)
 # Of the policies as they are now, a broken privacy.yaml alone, and of a change taken back.
@@ -64,7 +65,7 @@ class Watched:
     """
 
     def __init__(
-        self, home: Path, reads: Reads, keep: Callable[[], bool],
+        self, home: Path | str, reads: Reads, keep: Callable[[], bool],
         overrides: Mapping[str, str] = _NO_OVERRIDES,
         counts: Callable[[Policies], object] = bool,
     ) -> None:  # fmt: skip
@@ -173,8 +174,10 @@ class Watched:
         from memplane.policy.check import check  # noqa: PLC0415 - for people
 
         folder = f"{self._home}/views"
-        paths = (Path(root, name) for root, _, names in os.walk(folder) for name in names)
-        views = sorted(path.relative_to(self._home).as_posix() for path in paths)
+        above = len(f"{self._home}/")
+        views = sorted(
+            f"{root}/{name}"[above:] for root, _, names in os.walk(folder) for name in names
+        )
         files = self._bytes_of_all()
         found = check(
             files, defaults=Assets("policies", NAMES),
@@ -243,8 +246,11 @@ class Watched:
         return Assets(folder, NAMES)[name] if data is None and is_policy else data
 
     def _cached(self, key: str) -> bytes | None:
-        with contextlib.suppress(OSError):
-            data = (self._home / "projections" / f"policy-{key}.json").read_bytes()
+        with (
+            contextlib.suppress(OSError),
+            open(f"{self._home}/projections/policy-{key}.json", "rb") as file,
+        ):
+            data = file.read()
             self._reads.files += 1
             self._reads.bytes += len(data)
             return data
@@ -253,7 +259,9 @@ class Watched:
     def _kept(self, key: str, form: bytes) -> None:
         if self._keep():
             with contextlib.suppress(WriteError, OSError):  # a cache not written is no error
-                folder = self._home / "projections"
+                from pathlib import Path  # noqa: PLC0415 - a hook goes without
+
+                folder = Path(self._home, "projections")
                 replace_file(folder / f"policy-{key}.json", form)
                 # The name is a tie-break: files of one tick are ordered too.
                 forms = [(file.stat().st_mtime_ns, file) for file in folder.glob("policy-*.json")]

@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import re
 import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from memplane.lazy import regex
 from memplane.log import Disk
 from memplane.log.spool import Spool
 
@@ -46,8 +46,8 @@ _NETWORK: Final = frozenset((
     "nfs", "nfs4", "ocfs2", "prl_fs", "smb", "smb3", "smbfs", "vboxsf",
 ))  # fmt: skip
 # What `memplane.index.folder.put` calls a folder that it moves out of its way.
-_ASIDE: Final = re.compile(r"\.aside\d+$")
-_OCTAL: Final = re.compile(r"\\([0-7]{3})")
+_ASIDE: Final = regex(r"\.aside\d+$")
+_OCTAL: Final = regex(r"\\([0-7]{3})")
 
 
 class Check(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from memplane.pack.request import LastSession
@@ -28,16 +29,18 @@ def last_sessions(
 ) -> tuple[LastSession, ...]:
     """The newest sessions but the asking one, the newest first; the pack decides who may see what.
 
-    Of each its summary; where there is none, or something happened since, the last summary and plan
+    Those in which nothing was said are passed over: agents open and close many. Of each its summary; where there is none, or something happened since, the last summary and plan
     that were recorded in it, its last prompt and the last answer, as far as the hotset has them.
     """
     facts = engine.sessions(folds).sessions.values()
     newest = sorted(facts, key=lambda one: -one.last_seq)
-    chosen = [one for one in newest if one.id != request.session and not one.forgotten]
-    return tuple(
-        LastSession(one.id, tuple(_items(engine, folds, request, policies, one)))
-        for one in chosen[:_SESSIONS_MAX]
+    chosen = (one for one in newest if one.id != request.session and not one.forgotten)
+    told = (
+        LastSession(one.id, tuple(items))
+        for one in chosen
+        if (items := _items(engine, folds, request, policies, one))
     )
+    return tuple(islice(told, _SESSIONS_MAX))
 
 
 def _items(

@@ -6,11 +6,11 @@ what was never acknowledged there. Neither can be found by its seq or id as an e
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane.lazy import regex
 from memplane.log.format import SUFFIX_BYTES
 from memplane.plane.quotations import unescaped
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Already", "Lost", "already_of", "has_id", "lost_of"]
 
-_TEXT: Final = re.compile(r'"text":"((?:[^"\\\n]|\\.)*)')
-_ID: Final = re.compile(r'"id":"((?:[^"\\\n]|\\.)*)"')
-_SHA256: Final = re.compile(r'"sha256":"([0-9a-f]{64})"')
+_TEXT: Final = regex(r'"text":"((?:[^"\\\n]|\\.)*)')
+_ID: Final = regex(r'"id":"((?:[^"\\\n]|\\.)*)"')
+_SHA256: Final = regex(r'"sha256":"([0-9a-f]{64})"')
 _ID_MAX: Final = 128
 _FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 

@@ -104,6 +104,10 @@ class Masks:
             mask.outside(view.column("at"), since, until)
         if scope.exclude:
             mask.documents(view.documents(self._lines.seqs(sorted(scope.exclude))))
+        if scope.held is not None:
+            session, held = scope.held
+            docs = view.labelled(f"session:{session}")
+            mask.documents(docs[frame.seq[docs] > held])
         return mask
 
     def _expire(self, mask: Mask, now: str, frame: Frame) -> None:

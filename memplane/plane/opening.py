@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -115,6 +114,8 @@ def view_of(asker: Asker, handle: Handle) -> View:
     known = packing.view_paths(asker.policies, asker.channel)
     view = asker.engine.watched.view(handle.name) if handle.name in known else None
     if view is None or view.lost:
+        from difflib import get_close_matches  # noqa: PLC0415 - only mistakes pay for it
+
         close = get_close_matches(handle.name, known, 1)
         hint = f"; did you mean {close[0]}?" if close and view is None else ""
         raise NotFoundError(f"no view {shown(handle.name)} on channel {asker.channel}{hint}")
@@ -231,6 +232,8 @@ def _no_key(asker: Asker, handle: Handle) -> NotFoundError:
     rows = memories.keys("", handle.ns, limit=_KEYS_MAX, upto=asker.as_of)
     reader = asker.engine.reader(asker.channel, asker.now, agent=asker.agent)
     known = [row.key for row in rows if reader.shows_row(row)]
+    from difflib import get_close_matches  # noqa: PLC0415 - likewise
+
     close = get_close_matches(handle.name, known, 1)
     hint = f"; did you mean {shown(close[0], 160)}?" if close else ""
     return NotFoundError(f"no value of {shown(handle.name, 160)} in {handle.ns}{hint}")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["PlainRetriever"]
 
 # Lines of the log that one request reads to see whom it may show: those of the best events.
-_LOOKED_AT: Final = 200
+_LOOKED_AT: Final = 50
 _FINE: Final = 1_024
 
 
@@ -57,7 +57,7 @@ class PlainRetriever:
         self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
         only: Sequence[Sequence[str]] = (),
     ) -> Finding:  # fmt: skip
-        """See `Retriever.find`; at most the best 200 events are looked at."""
+        """See `Retriever.find`; at most the best 50 events are looked at."""
         wanted = terms.query(query)
         reader = self._reader
         if reader is None or not wanted.words or not reader.count or most < 1:

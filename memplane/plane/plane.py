@@ -1,165 +1,46 @@
 """Plane, what a program opens. Each method says what it promises; other rooms do the work.
 
-Packing and upkeep stand here; what writes stands in `recording`, what reads single events in
-`answers`.
+Upkeep stands here; what packs stands in `packer`, what writes in `recording`, what reads single
+events in `answers`.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
-from types import MappingProxyType, TracebackType
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING
 
 from memplane.errors import InputError
-from memplane.home import Home
 from memplane.intake import timestamp
-from memplane.log import FileLog
-from memplane.log.taking import take_in_all
-from memplane.pack.block import Block
-from memplane.plane import packing, recent
-from memplane.plane.asking import request_of
-from memplane.plane.audit import FINDINGS_MAX, AuditReport, audit
 from memplane.plane.compare import differing
-from memplane.plane.engine import Engine, MakeCounter, MakeEmbedder
-from memplane.plane.latest import last_sessions
-from memplane.plane.opening import opened
+from memplane.plane.packer import Packer
 from memplane.plane.prefixes import seq_by
 from memplane.plane.recording import Recording
 from memplane.policy import Policies
-from memplane.ports import Clock, Detector, Embedder, Head
-from memplane.projections.hotset import HotsetState
 
 if TYPE_CHECKING:
-    from memplane.pack.pack import Laid
-    from memplane.pack.request import Request
     from memplane.plane.artifacts import PlaneArtifacts
+    from memplane.plane.audit import AuditReport
     from memplane.plane.checking import PlaneReport
     from memplane.plane.exporting import ExportReport
-    from memplane.plane.folds import Folds
     from memplane.plane.merging import MergeReport
     from memplane.plane.purging import PurgeReport
     from memplane.plane.sessions import Sessions
     from memplane.policy.check import Checked
     from memplane.policy.effective import Row
-    from memplane.recall.retrieval import Retriever
 
 __all__ = ["Plane"]
 
 
-class Plane(Recording):
+class Plane(Packer, Recording):
     """A memory plane: record what happened, pack what an agent needs.
 
     Threads may share one. Any number of processes may have the same plane open. Use it as a
     context manager or call `close()`; what was acknowledged is safe either way.
     """
 
-    def __init__(
-        self, home: Home, *, clock: Clock, make_counter: MakeCounter, durability: str = "sync",
-        loads: Callable[[bytes], Any] = json.loads, log: FileLog | None = None,
-        as_of: int | None = None, detector: Detector | None = None,
-        overrides: Mapping[str, str] = MappingProxyType({}),
-        make_embedder: MakeEmbedder | None = None, embedder: Embedder | None = None,
-        files: Mapping[str, bytes] | None = None, plain: bool = False,
-    ) -> None:  # fmt: skip
-        self._plain = plain  # packs search the saved index without arrays
-        self.home, self.id, self.durability = home.path, home.plane_id, durability
-        self.read_only = home.read_only or as_of is not None
-        self._memo: dict[tuple[str, int, str], tuple[str, int, bool]] = {}
-        self._engine = Engine(
-            home, clock=clock, make_counter=make_counter, durability=durability, loads=loads,
-            log=log, as_of=as_of, detector=detector, overrides=overrides,
-            make_embedder=make_embedder, embedder=embedder, files=files,
-        )  # fmt: skip
-        self._log = self._engine.log
-        if log is None and not self.read_only:
-            take_in_all(self._log)
-
-    # --- packing ---
-
-    def pack(
-        self, query: str = "", *, save_report: bool = False,
-        progress: Callable[[int, int], None] | None = None,
-        watch: Callable[[Laid], None] | None = None, **asked: Any,
-    ) -> Block:  # fmt: skip
-        """Pack a block for the query within its budget.
-
-        `asked`: budget (tokens), channel, intent (auto fast deep orient), session, task, ns, agent,
-        sections, expand (handles), exclude (ids), query_event, since, until, as_of, dense_seq (no
-        vectors of later events), now. Equal inputs give equal bytes. `progress` is told of a long
-        build of the index: a pack that searches the whole log waits for it; `watch` is shown how
-        the block was laid out. Raises BudgetError, InputError, PolicyError; never for size.
-        """
-        engine, clock = self._engine, packing.Stopwatch()
-        before = (engine.reads.files, engine.reads.bytes)
-        with engine.lock:
-            policies = engine.watched.policies()
-            clock.mark("policy")
-            folds = engine.caught_up(policies)
-            head = folds.log.head()
-            request = request_of(
-                query, asked, policies, head=head.seq, clock=engine.clock,
-                seq_by=partial(seq_by, engine.log), redact=engine.redact(policies),
-            )  # fmt: skip
-            clock.mark("catch_up")
-            if request.as_of != head.seq:
-                folds = engine.prefix(request.as_of, policies)
-                head = folds.log.head()
-            hotset, gap = engine.hotset(folds, request, policies)
-            views = packing.load_views(engine.watched, policies, request.channel)
-            expansions = [opened(engine, folds, one, request, policies) for one in request.expand]
-            materials = packing.materials_of(
-                policies, folds, hotset, views=views, expansions=expansions,
-                memo=self._memo, gap=gap,
-                files=recent.files_for(engine, folds, request, hotset, policies),
-                retriever=self._searcher(policies, folds, request, progress),
-                query_seq=engine.seq_of(request.query_event),
-                sessions=partial(last_sessions, engine, folds, request, policies),
-                approvals=engine.approvals(folds), line=engine.log.line,
-            )  # fmt: skip
-            printer = engine.printer(policies)
-            clock.mark("read")
-            block = packing.run(request, materials, printer, clock, (head.seq, head.h), laid=watch)
-        block.report["io"] = {
-            "files": engine.reads.files - before[0],
-            "bytes": engine.reads.bytes - before[1],
-        }
-        return self._saved(block, policies) if save_report and not self.read_only else block
-
-    def _searcher(
-        self, policies: Policies, folds: Folds, request: Request,
-        progress: Callable[[int, int], None] | None,
-    ) -> Callable[[], Retriever]:  # fmt: skip
-        if self._plain:
-            from memplane.plane.plain import PlainRetriever  # noqa: PLC0415 - for hooks alone
-
-            return partial(PlainRetriever, self._engine, policies, folds)
-        return partial(
-            self._engine.retriever, policies, folds, progress=progress,
-            dense_seq=request.dense_seq,
-        )  # fmt: skip
-
-    def _saved(self, block: Block, policies: Policies) -> Block:
-        """The block with its report as it lies in reports/, held against the pack before it."""
-        from memplane.plane import reports  # noqa: PLC0415 - the library saves none by itself
-
-        engine = self._engine
-        with engine.lock:
-            report = reports.finished(engine, block, policies)
-        where = reports.save(
-            self.home, report, engine.clock(), policies.plane.reports_keep, engine.watched.source
-        )
-        return block._replace(report=report, report_path=where)
-
     # --- where it stands ---
-
-    def head(self) -> Head:
-        """Where the log ends now."""
-        self._engine.check_open()
-        return self._log.head() if self._engine.as_of is None else self._engine.prefix_head()
 
     def at(self, when: int | str | datetime) -> Plane:
         """The plane as it was, read only: the log up to a seq, or to what was recorded by a time.
@@ -227,16 +108,17 @@ class Plane(Recording):
         """Every mistake in the policies, and what is likely not meant; raises nothing."""
         return self._engine.watched.checked()
 
-    def hotset(self) -> HotsetState:
-        """The hotset as of now. Read only."""
-        with self._engine.lock:
-            return self._engine.caught_up().hotset.state
-
     def audit(
-        self, *, limit: int = FINDINGS_MAX, progress: Callable[[int, int], None] | None = None
+        self, *, limit: int | None = None, progress: Callable[[int, int], None] | None = None
     ) -> AuditReport:
-        """What today's rules find in all that is stored, and what a purge would take; no secret."""
-        return audit(self._engine, limit=limit, progress=progress)
+        """What today's rules find in all that is stored, and what a purge would take; no secret.
+
+        At most `limit` findings (1,000).
+        """
+        from memplane.plane.audit import FINDINGS_MAX, audit  # noqa: PLC0415 - a pack does without
+
+        most = FINDINGS_MAX if limit is None else limit
+        return audit(self._engine, limit=most, progress=progress)
 
     def purge(
         self, *ids: int | str, key: str | None = None, session: str | None = None,
@@ -360,17 +242,3 @@ class Plane(Recording):
         """Make everything recorded here survive a power cut, whatever the durability."""
         self._engine.check_open()
         self._log.flush()
-
-    def close(self) -> None:
-        """Write checkpoints where that is worth it and let go of the files."""
-        with self._engine.lock:
-            self._engine.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
-        self.close()

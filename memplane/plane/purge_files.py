@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from memplane.lazy import regex
 from memplane.plane.lost import has_id
 from memplane.plane.quotations import Quotations
 
@@ -18,7 +18,7 @@ _WRITTEN: Final = ("views", "policies", "scenarios")  # by people: told of, neve
 _FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 _CACHES: Final = ("projections", "index")  # made again, or rewritten, after a purge
 _LEFT: Final = (".new", ".tmp")  # of a file that was being written when somebody died
-_PID: Final = re.compile(r"\.(\d+)(?:\.\d+)?\.(?:new|tmp)$")
+_PID: Final = regex(r"\.(\d+)(?:\.\d+)?\.(?:new|tmp)$")
 
 
 class Look:

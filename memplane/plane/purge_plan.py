@@ -6,7 +6,6 @@ Reads the whole log and the files beside it; changes nothing.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from memplane.errors import InputError, NotFoundError
 from memplane.event import Event
 from memplane.intake import namespace
 from memplane.intake.redact import shown
+from memplane.lazy import regex
 from memplane.plane.given import check_texts
 from memplane.plane.holes import Holes
 from memplane.plane.lost import Already, Lost, already_of, lost_of
@@ -34,7 +34,7 @@ _OWN: Final = ("segment", "purge", "repair")  # the log's own: without them it c
 _QUOTES_MAX: Final = 1_000
 _TOLD_EVERY: Final = 100  # events, to whom watches
 _ROUNDS_MAX: Final = 20  # of a cascade
-_HEX: Final = re.compile(r"[0-9a-f]{64}")
+_HEX: Final = regex(r"[0-9a-f]{64}")
 
 Progress = Callable[[int, int], None]
 

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
+from memplane.lazy import regex
+
 __all__ = ["Quotations", "unescaped"]
 
 _QUOTE_MIN: Final = 8  # characters; less stands in other texts by chance
@@ -20,11 +22,11 @@ _LETTERS: Final = 8  # where it has none: a text without spaces, a token
 _FEW: Final = 16  # to look for them one by one is quicker
 _PREFIX: Final = 1_024  # characters by which the longer ones are told apart
 _WINDOW: Final = 1 << 18  # characters of a text that are taken to pieces at once
-_WORD: Final = re.compile(r"\w+")
-_GAP: Final = re.compile(r"\W")
-_ESCAPE: Final = re.compile(r'\\(u[0-9a-fA-F]{4}|["\\/bfnrt])')
+_WORD: Final = regex(r"\w+")
+_GAP: Final = regex(r"\W")
+_ESCAPE: Final = regex(r'\\(u[0-9a-fA-F]{4}|["\\/bfnrt])')
 _LETTER_OF: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SURROGATE: Final = regex("[\ud800-\udfff]")
 
 
 class _Alike:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from memplane.ports import Head
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from memplane.ports import Head
 
 __all__ = ["Reads", "log_bytes"]
 

@@ -8,29 +8,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from memplane.errors import LockError, WriteError
-from memplane.index.folder import alone, holder
+from memplane.index.folder import alone, holder, remove
+from memplane.plane.engine import CACHES
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
 
 __all__ = ["rebuild"]
 
+# Opened for who asks for them: no pack does but, for files, that of a session without any.
+_LAZY: Final = ("sessions.json", "files.json", "transcripts.sqlite")
 _WAIT_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.05
 
 
 def rebuild(engine: Engine, progress: Callable[[int, int], None] | None = None) -> int:
-    """See `Engine.rebuild`; raises LockError, WriteError where it is not kept. Hold its lock.
+    """Throw projections and index away and make them again; return the events folded.
+
+    Raises LockError, WriteError where it is not kept. Hold its lock.
 
     Where another process has one of the folders nothing is thrown away.
     """
     engine.check_open()
     if not engine.keeps:
-        return engine.rebuild(progress)
+        return _made_again(engine, progress)
     folders = [engine.home.path / name for name in ("projections", "index")]
     for folder in folders:
         _await(folder, "nothing was changed")
-    folded = engine.rebuild(progress)
+    folded = _made_again(engine, progress)
     if folded and not _saved(engine):
         _await(folders[0], "the projections were not kept", seconds=0)
         raise WriteError(
@@ -38,6 +43,19 @@ def rebuild(engine: Engine, progress: Callable[[int, int], None] | None = None) 
             "makes it again; make room and try again"
         )
     return folded
+
+
+def _made_again(engine: Engine, progress: Callable[[int, int], None] | None) -> int:
+    folder = engine.home.path / "projections"
+    engine.forget_folds()
+    if engine.keeps:
+        for name in (*CACHES, *_LAZY):
+            remove(folder / name)
+    folds = engine.caught_up()
+    if engine.keeps:
+        folds.save()
+    engine.finder.rebuild(engine.watched.policies_or_last(), progress)
+    return folds.log.head().seq
 
 
 def _saved(engine: Engine) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +25,7 @@ from memplane.index.segment import Array
 from memplane.index.similar import Nearness, Similar
 from memplane.index.static import StaticTable
 from memplane.index.view import View
+from memplane.lazy import regex
 from memplane.plane.folds import Folds
 from memplane.plane.indexing import Indexed, whole_text
 from memplane.plane.seen import Seen
@@ -45,7 +45,7 @@ __all__ = ["LogRetriever", "neighbours", "ranking_of"]
 
 _NAMES_MAX: Final = 100  # words of a query that may be a key or a tag
 _UNCHANGED: Final = 1000  # a factor
-_AROUND: Final = re.compile(r"^[^\w/#@]+|[^\w/#@]+$")
+_AROUND: Final = regex(r"^[^\w/#@]+|[^\w/#@]+$")
 _READ_KEPT: Final = 1 << 16  # characters of a text that a request keeps
 _FINE: Final = 1_024
 _CALL: Final = kind_number("tool_call")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from memplane.errors import InputError, NotFoundError, ScopeError
 from memplane.intake.redact import shown
+from memplane.lazy import regex
 from memplane.pack.digest import (
     PARAGRAPH_TOKENS_MAX,
     Sight,
@@ -33,7 +33,7 @@ from memplane.recall.suppress import OWNER, Scope
 __all__ = ["PlaneTasks", "TaskView", "unknown_task"]
 
 _ID_CHARS_MAX: Final = 48
-_WORDS: Final = re.compile(r"\w+")
+_WORDS: Final = regex(r"\w+")
 _AGENTS: Final = "/agent/"
 
 

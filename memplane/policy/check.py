@@ -1,7 +1,8 @@
 """What `memplane policy check` names beside the mistakes that stop a pack.
 
 A doubt loads and means something, but hardly what was meant: a view that is not there, a channel
-without a rule of its own, shares in some sections only, a default block larger than any can be.
+without a rule of its own, shares in some sections only, a default block larger than any can be,
+hooks that answer for a channel that is none or end before they have recorded.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.policy.budgets import Budgets
-from memplane.policy.channels import Channels
+from memplane.policy.channels import Channels, names
 from memplane.policy.document import Fault, Path, shown
 from memplane.policy.formats import NAMES
 from memplane.policy.loading import documents
 from memplane.policy.mistakes import closest, meant, problems, text_items
 from memplane.policy.overrides import blame
+from memplane.policy.plane import Hooks
 from memplane.policy.privacy import Privacy
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ __all__ = ["Checked", "check"]
 # Named by memplane's own policies before anybody has written them.
 _EXPECTED_VIEWS: Final = frozenset(chain.from_iterable(Channels().views.values()))
 _BUDGETS: Final = Budgets()
+_HOOKS: Final = Hooks()
 
 
 class Checked(NamedTuple):
@@ -58,6 +61,8 @@ def check(
         faults["channels.yaml"] += _without_rule(found)
     if not broken & {"budgets.yaml", "environment"}:
         faults["budgets.yaml"] += _of_budgets(found.effective["budgets.yaml"])
+    if not broken & {"channels.yaml", "plane.yaml", "environment"}:
+        faults["plane.yaml"] += _of_hooks(found)
     doubts = [problem for name in NAMES for problem in _placed(name, faults[name], found)]
     unwritten = sorted((every & _EXPECTED_VIEWS) - set(views))
     return Checked(found.problems, doubts, unwritten)
@@ -130,6 +135,25 @@ def _without_rule(found: Documents) -> Iterator[Fault]:
             said = "the rule of `agent` applies" if "agent" in rules else "high and secret stay out"
             message = f"expected a rule in privacy.yaml, found none for {shown(name)}: {said}"
             yield Fault(("channels", at, "name"), f"{message}{meant(name, unused)}")
+
+
+def _of_hooks(found: Documents) -> Iterator[Fault]:
+    """Name a channel of the hooks that is none, and a wait for the log that outlasts a hook."""
+    hooks = found.effective["plane.yaml"].get("hooks", {})
+    known = names(found.effective["channels.yaml"]) or ()
+    channel = hooks.get("channel", _HOOKS.channel)
+    usual = Channels().views  # known whether or not the file lists them
+    if channel not in (*known, *usual):
+        listed = ", ".join(f"`{name}`" for name in dict.fromkeys((*known, *usual)))
+        what = f"expected a channel ({listed}), found {shown(channel)}"
+        message = f"{what}: hooks record, and answer nothing{meant(channel, (*known, *usual))}"
+        yield Fault(("hooks", "channel"), message)
+    wait = hooks.get("wait_ms", _HOOKS.wait_ms)
+    most = hooks.get("milliseconds_max", _HOOKS.milliseconds_max)
+    if wait >= most:
+        key = "wait_ms" if "wait_ms" in hooks else "milliseconds_max"
+        what = f"expected wait_ms below milliseconds_max, found {wait} and {most}"
+        yield Fault(("hooks", key), f"{what}: a hook would end while it waits and lose the event")
 
 
 def _of_budgets(document: Json) -> Iterator[Fault]:

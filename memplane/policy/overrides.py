@@ -8,7 +8,6 @@ says: JSON is YAML, so that these bytes load to the same policy wherever they ar
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -133,13 +132,15 @@ def applied(
     `default` gives the document of memplane's own file: where an override reaches into a mapping
     that is taken whole and that the file leaves out, the others of it are still the default's.
     """
-    made: Json = copy.deepcopy(document) or {"version": 1}
+    from copy import deepcopy  # noqa: PLC0415 - few environments override anything
+
+    made: Json = deepcopy(document) or {"version": 1}
     for override in overrides:
         at: Any = made
         for depth, step in enumerate(override.path[:-1], start=1):
             if step not in at:
                 whole = override.path[:depth] == WHOLE.get(file)
-                at[step] = copy.deepcopy(default()[str(step)]) if whole else {}
+                at[step] = deepcopy(default()[str(step)]) if whole else {}
             at = at[step]
             if not isinstance(at, dict):
                 break  # a mistake of the file, which is named as such

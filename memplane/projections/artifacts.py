@@ -24,11 +24,11 @@ it is asked: here stands only what was said.
 from __future__ import annotations
 
 import json
-import re
 from collections import deque
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from memplane.event import Event
+from memplane.lazy import regex
 from memplane.ports import Line
 from memplane.projections.projector import canonical
 
@@ -57,8 +57,8 @@ _PATH_MAX: Final = 4096
 _NAME_SHOWN: Final = 120
 HANDLE_DIGITS: Final = 16  # of a hash, in a handle: what a plane holds is told apart by fewer
 _UNKNOWN: Final = "application/octet-stream"
-_MIME: Final = re.compile(r"[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+-]{0,60}")
-_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_MIME: Final = regex(r"[a-z0-9][a-z0-9.+-]{0,60}/[a-z0-9][a-z0-9.+-]{0,60}")
+_DIGEST: Final = regex(r"[0-9a-f]{64}")
 _SIZES: Final = ((1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "KB"))
 # Together they stay below the 512 KiB of a file that a pack reads.
 _LISTED_MAX: Final = 6_000

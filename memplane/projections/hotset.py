@@ -1,7 +1,7 @@
 """The hotset: what a usual pack needs, in one bounded file.
 
 Rings of sequence numbers (the plane's last 400 events, the last 100 of each of
-the 8 most recent sessions) over one table of items, so that each text is kept
+the 8 sessions in which something was said last) over one table of items, so that each text is kept
 once. Beside them: topics, files touched, and the last call and last error of each
 tool. What leaves every ring leaves the table; the log has it. A task event is no turn:
 it stands in the plane's ring alone, and `tasks` says what it changed. Nor is an artifact,
@@ -61,7 +61,7 @@ class Hotset:
     """The projector. `counter` names the variant: another counter means another fold."""
 
     name = "hotset"
-    version = 3
+    version = 4
 
     def __init__(self, counter: TokenCounter) -> None:
         self.counter = counter
@@ -354,7 +354,8 @@ def _count_holds(state: HotsetState) -> None:
 
 
 def _drop_session(state: HotsetState) -> None:
-    oldest = min(state.sessions.values(), key=lambda ring: ring.seen)
+    # One in which nothing was said goes first: agents open and close many of those.
+    oldest = min(state.sessions.values(), key=lambda ring: (ring.count > 0, ring.seen))
     del state.sessions[oldest.id]
     state.gone[oldest.id] = (oldest.epoch, oldest.count, oldest.spent)
     if len(state.gone) > GONE:

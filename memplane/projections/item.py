@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import re
 from collections.abc import Callable
 from json.encoder import encode_basestring
 from typing import Any, Final, NamedTuple
 
-from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, Event
+from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, TYPED_KINDS, Event
+from memplane.lazy import regex
 from memplane.ports import TokenCounter
 from memplane.projections.window import handle, label, limits, plain, short_handle, shown
 from memplane.tokens import cut
@@ -27,7 +27,7 @@ _STALE: Final = " (stale)"
 _CLEAN_MAX: Final = 32_000  # characters
 _NAMED: Final = ("call", "tool", "status", "path")  # in an event's data
 _NAMES: Final = frozenset(_NAMED)
-_LAST_WORD: Final = re.compile(r"(?<=\s)\S{1,200}\Z")
+_LAST_WORD: Final = regex(r"(?<=\s)\S{1,200}\Z")
 _ROW_BYTES: Final = 260
 # What a row says that a line of the log does not: whole, superseded, forgotten, final, cost, size;
 # less the line's hash.
@@ -43,12 +43,14 @@ _LINE_BYTES: Final = 1500
 class Printer(NamedTuple):
     """How entries are printed: counted by `counter`, redacted by today's policy.
 
-    `stamp` names both; forms made under another stamp are not used.
+    `stamp` names both; forms made under another stamp are not used. `cites`: an entry names its
+    event's seq, and a statement its day: for blocks that somebody keeps.
     """
 
     counter: TokenCounter
     redact: Callable[[str], str]
     stamp: str
+    cites: bool = False
 
 
 class Item:
@@ -187,18 +189,22 @@ class Item:
         emitted = printer.redact(text)
         if emitted != text:
             whole = False
-        head = self._head()
+        head = self._head(printer)
         emitted_head = printer.redact(head)
         lines = self._lines(emitted_head, emitted, whole=whole)
         known = self.final and emitted_head == head and emitted == self.text and whole == self.whole
+        known = known and not printer.cites
         return lines, self.cost if known else printer.counter.count(lines), whole
 
     def _lines(self, head: str, text: str, *, whole: bool) -> str:
         return shown(head, text if whole else f"{text} … {handle(self.seq)}")
 
-    def _head(self) -> str:
+    def _head(self, printer: Printer | None = None) -> str:
         named = {"task": self.task, "tool_result": self.tool}.get(self.kind, self.key)
         said = label(self.kind, self.role, self.actor, named or "", self.status)
+        if printer is not None and printer.cites:
+            day = f" {self.ts[:10]}" if self.kind in TYPED_KINDS else ""  # others have a date line
+            said = f"{said} #{self.seq}{day}"
         return f"{said}{_STALE}" if self.stale else said
 
     def entire(self, text: str, printer: Printer) -> tuple[str, int, bool]:
@@ -230,7 +236,7 @@ class Item:
 
     def passage(self, text: str, printer: Printer) -> tuple[str, int, bool]:
         """The entry with a passage of the text, which ends in the short handle of the rest."""
-        head, emitted = printer.redact(self._head()), printer.redact(text)
+        head, emitted = printer.redact(self._head(printer)), printer.redact(text)
         lines = shown(head, f"{emitted} …{short_handle(self.seq)}")
         return lines, printer.counter.count(lines), False
 
@@ -252,7 +258,7 @@ class Item:
         on there: `on` names it by the characters that are shown. `note` stands before the text;
         `whole` says that this is all of the event's.
         """
-        head = printer.redact(self._head())
+        head = printer.redact(self._head(printer))
 
         def entry(kept: str, mark: str) -> tuple[str, int]:
             lines = shown(head, f"{note}{printer.redact(plain(kept))}{mark}")

@@ -6,8 +6,9 @@ reads the same in every later pack and a provider's prompt cache stays valid.
 
 from __future__ import annotations
 
-import re
 from typing import Final
+
+from memplane.lazy import regex
 
 __all__ = ["TIERS", "handle", "label", "limits", "plain", "short_handle", "shown", "shown_view"]
 
@@ -20,14 +21,14 @@ _LEAST: Final = 16
 
 # A line that opens like this could pass for one of ours (a heading, a fence,
 # a label, a date, the end mark), or costs tokens that depend on the line above (`//`).
-_OURS: Final = re.compile(
+_OURS: Final = regex(
     r"[ \t]*(?:#|```|~~~|memplane:|\d{4}-\d\d-\d\d[ \t]*$)|//"
     r"|(?:user|assistant|system|tool|note|call|result|task|file|omitted"
     r"|fact|decision|observation|plan|summary|preference|rule|insight)\b[^:\n]{0,80}:"
 )
 _INDENT: Final = "    "
-_BLANK_RUN: Final = re.compile(r"\n[ \t\n]*\n")
-_LINE_ENDS: Final = re.compile(r"\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_BLANK_RUN: Final = regex(r"\n[ \t\n]*\n")
+_LINE_ENDS: Final = regex(r"\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
 def _tiers(most: int) -> tuple[int, ...]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Final
 
+from memplane.lazy import regex
+
 __all__ = ["words"]
 
-_WORD: Final = re.compile(r"[^\W_]+")
-_CAMEL: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORD: Final = regex(r"[^\W_]+")
+_CAMEL: Final = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _LONGEST: Final = 24
 # Longest first: "checkpoints" and "checkpointed" are about `checkpoint.go`.
 _ENDINGS: Final = ("ing", "ed", "es", "s")

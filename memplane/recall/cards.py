@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
+from memplane.lazy import regex
 from memplane.policy import Scoring
 from memplane.projections.item import Item
 from memplane.recall.score import score
@@ -16,8 +16,8 @@ __all__ = ["SENTENCES_MAX", "answering", "is_card"]
 SENTENCES_MAX: Final = 3
 _CHARACTERS_MAX: Final = 600
 # A point inside of `v1.2` or `db.py` ends nothing; a line ends a sentence without one.
-_END: Final = re.compile(r"[.!?][\"')\]]*(?=\s|$)|[\u3002\uff01\uff1f]|\n")
-_WORD: Final = re.compile(r"\w")
+_END: Final = regex(r"[.!?][\"')\]]*(?=\s|$)|[\u3002\uff01\uff1f]|\n")
+_WORD: Final = regex(r"\w")
 # Of the best: what merely shares a word with the query says nothing about it.
 _FLOOR: Final = 500
 

@@ -9,11 +9,11 @@ among the refs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from memplane.event import GLOBAL, SENSITIVITIES, UPKEEP_KINDS, Event
+from memplane.lazy import regex
 from memplane.ports import TokenCounter
 from memplane.tokens import cut
 
@@ -41,7 +41,7 @@ _NAMES: Final = frozenset(("Decided on", "Files"))
 _UNREAD: Final = frozenset((*UPKEEP_KINDS, "session", "secret", "artifact", "approval", "episode"))
 _SIDE: Final = frozenset(("sidechain", "reasoning"))
 # The number of an item (`1.`) ends no sentence.
-_SENTENCE: Final = re.compile(r"(?<![\s(:]\d)[.!?。！？](?=[\s\"')\]]|$)[\"')\]]*")  # noqa: RUF001 - full-width
+_SENTENCE: Final = regex(r"(?<![\s(:]\d)[.!?。！？](?=[\s\"')\]]|$)[\"')\]]*")  # noqa: RUF001 - full-width
 
 
 class Extract(NamedTuple):

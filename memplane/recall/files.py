@@ -11,13 +11,13 @@ doubling a weight one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 from itertools import islice
 from math import isqrt
 from typing import Final, NamedTuple
 
+from memplane.lazy import regex
 from memplane.projections.file_index import path_words
 from memplane.projections.file_rows import Episode, FilesState, LastTouch
 from memplane.projections.touches import fade
@@ -37,7 +37,7 @@ _GROUNDS: Final = 8  # askers whose ground is remembered
 _COMMON: Final = 100  # a word that more files or prompts hold tells nothing
 _NAMING_TEXTS: Final = 50
 _NAMING_CHARACTERS: Final = 2000
-_FILE: Final = re.compile(r"[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,7}")
+_FILE: Final = regex(r"[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,7}")
 _UNIT: Final = 1000
 _ROOTS: Final = tuple(isqrt(100 * count) for count in range(64))
 
@@ -142,7 +142,7 @@ def _ground(state: FilesState, scope: Scope) -> _Ground:
     """The ground as of the fold for what the scope asks for, from the last time if it is known."""
     asked = (
         scope.levels, scope.kinds, scope.ns, scope.task, scope.agent, scope.specs, scope.since,
-        scope.until, scope.exclude,
+        scope.until, scope.exclude, scope.held,
     )  # fmt: skip
     known: _Ground | None = state.grounds.get(asked)
     if known is not None and known.newest <= scope.as_of:

@@ -13,13 +13,14 @@ from math import isqrt
 from operator import add
 from typing import Final, NamedTuple
 
+from memplane.lazy import regex
 from memplane.policy import Scoring
 from memplane.projections.item import Item
 
 __all__ = ["Scored", "score", "terms"]
 
-_WORD: Final = re.compile(r"[^\W_]+(?:_[^\W_]+)*", re.UNICODE)
-_CAMEL: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORD: Final = regex(r"[^\W_]+(?:_[^\W_]+)*", re.UNICODE)
+_CAMEL: Final = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _STOP: Final = frozenset(
     [
         "a",

@@ -82,7 +82,8 @@ class Scope:
     `/global`, that task, its specs (every `/spec/*` where it names none) and the asking agent; `ns`
     names the only ones. Whatever is asked, an agent's own namespace opens to that agent, to all
     agents where the policy shares it, and to the plane's `owner` who names it: to nobody else.
-    Without `approvals` no artifact is approved.
+    Without `approvals` no artifact is approved. `held`: a session, and the seq behind which whoever
+    asks has all that it said.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Scope:
         task: str | None = None, specs: tuple[str, ...] = (), agent: str | None = None,
         since: str | None = None, until: str | None = None, exclude: frozenset[str] = frozenset(),
         shared: tuple[str, ...] = (), owner: bool = False, approvals: Approvals | None = None,
+        held: tuple[str, int] | None = None,
     ) -> None:  # fmt: skip
         self.levels, self.kinds = _suppressed(rule)
         self.now, self.as_of = now, as_of
@@ -97,7 +99,7 @@ class Scope:
         self.shared, self.owner = shared, owner
         self.specs = tuple(f"/spec/{name}" for name in specs)
         self.since, self.until = since, until
-        self.exclude = exclude
+        self.exclude, self.held = exclude, held
         self._approvals = approvals
         self._judged: dict[int, str | None] = {}
         self._inside: set[str] = {GLOBAL} if not ns else set()  # namespaces known to be in scope
@@ -167,10 +169,17 @@ class Scope:
             self.until is not None and event.ts > self.until
         ):
             return "time"
-        if event.id in self.exclude:
+        if event.id in self.exclude or self._holds(event):
             return "excluded"
         # Last, so that what may be named can be told from what is gone.
         return self._unquoted(event)
+
+    def _holds(self, event: Shown) -> bool:
+        if self.held is None:
+            return False
+        session, seq = self.held
+        # What the map and the files view tell of is of no session.
+        return event.seq > seq and getattr(event, "session", None) == session
 
     def _unquoted(self, event: Shown) -> str | None:
         """Why the event may be named and not quoted."""

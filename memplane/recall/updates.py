@@ -12,6 +12,8 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
+from memplane.lazy import regex
+
 __all__ = ["LOOKED_AT_MAX", "Told", "on_one_matter", "says_a_value"]
 
 LOOKED_AT_MAX: Final = 12  # the turns that answer best; all pairs of them are compared
@@ -20,7 +22,7 @@ _ASKED: Final = 2  # words of the query that both say; all, where the query has 
 _SHARED: Final = 3  # words that both say, those of the query among them;
 _SHORT: Final = 2  # or half of the words of the shorter one, if that is not less than this
 _CHARACTERS_MAX: Final = 8_000
-_VALUE: Final = re.compile(
+_VALUE: Final = regex(
     r"\d"
     r"|\b(?:never|not|no longer|cannot|without|instead|actually|now|new|newly|recently)\b"
     r"|n['\u2019]t\b"

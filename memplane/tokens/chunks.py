@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from memplane.lazy import regex
 from memplane.tokens.table import LETTER, LOWER, MARK, NUMBER, OTHER, UNSURE, UPPER, WHITE
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ chunks = re.compile(
 ).findall
 
 # One pretoken in both encodings, and the bulk of new text.
-PLAIN = re.compile(r" ?[A-Za-z]?[a-z]+").fullmatch
+PLAIN = regex(r" ?[A-Za-z]?[a-z]+").fullmatch
 
 _STANDS_FOR = {
     WHITE: "\x80", UPPER: "\x81", LOWER: "\x82", LETTER: "\x83",
@@ -62,7 +63,7 @@ _SMALL = r"[a-z\x82-\x84]"
 # Under the encodings' (?i) long s is an s too; the table calls it unsure.
 _CONTRACTION = r"'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])"
 
-CL100K = re.compile(
+CL100K = regex(
     rf"{_CONTRACTION}"
     rf"|[^\r\n{_L}{_N}]?[{_L}]+"
     rf"|[{_N}]{{1,3}}"
@@ -71,7 +72,7 @@ CL100K = re.compile(
     rf"|[{_S}]+(?![^{_S}])|[{_S}]+"
 )
 
-O200K = re.compile(
+O200K = regex(
     rf"[^\r\n{_L}{_N}]?{_CAPITAL}*{_SMALL}+(?:{_CONTRACTION})?"
     rf"|[^\r\n{_L}{_N}]?{_CAPITAL}+{_SMALL}*(?:{_CONTRACTION})?"
     rf"|[{_N}]{{1,3}}"

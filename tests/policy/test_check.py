@@ -96,6 +96,45 @@ def test_a_channel_without_a_rule_is_named_with_what_applies_instead(doubts):
     ("text", "said"),
     [
         (
+            "hooks:\n  channel: agnt",
+            ["plane.yaml:3: hooks.channel: expected a channel (`private`, `public`, `team`, `agent`), found `agnt`: hooks record, and answer nothing; did you mean `agent`?"],
+        ),
+        ("hooks: {channel: team}", []),
+        (
+            "hooks:\n  milliseconds_max: 500\n  wait_ms: 500",
+            ["plane.yaml:4: hooks.wait_ms: expected wait_ms below milliseconds_max, found 500 and 500: a hook would end while it waits and lose the event"],
+        ),
+        (
+            "hooks: {milliseconds_max: 200}",
+            ["plane.yaml:2: hooks.milliseconds_max: expected wait_ms below milliseconds_max, found 300 and 200: a hook would end while it waits and lose the event"],
+        ),
+        ("hooks: {milliseconds_max: 301}", []),
+    ],
+)  # fmt: skip
+def test_hooks_that_name_no_channel_or_end_before_they_have_recorded_are_named(doubts, text, said):
+    assert doubts(plane=text) == said
+
+
+def test_the_hooks_channel_is_held_against_the_channels_that_are_there(doubts):
+    channels = "channels: [{name: private}, {name: ops}]"
+    private = "load: {channel_rules: {private: {}, ops: {}}}"
+    assert doubts(plane="hooks: {channel: ops}", channels=channels, privacy=private) == []
+    assert doubts(plane="hooks: {channel: agent}", channels=channels, privacy=private) == []
+    assert doubts(plane="hooks: {channel: team}", channels=channels, privacy=private) == []
+    said = "expected a channel (`private`, `ops`, `public`, `team`, `agent`), found `opps`: hooks record, and answer nothing; did you mean `ops`?"
+    assert doubts(plane="hooks: {channel: opps}", channels=channels, privacy=private) == [
+        f"plane.yaml:2: hooks.channel: {said}"
+    ]
+    variable = {"MEMPLANE_PLANE__HOOKS__CHANNEL": "opps"}
+    assert doubts(overrides=variable, channels=channels, privacy=private) == [
+        f"environment: MEMPLANE_PLANE__HOOKS__CHANNEL: {said}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
             "acb_total_max_tokens: 9000\nreserve_tokens: 6000\ndefault_pack_tokens: 3001",
             ["budgets.yaml:4: default_pack_tokens: expected at most 3000, what `reserve_tokens` leaves of `acb_total_max_tokens`, found `3001`"],
         ),

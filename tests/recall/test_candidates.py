@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memplane.index.filling import steps_of_few
 from memplane.index.packing import STEP_COLUMNS, Packing, steps, steps_of
 from memplane.recall.retrieval import Candidates, Found
 
@@ -61,6 +62,21 @@ def test_steps_that_are_ordered_as_they_are_asked_for_are_those_of_all_at_once(f
     whole = steps(*chosen, budget, packing)
     wanted = list(zip(whole.places.tolist(), whole.grows.tolist(), strict=True))
     assert list(steps_of(columns, which, budget, packing)) == wanted
+
+
+packings = st.builds(
+    Packing, passage_tokens=st.integers(0, 400), passage_mean=st.integers(1, 400),
+    whole_tokens=st.integers(0, 400), passage_permille=st.integers(10, 999),
+    base_tokens=st.integers(1, 100), power=st.integers(0, 16), powers=st.just(()),
+)  # fmt: skip
+
+
+@given(rows, packings, st.sampled_from((500, 4_000)))
+def test_steps_without_arrays_are_those_with_arrays(found, packing, budget):
+    made = candidates(found)
+    columns = [made.columns[name] for name in STEP_COLUMNS]
+    few = steps_of_few([column.tolist() for column in columns], range(len(found)), budget, packing)
+    assert list(few) == list(steps_of(columns, range(len(found)), budget, packing))
 
 
 def test_steps_far_behind_the_best_come_in_order_too():

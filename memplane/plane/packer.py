@@ -1,0 +1,159 @@
+"""The half of a plane that packs: all that a process loads that lives for one answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from memplane.home import Home
+from memplane.log import FileLog
+from memplane.pack.block import Block
+from memplane.plane import packing, recent
+from memplane.plane.asking import request_of
+from memplane.plane.engine import Engine, MakeCounter, MakeEmbedder
+from memplane.plane.latest import last_sessions
+from memplane.plane.opening import opened
+from memplane.plane.prefixes import seq_by
+from memplane.policy import Policies
+from memplane.ports import Clock, Detector, Embedder, Head
+from memplane.projections.hotset import HotsetState
+
+if TYPE_CHECKING:
+    from memplane.pack.pack import Laid
+    from memplane.pack.request import Request
+    from memplane.plane.folds import Folds
+    from memplane.recall.retrieval import Retriever
+
+__all__ = ["Packer"]
+
+
+class Packer:
+    """An open plane that packs. See `Plane`."""
+
+    def __init__(
+        self, home: Home, *, clock: Clock, make_counter: MakeCounter, durability: str = "sync",
+        loads: Callable[[bytes], Any] = json.loads, log: FileLog | None = None,
+        as_of: int | None = None, detector: Detector | None = None,
+        overrides: Mapping[str, str] = MappingProxyType({}),
+        make_embedder: MakeEmbedder | None = None, embedder: Embedder | None = None,
+        files: Mapping[str, bytes] | None = None, plain: bool = False,
+    ) -> None:  # fmt: skip
+        self._plain = plain  # packs search the saved index without arrays
+        self.home, self.id, self.durability = home.path, home.plane_id, durability
+        self.read_only = home.read_only or as_of is not None
+        self._memo: dict[tuple[str, int, str], tuple[str, int, bool]] = {}
+        self._engine = Engine(
+            home, clock=clock, make_counter=make_counter, durability=durability, loads=loads,
+            log=log, as_of=as_of, detector=detector, overrides=overrides,
+            make_embedder=make_embedder, embedder=embedder, files=files,
+        )  # fmt: skip
+        self._log = self._engine.log
+        if log is None and not self.read_only:
+            from memplane.log.taking import take_in_all  # noqa: PLC0415 - who reads goes without
+
+            take_in_all(self._log)
+
+    # --- packing ---
+
+    def pack(
+        self, query: str = "", *, save_report: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+        watch: Callable[[Laid], None] | None = None, **asked: Any,
+    ) -> Block:  # fmt: skip
+        """Pack a block for the query within its budget.
+
+        `asked`: budget (tokens), channel, intent (auto fast deep orient), session, task, ns, agent,
+        sections, expand (handles), exclude (ids), held_seq (the caller holds what the session said
+        behind it), query_event, since, until, as_of, dense_seq (no vectors of later events), cited
+        (entries name seqs, statements their day), now. Equal inputs give equal bytes. `progress` is
+        told of a long build of the index: a pack that searches the whole log waits for it; `watch`
+        is shown how the block was laid out. Raises BudgetError, InputError, PolicyError; never for
+        size.
+        """
+        engine, clock = self._engine, packing.Stopwatch()
+        before = (engine.reads.files, engine.reads.bytes)
+        with engine.lock:
+            policies = engine.watched.policies()
+            clock.mark("policy")
+            folds = engine.caught_up(policies)
+            head = folds.log.head()
+            request = request_of(
+                query, asked, policies, head=head.seq, clock=engine.clock,
+                seq_by=partial(seq_by, engine.log), redact=engine.redact(policies),
+            )  # fmt: skip
+            clock.mark("catch_up")
+            if request.as_of != head.seq:
+                folds = engine.prefix(request.as_of, policies)
+                head = folds.log.head()
+            hotset, gap = engine.hotset(folds, request, policies)
+            views = packing.load_views(engine.watched, policies, request.channel)
+            expansions = [opened(engine, folds, one, request, policies) for one in request.expand]
+            materials = packing.materials_of(
+                policies, folds, hotset, views=views, expansions=expansions,
+                memo=self._memo, gap=gap,
+                files=recent.files_for(engine, folds, request, hotset, policies),
+                retriever=self._searcher(policies, folds, request, progress),
+                query_seq=engine.seq_of(request.query_event),
+                sessions=partial(last_sessions, engine, folds, request, policies),
+                approvals=engine.approvals(folds), line=engine.log.line,
+            )  # fmt: skip
+            printer = engine.printer(policies, cites=request.cited)
+            clock.mark("read")
+            block = packing.run(request, materials, printer, clock, (head.seq, head.h), laid=watch)
+        block.report["io"] = {
+            "files": engine.reads.files - before[0],
+            "bytes": engine.reads.bytes - before[1],
+        }
+        return self._saved(block, policies) if save_report and not self.read_only else block
+
+    def _searcher(
+        self, policies: Policies, folds: Folds, request: Request,
+        progress: Callable[[int, int], None] | None,
+    ) -> Callable[[], Retriever]:  # fmt: skip
+        if self._plain:
+            from memplane.plane.plain import PlainRetriever  # noqa: PLC0415 - for hooks alone
+
+            return partial(PlainRetriever, self._engine, policies, folds)
+        return partial(
+            self._engine.retriever, policies, folds, progress=progress,
+            dense_seq=request.dense_seq,
+        )  # fmt: skip
+
+    def _saved(self, block: Block, policies: Policies) -> Block:
+        """The block with its report as it lies in reports/, held against the pack before it."""
+        from memplane.plane import reports  # noqa: PLC0415 - the library saves none by itself
+
+        engine = self._engine
+        with engine.lock:
+            report = reports.finished(engine, block, policies)
+        where = reports.save(
+            self.home, report, engine.clock(), policies.plane.reports_keep, engine.watched.source
+        )
+        return block._replace(report=report, report_path=where)
+
+    def head(self) -> Head:
+        """Where the log ends now."""
+        self._engine.check_open()
+        return self._log.head() if self._engine.as_of is None else self._engine.prefix_head()
+
+    def hotset(self) -> HotsetState:
+        """The hotset as of now. Read only."""
+        with self._engine.lock:
+            return self._engine.caught_up().hotset.state
+
+    def close(self) -> None:
+        """Write checkpoints where that is worth it and let go of the files."""
+        with self._engine.lock:
+            self._engine.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()

@@ -1,0 +1,49 @@
+"""What is imported and compiled late is what it would have been at once."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memplane.lazy import module_alone, regex
+
+
+@given(st.text("ab1 \n", max_size=12))
+def test_a_late_pattern_does_what_one_compiled_at_once_does(text):
+    late, usual = regex(r"(a+)|\d", re.IGNORECASE), re.compile(r"(a+)|\d", re.IGNORECASE)
+    assert late.findall(text) == usual.findall(text)
+    assert late.sub("-", text) == usual.sub("-", text)
+    assert late.split(text) == usual.split(text)
+    spans = [[m and m.span() for m in (p.search(text), p.match(text), p.fullmatch(text))]
+             for p in (late, usual)]  # fmt: skip
+    assert spans[0] == spans[1]
+    assert [m.span() for m in late.finditer(text)] == [m.span() for m in usual.finditer(text)]
+    assert (late.pattern, late.flags, late.groups) == (usual.pattern, usual.flags, usual.groups)
+
+
+def test_a_late_pattern_that_is_none_says_so_at_its_first_use():
+    late = regex("(")
+    with pytest.raises(re.error):
+        late.search("x")
+
+
+def test_a_module_comes_alone_and_its_package_whole_later():
+    code = (
+        "import sys\n"
+        "from memplane.lazy import module_alone\n"
+        "alone = module_alone('snowballstemmer', 'english_stemmer')\n"
+        "assert 'snowballstemmer' not in sys.modules\n"
+        "assert 'snowballstemmer.german_stemmer' not in sys.modules\n"
+        "import snowballstemmer\n"
+        "assert snowballstemmer.EnglishStemmer().stemWord('runs') == 'run'\n"
+        "assert alone.EnglishStemmer().stemWord('runs') == 'run'\n"
+        "assert snowballstemmer.stemmer('german').stemWord('hauses') == 'haus'\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_of_a_package_that_is_there_the_module_is_its_own():
+    assert module_alone("json", "decoder") is sys.modules["json.decoder"]
