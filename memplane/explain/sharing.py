@@ -71,4 +71,5 @@ def _sees(scope: Scope) -> tuple[Any, ...]:
     return (
         scope.levels, scope.kinds, scope.now, scope.as_of, scope.ns, scope.task, scope.agent,
         scope.shared, scope.owner, scope.specs, scope.since, scope.until, scope.exclude,
+        scope.held,
     )  # fmt: skip
