@@ -123,6 +123,15 @@ class Place:
         return path
 
     @cached_property
+    def hooked(self) -> Path:
+        """A copy of the big plane as a catch-up leaves it: indexed, folded to its end."""
+        path = self.copy()
+        with memplane.open(path, durability="os") as plane:
+            plane.index()
+            plane.rebuild()
+        return path
+
+    @cached_property
     def counter(self) -> memplane.ports.TokenCounter:
         """The default counter, with its tables read."""
         counter = make_counter("bound/1", 1_000_000)

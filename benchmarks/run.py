@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from crowds import CROWD_WORKS
+from hook_works import HOOK_PROMPT, HOOK_RECORD, HOOK_WORKS
 from index_peers import OPTIONAL, have
 from index_works import INDEX_WORKS, LARGE_WORKS
 from large_log import LARGE_LOG_WORKS
@@ -35,7 +36,7 @@ _EVENTS, _EVENTS_QUICK = 65_000, 600
 _CHUNKS, _CHUNKS_QUICK = 100_000, 2_000
 _MEMORIES, _MEMORIES_QUICK = 100_000, 2_000
 _LARGE = LARGE_WORKS | LARGE_LOG_WORKS
-_ALL = WORKS | CROWD_WORKS | MEMORY_WORKS | INDEX_WORKS | MCP_WORKS | _LARGE
+_ALL = WORKS | CROWD_WORKS | MEMORY_WORKS | INDEX_WORKS | HOOK_WORKS | MCP_WORKS | _LARGE
 _ROUNDS, _ROUNDS_QUICK = 5, 1
 _RUNS, _RUNS_QUICK = 200, 20
 _PROMPTS, _PROMPTS_QUICK = 100, 4
@@ -56,7 +57,7 @@ def main() -> int:
     )  # fmt: skip
     try:
         works = []
-        usual = [*WORKS, *CROWD_WORKS, *MEMORY_WORKS, *INDEX_WORKS, *MCP_WORKS]
+        usual = [*WORKS, *CROWD_WORKS, *MEMORY_WORKS, *INDEX_WORKS, *HOOK_WORKS, *MCP_WORKS]
         usual += _LARGE if asked.large else ()
         for name in asked.only or usual:
             _tell(f"preparing {name}")
@@ -67,7 +68,7 @@ def main() -> int:
         place.close()
         shutil.rmtree(folder, ignore_errors=True)
     _tell("")
-    _settle_sync(works)
+    _settle(works)
     facts = _facts(place, rounds, quick=asked.quick, took=time.perf_counter() - begun)
     text = f"{_words(facts)}\n\n{table(works, quiet)}\n"
     if series:
@@ -112,8 +113,11 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _settle_sync(works: list[Work]) -> None:
-    """Aims that follow from this run: 1.15 of a bare sync and the work above; 0.6 of a crowd's."""
+def _settle(works: list[Work]) -> None:
+    """Aims that follow from this run: 1.15 of a bare sync and the work above; 0.6 of a crowd's.
+
+    Of hooks 5 and 8 times a bare Python.
+    """
     by_name = {work.name: work for work in works}
     synced = by_name.get("record, 600 new characters, sync")
     above = by_name.get("record, 600 new characters, os, folded")
@@ -122,6 +126,9 @@ def _settle_sync(works: list[Work]) -> None:
     crowd = by_name.get("log.append, 8 processes, sync")
     if crowd is not None:
         crowd.aim = 0.6 * crowd.peers[0].p50
+    for name, times in ((HOOK_RECORD, 5), (HOOK_PROMPT, 8)):
+        if name in by_name:
+            by_name[name].aim = times * by_name[name].peers[0].p50
 
 
 def _facts(place: Place, rounds: int, *, quick: bool, took: float) -> dict[str, object]:

@@ -1,0 +1,74 @@
+"""The rows of `memplane hook`: a process for each event of a coding agent, beside a bare Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+import workload
+from measure import Peer, Work, times
+from place import Place
+
+__all__ = ["HOOK_PROMPT", "HOOK_RECORD", "HOOK_WORKS"]
+
+_MILLI: Final = 1e3
+_numbers = count(1)
+_PROMPTS: Final = tuple(query for query in workload.QUERIES if query)
+
+HOOK_RECORD: Final = "hook, a tool's result recorded"
+HOOK_PROMPT: Final = "hook, a prompt recorded and answered"
+
+Make = Callable[[Place, int], Work]
+
+
+def recording(place: Place, runs: int) -> Work:
+    """What each tool call of an agent costs."""
+    home, runs = place.hooked, max(2, runs // 40)
+
+    def told() -> dict[str, Any]:
+        number = next(_numbers)
+        return {
+            "hook_event_name": "PostToolUse", "session_id": "bench", "tool_name": "Bash",
+            "tool_use_id": f"call-{number}", "tool_input": {"command": f"ls src/{number}"},
+            "tool_response": {"stdout": place.text(), "stderr": ""},
+        }  # fmt: skip
+
+    return _row(HOOK_RECORD, runs, lambda: _hook(home, told()))
+
+
+def answering(place: Place, runs: int) -> Work:
+    """What a prompt costs that is answered from the whole log, each in a session of its own."""
+    home, runs = place.hooked, max(2, runs // 40)
+
+    def asked() -> None:
+        number = next(_numbers)
+        said = {
+            "hook_event_name": "UserPromptSubmit", "session_id": f"bench-{number}",
+            "prompt_id": f"p{number}", "prompt": _PROMPTS[number % len(_PROMPTS)],
+        }  # fmt: skip
+        assert b"additionalContext" in _hook(home, said)
+
+    return _row(HOOK_PROMPT, runs, asked)
+
+
+def _row(name: str, runs: int, act: Callable[[], object]) -> Work:
+    bare = times(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), runs, _MILLI)
+    return Work(name, "ms", times(act, runs, _MILLI), peers=[Peer("python -c pass", bare)])
+
+
+def _hook(home: Path, said: dict[str, Any]) -> bytes:
+    done = subprocess.run(
+        [sys.executable, "-m", "memplane", "hook", "claude-code"], check=True,
+        input=json.dumps({"cwd": "/", **said}).encode(), capture_output=True,
+        env={**os.environ, "MEMPLANE_HOME": str(home), "PYTHONDONTWRITEBYTECODE": ""},
+    )  # fmt: skip
+    return done.stdout
+
+
+HOOK_WORKS: Final[dict[str, Make]] = {"hook-record": recording, "hook-prompt": answering}
