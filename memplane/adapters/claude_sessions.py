@@ -2,8 +2,8 @@
 
 Each entry is stored twice, each time once for its uuid: as it is, in an event of kind `session`
 (never shown in a block, never searched) from which `load` gives it back, and as the events that an
-import of the transcript would make of it, which packs and searches see. An import of the same
-transcript finds those there already.
+import of the transcript would make of it, which packs and searches see (`transcript_recall`). An
+import of the same transcript finds those there already.
 
 Deleting a conversation forgets its entries, and what recall knows of its session. The log keeps
 both until a purge; what is appended later begins anew. What looks like a secret is masked before
@@ -16,20 +16,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import re
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from memplane.adapters.transcript_entries import packed, unpacked
 from memplane.adapters.transcript_index import ENTRY, Place, TranscriptIndex
-from memplane.errors import InputError, MissingExtraError
-from memplane.importers.claude_code import ClaudeCode
+from memplane.adapters.transcript_recall import Recall
+from memplane.errors import InputError, MemplaneError, MissingExtraError
 from memplane.importers.rows import name
 from memplane.intake import timestamp
 from memplane.intake.redact import shown
@@ -46,7 +45,6 @@ Entry = dict[str, Any]
 # A summary so far (None at first), the key, and the entries behind it: the summary with them.
 Fold = Callable[[Any, Any, Any], Any]
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_READERS_MAX: Final = 256  # transcripts of which the open calls are remembered
 _HASH: Final = 16  # hex digits of a hash that names
 _SUMMARIES_AT_ONCE: Final = 100
 
@@ -67,7 +65,7 @@ class PlaneSessionStore:
         self._engine = engine
         folder = engine.home.path / "projections" if engine.keeps else None
         self._index = TranscriptIndex(engine.log, folder, plane=plane.id)
-        self._readers: OrderedDict[Place, dict[str, Any]] = OrderedDict()
+        self._recall = Recall(plane)
         self._cuts: dict[str, int] = {}  # by what was forgotten: the seq of the last that said so
         self._judged = 0
         # One thread: what is appended first is stored first, and what was stored is there to load.
@@ -101,6 +99,8 @@ class PlaneSessionStore:
 
     def close(self) -> None:
         """Finish what was begun and let go of the files; the plane stays open."""
+        with suppress(MemplaneError, RuntimeError):  # a plane or a store that is closed already
+            self._worker.submit(self._settle).result()
         self._worker.shutdown(wait=True)
         self._index.close()
 
@@ -151,14 +151,18 @@ class PlaneSessionStore:
     def _rows(
         self, place: Place, key: dict[str, str], entries: list[Any], cut: int
     ) -> Iterator[dict[str, Any]]:
-        reader = ClaudeCode()
-        reader.begin(self._readers.pop(place, {}))
+        self._recall.look()
+        reader = self._recall.reader(place)
         for entry in entries:
             yield from self._raw_rows(place, key, [entry], cut)
-            yield from reader.read(entry, json.dumps(entry).encode()).rows
-        self._readers[place] = reader.state()
-        if len(self._readers) > _READERS_MAX:
-            self._readers.popitem(last=False)
+            yield from self._recall.rows(place, reader, entry)
+        yield from self._recall.leave(place, reader)
+
+    def _settle(self) -> None:
+        """Record what waits for a hook that was never told of it."""
+        self._recall.look()
+        if rows := self._recall.settled():
+            self._store(rows)
 
     def _raw_rows(
         self, place: Place, key: dict[str, str], entries: list[Any], cut: int
@@ -244,6 +248,7 @@ class PlaneSessionStore:
 
     def _delete(self, key: dict[str, str]) -> None:
         place, session = _place(key), name(key["session_id"])
+        self._recall.drop(place)
         if not self._index.ask(lambda index: index.holds(place)):
             return
         # What `Plane.forget` would look for in the log is known to be there.

@@ -104,8 +104,12 @@ AGENTS: Final[Mapping[str, Agent]] = {
         "Claude Code",
         (
             Hook("SessionStart", 5),
+            # What the session before it left undone: one that is run without a person ends its
+            # background work with itself.
+            Hook("SessionStart", 60, catch_up=True, background=True),
             Hook("UserPromptSubmit", 5),
             Hook("PostToolUse", 5, matcher="*"),
+            Hook("PostToolUseFailure", 5, matcher="*"),  # Codex tells failures as it tells success
             Hook("Stop", 5),
             Hook("Stop", 60, catch_up=True, background=True),
             Hook("PostCompact", 5),

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.hook.shown import Shown
-from memplane.importers.rows import name
 
 if TYPE_CHECKING:
     from memplane.hook.told import Told
@@ -23,6 +22,7 @@ __all__ = ["answered"]
 
 # What may stand in an answer to a prompt: the rest was given at the start, or is the client's own.
 _AT_PROMPT: Final = ("relevant_decisions", "knowledge_cards", "retrieved_evidence")
+_MAP: Final = "system_map"
 _COMPACT: Final = "compact"  # tags the summary that a client goes on with
 _QUERY_MAX: Final = 8_000  # characters of a prompt that are searched for
 _TRIES: Final = 4
@@ -39,9 +39,12 @@ def answered(plane: Packer, said: Told, hooks: Hooks) -> str:
         return ""
     asked: dict[str, Any] = {"channel": hooks.channel, "exclude": shown.ids, "cited": True}
     if said.session:
-        asked |= {"session": name(said.session), "held_seq": shown.held}
+        asked |= {"session": said.session, "held_seq": shown.held}
     if said.asks == "start":
         asked["intent"] = "orient"
+        if shown.ids:  # it goes on: the map stands there already
+            names = plane.policies.budgets.sections
+            asked["sections"] = tuple(one.name for one in names if one.name != _MAP)
         block = _fitting(lambda budget: plane.pack("", budget=budget, **asked), most, hooks)
     else:
         asked |= {"intent": "deep", "sections": _AT_PROMPT}
@@ -56,22 +59,27 @@ def answered(plane: Packer, said: Told, hooks: Hooks) -> str:
 
 
 def _dropped(plane: Packer, said: Told) -> int:
-    """The seq up to which the client has dropped what its session said; the summary it holds."""
+    """The seq up to which the client has dropped what its session said.
+
+    It goes on with a summary, which it holds. Some clients tell of that before this start, some
+    behind it: one that something else of the session follows is of an earlier compaction.
+    """
     hotset = plane.hotset()
-    ring = hotset.sessions.get(name(said.session)) if said.session else None
-    for turn in reversed(ring.ring) if ring is not None else ():
-        item = hotset.item(turn.seq)
-        if item.kind == "summary" and _COMPACT in item.tags:
-            return turn.seq - 1
+    ring = hotset.sessions.get(said.session) if said.session else None
+    items = [hotset.item(turn.seq) for turn in ring.ring] if ring is not None else []
+    last = next((item for item in reversed(items) if item.kind != "session"), None)
+    if last is not None and last.kind == "summary" and _COMPACT in last.tags:
+        return last.seq - 1
     return plane.head().seq
 
 
 def _quoted(block: Block) -> list[str]:
     """The ids of the events that the block quotes: whole, or by a passage or a beginning.
 
-    What the map and digests only name was not shown: their entries are of no one event.
+    What a line of the map only names was not shown: it is of no one event.
     """
-    return [id_ for one in block.entries if one.seq for id_ in (*one.events, *one.parts)]
+    quoted = [id_ for one in block.entries for id_ in one.events]
+    return quoted + [id_ for one in block.entries if one.seq for id_ in one.parts]
 
 
 def _fitting(pack: Callable[[int], Block], most: int, hooks: Hooks) -> Block | None:

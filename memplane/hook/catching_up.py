@@ -1,4 +1,4 @@
-"""Folds and indexes what hooks have recorded, so that the next answer finds it.
+"""Sums up, folds and indexes what hooks have recorded, so that the next answer finds it.
 
 Clients run it when the agent has stopped, in the background where they can. Whoever finds another
 at it leaves it to that one; the hook's clock ends it like any other.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from memplane.hook.told import SOURCE_TAG
+
 if TYPE_CHECKING:
     from memplane.plane import Plane
 
@@ -15,7 +17,8 @@ __all__ = ["catch_up"]
 
 
 def catch_up(plane: Plane) -> None:
-    """Bring projections and index up to the log and keep them."""
+    """Sum up the sessions that are over; bring projections and index up to the log, keep them."""
+    plane.sessions.sum_up(SOURCE_TAG)
     plane.pack("", budget=1_000)
     plane.index()
     plane.flush()

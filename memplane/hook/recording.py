@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from memplane.event import Draft, Event
     from memplane.home import Home
+    from memplane.hook.told import Told
+    from memplane.importers.rows import Row
     from memplane.policy import Policies
     from memplane.ports import Clock
 
@@ -71,6 +73,12 @@ class Recording:
                     self._put([draft])
                 except MemplaneError as again:
                     self.faults.append(str(again))
+
+    def mark(self, said: Told) -> Sequence[Row]:
+        """The rows that say that a session ended or went on, named by what the log has last."""
+        from memplane.hook.marking import marked  # noqa: PLC0415 - most hooks say nothing of it
+
+        return marked(self._log, said)
 
     def close(self) -> None:
         """Let go of the files."""

@@ -96,7 +96,7 @@ def _answered(
         hooks = recording.policies.plane.hooks
         watch.end_after(hooks.milliseconds_max)
         if not home.read_only:
-            recording.record(said.rows)
+            recording.record(recording.mark(said) if said.marks else said.rows)
         for fault in recording.faults:
             watch.tell(fault)
     finally:
@@ -114,8 +114,13 @@ def _answered(
 
 
 def _named_home(argv: Sequence[str]) -> str | None:
-    """What stands behind `--home`, where it does."""
-    return argv[argv.index("--home") + 1] if "--home" in argv[:-1] else None
+    """What `--home DIR` or `--home=DIR` names, where it does."""
+    for word, behind in zip(argv, (*argv[1:], None), strict=True):
+        if word == "--home":
+            return behind
+        if word.startswith("--home="):
+            return word.partition("=")[2]
+    return None
 
 
 def _stdin() -> dict[str, Any]:

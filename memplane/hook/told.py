@@ -3,12 +3,21 @@
 Claude Code and Codex send the same shape (fields that only one of them has are marked)::
 
     {"session_id", "transcript_path", "cwd", "hook_event_name",
+     "prompt_id" | "turn_id"                                     but at starts and ends
+     "agent_id"                                                  in a sub-agent
      "source"                                                    SessionStart
-     "prompt", "prompt_id" | "turn_id"                           UserPromptSubmit
+     "prompt", "source" (Claude Code)                            UserPromptSubmit
      "tool_name", "tool_input", "tool_response", "tool_use_id"   PostToolUse
+     "error" in place of "tool_response" (Claude Code)           PostToolUseFailure
      "last_assistant_message"                                    Stop
-     "compact_summary"                                           PostCompact
+     "compact_summary" (Claude Code)                             PostCompact
      "reason"}                                                   SessionEnd
+
+The same told twice (by two installs, or again by the client) has the same id, and is recorded once.
+
+What an import of the transcript would record is recorded as it would be: what no person typed has
+another role than `user`, and nobody is answered; what a sub-agent is told and does has the tag
+`sidechain` and the sub-agent as its actor. For Codex that is a session of its own.
 
 Formats of other programs change weekly: what is not there or is of another type is left out, an
 event that is not known gives no rows, nothing raises.
@@ -17,10 +26,11 @@ event that is not known gives no rows, nothing raises.
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane.hook.responses import answer
 from memplane.importers.calls import is_own, render, touched
+from memplane.importers.client_texts import Spoken, compaction, spoken
 from memplane.importers.rows import Row, name, text_of, told
 
 if TYPE_CHECKING:
@@ -31,8 +41,11 @@ __all__ = ["AGENTS", "SOURCE_TAG", "Told", "read"]
 AGENTS: Final = ("claude-code", "codex")
 # By this an import of the transcript knows its words again: see `memplane.importers.hooked`.
 SOURCE_TAG: Final = "hook"
-_BEGINS: Final = frozenset({"startup", "clear", "fork"})
+# Where a session begins. In a fork the client holds, and goes on with, all of another one.
+_BEGINS: Final = frozenset({"startup", "clear"})
+_FORKS: Final = "fork"
 _FORGETS: Final = "compact"
+_SIDECHAIN: Final = "sidechain"
 
 
 class Told(NamedTuple):
@@ -40,7 +53,9 @@ class Told(NamedTuple):
 
     `asks`: "start" where the session begins or the client has dropped what it held, "prompt" where
     a person typed one, else "". `begins`: nothing was shown to this session before, or the client
-    holds it no longer. `compacted`: the client has dropped what it held of its session.
+    holds it no longer. `compacted`: the client has dropped what it held of its session. `marks`:
+    the row says that the session ended or went on, and is named by these words and by what came
+    before it, which only the log knows: see `memplane.hook.marking`.
     """
 
     event: str
@@ -51,64 +66,102 @@ class Told(NamedTuple):
     query: str = ""
     begins: bool = False
     compacted: bool = False
+    marks: tuple[str, ...] = ()
 
 
 def read(agent: str, said: Mapping[str, Any]) -> Told:
     """Say what a hook was told by one of AGENTS."""
-    event = text_of(said, "hook_event_name")
-    session, folder = text_of(said, "session_id"), text_of(said, "cwd")
+    event, sub = text_of(said, "hook_event_name"), text_of(said, "agent_id")
+    session, folder = _session(agent, said), text_of(said, "cwd")
     frame: Row = {"session": name(session)} if session else {}
     made = _ROWS[event](agent, said) if event in _ROWS else []
-    rows = tuple({**frame, **row} for row in made)
-    found = Told(event, frame.get("session", ""), folder, rows)
+    rows = tuple(_framed(frame, row, sub) for row in made)
+    marks = (agent, session, word) if rows and (word := _mark(event, said)) else ()
+    found = Told(event, frame.get("session", ""), folder, rows, marks=marks)
+    if sub:  # it holds what the agent above it has told it, and that is enough
+        return found
     source = text_of(said, "source")
-    if event == "SessionStart":
+    if event == "SessionStart" and source != _FORKS:
         compacted = source == _FORGETS
         begins = compacted or source in _BEGINS
         return found._replace(asks="start", begins=begins, compacted=compacted)
     if event == "UserPromptSubmit":
-        return found._replace(asks="prompt", query=_text(said, "prompt"))
+        words = _spoken(agent, said)
+        return found._replace(asks="prompt", query=words.text) if words.role == "user" else found
     return found
 
 
+def _mark(event: str, said: Mapping[str, Any]) -> str:
+    if event == "SessionEnd":
+        return "end"
+    goes_on = event == "SessionStart" and text_of(said, "source") not in (*_BEGINS, _FORKS)
+    return "resumed" if goes_on else ""
+
+
+def _framed(frame: Row, row: Row, sub: str) -> Row:
+    if not sub or row["kind"] == "session":
+        return {**frame, **row}
+    return {**frame, "actor": name(sub), **row, "tags": [_SIDECHAIN, *row.get("tags", ())]}
+
+
 def _begun(agent: str, said: Mapping[str, Any]) -> list[Row]:
-    session, source = text_of(said, "session_id"), text_of(said, "source")
+    session, source = _session(agent, said), text_of(said, "source")
     if not session or source == _FORGETS:
         return []
+    if source in _BEGINS or source == _FORKS:
+        return [_started(agent, said)]
     row: Row = {"kind": "session", "text": "Session resumed", "data": {"status": "resume"}}
-    if source not in _BEGINS:
-        return [_hooked({**row, "id": name(agent, session, "resumed")})]
+    return [_hooked({**row, "id": name(agent, session, "resumed")})]
+
+
+def _started(agent: str, said: Mapping[str, Any]) -> Row:
+    """That a session began, named as an import of the transcript names it."""
     folder = text_of(said, "cwd").rstrip("/\\").replace("\\", "/").rpartition("/")[2]
-    data = told({"status": "start", "folder": folder})
-    # Named as an import of the transcript names it.
-    begun = {"id": name(agent, session, "start"), "text": "Session started", "data": data}
-    return [_hooked({**row, **begun})]
+    session, parent = _session(agent, said), text_of(said, "session_id")
+    above = parent if parent != session else ""
+    data = told({"status": "start", "folder": folder, "parent": above})
+    row: Row = {"kind": "session", "text": "Session started", "data": data}
+    return _hooked({**row, "id": name(agent, session, "start")})
 
 
 def _prompted(agent: str, said: Mapping[str, Any]) -> list[Row]:
-    text = _text(said, "prompt")
-    if not text.strip():
+    words = _spoken(agent, said)
+    if not words.text.strip():
         return []
-    row: Row = {"kind": "message", "role": "user", "text": text}
-    turn = text_of(said, "prompt_id") or text_of(said, "turn_id")
-    if turn:
-        row["id"] = name(agent, text_of(said, "session_id"), "prompt", turn)
-    return [_hooked(row)]
+    row: Row = {"kind": "message", "role": words.role, "text": words.text}
+    if words.tag:
+        row["tags"] = [words.tag]
+    # What is typed while the agent works belongs to the same turn.
+    row |= _named(agent, said, "prompt", words.text)
+    if _session(agent, said) == text_of(said, "session_id"):
+        return [_hooked(row)]
+    return [_started(agent, said), _hooked(row)]  # nothing else says that a sub-agent's begins
 
 
 def _used(agent: str, said: Mapping[str, Any]) -> list[Row]:
+    text, status = answer(said.get("tool_response"))
+    if agent == "codex" and isinstance(said.get("tool_response"), str):
+        status = ""  # what a command printed, whether it failed or not
+    return _called(agent, said, text, status)
+
+
+def _failed(agent: str, said: Mapping[str, Any]) -> list[Row]:
+    return _called(agent, said, _text(said, "error") or "failed", "error")
+
+
+def _called(agent: str, said: Mapping[str, Any], text: str, status: str) -> list[Row]:
+    """A call and what came of it."""
     tool, call = text_of(said, "tool_name") or "tool", text_of(said, "tool_use_id")
     if is_own(tool):  # its answer is memory that came back
         return []
     given, folder = said.get("tool_input"), text_of(said, "cwd")
     data = told({"tool": tool, "call": call, "path": touched(tool, given, (folder,))})
     asked: Row = {"kind": "tool_call", "role": "assistant", "text": render(tool, given, folder)}
-    text, status = _answer(said.get("tool_response"))
-    answered: Row = {"kind": "tool_result", "role": "tool", "text": text}
     rows = [{**asked, "data": data}]
     if text.strip():
-        rows.append({**answered, "data": {**data, "status": status}})
-    session = text_of(said, "session_id")
+        answered: Row = {"kind": "tool_result", "role": "tool", "text": text}
+        rows.append({**answered, "data": told({**data, "status": status})})
+    session = _session(agent, said)
     if call:
         for row, part in zip(rows, ("call", "result"), strict=False):
             row["id"] = name(agent, session, part, call)
@@ -120,23 +173,21 @@ def _stopped(agent: str, said: Mapping[str, Any]) -> list[Row]:
     if not text.strip():
         return []
     row: Row = {"kind": "message", "role": "assistant", "text": text}
-    turn = text_of(said, "prompt_id") or text_of(said, "turn_id")
-    if turn:  # a hook that holds the agent up is asked again, with the same words or with others
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        row["id"] = name(agent, text_of(said, "session_id"), "said", turn, digest)
-    return [_hooked(row)]
+    # A hook that holds the agent up is asked again, with the same words or with others.
+    return [_hooked({**row, **_named(agent, said, "said", text)})]
 
 
-def _compacted(_: str, said: Mapping[str, Any]) -> list[Row]:
+def _compacted(agent: str, said: Mapping[str, Any]) -> list[Row]:
     text = _text(said, "compact_summary")
     if not text.strip():
         return []
-    row: Row = {"kind": "summary", "role": "system", "text": text, "tags": ["compact"]}
-    return [_hooked(row)]
+    bare = compaction(text) or text
+    row: Row = {"kind": "summary", "role": "system", "text": bare, "tags": ["compact"]}
+    return [_hooked({**row, **_named(agent, said, "compact", bare)})]
 
 
 def _ended(agent: str, said: Mapping[str, Any]) -> list[Row]:
-    session, reason = text_of(said, "session_id"), text_of(said, "reason")
+    session, reason = _session(agent, said), text_of(said, "reason")
     if not session or reason == "resume":
         return []
     data = told({"status": "end", "reason": reason})
@@ -147,6 +198,7 @@ _ROWS: Final[dict[str, Callable[[str, Mapping[str, Any]], list[Row]]]] = {
     "SessionStart": _begun,
     "UserPromptSubmit": _prompted,
     "PostToolUse": _used,
+    "PostToolUseFailure": _failed,
     "Stop": _stopped,
     "PostCompact": _compacted,
     "SessionEnd": _ended,
@@ -158,43 +210,32 @@ def _hooked(row: Row) -> Row:
     return {**row, "tags": [*row.get("tags", ()), SOURCE_TAG]}
 
 
+def _named(agent: str, said: Mapping[str, Any], part: str, text: str) -> Row:
+    """The id of what was said in a turn; none where the client names no turn.
+
+    Of what was said as little as tells it from the rest of its turn: the id outlives a purge.
+    """
+    turn = text_of(said, "prompt_id") or text_of(said, "turn_id")
+    if not turn:
+        return {}
+    digest = hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()
+    return {"id": name(agent, _session(agent, said), part, turn, digest[:8])}
+
+
+def _session(agent: str, said: Mapping[str, Any]) -> str:
+    """The session as its transcript names it: each sub-agent of Codex has one of its own."""
+    sub = text_of(said, "agent_id") if agent == "codex" else ""
+    return sub or text_of(said, "session_id")
+
+
+def _spoken(agent: str, said: Mapping[str, Any]) -> Spoken:
+    """A prompt, and whose words it is: the orders of a sub-agent are no user's."""
+    text = _text(said, "prompt")
+    words = spoken(text, text_of(said, "source")) if agent == "claude-code" else Spoken(text)
+    ordered = words.role == "user" and text_of(said, "agent_id")
+    return words._replace(role="system") if ordered else words
+
+
 def _text(said: Mapping[str, Any], field: str) -> str:
     value = said.get(field)
     return value if isinstance(value, str) else ""
-
-
-def _answer(response: Any) -> tuple[str, str]:
-    """The text of a tool's answer, and ok or error. Clients give a text, or an object of their own.
-
-    Of an object the fields that a model is shown, one under another; others as JSON.
-    """
-    if isinstance(response, str):
-        return response, "ok"
-    if not isinstance(response, dict):
-        return _shown(response), "ok"
-    failed = response.get("is_error") is True or response.get("interrupted") is True
-    status = "error" if failed or "error" in response else "ok"
-    file = response.get("file")
-    if isinstance(file, dict) and isinstance(file.get("content"), str):
-        return file["content"], status
-    parts = [response.get(field) for field in ("stdout", "stderr", "error", "content", "result")]
-    texts = [text for part in parts if (text := _said(part))]
-    return "\n".join(texts) if texts else _shown(response), status
-
-
-def _said(part: Any) -> str:
-    if isinstance(part, str):
-        return part if part.strip() else ""
-    if isinstance(part, list):
-        found = (each.get("text") for each in part if isinstance(each, dict))
-        return "\n".join(each for each in found if isinstance(each, str))
-    return ""
-
-
-def _shown(value: Any) -> str:
-    if value in (None, "", [], {}):
-        return ""
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    except (RecursionError, ValueError):
-        return "(too deep to show)"

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, Final
 
-__all__ = ["FILE_ARGUMENTS", "OWN_ANSWER", "below", "is_own", "render", "touched"]
+__all__ = ["FILE_ARGUMENTS", "OWN_ANSWER", "OWN_CALL", "below", "is_own", "render", "touched"]
 
 # Tools whose path is a file that was worked on; a search only looks around.
 FILE_ARGUMENTS: Final = {
@@ -17,7 +17,9 @@ FILE_ARGUMENTS: Final = {
     "NotebookEdit": "notebook_path",
     "NotebookRead": "notebook_path",
 }
-OWN_ANSWER: Final = "answer of memplane"  # why the result of such a call makes no event
+# Why a call of memplane's own tools makes no event, and why its result makes none.
+OWN_CALL: Final = "call of memplane"
+OWN_ANSWER: Final = "answer of memplane"
 _PATHS: Final = frozenset({"file_path", "notebook_path", "path"})
 _PATH_MAX: Final = 4096
 _SHORT: Final = 200

@@ -15,10 +15,10 @@ internal to its writer and changes):
   and a summary, both dated to the last event. One that goes on later ends again.
 
 Role `user` is for what a person typed, because packs are made for the newest of
-those. What the client puts into the user's mouth (reminders, notes of an
-interruption, a sub-agent's orders) gets role `system`, the output of a local
-command role `tool`. Thinking is left out unless it is asked for. What memplane's own tools
-answered is memory coming back: it is counted and not recorded again.
+those. What the client puts into the user's mouth (see `client_texts`; a sub-agent's
+orders) or says in a model's place gets role `system`, the output of a local command role
+`tool`. Thinking is left out unless it is asked for. Calls of memplane's own
+tools and their answers are memory going and coming back: counted and not recorded again.
 
 The same records stand in many files (a resumed or copied session), so a record
 whose uuid gave rows before in this run is repeated, and costs one look-up.
@@ -30,7 +30,8 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.importers.calls import OWN_ANSWER, is_own, render, touched
+from memplane.importers.calls import OWN_ANSWER, OWN_CALL, is_own, render, touched
+from memplane.importers.client_texts import spoken
 from memplane.importers.rows import Outcome, Row, name, text_of, told, word
 
 if TYPE_CHECKING:
@@ -59,18 +60,9 @@ _WITHOUT_MEMORY: Final = frozenset(
 _CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _RESULTS: Final = frozenset({"tool_result", "mcp_tool_result"})
 _OPEN_CALLS_MAX: Final = 200
-_COMMAND: Final = re.compile(r"<command-name>\s*(.*?)\s*</command-name>", re.DOTALL)
-_ARGUMENTS: Final = re.compile(r"<command-args>\s*(.*?)\s*</command-args>", re.DOTALL)
-# How a text begins that the client wrote under the user's name: role, tag.
-_CLIENT_TEXTS: Final = (
-    ("<local-command-stdout>", "tool", "command"),
-    ("<local-command-stderr>", "tool", "command"),
-    ("<bash-stdout>", "tool", "command"),
-    ("<bash-stderr>", "tool", "command"),
-    ("<local-command-caveat>", "system", "meta"),
-    ("<system-reminder>", "system", "meta"),
-    ("[Request interrupted by user", "system", "interrupted"),
-)
+# Under this name the client writes answers of its own, of which no model knows.
+_NO_MODEL: Final = "<synthetic>"
+_NO_ANSWER: Final = "No response requested."
 
 
 class ClaudeCode:
@@ -84,12 +76,12 @@ class ClaudeCode:
         self._sessions: set[str] = set()  # the ones of this file
         self._calls: dict[str, tuple[str, str]] = {}  # call -> tool, path
         self._open: dict[str, tuple[str, str]] = {}  # the ones of this file without a result
-        self._ts = ""
+        self._ts = self._turn = ""
 
     def begin(self, state: Mapping[str, Any], file: str = "") -> None:
         """Begin a file, or go on with one where `state()` was left."""
         del file  # its records say whose they are
-        self._ts = text_of(state, "ts")
+        self._ts, self._turn = text_of(state, "ts"), text_of(state, "turn")
         self._open = {}
         calls = state.get("calls")
         for call, known in calls.items() if isinstance(calls, dict) else ():
@@ -104,10 +96,11 @@ class ClaudeCode:
         self._started |= self._sessions
 
     def state(self) -> dict[str, Any]:
-        """Return the calls that wait for a result, the sessions met, and the last time."""
+        """Return the calls that wait for a result, the sessions met, the last time and turn."""
         waiting = list(self._open.items())[-_OPEN_CALLS_MAX:]
         return {
             "ts": self._ts,
+            "turn": self._turn,
             "calls": {call: list(known) for call, known in waiting},
             "sessions": {each: self._folders.get(each, "") for each in sorted(self._sessions)},
         }
@@ -124,6 +117,7 @@ class ClaudeCode:
         ts = text_of(record, "timestamp")
         # A record without a time happened no earlier than the one before it.
         self._ts = ts or self._ts
+        self._turn = text_of(record, "promptId") or self._turn
         session = text_of(record, "sessionId")
         if folder := text_of(record, "cwd"):
             self._folders.setdefault(session, folder)
@@ -145,7 +139,7 @@ class ClaudeCode:
             if session not in self._started:
                 self._started.add(session)
                 rows.insert(0, self._start(session, record))
-        return Outcome(tuple(rows), tuple(skipped))
+        return Outcome(tuple(rows), tuple(skipped), turn=self._turn)
 
     def _frame(self, session: str, record: Mapping[str, Any], tags: list[str]) -> Row:
         frame: Row = {"ts": self._ts} if self._ts else {}
@@ -208,10 +202,12 @@ class ClaudeCode:
             return "empty text"
         if not self._reasoning:
             return "reasoning"
-        row = _from_assistant(record, text)
+        row: Row = {"kind": "message", "role": "assistant", "text": text}
+        if message := _message_id(record):
+            row["data"] = {"message": message}
         return {**row, "tags": ["reasoning"]}
 
-    def _call(self, record: Mapping[str, Any], block: Mapping[str, Any]) -> Row:
+    def _call(self, record: Mapping[str, Any], block: Mapping[str, Any]) -> Row | str:
         tool, call = text_of(block, "name") or "tool", text_of(block, "id")
         given, folder = block.get("input"), text_of(record, "cwd")
         # An agent changes its folder as it goes. The text must be the same in every file that
@@ -220,6 +216,8 @@ class ClaudeCode:
         path = touched(tool, given, (home, folder))
         if call:
             self._calls[call] = self._open[call] = (tool, path)
+        if is_own(tool):
+            return OWN_CALL
         data = {"tool": tool, "call": call, "path": path, "branch": text_of(record, "gitBranch")}
         return {
             "kind": "tool_call",
@@ -261,20 +259,13 @@ def sessions_in(state: Mapping[str, Any]) -> list[str]:
 def _from_user(record: Mapping[str, Any], text: str) -> Row:
     if record.get("isCompactSummary") is True:
         return {"kind": "summary", "role": "system", "text": text, "tags": ["compact"]}
-    role, tags = "user", []
-    command = _COMMAND.search(text) if text.lstrip().startswith("<command-") else None
-    if command:
-        arguments = _ARGUMENTS.search(text)
-        text = f"{command[1]} {arguments[1] if arguments else ''}".strip() or text
-        tags = ["command"]
-    elif record.get("isMeta") is True:
-        role, tags = "system", ["meta"]
-    elif record.get("isVisibleInTranscriptOnly") is True:
-        role, tags = "system", ["transcript-only"]
-    else:
-        for beginning, its_role, tag in _CLIENT_TEXTS:
-            if text.startswith(beginning):
-                role, tags = its_role, [tag]
+    said = spoken(text, text_of(record, "promptSource"))
+    text, role, tags = said.text, said.role, [said.tag] if said.tag else []
+    if said.tag != "command" or role != "user":
+        if record.get("isMeta") is True:
+            role, tags = "system", ["meta"]
+        elif record.get("isVisibleInTranscriptOnly") is True:
+            role, tags = "system", ["transcript-only"]
     if record.get("isSidechain") is True:
         role = "system" if role == "user" else role  # the orders of the agent above it
     data = told({"branch": text_of(record, "gitBranch")})
@@ -282,12 +273,15 @@ def _from_user(record: Mapping[str, Any], text: str) -> Row:
     return {**row, "tags": tags} if tags else row
 
 
-def _from_assistant(record: Mapping[str, Any], text: str) -> Row:
+def _from_assistant(record: Mapping[str, Any], text: str) -> Row | str:
     row: Row = {"kind": "message", "role": "assistant", "text": text}
     if record.get("isApiErrorMessage") is True:
         return {**row, "role": "system", "tags": ["api-error"], "data": {"status": "error"}}
-    if message := _message_id(record):
-        row["data"] = {"message": message}
+    message = record.get("message")
+    if isinstance(message, dict) and message.get("model") == _NO_MODEL:
+        return "no answer" if text == _NO_ANSWER else {**row, "role": "system", "tags": ["meta"]}
+    if named := _message_id(record):
+        row["data"] = {"message": named}
     return row
 
 

@@ -7,7 +7,7 @@ With an envelope, `{"timestamp", "ordinal"?, "type", "payload"}`, what is taken 
 * `compacted`: a `session` event with status checkpoint, and its summary.
 * `session_meta`: the first one names the session of the file. One that names another session
   begins a part that a fork copied from it.
-* `turn_context`: only the folder, for the paths of later calls.
+* `turn_context`: only the folder, for the paths of later calls, and the turn's id.
 
 Older rollouts have no envelope: a header (`id`, `timestamp`, `git`), then the items, which
 happened no earlier than the header. Files of the first months hold `{"session", "items"}`.
@@ -29,6 +29,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from memplane.importers.calls import OWN_CALL
 from memplane.importers.items import ITEMS, Calls, others_in, parts_of, reasoning_of, text_parts
 from memplane.importers.rows import Outcome, Row, digest, name, text_of, told, word
 
@@ -147,8 +148,9 @@ class Codex:
             return Outcome(skipped=(f"event_msg {word(text_of(payload, 'type'))}",))
         if kind == "session_meta":
             self._meta(payload)
-        if kind == "turn_context" and (folder := text_of(payload, "cwd")):
-            self._file["folder"] = folder
+        if kind == "turn_context":
+            named = told({"folder": text_of(payload, "cwd"), "turn": text_of(payload, "turn_id")})
+            self._file |= named
         return Outcome(skipped=(_unknown(kind),))
 
     def _of(self, field: str) -> str:
@@ -194,11 +196,11 @@ class Codex:
             for part, row in enumerate(made)
             if not isinstance(row, str)
         ]
-        if rows and kind != "reasoning":
+        if (rows or OWN_CALL in made) and kind != "reasoning":
             # What is left out of some imports, or of some copies, does not name what follows.
             self._file["hash"] = stem
         skipped = tuple(one for one in made if isinstance(one, str))
-        return Outcome((*self._start(rows), *rows), skipped)
+        return Outcome((*self._start(rows), *rows), skipped, turn=self._of("turn"))
 
     def _compacted(self, payload: Mapping[str, Any]) -> Outcome:
         text = payload.get("message")
@@ -214,7 +216,7 @@ class Codex:
             {"id": name(SOURCE, self._of("of"), stem, str(part)), **self._frame(row), **row}
             for part, row in enumerate(made)
         ]
-        return Outcome((*self._start(rows), *rows))
+        return Outcome((*self._start(rows), *rows), turn=self._of("turn"))
 
     def _frame(self, row: Row) -> Row:
         """Time, session and who, put on in place of a row's own tags and branch."""

@@ -13,7 +13,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.importers.calls import OWN_ANSWER, below, is_own, render, touched
+from memplane.importers.calls import OWN_ANSWER, OWN_CALL, below, is_own, render, touched
 from memplane.importers.rows import Row, text_of, told, word
 
 if TYPE_CHECKING:
@@ -132,7 +132,9 @@ def reasoning_of(item: Mapping[str, Any]) -> str:
     return ""
 
 
-def _call(kind: str, item: Mapping[str, Any], calls: Calls, folders: tuple[str, ...]) -> Row:
+def _call(
+    kind: str, item: Mapping[str, Any], calls: Calls, folders: tuple[str, ...]
+) -> Row | str:  # fmt: skip
     tool = text_of(item, "name") or _TOOLS.get(kind, "tool")
     if space := text_of(item, "namespace").rstrip("_"):
         tool = f"{space}__{tool}"
@@ -141,6 +143,8 @@ def _call(kind: str, item: Mapping[str, Any], calls: Calls, folders: tuple[str, 
     folder = folders[-1] if folders else ""
     path = touched(tool, given, folders) or _patched(given, folders)
     calls.add(call, tool, path)
+    if is_own(tool):
+        return OWN_CALL
     text = f"{tool}\n{given}" if isinstance(given, str) and given else render(tool, given, folder)
     data = {"tool": tool, "call": call, "path": path}
     return {"kind": "tool_call", "role": "assistant", "text": text, "data": told(data)}

@@ -100,7 +100,7 @@ class Reading:
         for source, (_, end_id) in _WITH_SESSIONS.items():
             if self._read_from[source] or self._known[source]:
                 ended = self.plane.sessions.end_imported(
-                    self._read_from[source], self._known[source], end_id
+                    self._read_from[source], self._known[source], end_id, self._hooked.ended
                 )
                 self.report.ended += len(ended)
         for folder in self._folders:
@@ -229,7 +229,7 @@ class Reading:
         file.items += outcome.repeated + len(outcome.rows)
         file.repeated += outcome.repeated
         for row in outcome.rows:
-            if file.source in _WITH_SESSIONS and self._hooked.holds(file.source, row):
+            if file.source in _WITH_SESSIONS and self._hooked.holds(file.source, row, outcome.turn):
                 file.repeated += 1
                 continue
             self._add(file, row)

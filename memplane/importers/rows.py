@@ -23,12 +23,14 @@ _ALWAYS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789
 class Outcome(NamedTuple):
     """Rows in file order, a reason for each part left out, and parts that were seen before.
 
-    A record always comes to something: the three are never empty together.
+    A record always comes to something: the three are never empty together. `turn` is the client's
+    id of the turn that the rows are of, where it has one.
     """
 
     rows: tuple[Row, ...] = ()
     skipped: tuple[str, ...] = ()
     repeated: int = 0
+    turn: str = ""
 
 
 class Reader(Protocol):

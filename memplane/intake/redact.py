@@ -131,6 +131,16 @@ class Redactor:
             self._identifiers.add(name)
         return counts
 
+    def name(self, name: str) -> str:
+        """An identifier that was asked for: as it is, or masked if `in_name` finds something.
+
+        Nothing can be recorded under such a one, so it is no loss that the mark names nothing.
+        """
+        if not self.in_name(name):
+            return name
+        head, slash, last = self.redact(name)[0].rpartition("/")
+        return f"{head}{slash}{self.redact(last)[0]}"
+
     def _in_name(self, name: str) -> Counts:
         counts = Counts()
         if self._patterns:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from memplane.errors import InputError
-from memplane.intake import cleaned, namespace, timestamp
+from memplane.intake import Redactor, cleaned, namespace, timestamp
 from memplane.intake.redact import shown
 from memplane.pack.request import Request
 from memplane.plane.given import check_text
@@ -35,21 +35,25 @@ def check_channel(policies: Policies, channel: str) -> str:
 
 def request_of(
     query: str, asked: dict[str, Any], policies: Policies, *, head: int, clock: Callable[[], str],
-    seq_by: Callable[[str], int], redact: Callable[[str], str],
+    seq_by: Callable[[str], int], redactor: Redactor,
 ) -> Request:  # fmt: skip
-    """Check what was asked; raises InputError naming the argument."""
+    """Check what was asked; raises InputError naming the argument.
+
+    Secrets in it are masked, in identifiers too: a report of the pack keeps what was asked, and the
+    same can be asked again.
+    """
     for name in asked:
         if name not in _KNOWN:
             raise _unknown(name)
     if not isinstance(query, str):
         raise InputError(f"expected a text, found {type(query).__name__}", where="query")
-    fields: dict[str, Any] = {"query": redact(cleaned(query)).strip()}
+    fields: dict[str, Any] = {"query": redactor.redact(cleaned(query))[0].strip()}
     for name in _TEXTS:
         value = asked.get(name)
         if value is not None:
-            fields[name] = check_text(value, name)
+            fields[name] = redactor.name(check_text(value, name))
     for name in _LISTS:
-        fields[name] = texts(name, asked.get(name))
+        fields[name] = tuple(map(redactor.name, texts(name, asked.get(name))))
     for ns in fields["ns"]:
         namespace(ns)
     for name in _TIMES:

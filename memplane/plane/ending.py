@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
 
 __all__ = [
+    "REASONS",
     "Choose",
     "Ended",
     "NameEnd",
@@ -35,6 +36,8 @@ __all__ = [
     "write",
 ]
 
+# Why memplane says that a session ended; clients have words of their own.
+REASONS: Final = frozenset(("explicit", "importer", "gap", "abandoned"))
 Rows = list[dict[str, Any]]
 # The id of what is added behind a session's last event: of its name, a word and that event's id.
 NameEnd = Callable[[str, str, str], str]
@@ -90,7 +93,8 @@ def end_all(
 ) -> list[Ended]:  # fmt: skip
     """End sessions, each with the summary of what happened in it. Hold the engine's lock.
 
-    An importer's ends are dated to the last event of the session; the others are of now.
+    One that its client has ended gets its summary alone. An importer's ends are dated to the last
+    event of the session; the others are of now.
     """
     ended: list[Ended] = []
     left = _TRIES
@@ -142,9 +146,10 @@ def _rows_of(
 ) -> Rows:  # fmt: skip
     """The rows that end a session."""
     rows = _summed(engine, policies, facts, sources)
-    agent = {"actor": facts.agent} if _may_be_named(engine, facts) else {}
-    ended = marked(facts.id, "end", "Session ended", reason=reason, ns=space_of(engine, facts))
-    rows.append({**ended, **agent})
+    if not facts.ended:
+        agent = {"actor": facts.agent} if _may_be_named(engine, facts) else {}
+        ended = marked(facts.id, "end", "Session ended", reason=reason, ns=space_of(engine, facts))
+        rows.append({**ended, **agent})
     _identify(rows, facts, name or _name)
     return rows if name is None else [{"ts": facts.last_ts, **row} for row in rows]
 

@@ -29,8 +29,9 @@ def last_sessions(
 ) -> tuple[LastSession, ...]:
     """The newest sessions but the asking one, the newest first; the pack decides who may see what.
 
-    Those in which nothing was said are passed over: agents open and close many. Of each its summary; where there is none, or something happened since, the last summary and plan
-    that were recorded in it, its last prompt and the last answer, as far as the hotset has them.
+    Those in which nothing was said are passed over: agents open and close many. Of each its
+    summary; where there is none, or something happened since, the last summary and plan that were
+    recorded in it, its last prompt and the last answer, as far as the hotset has them.
     """
     facts = engine.sessions(folds).sessions.values()
     newest = sorted(facts, key=lambda one: -one.last_seq)

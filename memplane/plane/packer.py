@@ -82,7 +82,7 @@ class Packer:
             head = folds.log.head()
             request = request_of(
                 query, asked, policies, head=head.seq, clock=engine.clock,
-                seq_by=partial(seq_by, engine.log), redact=engine.redact(policies),
+                seq_by=partial(seq_by, engine.log), redactor=engine.intake(policies).redactor,
             )  # fmt: skip
             clock.mark("catch_up")
             if request.as_of != head.seq:
@@ -133,6 +133,11 @@ class Packer:
             self.home, report, engine.clock(), policies.plane.reports_keep, engine.watched.source
         )
         return block._replace(report=report, report_path=where)
+
+    @property
+    def policies(self) -> Policies:
+        """The policies as they are now; raises PolicyError."""
+        return self._engine.watched.policies()
 
     def head(self) -> Head:
         """Where the log ends now."""

@@ -72,7 +72,8 @@ class PlainRetriever:
             if hit.seq in never or not self._is_there(hit.seq):
                 continue
             item = self.item(hit.seq)
-            if scope.hides(item) is None and self._bears(hit.seq, only):
+            # Who asked the same before has said nothing that answers it.
+            if scope.hides(item) is None and not item.says(query) and self._bears(hit.seq, only):
                 found.append((item, hit.score))
         found.sort(key=lambda each: (-each[1], -each[0].importance, -each[0].seq))
         return Finding(_candidates(found[:most]), len(hits), self._worth(wanted, upto))

@@ -17,7 +17,6 @@ from memplane.plane.compare import differing
 from memplane.plane.packer import Packer
 from memplane.plane.prefixes import seq_by
 from memplane.plane.recording import Recording
-from memplane.policy import Policies
 
 if TYPE_CHECKING:
     from memplane.plane.artifacts import PlaneArtifacts
@@ -94,11 +93,6 @@ class Plane(Packer, Recording):
         from memplane.plane.artifacts import PlaneArtifacts  # noqa: PLC0415 - a pack does without
 
         return PlaneArtifacts(self._engine)
-
-    @property
-    def policies(self) -> Policies:
-        """The policies as they are now; raises PolicyError."""
-        return self._engine.watched.policies()
 
     def policy_values(self) -> list[Row]:
         """Every value in force, with where it comes from; raises PolicyError."""

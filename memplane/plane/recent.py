@@ -78,7 +78,8 @@ def list_files(
         folds = engine.caught_up(policies)
         request = request_of(
             query, {**asked, "session": session}, policies, head=folds.log.head().seq,
-            clock=engine.clock, seq_by=partial(seq_by, engine.log), redact=engine.redact(policies),
+            clock=engine.clock, seq_by=partial(seq_by, engine.log),
+            redactor=engine.intake(policies).redactor,
         )  # fmt: skip
         hotset, _ = engine.hotset(folds, request, policies)
         state = engine.files(folds)

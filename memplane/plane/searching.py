@@ -81,7 +81,7 @@ def search(
         folds = engine.caught_up(policies)
         request = request_of(
             query, asked, policies, head=folds.log.head().seq, clock=engine.clock,
-            seq_by=partial(seq_by, engine.log), redact=engine.redact(policies),
+            seq_by=partial(seq_by, engine.log), redactor=engine.intake(policies).redactor,
         )  # fmt: skip
         if not request.query:
             return []

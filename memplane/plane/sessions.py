@@ -5,18 +5,29 @@ The projection says what there is and since when it is silent. To list or show w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError, NotFoundError, ScopeError
 from memplane.event import Event
 from memplane.intake.redact import shown
-from memplane.plane.ending import Ended, NameEnd, end_all, marked, minutes_before, space_of, write
+from memplane.plane.ending import (
+    REASONS,
+    Ended,
+    NameEnd,
+    end_all,
+    marked,
+    minutes_before,
+    space_of,
+    write,
+)
 from memplane.plane.telling import Telling
 from memplane.plane.ulids import ulid
 from memplane.plane.writing import Receipt
 from memplane.projections.sessions import SessionFacts, session_facts
+from memplane.recall.extract import EVENTS_MIN
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
@@ -74,6 +85,7 @@ class Started(NamedTuple):
         return {"session": self.session, **self.receipt.as_json(), "ended": ended}
 
 
+_SUMMED_AT_ONCE: Final = 32
 _Found = list[Session]
 _Done = list[Ended]
 
@@ -156,11 +168,15 @@ class Sessions:
 
             return end_all(engine, policies, idle, "abandoned", summary=summary)
 
-    def end_imported(self, read: Collection[str], known: Collection[str], name: NameEnd) -> _Done:
+    def end_imported(
+        self, read: Collection[str], known: Collection[str], name: NameEnd,
+        ended: Mapping[str, str] = MappingProxyType({}),
+    ) -> _Done:  # fmt: skip
         """End sessions of an importer whose last event happened longer ago than the gap.
 
         `read` are those it has read from, `known` others of its files that had no news. `name`
-        gives the ids of what is added.
+        gives the ids of what is added. `ended` says when clients have told that sessions ended:
+        what an import adds of the time before opens none of them again.
         """
         engine = self._engine
 
@@ -173,13 +189,34 @@ class Sessions:
             done = [
                 facts
                 for id_ in sorted({*read, *known})
-                if (facts := found.get(id_)) and not facts.ended and facts.last_ts < before
-            ]
+                if (facts := found.get(id_)) and not facts.ended
+                and (facts.last_ts < before or facts.last_ts <= ended.get(id_, ""))
+            ]  # fmt: skip
             return sorted(done, key=lambda facts: facts.first_seq)
 
         with engine.lock:
             policies = engine.watched.policies_or_last()
             return end_all(engine, policies, over, "importer", name=name)
+
+    def sum_up(self, tag: str) -> _Done:
+        """Sum up sessions of a client that tells of them as they go, by events with this tag.
+
+        Those that it has ended since their last summary; and those that were silent for longer
+        than the policy's gap, which end, too. The newest 32 at most: it is done again and again.
+        """
+        engine = self._engine
+
+        def left(folds: Folds) -> Sequence[SessionFacts]:
+            ended = [one for one in folds.sessions.state.sessions.values() if one.ended]
+            found = [one for one in ended if self._unsummed(one)]
+            found += self._idle(folds, policies)
+            told = [one for one in found if not one.forgotten and self._tells(one, tag)]
+            newest = sorted(told, key=_latest)[-_SUMMED_AT_ONCE:]
+            return sorted(newest, key=lambda facts: facts.first_seq)
+
+        with engine.lock:
+            policies = engine.watched.policies_or_last()
+            return end_all(engine, policies, left, "abandoned")
 
     def list(
         self, *, agent: str | None = None, only_open: bool = False, channel: str = "private"
@@ -247,6 +284,20 @@ class Sessions:
             hint = f"; did you mean {close[0]}?" if close else ""
             raise NotFoundError(f"no session {shown(session)}{hint}")
         return facts
+
+    def _unsummed(self, facts: SessionFacts) -> bool:
+        """Whether a session that its client ended has enough for a summary, and none of it all."""
+        if facts.reason in REASONS or facts.summary > facts.ended:
+            return False
+        if facts.events - facts.kinds.get("session", 0) < EVENTS_MIN:
+            return False
+        made = self._engine.log.line(facts.summary) if facts.summary else None
+        return made is None or made.event.rec <= facts.last_rec
+
+    def _tells(self, facts: SessionFacts, tag: str) -> bool:
+        """Whether the client tells of the session: by what began it, or by what ended it."""
+        lines = [self._engine.log.line(seq) for seq in (facts.first_seq, facts.ended) if seq]
+        return any(line is not None and tag in line.event.tags for line in lines)
 
     def _idle(self, folds: Folds, policies: Policies) -> Sequence[SessionFacts]:
         """The open sessions in which nothing was recorded for longer than the gap."""

@@ -1,12 +1,12 @@
 """The hotset: what a usual pack needs, in one bounded file.
 
 Rings of sequence numbers (the plane's last 400 events, the last 100 of each of
-the 8 sessions in which something was said last) over one table of items, so that each text is kept
-once. Beside them: topics, files touched, and the last call and last error of each
-tool. What leaves every ring leaves the table; the log has it. A task event is no turn:
-it stands in the plane's ring alone, and `tasks` says what it changed. Nor is an artifact,
-nor the summary that memplane makes of a session at its end: the session's own window has
-what it quotes.
+the 8 most recent sessions, of which one without a word goes first) over one table of
+items, so that each text is kept once. Beside them: topics, files touched, and the last
+call and last error of each tool. What leaves every ring leaves the table; the log has
+it. A task event is no turn: it stands in the plane's ring alone, and `tasks` says what
+it changed. Nor is an artifact, nor the summary that memplane makes of a session at its
+end: the session's own window has what it quotes.
 
 Every bound is applied event by event, never at saving: a hotset that was saved
 and loaded goes on exactly as one that was not.

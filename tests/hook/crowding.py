@@ -24,7 +24,7 @@ def start(words, given, output):
         *(os.open(output + end, os.O_WRONLY | os.O_CREAT) for end in (".out", ".err")),
     ]
     try:
-        return subprocess.Popen(words, stdin=files[0], stdout=files[1], stderr=files[2]).pid
+        return subprocess.Popen(words, stdin=files[0], stdout=files[1], stderr=files[2])
     finally:
         for file in files:
             os.close(file)
@@ -32,8 +32,9 @@ def start(words, given, output):
 
 calls = zip(ASKED["words"], ASKED["given"], ASKED["outputs"], strict=True)
 ended = []
-for pid in [start(*call) for call in calls]:
-    _, status, used = os.wait4(pid, 0)
+children = [start(*call) for call in calls]  # kept: one that is dropped is waited for by others
+for child in children:
+    _, status, used = os.wait4(child.pid, 0)
     ended.append([os.waitstatus_to_exitcode(status), used.ru_maxrss])
 left = 0
 try:

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 
+import pytest
 from calls import asked, command, context, events_of, hook, said, surroundings, told
 
 import memplane
@@ -57,6 +58,48 @@ def test_the_summary_that_a_client_goes_on_with_is_not_given_to_it_again(fork, h
     fork(home, said("Stop", home), "--catch-up")
     question = asked(home, "which database did they choose for the ledger?", prompt_id="p2")
     assert "They chose a database" not in fork(home, question)
+
+
+@pytest.mark.parametrize("first", ["start", "summary"])
+def test_what_was_said_between_two_compactions_is_found_after_the_second(fork, home, first):
+    """Claude Code tells of the summary behind the start that follows it, Codex before."""
+
+    def compacted(number):
+        calls = [
+            said("SessionStart", home, source="compact"),
+            said("PostCompact", home, compact_summary=f"Summary {number} of the mill"),
+        ]
+        answers = [fork(home, call) for call in (calls if first == "start" else calls[::-1])]
+        fork(home, said("Stop", home), "--catch-up")
+        return "".join(answers)
+
+    fork(home, said("SessionStart", home, source="startup"))
+    fork(home, asked(home, "the mill has two sails"))
+    compacted(1)
+    fork(home, asked(home, "the millstone weighs nine hundred pounds", prompt_id="p2"))
+    answer = compacted(2)
+    fork(home, asked(home, "good morning", prompt_id="p3"))
+    answer += fork(home, asked(home, "how heavy is the millstone?", prompt_id="p4"))
+    assert "nine hundred pounds" in answer
+    assert "Summary 2" not in answer
+
+
+def test_a_session_that_goes_on_is_told_what_is_new_without_the_map(fork, home):
+    begun = fork(home, said("SessionStart", home, source="startup"))
+    assert "## Map" in begun
+    with memplane.open(home, environment={}) as plane:
+        plane.record("The release is on Friday", kind="decision", key="release")
+    again = fork(home, said("SessionStart", home, source="resume"))
+    assert "The release is on Friday" in again
+    assert "## Map" not in again
+    assert "We keep PostgreSQL" not in again
+
+
+def test_a_question_that_was_asked_before_does_not_answer_itself(fork, home):
+    question = "which bird nests on the mill?"
+    fork(home, asked(home, question, session_id="s1"))
+    fork(home, said("Stop", home, session_id="s1"), "--catch-up")
+    assert question not in fork(home, asked(home, question, session_id="s2"))
 
 
 def test_the_agents_cd_does_not_move_its_session_to_another_plane(home, tmp_path):

@@ -80,6 +80,29 @@ def test_after_a_compaction_a_session_is_told_once_what_it_said_before(fork, hom
     assert not [one for one in answers if "is the drawer" in one]
 
 
+@pytest.mark.parametrize("first", ["SessionStart", "PostCompact"])
+def test_what_was_said_between_two_compactions_is_told_after_the_second(fork, home, talk, first):
+    """Claude Code starts the session anew before it tells of the summary."""
+
+    def compact(number):
+        calls = [
+            said("SessionStart", home, source="compact"),
+            said("PostCompact", home, compact_summary=f"summary {number} of nothing much"),
+        ]
+        if first == "PostCompact":
+            calls.reverse()
+        return [fork(home, call) for call in calls]
+
+    fork(home, said("SessionStart", home, source="startup"))
+    talk("Ada keeps the cursor in a drawer")
+    compact(1)
+    talk("the millstone weighs two tonnes")
+    answers = [*compact(2), *talk("how heavy is the millstone in tonnes?")]
+    assert sum("weighs two" in one for one in answers) == 1
+    answers += talk("where is the cursor of Ada?")
+    assert sum("in a drawer" in one for one in answers) == 1
+
+
 def imported(home, call, *more):
     """The modules that a hook imports."""
     done = subprocess.run(

@@ -151,3 +151,18 @@ def test_a_signal_in_the_middle_loses_nothing_that_was_there_and_says_nothing(ho
     assert (out, err) == (b"", b"")
     assert events_of(home) == []
     assert not list(home.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("many", [6, pytest.param(60, marks=pytest.mark.long)])
+def test_a_hook_that_is_killed_at_any_moment_leaves_a_plane_for_the_next(home, many):
+    prompts = [f"the cursor of the ledger, {number}" for number in range(many)]
+    for number, prompt in enumerate(prompts):
+        with begun(home) as child:
+            child.stdin.write(json.dumps(asked(home, prompt, prompt_id=f"p{number}")).encode())
+            child.stdin.close()
+            time.sleep(0.2 * number / many)
+            child.send_signal(signal.SIGKILL if number % 2 else signal.SIGTERM)
+    texts = [one.text for one in events_of(home)]
+    assert texts == [prompt for prompt in prompts if prompt in texts]
+    hook(home, asked(home, "and now?", prompt_id="last"))
+    assert [one.text for one in events_of(home)] == [*texts, "and now?"]

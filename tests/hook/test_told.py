@@ -23,12 +23,15 @@ names = st.sampled_from(
     [
         "hook_event_name", "session_id", "cwd", "source", "prompt", "prompt_id", "turn_id",
         "tool_name", "tool_input", "tool_response", "tool_use_id", "last_assistant_message",
-        "compact_summary", "reason", "transcript_path",
+        "compact_summary", "reason", "transcript_path", "agent_id", "error",
     ]
 )  # fmt: skip
 events = st.sampled_from(
-    ["SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "PostCompact", "SessionEnd", "New"]
-)
+    [
+        "SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop",
+        "PostCompact", "SessionEnd", "New",
+    ]
+)  # fmt: skip
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=40),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
@@ -54,6 +57,28 @@ def test_any_json_gives_rows_that_the_log_takes_and_raises_nothing(said, event, 
         ({"content": [{"type": "text", "text": "a"}, {"type": "image"}]}, "a", "ok"),
         ({"error": "not there"}, "not there", "error"),
         ({"filePath": "/w/a", "numLines": 3}, '{"filePath":"/w/a","numLines":3}', "ok"),
+        (
+            {
+                "filePath": "/w/a",
+                "originalFile": "x\n" * 9000,
+                "oldString": "x",
+                "newString": "y",
+                "structuredPatch": [{"oldStart": 1, "lines": [" a", "-x", "+y"]}],
+            },
+            " a\n-x\n+y",
+            "ok",
+        ),
+        (
+            {"type": "image", "file": {"base64": "iVBO" * 9000, "type": "image/png"}},
+            '{"type":"image","file":{"type":"image/png"}}',
+            "ok",
+        ),
+        ([{"type": "text", "text": "b"}, {"type": "image", "data": "iVBO" * 99}], "b", "ok"),
+        (
+            {"matches": ["m" * 50] * 99},
+            '{"matches":[' + f'"{"m" * 50}",' * 37 + '"' + "m" * 26 + "…",
+            "ok",
+        ),
     ],
 )
 def test_an_answer_is_what_the_model_was_shown(response, text, status):
@@ -68,11 +93,126 @@ def test_what_memplane_answered_is_not_recorded_again():
     assert told.read("claude-code", said).rows == ()
 
 
-def test_a_prompt_has_one_id_however_often_it_is_told():
-    said = {**PROMPT, "prompt": "hello", "prompt_id": "p1"}
-    first, again = (told.read("claude-code", said).rows[0] for _ in range(2))
-    other = told.read("claude-code", {**said, "prompt_id": "p2"}).rows[0]
-    assert first["id"] == again["id"] != other["id"]
+FAILED = {**USED, "hook_event_name": "PostToolUseFailure", "error": "Exit code 3\nboom"}
+
+
+def test_a_call_that_failed_is_told_as_one_that_did_not():
+    call, result = told.read("claude-code", FAILED).rows
+    worked = told.read("claude-code", {**USED, "tool_response": "boom"}).rows
+    assert call == worked[0]
+    assert (result["text"], result["data"]["status"]) == ("Exit code 3\nboom", "error")
+    assert result["id"] == worked[1]["id"]
+    _, blank = told.read("claude-code", {**FAILED, "error": "", "is_interrupt": True}).rows
+    assert (blank["text"], blank["data"]["status"]) == ("failed", "error")
+    assert told.read("claude-code", {**FAILED, "tool_name": "mcp__memplane__memory_get"}).rows == ()
+
+
+def test_what_codex_heard_of_a_command_does_not_say_whether_it_failed():
+    _, result = told.read("codex", {**USED, "tool_response": "boom\n"}).rows
+    assert (result["text"], result["data"].get("status")) == ("boom\n", None)
+    _, result = told.read("codex", {**USED, "tool_response": {"content": [], "isError": True}}).rows
+    assert result["data"]["status"] == "error"
+
+
+TURNS = [("claude-code", "prompt_id"), ("codex", "turn_id")]
+
+
+@pytest.mark.parametrize(("agent", "turn"), TURNS)
+@pytest.mark.parametrize(
+    ("event", "field"),
+    [
+        ("UserPromptSubmit", "prompt"),
+        ("Stop", "last_assistant_message"),
+        ("PostCompact", "compact_summary"),
+    ],
+)
+def test_what_is_said_has_one_id_however_often_it_is_told_and_each_saying_its_own(
+    agent, turn, event, field
+):
+    said = {"hook_event_name": event, "session_id": "s1", turn: "p1", field: "hello"}
+    first, again = (told.read(agent, said).rows[0] for _ in range(2))
+    others = [{turn: "p2"}, {field: "and this, while you are at it"}, {"session_id": "s2"}]
+    ids = [told.read(agent, {**said, **other}).rows[0]["id"] for other in others]
+    assert first == again
+    assert len({first["id"], *ids}) == 4
+
+
+@pytest.mark.parametrize("source", ["system", "loop_wakeup", "schedule_wakeup", "poll_event"])
+def test_a_prompt_that_the_client_wrote_is_no_users_and_asks_nothing(source):
+    found = told.read("claude-code", {**PROMPT, "prompt": "go on", "source": source})
+    assert [(row["role"], row["tags"]) for row in found.rows] == [("system", ["meta", "hook"])]
+    assert (found.asks, found.query) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "role", "tag"),
+    [
+        ("<system-reminder> Always obey\n</system-reminder>", "system", "meta"),
+        ("<task-notification>\n<task-id>a1</task-id>", "system", "meta"),
+        ("<local-command-stdout>3 files</local-command-stdout>", "tool", "command"),
+        ("[Request interrupted by user for tool use]", "system", "interrupted"),
+    ],
+)
+def test_what_the_client_says_in_a_prompt_is_no_users_and_asks_nothing(text, role, tag):
+    found = told.read("claude-code", {**PROMPT, "prompt": text, "source": "user"})
+    [row] = found.rows
+    assert (row["role"], row["tags"], row["text"]) == (role, [tag, "hook"], text)
+    assert (found.asks, found.query) == ("", "")
+
+
+def test_what_a_person_typed_is_asked_for_without_what_the_editor_added():
+    text = "<ide_opened_file>The user opened a.py</ide_opened_file>\nwhich mast?"
+    for source in ("user", "sdk", ""):
+        found = told.read("claude-code", {**PROMPT, "prompt": text, "source": source})
+        assert [(row["role"], row["text"]) for row in found.rows] == [("user", "which mast?")]
+        assert (found.asks, found.query) == ("prompt", "which mast?")
+
+
+def test_what_a_sub_agent_of_claude_code_does_is_its_own():
+    sub = {"agent_id": "a1", "agent_type": "general-purpose"}
+    [order] = told.read("claude-code", {**PROMPT, **sub, "prompt": "Always look"}).rows
+    assert order["role"] == "system"
+    done = told.read("claude-code", {**FAILED, **sub}).rows
+    end = {**PROMPT, **sub, "hook_event_name": "PostCompact", "compact_summary": "they looked"}
+    [summary] = told.read("claude-code", end).rows
+    for row in (order, *done, summary):
+        assert (row["session"], row["actor"]) == ("s1", "a1")
+        assert row["tags"][0] == "sidechain"
+    main = told.read("claude-code", {**FAILED, "agent_type": "reviewer"}).rows  # with --agent
+    assert not [row for row in main if "actor" in row or "sidechain" in row["tags"]]
+
+
+def test_a_sub_agent_of_codex_is_a_session_below_the_one_that_spawned_it():
+    sub = {**PROMPT, "agent_id": "t2", "agent_type": "default", "turn_id": "p1"}
+    begun, order = told.read("codex", {**sub, "prompt": "Always look"}).rows
+    assert (begun["id"], begun["data"]["parent"]) == ("codex:t2:start", "s1")
+    assert (order["role"], order["tags"]) == ("system", ["sidechain", "hook"])
+    for row in (order, *told.read("codex", {**sub, **USED, "tool_response": "x"}).rows):
+        assert (row["session"], row["actor"]) == ("t2", "t2")
+        assert row["id"].startswith("codex:t2:")
+
+
+@pytest.mark.parametrize("agent", told.AGENTS)
+@pytest.mark.parametrize("source", ["startup", "compact", "resume"])
+@pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit", "PostCompact"])
+def test_a_sub_agent_is_never_answered_and_what_was_shown_stays_shown(agent, source, event):
+    said = {**PROMPT, "hook_event_name": event, "source": source, "prompt": "look"}
+    found = told.read(agent, {**said, "agent_id": "a1"})
+    assert (found.asks, found.query, found.begins, found.compacted) == ("", "", False, False)
+
+
+def test_a_fork_begins_a_session_that_holds_another_one_already():
+    start = {"hook_event_name": "SessionStart", "session_id": "s2", "cwd": "/w", "source": "fork"}
+    forked = told.read("claude-code", start)
+    assert [row["id"] for row in forked.rows] == ["claude-code:s2:start"]
+    assert (forked.asks, forked.begins) == ("", False)
+
+
+def test_a_compaction_is_told_by_its_summary_alone():
+    said = {**PROMPT, "hook_event_name": "PostCompact"}
+    text = "<analysis>Let me think.</analysis>\n\n<summary>\nThey looked at a.py\n</summary>"
+    [row] = told.read("claude-code", {**said, "compact_summary": text}).rows
+    assert (row["kind"], row["text"]) == ("summary", "They looked at a.py")
 
 
 def test_a_session_that_goes_on_is_not_begun_again():
@@ -84,3 +224,9 @@ def test_a_session_that_goes_on_is_not_begun_again():
     assert ([row["id"] for row in resumed.rows], resumed.begins) == (["codex:s1:resumed"], False)
     compacted = told.read("codex", {**start, "source": "compact"})
     assert (compacted.rows, compacted.begins, compacted.compacted) == ((), True, True)
+
+
+def test_of_a_file_that_was_written_the_call_says_all():
+    written = {"type": "create", "content": "all of it", "structuredPatch": []}
+    (call,) = told.read("claude-code", {**USED, "tool_response": written}).rows
+    assert call["kind"] == "tool_call"

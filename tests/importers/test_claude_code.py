@@ -95,13 +95,16 @@ def test_a_result_knows_the_tool_and_file_of_its_call_and_whether_it_failed(tran
     assert [row["data"]["tool"] for row in (good, bad)] == ["Read", "Bash"]
 
 
-def test_what_memplane_itself_answered_is_not_recorded_again(transcript):
+def test_what_memplane_was_asked_and_answered_itself_is_not_recorded_again(transcript):
     made = transcript()
     for call, server in (("t1", "memplane"), ("t2", "plugin_memplane_memplane"), ("t3", "other")):
         made.calls(f"mcp__{server}__memory_search", call, query="db").result(call, f"by {server}")
     rows, skipped = made.rows()
     assert [row["text"] for row in rows if row["kind"] == "tool_result"] == ["by other"]
-    assert skipped == ["answer of memplane"] * 2
+    assert [row["data"]["tool"] for row in rows if row["kind"] == "tool_call"] == [
+        "mcp__other__memory_search"
+    ]
+    assert skipped == ["call of memplane", "answer of memplane"] * 2
 
 
 def test_thinking_is_left_out_and_counted_unless_it_is_asked_for(transcript):

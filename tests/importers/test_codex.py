@@ -179,7 +179,7 @@ def test_of_a_prompt_from_an_editor_the_request_is_taken():
     assert rows[1]["text"] == "fix it"
 
 
-def test_what_memplane_itself_answered_is_not_recorded_again():
+def test_what_memplane_was_asked_and_answered_itself_is_not_recorded_again():
     made = (
         Rollout()
         .calls("mcp__memplane__memory_search", "c1", query="db")
@@ -192,7 +192,10 @@ def test_what_memplane_itself_answered_is_not_recorded_again():
     )  # fmt: skip
     rows, skipped = made.rows()
     assert [row["text"] for row in rows if row["kind"] == "tool_result"] == ["new"]
-    assert skipped[1:] == ["answer of memplane"] * 2
+    assert [row["data"]["tool"] for row in rows if row["kind"] == "tool_call"] == [
+        "mcp__other__memplane"
+    ]
+    assert skipped[1:] == ["call of memplane", "answer of memplane"] * 2
 
 
 def test_reasoning_is_left_out_unless_it_is_asked_for_and_names_nothing_else():

@@ -32,6 +32,8 @@ def requests(seed: int, count: int, head: int) -> Iterator[dict]:
             "since": lambda: TIMES[0],
             "until": lambda: TIMES[1],
             "exclude": lambda: [f"e21-{chance.randrange(300)}"],
+            "held_seq": lambda: chance.randrange(500),
+            "cited": lambda: True,
             "sections": lambda: chance.sample(
                 ["relevant_decisions", "recent_window", "retrieved_evidence", "tool_state"], 2
             ),

@@ -32,6 +32,8 @@ def request(chance: random.Random, head: int) -> dict:
         asked["sections"] = chance.sample(
             ["rules", "recent_window", "retrieved_evidence", "relevant_decisions", "tool_state"], 2
         )
+    if chance.random() < 0.3:
+        asked |= {"cited": True, "held_seq": chance.randrange(head)}
     if chance.random() < 0.2:
         asked["expand"] = [f"expand://event/{chance.randint(2, head)}"]
     return asked

@@ -97,6 +97,15 @@ def test_in_a_busy_session_too_the_last_sessions_find_room(busy):
     assert block.tokens <= 4000
 
 
+def test_sessions_in_which_nothing_was_said_hide_none_in_which_something_was(busy):
+    for n in range(20):
+        for status in ("start", "end"):
+            busy.record(kind="session", session=f"empty{n}", data={"status": status})
+    said = busy.pack(intent="orient", budget=2000).text.partition("## Last sessions\n")[2]
+    for text in ("session/s0/summary", "Done with part 2.", "Next come the tests."):
+        assert text in said
+
+
 def test_the_asking_session_is_no_last_session(busy):
     block = busy.pack(session="s1", intent="orient", budget=2000)
     sessions = block.text.partition("## Last sessions\n")[2].partition("## ")[0]

@@ -144,6 +144,20 @@ def test_no_item_outlives_the_last_ring_or_table_that_holds_it():
     assert set(state.items) == held
 
 
+@given(st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=80))
+def test_of_sessions_without_a_word_one_at_most_takes_the_place_of_one_with_words(told):
+    rows = [
+        {"kind": "session", "session": f"s{n}", "data": {"status": "start"}}
+        if silent
+        else {"kind": "message", "session": f"s{n}", "text": "word"}
+        for n, silent in told
+    ]
+    state = fold(PROJECTOR, Journal(rows).lines)
+    spoken = {n for n, silent in told if not silent}
+    words = [ring for ring in state.sessions.values() if ring.count]
+    assert len(words) >= min(len(spoken), SESSIONS - 1)
+
+
 def test_a_later_value_marks_the_older_one_even_if_it_is_secret():
     lines = Journal(
         [
