@@ -60,6 +60,7 @@ ORDER: Final = (
     "policy",
     "scenario",
     "mcp",
+    "hook",
     "install",
     "uninstall",
 )

@@ -17,6 +17,7 @@ from memplane.cli.output import one_line, put
 from memplane.errors import HomeError
 from memplane.home import VERSION
 from memplane.importers import git
+from memplane.intake.redact import masked
 from memplane.plane.doctor import Check, examine
 from memplane.policy import variables
 from memplane.wiring import clock, find_home, make_counter
@@ -51,10 +52,26 @@ def _plane(home: str | None) -> list[Check]:
         return [Check("home", "fail", str(error))]
     if not Path(path).is_dir():
         return [Check("home", "fail", f"{path}: no plane here", "make one with `memplane init`")]
-    return examine(
+    checks = examine(
         path, clock=clock, make_counter=make_counter, loads=orjson.loads,
         overrides=variables(os.environ),
     )  # fmt: skip
+    return [*checks, *_hooks(path / "hooks.log")]
+
+
+def _hooks(log: Path) -> Iterator[Check]:
+    """What went wrong in hooks, who tell nobody else."""
+    try:
+        lines = log.read_bytes().decode("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield Check("hooks", "warn", f"{log}: cannot be read: {error.strerror}")
+        return
+    if lines:
+        count = "1 fault" if len(lines) == 1 else f"{len(lines)} faults, the last"
+        remedy = f"all of them are in {log}; delete it when that is mended"
+        yield Check("hooks", "warn", masked(f"{count}: {lines[-1]}"), remedy)
 
 
 def _surroundings() -> Iterator[Check]:

@@ -1,19 +1,28 @@
 """`memplane mcp`: the plane as tools of an MCP client."""
 
 import gc
+import os
 from functools import partial
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
 from memplane.cli.app import command
-from memplane.cli.options import Home, Json
+from memplane.cli.options import Json
 from memplane.errors import HomeError, MissingExtraError
+from memplane.home import HOME_NAME, located
+from memplane.hook.shown import Shown
+from memplane.importers.rows import name
 from memplane.plane import Plane
 from memplane.plane.ulids import ulid
 from memplane.wiring import clock, find_home, init, make_counter, open_plane
 
 __all__ = ["mcp"]
+
+# What Claude Code tells its servers and hooks.
+_SESSION: Final = "CLAUDE_CODE_SESSION_ID"
+_PROJECT: Final = "CLAUDE_PROJECT_DIR"
 
 
 @command("mcp", example="mcp")
@@ -29,13 +38,24 @@ def mcp(
     session: Annotated[
         str | None,
         typer.Option(
-            metavar="ID", help="The session of what is stored and packed; else a new one."
+            metavar="ID",
+            help="The session of what is stored and packed; else that of the client (Claude Code "
+            "names it), else a new one.",
         ),
     ] = None,
     make: Annotated[
-        bool, typer.Option("--init", help="Make the plane where there is none yet.")
+        bool,
+        typer.Option("--init", help="Make the plane where there is none: --home, or ~/.memplane."),
     ] = False,
-    home: Home = None,
+    home: Annotated[
+        str | None,
+        typer.Option(
+            "--home",
+            metavar="DIR",
+            help="The plane's folder; else MEMPLANE_HOME, else .memplane here or above, else "
+            "~/.memplane.",
+        ),
+    ] = None,
     as_json: Json = False,  # noqa: ARG001 - every command takes it; errors at the start are JSON
 ) -> None:
     """Serve one MCP client over stdin and stdout, until its end closes or SIGTERM.
@@ -46,7 +66,7 @@ def mcp(
     """
     gc.disable()  # the SDK makes 10,000 things to keep and none to collect: a fifth of its import
     try:
-        from memplane.mcp.server import Serving  # noqa: PLC0415 - the SDK takes half a second
+        from memplane.mcp.server import Own, Serving  # noqa: PLC0415 - the SDK takes half a second
         from memplane.mcp.stdio import serve  # noqa: PLC0415 - likewise
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.startswith("memplane"):
@@ -56,18 +76,39 @@ def mcp(
         gc.enable()
     gc.freeze()
     opened = partial(_opened, home, read_only=read_only, make=make)
-    serve(Serving(opened, make_counter, channel, session or f"mcp-{ulid(clock())}", read_only))
+    own = None
+    if session is None and (named := os.environ.get(_SESSION)):
+        theirs = name(named)
+        own = Own("claude-code", theirs, lambda folder: Shown(folder, theirs).held)
+    given = session or f"mcp-{ulid(clock())}"
+    serve(Serving(opened, make_counter, channel, given, read_only, own))
 
 
 def _opened(home: str | None, *, read_only: bool, make: bool) -> Plane:
+    """The plane that the hooks of the same agent use: clients start both anywhere."""
+    user = os.path.expanduser("~")  # noqa: PTH111 - pathlib raises where there is no user
+    folder = _folder(home, user)
     if make and not read_only:
-        return _there_or_made(home)
-    return open_plane(home, read_only=read_only)
+        return init(folder or Path(user) / HOME_NAME)
+    if folder is None:
+        raise HomeError(
+            f"no plane in {_here()} or above, and no {HOME_NAME} in {user}; `memplane init` makes "
+            "one for a project, `memplane install claude-code` or `memplane install codex` one for "
+            "every project; it is used from then on"
+        )
+    return open_plane(folder, read_only=read_only)
 
 
-def _there_or_made(home: str | None) -> Plane:
+def _folder(home: str | None, user: str) -> Path | None:
+    if home is not None or os.environ.get("MEMPLANE_HOME"):
+        return find_home(home)
+    found = located(os.environ, _here(), user)
+    return None if found is None else Path(found)
+
+
+def _here() -> str:
+    """The project's folder, or the one that the client started this in; that may be gone."""
     try:
-        folder = find_home(home)
-    except HomeError:
-        return init()
-    return init(folder)
+        return os.environ.get(_PROJECT) or os.getcwd()  # noqa: PTH109 - a text is what is wanted
+    except OSError:
+        return "/"

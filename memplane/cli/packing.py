@@ -39,6 +39,13 @@ _Report = Annotated[
     bool, typer.Option("--report/--no-report", help="Keep the report in the plane.")
 ]
 
+_HeldSeq = Annotated[
+    int | None,
+    typer.Option(metavar="SEQ", help="Leave out what the session said behind it: you hold that."),
+]
+_Cited = Annotated[
+    bool, typer.Option("--cited", help="Entries name their events, statements their day.")
+]
 _DiffPrev = Annotated[
     bool,
     typer.Option("--diff-prev", help="Say where the session's saved pack before this one ends."),
@@ -59,10 +66,12 @@ def pack(
     section: _Sections = None,
     expand: _Handles = None,
     exclude: _Ids = None,
+    held_seq: _HeldSeq = None,
     since: Time = None,
     until: Time = None,
     as_of: _AsOf = None,
     now: _Now = None,
+    cited: _Cited = False,
     messages: _Messages = None,
     report: _Report = True,
     diff_prev: _DiffPrev = False,
@@ -74,7 +83,8 @@ def pack(
     asked: dict[str, Any] = {
         "budget": budget, "channel": channel, "intent": intent, "session": session, "task": task,
         "ns": ns, "agent": agent, "sections": section, "expand": expand, "exclude": exclude,
-        "since": since, "until": until, "as_of": as_of, "now": now,
+        "held_seq": held_seq, "since": since, "until": until, "as_of": as_of, "now": now,
+        "cited": cited,
     }  # fmt: skip
     with open_plane(home) as plane, Bar("indexing") as bar:
         block = plane.pack(query, save_report=report, progress=bar, **asked)

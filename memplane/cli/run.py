@@ -19,6 +19,7 @@ from memplane.cli import (  # noqa: F401
     embed,
     files,
     forgetting,
+    hook,
     importing,
     installing,
     log,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any, Final
 
-from memplane.errors import InputError
+from memplane.errors import InputError, NotFoundError, ScopeError
 from memplane.mcp.desk import Desk
 from memplane.mcp.fitting import Answer, Cap
 from memplane.pack.block import Block, Entry
@@ -24,10 +25,12 @@ def curate(desk: Desk, given: dict[str, Any]) -> Answer:
     not find room behind it, it is packed again, smaller. Same plane, same arguments: same answer.
     """
     cap, budget = desk.cap(given), given["max_tokens"] * 3 // 4
+    held = _held(desk)
     while True:
         block = desk.plane.pack(
             given["query"], budget=budget, channel=desk.channel, intent=given["mode"],
-            session=desk.session, task=given.get("task"), save_report=True, progress=desk.tell,
+            session=desk.session, task=given.get("task"), held_seq=held, save_report=True,
+            progress=desk.tell,
         )  # fmt: skip
         try:
             return _answer(block, cap)
@@ -35,6 +38,20 @@ def curate(desk: Desk, given: dict[str, Any]) -> Answer:
             if budget < _BUDGET_MIN:
                 raise
         budget = budget * 7 // 8
+
+
+def _held(desk: Desk) -> int | None:
+    """The seq behind which the client has before it what its session said.
+
+    None where it has nothing of it: the session is over, so the client that is still there is at
+    another one (`/clear`).
+    """
+    if desk.held is None:
+        return None
+    with suppress(NotFoundError, ScopeError):
+        if desk.plane.sessions.get(desk.session, channel=desk.channel).status == "ended":
+            return None
+    return desk.held(desk.plane.home)
 
 
 def _answer(block: Block, cap: Cap) -> Answer:

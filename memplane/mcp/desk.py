@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from memplane.errors import NotFoundError
@@ -19,7 +20,8 @@ _NAME_CHARS: Final = 80
 class Desk(NamedTuple):
     """`actor` is the client's name; all of one server belongs to one session.
 
-    `tell` is told of long work: done, in all.
+    `held`: says behind which seq the client itself has before it what was said in that session,
+    None where it has nothing of it. `tell` is told of long work: done, in all.
     """
 
     plane: Plane
@@ -27,6 +29,7 @@ class Desk(NamedTuple):
     channel: str
     session: str
     actor: str
+    held: Callable[[Path], int] | None
     tell: Callable[[int, int], None]
 
     @property

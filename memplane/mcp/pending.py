@@ -27,7 +27,9 @@ class Pending:
         if isinstance(message, types.JSONRPCRequest):
             self._ids.add(message.id)
         elif getattr(message, "method", "") == "notifications/cancelled" and message.params:
-            self._drop(message.params.get("requestId"))
+            named = message.params.get("requestId")
+            if isinstance(named, str | int):  # what else a client may put there names no request
+                self._drop(named)
 
     def said(self, item: Any) -> None:
         """Note what the client is told."""

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import anyio
@@ -18,7 +19,7 @@ import mcp_types as types
 from mcp.server import Server, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from memplane.errors import HomeError, InputError, MemplaneError, NotFoundError
+from memplane.errors import InputError, MemplaneError, NotFoundError
 from memplane.home import VERSION
 from memplane.intake.redact import masked, shown
 from memplane.mcp import curating, reading, resources, storing
@@ -30,7 +31,7 @@ from memplane.mcp.worker import Tell, Worker
 from memplane.plane import Plane
 from memplane.ports import TokenCounter
 
-__all__ = ["Serving", "server_of"]
+__all__ = ["Own", "Serving", "server_of"]
 
 _ACTS: Final[dict[str, Callable[..., Answer]]] = {
     "memory_store": storing.store,
@@ -47,14 +48,30 @@ _ACTOR_CHARS: Final = 100
 _Context = ServerRequestContext[Any, Any]
 
 
+class Own(NamedTuple):
+    """The session of a client whose hooks record it.
+
+    `client`: the program by whose name alone it is taken; what it starts inherits its environment.
+    `held`: the seq behind which it has before it what was said there, in the plane of that folder.
+    """
+
+    client: str
+    session: str
+    held: Callable[[Path], int]
+
+
 class Serving(NamedTuple):
-    """What a server serves: how its plane opens, for which channel and session."""
+    """What a server serves: how its plane opens, for which channel and session.
+
+    `own` stands before `session` where the client is the one that it names.
+    """
 
     open_plane: Callable[[], Plane]
     make_counter: Callable[[str, int], TokenCounter]
     channel: str
     session: str
     read_only: bool = False
+    own: Own | None = None
 
 
 class _Handlers:
@@ -135,14 +152,13 @@ class _Handlers:
         """Do something at a desk of this caller, in a thread."""
         actor = _actor(context)
         serving = self._serving
+        session, held = serving.session, None
+        if serving.own is not None and serving.own.client == actor:
+            session, held = serving.own.session, serving.own.held
 
         def work(plane: Plane, tell: Tell) -> Any:
-            return act(
-                Desk(
-                    plane, serving.make_counter, serving.channel, serving.session,
-                    actor, tell,
-                )
-            )  # fmt: skip
+            desk = Desk(plane, serving.make_counter, serving.channel, session, actor, held, tell)
+            return act(desk)
 
         async def progress(done: int, total: int) -> None:
             with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # the client left
@@ -199,8 +215,6 @@ def _words(error: MemplaneError) -> str:
     said = str(error)
     if isinstance(error, InputError) and error.where in _ARGUMENTS:
         said = f"{_ARGUMENTS[error.where]}{said.removeprefix(error.where)}"
-    if isinstance(error, HomeError):
-        said += " (a server started with `memplane mcp --init` makes one)"
     said = masked(said)
     return said if len(said) <= _ERROR_CHARS else f"{said[:_ERROR_CHARS]} …"
 

@@ -7,7 +7,8 @@ import json
 from typing import Any, Final
 
 from memplane.errors import ConflictError, InputError, NotFoundError
-from memplane.event import Event
+from memplane.event import UPKEEP_KINDS, Event
+from memplane.intake import cleaned
 from memplane.mcp.desk import Desk, event_named, no_value
 from memplane.mcp.fitting import Answer, clipped
 from memplane.plane.writing import Receipt
@@ -25,6 +26,12 @@ def store(desk: Desk, given: dict[str, Any]) -> Answer:
     Its id is made of what it says, so whoever says it again meets it, in any session and process.
     Where that one was archived since, it is said anew, and its id is made of that too.
     """
+    if not cleaned(given["content"]).strip():
+        raise InputError(
+            "expected a statement, found only blanks or a block that memory gave; nothing was "
+            "stored",
+            where="content",
+        )
     row = _row(desk, given)
     what = _redacted(desk, given)
     salt = 0
@@ -53,6 +60,8 @@ def forget(desk: Desk, given: dict[str, Any]) -> Answer:
     if ("id" in given) == ("key" in given):
         raise InputError("give exactly one of id and key")
     event = _named(desk, given)
+    if event.kind in UPKEEP_KINDS:
+        raise InputError(f"#{event.seq} is the log's own ({event.kind}) and says nothing to forget")
     name = f"key {clipped(given['key'], 80)}" if "key" in given else f"#{event.seq}"
     standing = desk.plane.standing(event)
     if standing.reason == "forgotten" and standing.by_seq is not None:

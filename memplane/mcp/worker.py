@@ -17,6 +17,8 @@ import anyio
 import anyio.from_thread
 import anyio.to_thread
 
+from memplane.errors import MemplaneError
+from memplane.home import open_home
 from memplane.plane import Plane
 
 __all__ = ["Tell", "Worker"]
@@ -56,7 +58,10 @@ class _Call(Generic[Result]):
 
 
 class Worker:
-    """Opens the plane for the first call; where that fails so does the call, until it works."""
+    """Opens the plane for the first call; where that fails so does the call, until it works.
+
+    A plane that was moved away or replaced since is opened anew, where there is one.
+    """
 
     def __init__(self, open_plane: Callable[[], Plane]) -> None:
         self._open = open_plane
@@ -120,12 +125,22 @@ class Worker:
 
     def _opened(self) -> Plane:
         with self._opening:
+            if self._plane is not None and not _is_there(self._plane):
+                self._plane = None  # not closed: it would write where its folder was
             if self._plane is None:
                 self._plane = self._open()
             return self._plane
 
     def _close(self) -> None:
         with self._opening:
-            if self._plane is not None:
+            if self._plane is not None and _is_there(self._plane):
                 self._plane.close()
-                self._plane = None
+            self._plane = None
+
+
+def _is_there(plane: Plane) -> bool:
+    """Whether its folder still holds this plane."""
+    try:
+        return open_home(plane.home).plane_id == plane.id
+    except MemplaneError:
+        return False

@@ -258,3 +258,21 @@ def test_git_that_is_not_there_is_a_warning(examined, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     code, checks = examined()
     assert (code, checks["git"]["status"]) == (0, "warn")
+
+
+def test_the_faults_of_hooks_are_counted_and_the_last_is_shown(examined, filled):
+    assert "hooks" not in examined()[1]
+    log = filled / "hooks.log"
+    log.write_bytes(b"2026-01-05T12:00:00Z 41 stdin: expected a JSON object \xff\n")
+    code, checks = examined()
+    assert (code, checks["hooks"]["status"]) == (0, "warn")
+    assert checks["hooks"]["found"].startswith("1 fault: 2026-01-05T12:00:00Z 41 stdin: expected")
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    log.write_bytes(log.read_bytes() + f"2026-01-06T12:00:00Z 42 no {token}\n".encode())
+    found = examined()[1]["hooks"]
+    assert found["found"].startswith("2 faults, the last: 2026-01-06T12:00:00Z 42 no ")
+    assert token not in found["found"]
+    assert str(log) in found["remedy"]
+    log.unlink()
+    log.mkdir()
+    assert "cannot be read" in examined()[1]["hooks"]["found"]

@@ -1,9 +1,11 @@
 """Every command is documented by its own help, and what the help shows works."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
+import sys
 
 import pytest
 import typer
@@ -81,14 +83,13 @@ def test_every_parameter_says_what_it_is_for(name):
         assert parameter.help, parameter.name
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "hook"])
 def test_every_example_does_what_it_shows(run, filled, tmp_path, monkeypatch, name):
     transcripts = tmp_path / ".claude" / "projects"
     transcripts.mkdir(parents=True)
     (transcripts / "empty.jsonl").touch()
     monkeypatch.setenv("HOME", str(tmp_path))
-    example = re.search(r"Example:\n\s+memplane (.*)", COMMANDS[name].epilog)[1]
-    argv = [re.sub("^~", str(tmp_path), word) for word in shlex.split(example)]
+    argv = [re.sub("^~", str(tmp_path), word) for word in shlex.split(example_of(name))]
     assert argv[: len(name.split())] == name.split()
     if name.startswith("task ") and name != "task open":
         run("task", "open", "parser", "goal", "--plan", "write tests", "--home", filled)
@@ -125,6 +126,36 @@ def test_every_example_does_what_it_shows(run, filled, tmp_path, monkeypatch, na
     if name == "restore":
         run("export", tmp_path / "plane.jsonl", "--home", filled)
     assert run(*argv, "--home", filled)[0] == 0
+
+
+def example_of(name):
+    return re.search(r"Example:\n\s+memplane (.*)", COMMANDS[name].epilog)[1]
+
+
+@pytest.mark.parametrize("before", ["", "--home {home} --json"])
+def test_the_example_of_a_hook_does_what_it_shows(filled, tmp_path, before):
+    """In a process of its own: it ends the one that it runs in."""
+    told = {"hook_event_name": "SessionStart", "source": "startup", "session_id": "new"}
+    (tmp_path / "event.json").write_text(json.dumps(told))
+    words = f"{sys.executable} -m memplane {before.format(home=filled)} {example_of('hook')}"
+    done = subprocess.run(
+        ["sh", "-c", words], cwd=tmp_path, capture_output=True, check=False,
+        env={**os.environ, "MEMPLANE_HOME": str(filled)},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, b"")
+    answer = json.loads(done.stdout)["hookSpecificOutput"]
+    assert answer["hookEventName"] == "SessionStart"
+    assert "We move to SQLite" in answer["additionalContext"]
+
+
+def test_the_help_of_a_hook_says_what_it_records_and_where_its_faults_are(run):
+    said = " ".join(run("hook", "--help").out.split())
+    for words in (
+        "prompts, tool calls and their results", "claude-code or codex", "hooks.log", "--catch-up",
+        "ends with 0 whatever happens", "policies/plane.yaml", "~/.memplane", "the spool",
+    ):  # fmt: skip
+        assert words in said
+    assert "  hook " in run("--help").out
 
 
 @pytest.mark.parametrize("name", READING)

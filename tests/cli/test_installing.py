@@ -79,10 +79,12 @@ def test_claude_code_gets_its_hooks_word_for_word_and_one_in_the_background(run,
     script = str(Path(sys.executable).with_name("memplane"))
     events = json.loads(hooks.read_bytes())["hooks"]
     assert [*events] == [
-        "SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "PostCompact", "SessionEnd",
+        "SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop",
+        "PostCompact", "SessionEnd",
     ]  # fmt: skip
     plain = {"type": "command", "command": script, "args": ["hook", "claude-code"], "timeout": 5}
-    assert events["PostToolUse"] == [{"matcher": "*", "hooks": [plain]}]
+    for event in ("PostToolUse", "PostToolUseFailure"):
+        assert events[event] == [{"matcher": "*", "hooks": [plain]}]
     background = {**plain, "args": ["hook", "claude-code", "--catch-up"], "timeout": 60}
     assert events["Stop"] == [{"hooks": [plain, {**background, "async": True}]}]
     assert events["SessionEnd"][0]["hooks"][0]["timeout"] <= 1.5

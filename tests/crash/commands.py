@@ -81,8 +81,8 @@ COMMANDS = {
     "uninstall": ["uninstall", "codex", "--project", "--dry-run"],
 }  # fmt: skip
 
-# It answers until its client goes away: tests/mcp ends, kills and starves it.
-SERVERS = frozenset({"mcp"})
+# Those have clients: tests/mcp ends, kills and starves one, tests/hook breaks all around the other.
+SERVERS = frozenset({"mcp", "hook"})
 
 # Their answer is what they find: exit code 1 then says that there is something.
 FINDING = ("verify", "doctor", "audit", "search", "replay", "policy check", "scenario run")

@@ -18,6 +18,13 @@ collect_ignore_glob = [] if find_spec("mcp") else ["test_*.py"]
 MODES = ("auto", "legacy")
 
 
+@pytest.fixture(autouse=True)
+def _outside_of_a_client(monkeypatch):
+    """Whoever runs the tests may do so inside of Claude Code, which names its session."""
+    for name in ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PROJECT_DIR", "MEMPLANE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def home(tmp_path):
     folder = tmp_path / "plane"
@@ -35,10 +42,10 @@ def talk(home):
     def talk(
         script: Callable[..., Any], *, mode: str = "auto", read_only: bool = False,
         channel: str = "agent", open_here: Callable[[], Any] | None = None, client: str = "heron",
-        session: str = "s1",
+        session: str = "s1", own: Any = None,
     ) -> Any:  # fmt: skip
         opened = open_here or partial(open_plane, home, read_only=read_only, durability="os")
-        serving = Serving(opened, make_counter, channel, session, read_only)
+        serving = Serving(opened, make_counter, channel, session, read_only, own)
 
         async def main():
             info = types.Implementation(name=client, version="1")

@@ -116,7 +116,6 @@ def test_without_a_plane_every_tool_says_which_command_makes_one(call, tmp_path)
         assert result.is_error
         said = result.content[0].text
         assert "no plane here; make one with `memplane init`" in said
-        assert "memplane mcp --init" in said
 
 
 def test_a_plane_that_is_made_while_the_server_runs_is_used_from_then_on(talk, tmp_path):
@@ -142,6 +141,34 @@ def test_a_server_that_reads_only_refuses_to_write_and_writes_nothing(refused, d
     assert [hit["text"] for hit in found["hits"]] == ["Herons stay"]
     assert "Herons stay" in block["text"]
     assert opened.head() == before
+
+
+@pytest.mark.parametrize("content", [" ", "\n\t\r\n", "\u3000"])
+def test_a_statement_that_says_nothing_is_refused(refused, opened, content):
+    said = refused("memory_store", {"content": content, "type": "fact"})
+    assert said.startswith("content: expected a statement, found only blanks")
+    assert list(opened.events(kind="fact")) == []
+
+
+def test_a_block_that_memory_gave_is_no_new_statement(done, refused, opened):
+    opened.record("Herons stay", kind="decision")
+    (block,) = done(("memory_curate", {"query": "herons"}))
+    said = refused("memory_store", {"content": block["text"], "type": "fact"})
+    assert said.startswith("content: expected a statement, found only blanks or a block that")
+    assert list(opened.events(kind="fact")) == []
+
+
+def test_what_the_log_says_of_itself_is_not_forgotten(refused, opened):
+    opened.record("Herons stay", kind="fact", key="herons")
+    opened.forget("herons")
+    head = opened.head()
+    for event in opened.events():
+        if event.kind in ("segment", "forget"):
+            said = refused("memory_forget", {"id": f"#{event.seq}"})
+            assert (
+                said == f"#{event.seq} is the log's own ({event.kind}) and says nothing to forget"
+            )
+    assert opened.head() == head
 
 
 def test_an_unknown_channel_is_named_with_the_known_ones(refused):

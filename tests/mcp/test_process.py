@@ -99,7 +99,8 @@ def test_tools_are_listed_before_anything_heavy_is_imported(home):
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ran.stdout.split())
     assert not loaded & {"numpy", "yaml", "snowballstemmer", "memplane.mcp.stdio"}
-    assert {one for one in loaded if one.startswith("memplane.index.")} <= {"memplane.index.folder"}
+    light = {"memplane.index.folder", "memplane.index.filling"}
+    assert {one for one in loaded if one.startswith("memplane.index.")} <= light
 
 
 def test_the_end_of_the_input_ends_the_server_and_all_that_was_asked_is_answered(start, opened):
@@ -187,6 +188,15 @@ def test_lines_that_are_no_messages_do_not_end_the_session(start):
     found = answers(out)
     tools = [found[number]["result"]["tools"] for number in range(2, 2 + len(NO_MESSAGES))]
     assert [len(one) for one in tools] == [TOOLS] * len(NO_MESSAGES)
+
+
+@pytest.mark.parametrize("named", [[1], {"a": 1}, None, 1.5, True, "7"])
+def test_a_cancellation_that_names_no_request_does_not_end_the_session(start, named):
+    server = start()
+    said = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": named}}
+    out, _ = server.communicate("\n".join([*opening(), json.dumps(said), storing(7, "heron")]))
+    assert server.returncode == 0
+    assert "result" in answers(out)[7]
 
 
 def test_bytes_that_are_no_utf8_do_not_end_the_session(home):

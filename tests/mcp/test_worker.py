@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 import memplane
-from memplane.wiring import open_plane
+from memplane.wiring import init, open_plane
 
 MODES = ("auto", "legacy")
 
@@ -147,3 +147,49 @@ def test_the_plane_is_opened_by_the_first_call_and_closed_at_the_end(talk, home)
     assert len(planes) == 1
     with pytest.raises(memplane.HomeError, match="was closed"):
         planes[0].head()
+
+
+def test_a_plane_that_is_moved_away_is_missed_and_found_again_when_it_is_back(talk, home, tmp_path):
+    away = tmp_path / "away"
+
+    async def script(client):
+        async def say(content):
+            asked = {"content": content, "type": "fact"}
+            return await client.call_tool("memory_store", asked)
+
+        first = await say("one")
+        home.rename(away)
+        gone = [await say("two"), await client.call_tool("memory_search", {"query": "one"})]
+        left = home.exists()
+        away.rename(home)
+        return first, gone, left, await say("three")
+
+    first, gone, left, last = talk(script)
+    assert (first.is_error, last.is_error, left) == (False, False, False)
+    for result in gone:
+        assert result.is_error
+        assert "no plane here" in result.content[0].text
+    with memplane.open(home) as plane:
+        assert [event.text for event in plane.events(kind="fact")] == ["one", "three"]
+        assert plane.verify().ok
+
+
+def test_a_plane_that_is_gone_at_the_end_is_not_made_again(talk, home, tmp_path):
+    async def script(client):
+        await client.call_tool("memory_store", {"content": "one", "type": "fact"})
+        home.rename(tmp_path / "away")
+
+    talk(script)
+    assert not home.exists()
+
+
+def test_another_plane_in_the_same_folder_is_opened(talk, home, tmp_path):
+    async def script(client):
+        await client.call_tool("memory_store", {"content": "one", "type": "fact"})
+        home.rename(tmp_path / "away")
+        init(home).close()
+        await client.call_tool("memory_store", {"content": "two", "type": "fact"})
+
+    talk(script)
+    with memplane.open(home) as plane:
+        assert [event.text for event in plane.events(kind="fact")] == ["two"]
