@@ -7,14 +7,15 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-TOOL_ROLES = ("tool_result", "function_call_output")
-
 
 class Model:
-    """Serves until it is closed. `calls`: the tools that it asks for, in order, then `words`."""
+    """Serves until it is closed. Each request takes the next of `steps`; behind them, `words`.
 
-    def __init__(self, words="done", calls=()):
-        self.words, self.calls, self.requests = words, list(calls), []
+    A step is a text, or a tool and its arguments. `tokens`: what a request is said to have taken.
+    """
+
+    def __init__(self, words="done", steps=()):
+        self.words, self.steps, self.requests, self.tokens = words, list(steps), [], 1
         model = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -55,27 +56,25 @@ class Model:
         """All that was put before the model, as text."""
         return [json.dumps(body, ensure_ascii=False) for _, body in self.requests]
 
-    def next_call(self, body, offered):
-        done = sum(json.dumps(body).count(f'"type": "{role}"') for role in TOOL_ROLES)
-        wanted = self.calls[done : done + 1]
-        return wanted[0] if wanted and wanted[0][0] in offered else None
+    def next_step(self):
+        return self.steps.pop(0) if self.steps else self.words
 
     def messages(self, body):
         """An answer in the form of Anthropic's Messages, streamed."""
-        call = self.next_call(body, [tool.get("name") for tool in body.get("tools", [])])
+        step, number = self.next_step(), len(self.requests)
         message = {
-            "id": "msg_1", "type": "message", "role": "assistant", "model": body.get("model"),
-            "content": [], "stop_reason": None, "stop_sequence": None,
-            "usage": {"input_tokens": 1, "output_tokens": 1},
+            "id": f"msg_{number}", "type": "message", "role": "assistant",
+            "model": body.get("model"), "content": [], "stop_reason": None, "stop_sequence": None,
+            "usage": {"input_tokens": self.tokens, "output_tokens": 1},
         }  # fmt: skip
-        if call:
-            block = {"type": "tool_use", "id": f"toolu_{len(self.requests)}", "name": call[0]}
-            opens = {**block, "input": {}}
-            says = {"type": "input_json_delta", "partial_json": json.dumps(call[1])}
-        else:
+        if isinstance(step, str):
             opens = {"type": "text", "text": ""}
-            says = {"type": "text_delta", "text": self.words}
-        stop = {"stop_reason": "tool_use" if call else "end_turn", "stop_sequence": None}
+            says, ends = {"type": "text_delta", "text": step}, "end_turn"
+        else:
+            opens = {"type": "tool_use", "id": f"toolu_{number}", "name": step[0], "input": {}}
+            given = json.dumps(step[1])
+            says, ends = {"type": "input_json_delta", "partial_json": given}, "tool_use"
+        stop = {"stop_reason": ends, "stop_sequence": None}
         return streamed(
             {"type": "message_start", "message": message},
             {"type": "content_block_start", "index": 0, "content_block": opens},
@@ -86,17 +85,26 @@ class Model:
         )
 
     def responses(self):
-        """An answer in the form of OpenAI's Responses, streamed."""
-        part = {"type": "output_text", "text": self.words, "annotations": []}
-        item = {
-            "type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
-            "content": [part],
-        }  # fmt: skip
+        """An answer in the form of OpenAI's Responses, streamed. Tools of a server have its name."""
+        step, number = self.next_step(), len(self.requests)
+        if isinstance(step, str):
+            part = {"type": "output_text", "text": step, "annotations": []}
+            item = {
+                "type": "message", "id": f"msg_{number}", "role": "assistant",
+                "status": "completed", "content": [part],
+            }  # fmt: skip
+        else:
+            server, _, tool = step[0].rpartition("/")
+            item = {
+                "type": "function_call", "id": f"fc_{number}", "call_id": f"call_{number}",
+                "name": tool, "arguments": json.dumps(step[1]), "status": "completed",
+                **({"namespace": server} if server else {}),
+            }  # fmt: skip
         usage = {
-            "input_tokens": 1, "input_tokens_details": None, "output_tokens": 1,
-            "output_tokens_details": None, "total_tokens": 2,
+            "input_tokens": self.tokens, "input_tokens_details": None, "output_tokens": 1,
+            "output_tokens_details": None, "total_tokens": self.tokens + 1,
         }  # fmt: skip
-        whole = {"id": f"resp_{len(self.requests)}", "output": [item], "usage": usage}
+        whole = {"id": f"resp_{number}", "output": [item], "usage": usage}
         return streamed(
             {"type": "response.created", "response": {"id": whole["id"]}},
             {"type": "response.output_item.done", "output_index": 0, "item": item},

@@ -6,30 +6,15 @@ Claude Code in the package claude-agent-sdk too.
 
 import json
 import os
-import shutil
 import subprocess
-import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from sessions import CLAUDE, CODEX, SCRIPT
 
 from memplane.clients.agents import AGENTS, Program
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
-SCRIPT = Path(sys.executable).with_name("memplane")
-
-
-def find_claude():
-    given = os.environ.get("MEMPLANE_CLAUDE") or shutil.which("claude")
-    if given is None and (sdk := find_spec("claude_agent_sdk")) is not None:
-        bundled = Path(sdk.origin).parent / "_bundled" / "claude"
-        given = str(bundled) if bundled.is_file() else None
-    return given
-
-
-CLAUDE = find_claude()
-CODEX = os.environ.get("MEMPLANE_CODEX") or shutil.which("codex")
 with_claude = pytest.mark.skipif(CLAUDE is None, reason="Claude Code is not here: MEMPLANE_CLAUDE")
 with_codex = pytest.mark.skipif(CODEX is None, reason="Codex is not here: MEMPLANE_CODEX")
 

@@ -105,6 +105,7 @@ NARROW = st.fixed_dictionaries(
         "since": st.sampled_from(TIMES),
         "until": st.sampled_from(TIMES),
         "exclude": st.just(frozenset({"cc:1:0", "git:2:1", "none"})),
+        "held": st.tuples(st.sampled_from(("s1", "s2", "none")), st.integers(0, 30)),
     },
 )
 ASKED = st.lists(st.tuples(SCOPES, st.one_of(st.just({}), NARROW)), min_size=1, max_size=4)

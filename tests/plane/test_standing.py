@@ -93,7 +93,7 @@ def test_what_replaces_an_event_that_is_not_indexed_yet_hides_it_once_it_is(home
             folds = engine.caught_up(policies)  # further than what the retriever was made of
             request = request_of(
                 "boats", {}, policies, head=folds.log.head().seq, clock=clock,
-                seq_by=lambda _: 0, redact=str,
+                seq_by=lambda _: 0, redactor=engine.intake(policies).redactor,
             )  # fmt: skip
             scope = _scope(engine, folds, request, policies)
             retriever.find("boats", upto=request.as_of, scope=scope, most=9)
