@@ -18,6 +18,7 @@ __all__ = ["catch_up"]
 
 def catch_up(plane: Plane) -> None:
     """Sum up the sessions that are over; bring projections and index up to the log, keep them."""
+    plane.index()  # first: who runs this may end it after a second
     plane.sessions.sum_up(SOURCE_TAG)
     plane.pack("", budget=1_000)
     plane.index()

@@ -111,7 +111,7 @@ def _begun(agent: str, said: Mapping[str, Any]) -> list[Row]:
     if source in _BEGINS or source == _FORKS:
         return [_started(agent, said)]
     row: Row = {"kind": "session", "text": "Session resumed", "data": {"status": "resume"}}
-    return [_hooked({**row, "id": name(agent, session, "resumed")})]
+    return [_hooked(row)]
 
 
 def _started(agent: str, said: Mapping[str, Any]) -> Row:

@@ -14,6 +14,7 @@ from memplane.home import Home
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
 from memplane.intake.redact import shown
 from memplane.log import FileLog
+from memplane.pack.foreign import defused
 from memplane.pack.request import Request
 from memplane.plane.approvals import Approvals
 from memplane.plane.asking import check_channel
@@ -201,7 +202,10 @@ class Engine:
         """How entries are printed under these policies."""
         counter = self.counter(policies)
         stamp = f"{_variant(policies)}/{policies.hashes['privacy.yaml']}{'/cited' if cites else ''}"
-        return Printer(counter, self.redact(policies), stamp, cites)
+        redact = self.redact(policies)
+        if cites:  # a client keeps such a block among what it says itself
+            return Printer(counter, lambda text: defused(redact(text)), stamp, cites)
+        return Printer(counter, redact, stamp, cites)
 
     def reader(
         self, channel: str, now: str | datetime | None = None, *, agent: str | None = None,

@@ -72,8 +72,7 @@ class PlainRetriever:
             if hit.seq in never or not self._is_there(hit.seq):
                 continue
             item = self.item(hit.seq)
-            # Who asked the same before has said nothing that answers it.
-            if scope.hides(item) is None and not item.says(query) and self._bears(hit.seq, only):
+            if scope.hides(item) is None and self._bears(hit.seq, only) and _says(item, query):
                 found.append((item, hit.score))
         found.sort(key=lambda each: (-each[1], -each[0].importance, -each[0].seq))
         return Finding(_candidates(found[:most]), len(hits), self._worth(wanted, upto))
@@ -148,6 +147,11 @@ class PlainRetriever:
             term: int(weight * idf(self._reader.count, count) * _FINE)
             for (term, weight), count in zip(wanted.words, counts, strict=True)
         }
+
+
+def _says(item: Item, query: str) -> bool:
+    """Whether it can answer: neither the same question, nor a digest of turns found as such."""
+    return not item.says(query) and item.key != f"session/{item.session}/summary"
 
 
 class _Column(list[Any]):

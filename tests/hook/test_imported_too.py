@@ -55,9 +55,11 @@ def imported(plane, tmp_path, records=TRANSCRIPT, agent="claude-code"):
     return import_paths(plane, agent, [path])
 
 
-@pytest.mark.parametrize("source", ["startup", "resume"])
+@pytest.mark.parametrize("source", ["startup", "resume", None])
 def test_only_what_no_hook_was_told_is_added(plane, tmp_path, source):
-    hooked(plane, {"hook_event_name": "SessionStart", "source": source}, PROMPT, USED, STOP)
+    """Hooks may have been installed while the session ran."""
+    start = [] if source is None else [{"hook_event_name": "SessionStart", "source": source}]
+    hooked(plane, *start, PROMPT, USED, STOP)
     before = texts(plane)
     report = imported(plane, tmp_path)
     assert texts(plane) == [*before, "Let me see."]
@@ -73,11 +75,12 @@ def test_a_session_that_hooks_came_to_later_is_taken_without_what_they_were_told
 
 
 def test_a_session_without_hooks_is_taken_whole(plane, tmp_path):
-    start = {"hook_event_name": "SessionStart", "source": "startup", "session_id": "s2"}
-    hooked(plane, start, *({**one, "session_id": "s2"} for one in (PROMPT, USED, STOP)))
+    others = {"session_id": "s2"}
+    hooked(plane, {**PROMPT, **others}, {**USED, **others}, {**STOP, **others})
     before = texts(plane)
     imported(plane, tmp_path)
-    assert len(texts(plane)) == len(before) + 5
+    added = texts(plane)[len(before) :]
+    assert added[1:5] == ["Let me see.", "Bash", "a.py\nw", "It is a.py"]
 
 
 def test_what_was_forgotten_does_not_come_back(plane, tmp_path):

@@ -73,15 +73,6 @@ def test_each_end_and_each_return_is_recorded_once_however_many_hooks_tell_it(sh
     assert statuses(shared, session) == expected
 
 
-def test_the_first_return_has_the_name_by_which_an_import_knows_that_a_hook_was_there(plane):
-    tell(plane, RESUME)
-    tell(plane, END)
-    tell(plane, RESUME)
-    ids = [event.id for event in plane.events(kind="session")]
-    assert ids[0] == "codex:s1:resumed"
-    assert len(set(ids)) == 3
-
-
 def test_who_comes_back_after_a_long_time_is_back(plane):
     tell(plane, RESUME)
     tell(plane, END)

@@ -221,7 +221,7 @@ def test_a_session_that_goes_on_is_not_begun_again():
     assert json.dumps(begun.rows[0]["data"]) == '{"status": "start", "folder": "project"}'
     assert (begun.begins, begun.compacted) == (True, False)
     resumed = told.read("codex", {**start, "source": "resume"})
-    assert ([row["id"] for row in resumed.rows], resumed.begins) == (["codex:s1:resumed"], False)
+    assert ([row["data"]["status"] for row in resumed.rows], resumed.begins) == (["resume"], False)
     compacted = told.read("codex", {**start, "source": "compact"})
     assert (compacted.rows, compacted.begins, compacted.compacted) == ((), True, True)
 
