@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long test-agents bench lint clean
+.PHONY: demo test test-long test-agents record-sessions bench lint clean
 
 $(STAMP): pyproject.toml requirements-dev.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "memplane needs Python 3.11 or newer")'
@@ -27,6 +27,10 @@ test-agents: $(STAMP)  ## the real clients, offline against a mock on loopback; 
 	$(AGENTS)/venv/bin/python -m pip install --quiet --disable-pip-version-check -e . -r requirements-dev.txt 'claude-agent-sdk>=0.2.187,<0.3' 'anthropic>=2.12,<3'
 	! command -v npm >/dev/null || npm install --silent --no-audit --no-fund --prefix $(AGENTS) @openai/codex@0.169.0
 	MEMPLANE_CLAUDE=$$(find $(CURDIR)/$(AGENTS)/venv -path '*_bundled/claude') MEMPLANE_CODEX=$(CURDIR)/$(AGENTS)/node_modules/.bin/codex $(AGENTS)/venv/bin/python -m pytest -q tests/agents
+
+record-sessions: test-agents  ## record the clients' sessions anew, for tests/recorded
+	MEMPLANE_CLAUDE=$$(find $(CURDIR)/$(AGENTS)/venv -path '*_bundled/claude') $(AGENTS)/venv/bin/python tools/record_sessions.py claude-code
+	MEMPLANE_CODEX=$(CURDIR)/$(AGENTS)/node_modules/.bin/codex $(AGENTS)/venv/bin/python tools/record_sessions.py codex
 
 bench: $(STAMP)  ## the table of speeds, with a peer or a floor beside each figure
 	$(BIN)/python benchmarks/run.py

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+import memplane
 from memplane.clients.agents import AGENTS, words_of
 from memplane.importers import import_paths
 
@@ -130,7 +131,9 @@ def test_an_import_of_the_transcripts_says_nothing_twice_and_a_second_one_adds_n
         assert sum(text in event.text for event in told_of(copied)) == 1
     results = [event for event in copied.events(kind="tool_result") if FAILED in event.text]
     assert [event.data["status"] for event in results if "status" in event.data] == ["error"]
-    summaries = [event.seq for event in copied.events(kind="summary") if SUMMARY in event.text]
+    summaries = [
+        event.seq for event in told_of(copied) if event.kind == "summary" and SUMMARY in event.text
+    ]
     assert len(summaries) == 1
     added = [event.text for event in copied.events() if event.seq > before]
     assert [
@@ -140,6 +143,18 @@ def test_an_import_of_the_transcripts_says_nothing_twice_and_a_second_one_adds_n
     import_paths(copied, replay.agent, replay.transcripts)
     assert copied.head() == after
     assert copied.verify().ok
+
+
+def test_without_hooks_the_transcripts_alone_say_all_of_it_once(replay, tmp_path):
+    with memplane.init(tmp_path / "another", durability="os") as plane:
+        import_paths(plane, replay.agent, replay.transcripts)
+        typed = [text for text in texts(plane, "message", "user") if not text.startswith("/")]
+        assert sorted(typed) == sorted([*PROMPTS, *ALSO[replay.agent]])
+        answered = texts(plane, "message", "assistant")
+        assert sorted(text for text in answered if text in ANSWERS) == sorted(ANSWERS)
+        head = plane.head()
+        import_paths(plane, replay.agent, replay.transcripts)
+        assert plane.head() == head
 
 
 def test_no_hook_had_a_fault_and_the_plane_is_whole(replay, plane):
