@@ -48,7 +48,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], opened: Openers) ->
         watch.home = _home(argv, environment, None)  # who hears of a stdin that is none
         said = _stdin()
         watch.home = home = _home(argv, environment, said.get("cwd"))
-        agent = argv[0] if argv else ""
+        agent = _agent(argv)
         if home is None:
             return 0
         if agent not in told.AGENTS:
@@ -76,7 +76,7 @@ def _home(argv: Sequence[str], environment: Mapping[str, str], folder: object) -
     """The plane of the session. Raises what `open_home` does."""
     from memplane.home import located, open_home  # noqa: PLC0415 - inside, so that nothing escapes
 
-    if argv[:1] == ["claude-code"]:
+    if _agent(argv) == "claude-code":
         # `cwd` follows the agent's `cd`; this does not. Other agents may have inherited it.
         folder = environment.get("CLAUDE_PROJECT_DIR") or folder
     user = os.path.expanduser("~")  # noqa: PTH111 - pathlib has nothing to add
@@ -111,6 +111,17 @@ def _answered(
         return ""
     output = {"hookEventName": said.event, "additionalContext": text}
     return json.dumps({"hookSpecificOutput": output}, ensure_ascii=True)
+
+
+def _agent(argv: Sequence[str]) -> str:
+    """The agent that is named, wherever options stand; "" where none is."""
+    rest = iter(argv)
+    for word in rest:
+        if word == "--home":
+            next(rest, None)
+        elif not word.startswith("-"):
+            return word
+    return ""
 
 
 def _named_home(argv: Sequence[str]) -> str | None:

@@ -29,6 +29,10 @@ _LABELS: Final = {
     "tasks": "open tasks", "keys": "keys", "tags": "tags", "namespaces": "namespaces",
     "tools": "tools used",
 }  # fmt: skip
+# Tags by which importers and hooks tell kinds of turns apart: nobody gave them.
+_OF_SOURCES: Final = frozenset(
+    ("api-error", "command", "compact", "hook", "interrupted", "meta", "reasoning", "sidechain")
+)
 _NAMES_MAX: Final = 12  # of a line: those that were said first most recently
 _LEAST_EVENTS: Final = 10  # a memory of fewer is seen at a glance
 _EXACT_BELOW: Final = 3
@@ -114,6 +118,8 @@ def _names(state: MapState, sort: str, scope: Scope, upto: int) -> list[tuple[st
         if sort == "tasks" and not told.is_open(upto):
             continue
         if sort == "namespaces" and not scope.reaches(name):
+            continue
+        if sort == "tags" and name in _OF_SOURCES:
             continue
         seen = _visible(told, scope, upto)
         if seen is not None:

@@ -125,3 +125,12 @@ def test_where_not_all_names_fit_the_newest_stay(plane):
     assert said.endswith("a-rather-long-tag-number-19")
     assert "number-09" not in said
     assert block.report["sections"]["system_map"]["used"] <= 1000 * 9 // 100
+
+
+def test_tags_that_sources_give_are_no_names_of_the_map(plane):
+    plane.record_many(
+        {"text": f"turn {n}", "role": "user", "session": "s1", "tags": ["hook", "meta", "boats"]}
+        for n in range(20)
+    )
+    block = plane.pack("", intent="orient")
+    assert "tags: boats\n" in block.text
