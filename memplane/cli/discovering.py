@@ -38,7 +38,8 @@ def choose(*, yes: bool, dry_run: bool, as_json: bool) -> list[Discovered] | int
     if not found or dry_run:
         return FINE if dry_run else NO
     if not asks:
-        say("nothing was imported; --yes takes what is of this project")
+        hint = "--yes takes what is of this project" if here else "nothing is of this project"
+        say(f"nothing was imported; {hint}")
         return NO
     return _asked(found, input) or NO
 

@@ -21,7 +21,6 @@ from memplane.cli.options import Home, Json
 from memplane.cli.output import put, say
 from memplane.errors import InputError, MemplaneError, MissingExtraError
 from memplane.home import HOME_NAME
-from memplane.intake.redact import masked
 from memplane.wiring import find_home, init
 
 if TYPE_CHECKING:
@@ -76,16 +75,17 @@ def install(
         typer.Option(
             "--home",
             metavar="DIR",
-            help="The one plane to use, wherever the agent works; else each project's own, and "
-            "~/.memplane where there is none.",
+            help="The one plane to use, wherever the agent works; else the one of MEMPLANE_HOME, "
+            "else each project's own, and ~/.memplane where there is none.",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
     """Put memplane into an agent's settings: hooks, MCP server, and a plane if there is none yet.
 
-    Without --project it is for the user. Other entries keep their place and their bytes, the file
-    as it was is kept beside it (NAME.memplane-backup-N), and a second run changes nothing.
+    Without --project it is for the user. Other entries keep their place and their bytes, and a
+    second run changes nothing. Until an uninstall the file as it was is kept beside it
+    (NAME.memplane-backup-N); that of a project, which may be in git, in the user's folder of state.
     """
     from memplane.clients.agents import Program  # noqa: PLC0415 - see above
     from memplane.clients.install import install as put_in  # noqa: PLC0415 - see above
@@ -95,9 +95,10 @@ def install(
     scope: Scope = "project" if project else "user"
     where = _where(agent, scope)
     parts = _parts_to_install(hooks=hooks, mcp=mcp)
-    plane = _plane(home, scope)
-    named = () if home is None else ("--home", str(Path(home).expanduser().absolute()))
-    program = Program(_program(scope), named)
+    plane, above = _plane(home, scope), _project_above() if project else None
+    # Agents are also started where this shell's variables are not.
+    named = home is not None or bool(os.environ.get("MEMPLANE_HOME"))
+    program = Program(_program(scope), ("--home", str(plane.path)) if named else ())
     changes = put_in(where, parts, program, dry_run=True)
     if not dry_run:
         if not plane.there:
@@ -112,6 +113,12 @@ def install(
     if not dry_run:
         words += f"\nplane       {plane.path}: {'as it was' if plane.there else 'made'}"
     put(value, words, as_json=as_json)
+    if dry_run and not plane.there:
+        say(f"a plane would be made in {plane.path}")
+    if named and home is None and any(change.is_one for change in changes):
+        say(f"MEMPLANE_HOME names the plane, so the settings do too: {plane.path}")
+    if above is not None:
+        say(f"{Path.cwd()} is a part of {above}; an agent started there does not read this")
     _say_what_is_next(where, changes, program, dry_run=dry_run)
 
 
@@ -146,7 +153,7 @@ def uninstall(
         "files": [change._asdict() for change in changes],
     }  # fmt: skip
     put(value, _words(changes, dry_run=dry_run), as_json=as_json)
-    if not any(change.did != "unchanged" for change in changes):
+    if not any(change.is_one for change in changes):
         say(f"was not installed for {_where(agent, 'user').agent.title}")
 
 
@@ -186,6 +193,17 @@ def _plane(home: str | None, scope: Scope) -> _Plane:
     return _Plane(path, (path / "plane.json").exists())
 
 
+def _project_above() -> Path | None:
+    """The folder of the project, where this one is a part of it: with a plane, or in git."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if folder == Path.home():
+            break
+        if (folder / ".git").exists() or (folder / HOME_NAME / "plane.json").exists():
+            return folder if folder != here else None
+    return None
+
+
 def _program(scope: Scope) -> tuple[str, ...]:
     """The words that run this memplane again, from any folder and without this shell.
 
@@ -213,13 +231,14 @@ def _program(scope: Scope) -> tuple[str, ...]:
 def _words(changes: list[Change], *, dry_run: bool) -> str:
     """The diff of a dry run, or a line for each file that was changed or might have been."""
     if dry_run:
-        diff = masked("".join(change.diff for change in changes))  # it shows what stands around
-        return diff.rstrip("\n") or "nothing would change"
+        diff = "".join(change.diff for change in changes)
+        return diff.rstrip("\n") or "no settings would change"
     lines = []
     for change in changes:
-        said: str = change.did if change.did != "unchanged" else "as it was"
+        said = {"unchanged": "as it was", "absent": "is not there"}.get(change.did, change.did)
         if change.backup is not None:
-            said += f"; what it was is in {Path(change.backup).name}"
+            beside = Path(change.backup).parent == Path(change.path).parent
+            said += f"; what it was is in {Path(change.backup).name if beside else change.backup}"
         lines.append(f"{_PARTS[change.part]:<11} {change.path}: {said}")
     return "\n".join(lines)
 
@@ -230,15 +249,16 @@ def _say_what_is_next(
     """Tell what the agent will ask, and what may surprise."""
     from memplane.clients.install import switched_off  # noqa: PLC0415 - see above
 
-    changed = {change.part for change in changes if change.did != "unchanged"}
+    changed = {change.part for change in changes if change.is_one}
     if "hooks" in changed and (off := switched_off(where)):
         say(f"{where.agent.title} runs no hooks now: {off}")
     elif "hooks" in changed and where.agent.by_shell:
         say("Codex runs a new hook when you have accepted it: start codex and see /hooks")
     if changed and where.scope == "project":
         say(f"{where.agent.title} asks whether to trust a project before it takes its settings")
-        if Path(program.words[0]).is_absolute():
-            say(f"{program.words[0]} is a path of this machine; do not share these settings")
+        for word in (program.words[0], *program.home[1:]):
+            if Path(word).is_absolute():
+                say(f"{word} is a path of this machine; do not share these settings")
     if not dry_run and changed and _is_elsewhere(where, changes):
         other = "project" if where.scope == "user" else "user"
         say(f"it is installed with --{other} too; hooks would run twice, so uninstall one of them")
@@ -255,4 +275,4 @@ def _is_elsewhere(where: Where, changes: list[Change]) -> bool:
     except MemplaneError:
         return False
     paths = {change.path for change in changes}
-    return any(one.did != "unchanged" and one.path not in paths for one in found)
+    return any(one.is_one and one.path not in paths for one in found)

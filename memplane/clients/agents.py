@@ -66,7 +66,7 @@ class Agent(NamedTuple):
         return {"type": "command", **run, "timeout": hook.timeout_s, **background}
 
     def behind(self, handler: Any) -> list[str] | None:
-        """The words behind `memplane hook AGENT` if that is what a handler runs, else None."""
+        """What `memplane hook AGENT` gets besides if that is what a handler runs, else None."""
         return _behind(words_of(handler), ["hook", self.name])
 
     def is_server(self, entry: Any) -> bool:
@@ -89,12 +89,23 @@ def words_of(entry: Any) -> list[str]:
 def _behind(words: Sequence[str], expected: list[str]) -> list[str] | None:
     for at, word in enumerate(words):
         name = re.split(r"[/\\]", word)[-1]
-        if (
-            name in ("memplane", "memplane.exe")
-            and words[at + 1 : at + 1 + len(expected)] == expected
-        ):
-            return list(words[at + 1 + len(expected) :])
+        if name in ("memplane", "memplane.exe"):
+            behind = _without_home(words[at + 1 :])
+            if [one for one in behind if not one.startswith("-")][: len(expected)] == expected:
+                return [one for one in behind if one not in expected]
     return None
+
+
+def _without_home(words: Sequence[str]) -> list[str]:
+    """The words without the plane that they name, wherever that stands."""
+    rest = iter(words)
+    kept = []
+    for word in rest:
+        if word == "--home":
+            next(rest, None)
+        elif not word.startswith("--home="):
+            kept.append(word)
+    return kept
 
 
 # At the end of a session Claude Code waits 1.5 s for all hooks together, Codex 3 s for each.

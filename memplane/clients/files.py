@@ -23,6 +23,7 @@ __all__ = [
     "read",
     "refuse_unwritable",
     "take_away",
+    "take_folders",
 ]
 
 _BYTES_MAX = 64 << 20
@@ -113,16 +114,25 @@ def take_away(path: Path, was: bytes, folders: tuple[str, ...]) -> None:
         Path(os.path.realpath(path)).unlink()
     except OSError as error:
         raise WriteError(f"{path}: cannot be deleted: {error.strerror}") from error
+    take_folders(folders)
+
+
+def take_folders(folders: tuple[str, ...]) -> None:
+    """Delete those of the folders that are empty; the last one is the deepest."""
     with contextlib.suppress(OSError):
         for folder in reversed(folders):
             Path(folder).rmdir()
 
 
-def back_up(path: Path, data: bytes) -> Path:
-    """Copy a file's bytes beside it under the first name that is free, with its mode."""
+def back_up(path: Path, data: bytes, folder: Path) -> Path:
+    """Copy a file's bytes into a folder under the first name that is free, with its mode."""
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o600
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise WriteError(f"{folder}: cannot be made: {error.strerror}") from error
     for number in itertools.count(1):
-        copy = path.with_name(f"{path.name}.memplane-backup-{number}")
+        copy = folder / f"{path.name}.memplane-backup-{number}"
         try:
             descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:

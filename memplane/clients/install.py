@@ -15,6 +15,7 @@ from memplane.clients import files, hooks, jsontext, servers, tomltext
 from memplane.clients.agents import Agent, Program, Scope, places
 from memplane.clients.traces import Record, Store, Traces
 from memplane.errors import InputError, MemplaneError, WriteError
+from memplane.intake.redact import masked
 
 __all__ = ["Change", "Part", "Where", "install", "switched_off", "uninstall"]
 
@@ -37,13 +38,22 @@ class Where(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What was done to one file, or would be: `did` is a word for people and for programs."""
+    """What was done to one file, or would be: `did` is a word for people and for programs.
+
+    `absent` is a file that is not there, and was not. Secrets in the diff are masked: it shows what
+    stands around our entries, too.
+    """
 
     part: Part
     path: str
-    did: Literal["created", "changed", "unchanged", "restored", "deleted", "removed"]
+    did: Literal["created", "changed", "unchanged", "absent", "restored", "deleted", "removed"]
     backup: str | None
     diff: str
+
+    @property
+    def is_one(self) -> bool:
+        """Whether anything was done."""
+        return self.did not in ("unchanged", "absent")
 
 
 class _Plan(NamedTuple):
@@ -80,14 +90,32 @@ def uninstall(where: Where, parts: Sequence[Part], *, dry_run: bool = False) -> 
     """Take memplane out of an agent's settings: nothing else is touched.
 
     A file that nobody edited since the install is again what it was, byte for byte, and gone where
-    there was none. Raises as `install` does.
+    there was none. The copies that installs made go; of a file that was edited since, one stays: as
+    it was just before. Raises as `install` does.
     """
     store = Store(where.environment)
 
     def plan(part: Part) -> _Plan:
         return _to_uninstall(where, part, store)
 
-    return _carried_out(parts, plan, _Uninstall(where, store), dry_run=dry_run)
+    changes = _carried_out(parts, plan, _Uninstall(where, store), dry_run=dry_run)
+    for change in changes:
+        # A file that somebody else deleted may be wanted back.
+        if not dry_run and change.did != "absent":
+            _forget(Path(change.path), change.part, store)
+    return changes
+
+
+def _forget(path: Path, part: Part, store: Store) -> None:
+    """Drop what is remembered of a file, copies of it that nobody changed, folders made for it."""
+    record = store.get(path, part)
+    for copy, digest in () if record is None else record.backups:
+        with contextlib.suppress(OSError, MemplaneError):
+            if _digest_or_none(files.read(Path(copy))) == digest:
+                Path(copy).unlink()
+    if record is not None and not path.exists():
+        files.take_folders(record.folders)
+    store.drop(path, part)
 
 
 def switched_off(where: Where) -> str:
@@ -125,7 +153,8 @@ def _to_install(where: Where, part: Part, program: Program, store: Store) -> _Pl
         return _Plan(part, path, was, was, record)
     if record is None or not ours_before:
         before = None if was is None else _digest(was)
-        record = Record(file=str(path), part=part, before=before)
+        backups = () if record is None else record.backups
+        record = Record(file=str(path), part=part, before=before, backups=backups)
     return _Plan(part, path, was, new.encode(), record.with_more(traces))
 
 
@@ -162,6 +191,15 @@ def _is_empty(text: str, path: Path) -> bool:
     return jsontext.is_blank(text) or (path.suffix != ".toml" and jsontext.parse(text) == {})
 
 
+def _backed_up(where: Where, plan: _Plan, store: Store) -> Path | None:
+    """A copy of a file that is there: beside it; that of a project's not, which is often in git."""
+    if plan.was is None:
+        return None
+    project = where.scope == "project"
+    folder = store.copies(plan.path, plan.part) if project else plan.path.parent
+    return files.back_up(plan.path, plan.was, folder)
+
+
 class _Install:
     """Writes a planned file, behind a backup and a record of what it was."""
 
@@ -172,9 +210,12 @@ class _Install:
         assert plan.record is not None
         assert plan.new is not None
         record = plan.record
-        copy = None if plan.was is None else files.back_up(plan.path, plan.was)
-        if record.backup is None and copy is not None:
-            record = replace(record, backup=str(copy))
+        copy = _backed_up(self._where, plan, self._store)
+        if copy is not None and plan.was is not None:
+            now = self._store.get(plan.path, plan.part)  # another install may be at work, too
+            rows = () if now is None else now.backups
+            every = dict.fromkeys((*record.backups, *rows, (str(copy), _digest(plan.was))))
+            record = replace(record, backups=tuple(every))
         try:
             # Before the file: a record without an install is forgotten, one that lacks is missed.
             self._store.put(record)
@@ -218,29 +259,26 @@ class _Uninstall:
     def __call__(self, plan: _Plan) -> Change:
         assert plan.was is not None
         record, copy = plan.record, None
-        folders = () if record is None else record.folders
         same = record is not None and _digest_or_none(plan.new) == record.before
         if plan.new is None:
-            files.take_away(plan.path, plan.was, folders)
+            files.take_away(plan.path, plan.was, ())
         else:
-            copy = None if same else files.back_up(plan.path, plan.was)
-            files.put(plan.path, plan.new, plan.was, 0o600)
-        if same and record is not None and record.backup is not None:
-            with contextlib.suppress(OSError, MemplaneError):
-                if files.read(Path(record.backup)) == plan.new:
-                    Path(record.backup).unlink()
-        self._store.drop(plan.path, plan.part)
+            copy = None if same else _backed_up(self._where, plan, self._store)
+            try:
+                files.put(plan.path, plan.new, plan.was, 0o600)
+            except BaseException:
+                if copy is not None:
+                    copy.unlink(missing_ok=True)
+                raise
         did: Literal["deleted", "restored", "removed"] = "restored" if same else "removed"
         if plan.new is None:
             did = "deleted"
         return Change(plan.part, str(plan.path), did, None if copy is None else str(copy), "")
 
     def undo(self, plan: _Plan, change: Change) -> None:
-        """Give a file back that was written, with the record of it."""
+        """Give a file back that was written."""
         assert plan.was is not None
         files.put(plan.path, plan.was, plan.new, 0o600)
-        if plan.record is not None:
-            self._store.put(plan.record)
         if change.backup is not None:
             Path(change.backup).unlink(missing_ok=True)
 
@@ -272,7 +310,10 @@ def _done(
 ) -> tuple[_Plan, Change]:
     for _ in range(_TRIES):
         if not one.changes:
-            return one, Change(one.part, str(one.path), "unchanged", None, "")
+            found: Literal["unchanged", "absent"] = "unchanged"
+            if one.was is None:
+                found = "absent"
+            return one, Change(one.part, str(one.path), found, None, "")
         diff = _diff(one)
         if dry_run:
             did: Literal["created", "changed", "deleted"] = "changed"
@@ -292,9 +333,10 @@ def _diff(plan: _Plan) -> str:
     before = "/dev/null" if plan.was is None else str(plan.path)
     after = "/dev/null" if plan.new is None else str(plan.path)
     lines = difflib.unified_diff(was, new, before, after)
-    return "".join(
+    whole = (
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )
+    return masked("".join(whole))
 
 
 @contextlib.contextmanager

@@ -4,14 +4,14 @@
 
     {"file": "/home/ann/.claude/settings.json", "part": "hooks",
      "before": SHA-256 of the file as it was, null where there was none,
-     "backup": the copy of it, "folders": [those made for it],
+     "backups": [[a copy that was made of it, its SHA-256]], "folders": [those made for it],
      "made": [["hooks"], ["hooks", "Stop"]], "inner": [[["hooks"], " "]],
      "blank": "", "joint": ""}
 
 It lies in the user's folder of state (XDG_STATE_HOME, else ~/.local/state), a file for each
 settings file: not beside the settings, which are often in git and shared, and not in a plane, which
-may be moved or deleted before. Where it is lost, our entries are found by what they run, and empty
-containers stay.
+may be moved or deleted before. So do the copies of a project's settings, for the same reason. Where
+it is lost, our entries are found by what they run, and empty containers stay.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Record:
     file: str
     part: str
     before: str | None = None
-    backup: str | None = None
+    backups: tuple[tuple[str, str], ...] = ()
     folders: tuple[str, ...] = ()
     traces: Traces = field(default_factory=Traces)
 
@@ -83,7 +83,11 @@ class Store:
             found = json.loads(self._place(file, part).read_bytes())
             traces = found.pop("traces")
             return Record(
-                **{**found, "folders": tuple(found["folders"])},
+                **{
+                    **found,
+                    "folders": tuple(found["folders"]),
+                    "backups": tuple((copy, digest) for copy, digest in found["backups"]),
+                },
                 traces=Traces(
                     made=tuple(tuple(path) for path in traces["made"]),
                     inner=tuple((tuple(path), text) for path, text in traces["inner"]),
@@ -99,12 +103,17 @@ class Store:
         if not replace_file(place, (json.dumps(asdict(record), indent=1) + "\n").encode()):
             raise WriteError(f"{place}: cannot be written: permission denied")
 
+    def copies(self, file: Path, part: str) -> Path:
+        """The folder for copies of a file that should not have them beside it."""
+        return self._place(file, part).with_suffix("")
+
     def drop(self, file: Path, part: str) -> None:
         """Forget a record, and the folders that then are empty."""
         with contextlib.suppress(OSError):
             self._place(file, part).unlink()
-            self._folder.rmdir()
-            self._folder.parent.rmdir()
+        for folder in (self.copies(file, part), self._folder, self._folder.parent):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
     def _place(self, file: Path, part: str) -> Path:
         name = hashlib.sha256(f"{part}\n{file}".encode(errors="surrogateescape")).hexdigest()[:24]

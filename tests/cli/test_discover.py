@@ -54,6 +54,17 @@ def test_without_a_terminal_it_says_what_there_is_and_the_answer_is_no(run, home
     assert stored(home) == before
 
 
+def test_where_nothing_is_of_this_project_no_word_would_take_it(
+    run, home, machine, tmp_path, monkeypatch
+):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    done = run("import", "--discover", "--home", home)
+    assert done.code == 1
+    assert "nothing was imported; nothing is of this project" in done.err
+
+
 def test_yes_takes_what_is_of_this_project_and_a_second_time_nothing(run, home, machine):
     done = run("import", "--discover", "--yes", "--home", home, "--json")
     report = json.loads(done.out)

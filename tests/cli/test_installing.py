@@ -22,9 +22,11 @@ def test_it_goes_into_settings_that_are_there_and_out_to_the_byte(run, person, a
     before = tree(person)
     done = run("install", agent, scope)
     assert done.code == 0
-    backups = {path.with_name(f"{path.name}.memplane-backup-1") for path in (hooks, servers)}
+    backups = [path for path in person.rglob("*.memplane-backup-1") if path.is_file()]
+    assert len(backups) == 2
     for path in (hooks, servers):
-        assert f"{path}: changed; what it was is in {path.name}.memplane-backup-1\n" in done.out
+        assert f"{path}: changed; what it was is in " in done.out
+        assert f"{path.name}.memplane-backup-1\n" in done.out
         assert b"memplane" in path.read_bytes()
         assert stat.S_IMODE(path.stat().st_mode) == 0o640
     for copy in backups:
@@ -167,14 +169,17 @@ def test_a_dry_run_shows_the_change_and_makes_none(run, person, agent):
     assert tree(person) == before
 
 
-def test_a_secret_beside_our_entry_is_not_shown(run, person):
+@pytest.mark.parametrize("flags", [(), ("--json",), ("--dry-run",), ("--dry-run", "--json")])
+def test_a_secret_beside_our_entry_is_not_shown(run, person, flags):
     key = "sk-ant-" + "api03-" + "Zk3" * 20
     _, servers = paths(person, "claude-code", "--user")
     servers.write_text(
         json.dumps({"mcpServers": {"a": {"command": "x", "env": {"KEY": key}}}}, indent=1)
     )
-    done = run("install", "claude-code", "--dry-run")
-    assert (done.code, key in done.out) == (0, False)
+    for word in ("install", "uninstall"):
+        done = run(word, "claude-code", *flags)
+        assert (done.code, key in done.out + done.err) == (0, False)
+        assert "--dry-run" in flags or (key in servers.read_text())
 
 
 def test_from_what_was_edited_since_only_ours_go_and_that_is_kept(run, person):
@@ -197,7 +202,7 @@ def test_ours_go_without_the_record_of_the_install_too(run, person):
     """As in a project that somebody else installed it in."""
     fill(person, "claude-code", "--project")
     run("install", "claude-code", "--project")
-    for file in (person / ".local" / "state" / "memplane" / "clients").iterdir():
+    for file in (person / ".local" / "state" / "memplane" / "clients").glob("*.json"):
         file.write_text("{}")
     assert run("uninstall", "claude-code").out.count(": removed") == 2
     hooks, servers = paths(person, "claude-code", "--project")
