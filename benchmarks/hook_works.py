@@ -64,7 +64,7 @@ def _row(name: str, runs: int, act: Callable[[], object]) -> Work:
 
 def _hook(home: Path, said: dict[str, Any]) -> bytes:
     done = subprocess.run(
-        [sys.executable, "-m", "memplane", "hook", "claude-code"], check=True,
+        [Path(sys.executable).with_name("memplane"), "hook", "claude-code"], check=True,
         input=json.dumps({"cwd": "/", **said}).encode(), capture_output=True,
         env={**os.environ, "MEMPLANE_HOME": str(home), "PYTHONDONTWRITEBYTECODE": ""},
     )  # fmt: skip

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.hook.responses import answer
 from memplane.importers.calls import is_own, render, touched
-from memplane.importers.client_texts import Spoken, compaction, spoken
+from memplane.importers.client_texts import Spoken, asked_of_codex, compaction, spoken
 from memplane.importers.rows import Row, name, text_of, told
 
 if TYPE_CHECKING:
@@ -231,7 +231,11 @@ def _session(agent: str, said: Mapping[str, Any]) -> str:
 def _spoken(agent: str, said: Mapping[str, Any]) -> Spoken:
     """A prompt, and whose words it is: the orders of a sub-agent are no user's."""
     text = _text(said, "prompt")
-    words = spoken(text, text_of(said, "source")) if agent == "claude-code" else Spoken(text)
+    words = (
+        spoken(text, text_of(said, "source"))
+        if agent == "claude-code"
+        else Spoken(asked_of_codex(text))
+    )
     ordered = words.role == "user" and text_of(said, "agent_id")
     return words._replace(role="system") if ordered else words
 

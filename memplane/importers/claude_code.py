@@ -6,6 +6,7 @@ internal to its writer and changes):
 * `user` and `assistant`: one event a block of `message.content`, with the id
   `claude-code:<uuid>:<block>`. One API message is spread over several records;
   its id stays in `data.message`. `toolUseResult` repeats the content: not read.
+* `attachment` with a `queued_command`: what a person typed while the agent was at work.
 * `system` with the subtype `compact_boundary`: a `session` event with status
   checkpoint; `api_error`: a message.
 * The first record of a session that gives a row: a `session` event with status
@@ -31,7 +32,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.importers.calls import OWN_ANSWER, OWN_CALL, is_own, render, touched
-from memplane.importers.client_texts import spoken
+from memplane.importers.client_texts import compaction, spoken
 from memplane.importers.rows import Outcome, Row, name, text_of, told, word
 
 if TYPE_CHECKING:
@@ -46,10 +47,12 @@ _WITHOUT_MEMORY: Final = frozenset(
         "api-request",
         "api-request-blob",
         "api-request-shape",
+        "atis-latch",
         "attachment",
         "cost-state",
         "file-history-snapshot",
         "last-prompt",
+        "mode",
         "pr-link",
         "progress",
         "queue-operation",
@@ -107,6 +110,7 @@ class ClaudeCode:
 
     def read(self, record: dict[str, Any], body: bytes) -> Outcome:
         """Say what the record comes to; never raises, whatever it holds."""
+        record = _with_turn(record)
         kind = text_of(record, "type")
         if kind not in {"user", "assistant", "system"}:
             known = "" if kind in _WITHOUT_MEMORY else "unknown "
@@ -256,9 +260,23 @@ def sessions_in(state: Mapping[str, Any]) -> list[str]:
     return [name(session) for session in known if session] if isinstance(known, dict) else []
 
 
+def _with_turn(record: dict[str, Any]) -> dict[str, Any]:
+    """The record, and as one of a user what a person typed while the agent was at work."""
+    said = record.get("attachment")
+    if not isinstance(said, dict) or text_of(said, "type") != "queued_command":
+        return record
+    if text_of(said, "commandMode") != "prompt" or said.get("isMeta") is True:
+        return record
+    origin = said.get("origin")
+    if isinstance(origin, dict) and text_of(origin, "kind") not in {"", "human"}:
+        return record
+    return {**record, "type": "user", "message": {"content": said.get("prompt")}}
+
+
 def _from_user(record: Mapping[str, Any], text: str) -> Row:
     if record.get("isCompactSummary") is True:
-        return {"kind": "summary", "role": "system", "text": text, "tags": ["compact"]}
+        bare = compaction(text) or text
+        return {"kind": "summary", "role": "system", "text": bare, "tags": ["compact"]}
     said = spoken(text, text_of(record, "promptSource"))
     text, role, tags = said.text, said.role, [said.tag] if said.tag else []
     if said.tag != "command" or role != "user":

@@ -1,4 +1,4 @@
-"""What Claude Code writes under the user's name: the same for its transcripts and for its hooks.
+"""What clients write under the user's name: the same for their transcripts and for their hooks.
 
 Packs are made for what a person typed, so what the client puts into his mouth is another role's.
 Nothing heavy is imported here: a hook asks, too.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["Spoken", "compaction", "spoken"]
+__all__ = ["Spoken", "asked_of_codex", "compaction", "spoken"]
 
 # Who wrote a prompt, as the client itself says (`promptSource`, a hook's `source`); the rest of
 # its words (`user`, `typed`, `queued`, `sdk` ...) are for a person.
@@ -32,8 +32,13 @@ _TEXTS: Final = (
 )
 # What an editor puts before the words of a person.
 _EDITORS: Final = "<ide_"
+_CODEX_EDITOR: Final = "# Context from my IDE setup:"
+_CODEX_ASKED: Final = "\n## My request for Codex:"
 # Around the summary that a compacted conversation goes on with.
-_HEAD: Final = "This session is being continued from a previous conversation"
+_HEADS: Final = (
+    "This session is being continued from a previous conversation",
+    "Another language model started to solve this problem",
+)
 _REMINDER: Final = ("<system-reminder>", "</system-reminder>")
 _ENDINGS: Final = (
     "If you need specific details from before compaction",
@@ -71,12 +76,20 @@ def spoken(text: str, source: str = "") -> Spoken:
     return Spoken(text, "system", "meta") if source in _CLIENTS else Spoken(text)
 
 
+def asked_of_codex(text: str) -> str:
+    """A prompt of Codex without what the editor put before it."""
+    _, heading, asked = text.partition(_CODEX_ASKED)
+    if not text.startswith(_CODEX_EDITOR) or not heading:
+        return text
+    return asked.partition("\n")[2].strip() or text
+
+
 def compaction(text: str) -> str:
     """The summary alone, without what the client says around it and without how it was thought out.
 
     Hooks are told the summary, transcripts hold it with the client's words: both come to the same.
     """
-    if text.startswith(_HEAD):
+    if text.startswith(_HEADS):
         text = text.partition("\n")[2].lstrip()
         if text.startswith(_REMINDER[0]):
             text = text.partition(_REMINDER[1])[2]

@@ -30,6 +30,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.importers.calls import OWN_CALL
+from memplane.importers.client_texts import asked_of_codex, compaction
 from memplane.importers.items import ITEMS, Calls, others_in, parts_of, reasoning_of, text_parts
 from memplane.importers.rows import Outcome, Row, digest, name, text_of, told, word
 
@@ -73,8 +74,6 @@ _MARKED_TEXTS: Final = (
     ("<user_shell_command>", "tool", "command"),
     ("<turn_aborted>", "system", "interrupted"),
 )
-_OF_THE_EDITOR: Final = "# Context from my IDE setup:"
-_REQUEST: Final = re.compile(r"(?m)^## My request for Codex:[ \t]*\n")
 
 
 class Codex:
@@ -211,7 +210,8 @@ class Codex:
             {"kind": "session", "text": "Conversation compacted", "data": checkpoint}
         ]
         if isinstance(text, str) and text.strip():
-            made.append({"kind": "summary", "role": "system", "text": text, "tags": ["compact"]})
+            bare = compaction(text) or text
+            made.append({"kind": "summary", "role": "system", "text": bare, "tags": ["compact"]})
         rows = [
             {"id": name(SOURCE, self._of("of"), stem, str(part)), **self._frame(row), **row}
             for part, row in enumerate(made)
@@ -275,8 +275,7 @@ class Codex:
         for beginning, its_role, tag in _MARKED_TEXTS:
             if text.lstrip().startswith(beginning):
                 return {"kind": "message", "role": its_role, "text": text, "tags": [tag]}
-        if text.startswith(_OF_THE_EDITOR) and (asked := _REQUEST.search(text)):
-            text = text[asked.end() :].strip() or text
+        text = asked_of_codex(text)
         # The orders of a sub-agent come from the agent above it.
         return {"kind": "message", "role": "system" if self._sidechain else "user", "text": text}
 

@@ -32,6 +32,7 @@ __all__ = [
 
 FIRST_LINES: Final = 20
 _FILES: Final = 20
+_NO_MESSAGES: Final = b"[]"  # of a chat that has not begun
 _TRANSCRIPT: Final = frozenset({"sessionId", "uuid", "leafUuid", "messageId"})
 _ROW: Final = frozenset({"conversation_id", "event_id", "kind", "text"})
 _LISTED: Final = (
@@ -166,7 +167,7 @@ def look(path: Path) -> Look:
             records += made
             # The writer of a transcript may be in the middle of its first record.
             begun = not line.whole and line.body.lstrip().startswith(b"{")
-            if not made and not begun:
+            if not made and not begun and line.body.strip() != _NO_MESSAGES:
                 junk.append(line.body[:40] or line.fault.encode())
     found = junk[0].decode("utf-8", "replace") if junk else ""
     return Look(next(_sources(records), None), bool(records) or not junk, found)

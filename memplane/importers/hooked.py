@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from memplane.importers.client_texts import compaction
 from memplane.importers.rows import name
 from memplane.log.purges import erased_by
+from memplane.plane.ending import minutes_before
 
 if TYPE_CHECKING:
     from memplane.event import Event
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["TAG", "Hooked"]
 
 TAG: Final = "hook"
+_DIGITS: Final = 8  # of a digest of words, behind the turn in the id that a hook gives them
 _CALLS: Final = {"tool_call": "call", "tool_result": "result"}  # what hooks' ids say of them
+_RUNNING_MINUTES: Final = 10
 _ANY: Final = ""  # in place of a session: in whichever
 
 
@@ -44,8 +47,10 @@ class Hooked:
         self._known: set[tuple[str, str, str]] = set()
         self._answers: defaultdict[str, list[str]] = defaultdict(list)  # of several lines
         self._begun: dict[str, str] = {}  # session -> when a hook says that it began, else ""
-        self._purged: set[str] = set()  # ids, and without their last parts
-        self.ended: dict[str, str] = {}  # session -> when its client says that it ended
+        # Ids; those of turns; of words in whichever turn; of words and calls in whichever session.
+        self._purged: set[str] = set()
+        self._last: dict[str, str] = {}  # session that runs -> when a hook last recorded something
+        self.ended: dict[str, str] = {}  # session -> when it was said to end
 
     def look(self) -> None:
         """Take in what hooks have recorded since it was last read."""
@@ -55,7 +60,13 @@ class Hooked:
             self._upto = event.seq
             if event.kind == "purge":
                 for one in erased_by(event):
-                    self._purged |= {one.id, one.id.rpartition(":")[0]}
+                    turn, _, last = one.id.rpartition(":")
+                    self._purged |= {
+                        one.id,
+                        turn,
+                        f"{turn.rpartition(':')[0]}::{last}",
+                        f"::{last}",
+                    }
             elif event.session is not None:
                 self._take(event, event.session)
         self._upto = max(self._upto, 0)
@@ -66,15 +77,32 @@ class Hooked:
             self.look()
         return session in self._begun
 
+    def running(self) -> bool:
+        """Whether hooks were just told of any session."""
+        if self._upto < 0:
+            self.look()
+        return any(last > self._since() for last in self._last.values())
+
+    def may_be_told(self, source: str, row: Row, turn: str = "") -> bool:
+        """Whether a hook may yet record it: an agent said it just now, in a session that runs."""
+        if row.get("role") != "assistant" or self.holds(source, row, turn):
+            return False
+        last = min(self._last.get(str(row.get("session")), ""), str(row.get("ts", "")))
+        return last > self._since()
+
     def holds(self, source: str, row: Row, turn: str = "") -> bool:
         """Whether the plane has it from a hook, or had it until it was purged."""
         session, kind = row.get("session"), str(row.get("kind"))
         if not isinstance(session, str) or kind == "session" or not self.was_there(session):
             return False
-        if self._was_purged(source, session, row, turn):
-            return True
         copied = str(row.get("ts", "")) < self._begun[session]
+        if self._purged and self._was_purged(source, session, row, turn, copied=copied):
+            return True
         return any(self._has(one, kind, row) for one in ((session, _ANY) if copied else (session,)))
+
+    def _since(self) -> str:
+        engine = self._plane._engine  # noqa: SLF001 - as above
+        return minutes_before(engine.clock(), _RUNNING_MINUTES)
 
     def _has(self, session: str, kind: str, row: Row) -> bool:
         data = row.get("data")
@@ -86,27 +114,40 @@ class Hooked:
             return True
         whole = f"\n{text.strip()}\n"
         return row.get("role") == "assistant" and any(
-            whole in answer for answer in self._answers[session]
+            whole in answer for answer in self._answers.get(session, ())
         )
 
-    def _was_purged(self, source: str, session: str, row: Row, turn: str) -> bool:
-        """Whether a call was, or words of a turn: then none of their sort comes back."""
+    def _was_purged(
+        self, source: str, session: str, row: Row, turn: str, *, copied: bool
+    ) -> bool:  # fmt: skip
+        """Whether a call was, or words of a turn: then none of their sort comes back.
+
+        Transcripts of older clients name no turn, copies one of their own; then these very words
+        do not.
+        """
         kind, call = str(row.get("kind")), _said(row.get("data"), "call")
-        if not self._purged:
-            return False
         if kind in _CALLS and call:
-            return name(source, session, _CALLS[kind], call) in self._purged
-        part = "compact" if kind == "summary" else "prompt"
-        part = "said" if row.get("role") == "assistant" else part
-        return bool(turn) and name(source, session, part, turn) in self._purged
+            part, last = _CALLS[kind], call
+            named = {name(source, session, part, call)}
+        else:
+            part = "compact" if kind == "summary" else "prompt"
+            part = "said" if row.get("role") == "assistant" else part
+            text = str(row.get("text", ""))
+            last = _hash(compaction(text) if kind == "summary" else text)[:_DIGITS]
+            named = {f"{name(source, session, part)}::{last}"}
+            named |= {name(source, session, part, turn)} if turn else set()
+        named |= {f"::{last}"} if copied else set()
+        return not named.isdisjoint(self._purged)
 
     def _take(self, event: Event, session: str) -> None:
         status = _said(event.data, "status") if event.kind == "session" else ""
-        if status == "end":
+        if status == "end":  # by whomever
             self.ended[session] = max(event.ts, self.ended.get(session, ""))
+            self._last.pop(session, None)
         if TAG not in event.tags:
             return
         self._begun.setdefault(session, "")
+        self._last[session] = event.rec
         if event.kind == "session":
             if status == "start":
                 self._begun[session] = event.ts
@@ -121,8 +162,7 @@ class Hooked:
         sort, digest = _sort(event.kind, event.role), _digest(event.kind, text)
         self._known |= {(session, sort, digest), (_ANY, sort, digest)}
         if event.role == "assistant" and "\n" in text:
-            for where in (session, _ANY):
-                self._answers[where].append(f"\n{text.strip()}\n")
+            self._answers[session].append(f"\n{text.strip()}\n")
 
 
 def _sort(kind: str, role: object) -> str:
@@ -140,6 +180,8 @@ def _said(data: Any, field: str) -> str:
 
 
 def _digest(kind: str, text: str) -> str:
-    if kind == "summary":
-        text = " ".join(compaction(text).split())
+    return _hash(" ".join(compaction(text).split()) if kind == "summary" else text)
+
+
+def _hash(text: str) -> str:
     return hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()

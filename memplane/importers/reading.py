@@ -80,6 +80,8 @@ class Reading:
         self._read_from: dict[str, dict[str, None]] = defaultdict(dict)  # sessions, with news
         self._known: dict[str, dict[str, None]] = defaultdict(dict)  # likewise, of other files
         self._folders: dict[Path, None] = {}  # of memory
+        self._runs = False  # a session that hooks are told of
+        self._unanswered: list[Outcome] = []  # what was said last in it
 
     def file(self, path: Path, source: str | None) -> None:
         """Read one file as far as it goes and record what it holds."""
@@ -140,18 +142,39 @@ class Reading:
         assert file.source is not None
         reader = self._readers[file.source]
         reader.begin(self._consumed.state(path) if offset else {}, path.name)
-        end = offset
+        end, state = offset, None
         if document:
+            self._runs = False
             self._take_document(file, reader, read_all(path))
         else:
-            for line in read_lines(path, offset):
-                if self._take(file, reader, line):
-                    end = line.end
-                self._tell(self._done + line.done)
+            end, state = self._take_lines(file, reader, path, offset)
         self._flush(file)
-        how, state = self._how(file), reader.state()
+        how, state = self._how(file), state or reader.state()
         self._meet(file, self._read_from, state)
         self._consumed.keep(path, how, before=before, offset=end, state=state, whole=document)
+
+    def _take_lines(
+        self, file: FileReport, reader: Reader, path: Path, offset: int
+    ) -> tuple[int, dict[str, Any] | None]:
+        """Take the lines; say where the next import goes on, and with what if not as it is now.
+
+        While a session runs that hooks are told of, what its agent said last is left for that
+        import: they may hear of it later than it is written down.
+        """
+        self._runs = file.source in _WITH_SESSIONS and self._hooked.running()
+        end, before = offset, (offset, reader.state())
+        for line in read_lines(path, offset):
+            if self._runs and not self._unanswered:
+                before = end, reader.state()
+            if self._take(file, reader, line):
+                end = line.end
+            self._tell(self._done + line.done)
+        if not self._unanswered:
+            return end, None
+        for _ in self._unanswered:
+            file.skip("not answered yet")
+        self._unanswered.clear()
+        return before
 
     def _compare(self, file: FileReport, path: Path, before: os.stat_result) -> None:
         """Bring the plane to what the file states now."""
@@ -224,6 +247,20 @@ class Reading:
         return True
 
     def _count(self, file: FileReport, outcome: Outcome) -> None:
+        if self._runs:
+            if any(row.get("role") in ("user", "tool") for row in outcome.rows):
+                waited, self._unanswered = self._unanswered, []
+                for one in waited:
+                    self._settle(file, one)
+            elif self._unanswered or any(
+                self._hooked.may_be_told(file.source or "", row, outcome.turn)
+                for row in outcome.rows
+            ):
+                self._unanswered.append(outcome)
+                return
+        self._settle(file, outcome)
+
+    def _settle(self, file: FileReport, outcome: Outcome) -> None:
         for reason in outcome.skipped:
             file.skip(reason)
         file.items += outcome.repeated + len(outcome.rows)

@@ -96,6 +96,8 @@ def _find(paths: Iterable[str | os.PathLike[str]], source: Source | None, home: 
 def _below(folder: Path, source: Source | None) -> list[Path]:
     if source is None:
         return takeable(folder)
+    if source == claude_code.SOURCE:  # what stands beside a sub-agent's transcript is none
+        return [path for path in files_below(folder) if not path.name.endswith(".meta.json")]
     if source != claude_memory.SOURCE:
         return files_below(folder)
     notes = files_below(folder, (".md",))

@@ -72,7 +72,8 @@ overwriting that was interrupted changes no byte that says where the line is or 
 chains, so `log/.purging` is enough for the next writer to finish it.
 
 The price: a line carries 25 bytes of chain, the active segment is verified when it is first
-written to (by a brief process what may not be durable), and 64 bits of hash guard against accidents, not against a forger.
+written to (by a brief process what may not be durable), and 64 bits of hash guard against
+accidents, not against a forger.
 """
 
 from __future__ import annotations

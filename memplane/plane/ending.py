@@ -176,9 +176,10 @@ def _told(
 def _sources(
     engine: Engine, folds: Folds, policies: Policies, sessions: Iterable[SessionFacts]
 ) -> dict[str, list[Event]]:
-    """The events that a summary may quote, by session.
+    """The events that a summary may quote, by session, in the order in which they happened.
 
-    No kind that some channel may not see: of a summary a channel knows only the sensitivity.
+    An import may have added some behind those that a hook recorded. No kind that some channel may
+    not see: of a summary a channel knows only the sensitivity.
     """
     rules = [policies.privacy.rule(channel) for channel in policies.privacy.rules]
     views = [kind for rule in rules for kind in kinds_of_views(rule.suppress_views)]
@@ -201,6 +202,8 @@ def _sources(
         ):
             # What a tool said is not quoted, and may be a megabyte.
             mine.append(event._replace(text="") if event.kind == "tool_result" else event)
+    for events in found.values():
+        events.sort(key=lambda event: (event.ts, event.seq))
     return found
 
 

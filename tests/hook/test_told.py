@@ -230,3 +230,10 @@ def test_of_a_file_that_was_written_the_call_says_all():
     written = {"type": "create", "content": "all of it", "structuredPatch": []}
     (call,) = told.read("claude-code", {**USED, "tool_response": written}).rows
     assert call["kind"] == "tool_call"
+
+
+def test_what_an_editor_puts_before_a_prompt_of_codex_is_not_said_by_the_user():
+    framed = "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nrun it\n"
+    found = told.read("codex", {**PROMPT, "prompt": framed})
+    assert [row["text"] for row in found.rows] == ["run it"]
+    assert found.query == "run it"

@@ -59,7 +59,7 @@ def test_a_compaction_has_one_summary(hooked, imported, transcript):
     hooked("PostCompact", compact_summary=SUMMARY)
     made = transcript().user(FRAMED, isCompactSummary=True)
     other = FRAMED.replace("sails", "masts")
-    assert imported(made.user(other, isCompactSummary=True)) == [other]
+    assert imported(made.user(other, isCompactSummary=True)) == ["They spoke of masts"]
 
 
 def test_what_the_client_wrote_is_there_once_too(hooked, imported, transcript):
@@ -117,3 +117,116 @@ def test_a_session_that_began_before_others_is_found_after_them(plane, hooked, t
 def test_the_reader_of_transcripts_and_hooks_share_what_they_call_a_person(transcript):
     rows, _ = transcript().user("tick", promptSource="system").rows()
     assert [(row.get("role"), row.get("tags")) for row in rows[1:]] == [("system", ["meta"])]
+
+
+@pytest.mark.parametrize("turn", [{"promptId": "p1"}, {}])
+def test_what_a_hook_had_recorded_and_was_purged_stays_away(
+    plane, hooked, imported, transcript, turn
+):
+    hooked("UserPromptSubmit", prompt="I have zebrapox", prompt_id="p1")
+    hooked(
+        "PostToolUse", tool_name="Bash", tool_use_id="t1", tool_response="zebrapox", tool_input={}
+    )
+    hooked("PostCompact", compact_summary="They spoke of zebrapox", prompt_id="p1")
+    said = "zebrapox, then\n\nPoor you"
+    hooked("Stop", last_assistant_message=said, prompt_id="p1")
+    for event in [event for event in plane.events() if "zebrapox" in event.text]:
+        plane.purge(event.id, reason="private", cascade=True)
+    made = transcript().user("I have zebrapox", **turn).calls("Bash", "t1")
+    made.result("t1", "zebrapox").user(FRAMED.replace("sails", "zebrapox"), isCompactSummary=True)
+    made.says(*(said.split("\n\n") if turn else [said])).user("What now?", promptId="p2").says(
+        "Nothing"
+    )
+    assert imported(made) == ["What now?", "Nothing"]
+
+
+def test_what_was_purged_does_not_come_back_in_the_copy_that_a_fork_holds(
+    plane, hooked, imported, transcript
+):
+    hooked("UserPromptSubmit", prompt="I have zebrapox", prompt_id="p1")
+    hooked(
+        "PostToolUse", tool_name="Bash", tool_use_id="t1", tool_response="zebrapox", tool_input={}
+    )
+    for event in [event for event in plane.events() if "zebrapox" in event.text]:
+        plane.purge(event.id, reason="private", cascade=True)
+    hooked("SessionStart", source="fork", session_id="s-two")
+    made = transcript("s-two").user("I have zebrapox", promptId="p2").calls("Bash", "t1")
+    assert imported(made.result("t1", "zebrapox").says("Poor you")) == ["Poor you"]
+
+
+def test_an_import_opens_no_session_that_its_client_has_ended(plane, hooked, imported, transcript):
+    def at(minute, *texts):
+        made = transcript().user("hello")
+        for text in texts:
+            made.says(text)
+        for record in made.records:
+            record["timestamp"] = f"2026-06-01T{minute}:00.000Z"
+        return made
+
+    hooked("UserPromptSubmit", prompt="hello", prompt_id="p1")
+    hooked("SessionEnd", reason="other")  # at noon, and so is the import
+    assert imported(at("11:59", "Let me see", "and see")) == ["Let me see", "and see"]
+    assert plane.sessions.get("s-one").status == "ended"
+    assert plane.sessions.get("s-one").summary is not None
+    assert imported(at("12:01", "Let me see", "and see", "again")) == ["again"]
+    assert plane.sessions.get("s-one").status == "open"
+
+
+def test_the_copy_that_a_fork_holds_is_there_already(plane, hooked, imported, transcript):
+    hooked("UserPromptSubmit", prompt="of tulips", prompt_id="p1")
+    hooked("Stop", last_assistant_message="tulips", prompt_id="p1")
+    hooked("SessionStart", source="fork", session_id="s-two")
+    hooked("UserPromptSubmit", prompt="of roses", prompt_id="p2", session_id="s-two")
+    hooked("SessionEnd", reason="other", session_id="s-two")
+    made = transcript("s-two").user("of tulips").says("tulips").user("of roses").says("so")
+    for record in made.records[2:]:
+        record["timestamp"] = "2026-07-01T10:00:00.000Z"
+    assert imported(made) == ["so"]
+    assert imported(transcript("s-two").user("of lilies")) == ["of lilies"]
+
+
+@pytest.fixture
+def running(plane, hooked, tmp_path, transcript):
+    """Import a transcript while its session runs; give back what it added, and the report."""
+
+    def running(made, **said):
+        for record in made.records:
+            record["timestamp"] = "2026-06-01T11:59:00.000Z"
+        path = tmp_path / "s-one.jsonl"
+        path.write_bytes(made.bytes)
+        before = plane.head().seq
+        report = import_paths(plane, "claude-code", [path])
+        added = [event for event in plane.events(after=before) if event.role is not None]
+        return [event.text for event in added], report
+
+    return running
+
+
+def test_what_a_running_agent_said_last_is_left_for_the_import_that_finds_it_answered(
+    hooked, running, transcript
+):
+    hooked("UserPromptSubmit", prompt="import it", prompt_id="p1")
+    made = transcript().user("import it").says("I run it").calls("Bash", "t1", command="import")
+    added, report = running(made)
+    assert added == []
+    assert (report.lines, report.skipped) == (3, {"not answered yet": 2})
+    used = {"tool_name": "Bash", "tool_use_id": "t1", "tool_input": {"command": "import"}}
+    hooked("PostToolUse", **used, tool_response="none")
+    added, report = running(made.result("t1", "none").says("None"))
+    assert added == ["I run it"]
+    assert report.skipped == {"not answered yet": 1}
+    hooked("Stop", last_assistant_message="None", prompt_id="p1")
+    assert running(made)[0] == []
+    assert running(made)[1].unchanged == 1
+
+
+@pytest.mark.parametrize("how", ["ended", "silent", "without hooks"])
+def test_what_an_agent_said_last_is_taken_when_no_hook_will_be_told_of_it(
+    plane, hooked, running, transcript, how, monkeypatch
+):
+    if how == "ended":
+        hooked("SessionEnd", reason="other")
+    elif how == "silent":
+        monkeypatch.setattr(plane._engine, "clock", lambda: "2026-06-01T12:11:00.000000Z")
+    session = "s-two" if how == "without hooks" else "s-one"
+    assert running(transcript(session).user("look").says("I look"))[0] == ["look", "I look"]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memplane.importers import import_paths
 from memplane.importers.chat import Chat, is_chat, is_message
 from memplane.importers.documents import parse_array, parse_document
 from memplane.intake import check
@@ -166,6 +167,14 @@ def test_the_id_of_a_chat_is_its_session_and_makes_its_messages_its_own():
 def test_a_time_is_taken_where_a_message_has_one_that_can_be_read(field, value, ts):
     rows, _ = rows_of({"role": "user", "content": "hi", field: value})
     assert rows[0].get("ts") == ts
+
+
+def test_a_chat_that_has_not_begun_is_no_mistake_and_is_taken_when_it_has(plane, tmp_path):
+    path = tmp_path / "talk.json"
+    path.write_text("[]\n")
+    assert import_paths(plane, "chat", [path]).events == 0
+    path.write_text(json.dumps(OPENAI))
+    assert import_paths(plane, "chat", [path]).events == 5
 
 
 def test_lines_of_single_messages_are_one_chat():

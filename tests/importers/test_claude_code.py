@@ -107,6 +107,44 @@ def test_what_memplane_was_asked_and_answered_itself_is_not_recorded_again(trans
     assert skipped == ["call of memplane", "answer of memplane"] * 2
 
 
+def test_what_a_person_types_while_the_agent_is_at_work_is_a_prompt(transcript):
+    blocks = [{"type": "text", "text": "and mind the keel"}, {"type": "image"}]
+    queued = {"type": "queued_command", "commandMode": "prompt"}
+    made = transcript()
+    for more in (
+        {"prompt": "use the other file"},
+        {"prompt": blocks, "origin": {"kind": "human"}},
+        {"prompt": "a reminder", "isMeta": True},
+        {"prompt": "an agent is done", "origin": {"kind": "task-notification"}},
+        {"prompt": "an agent is done", "commandMode": "task-notification"},
+    ):
+        made.add("attachment", attachment={**queued, **more})
+    rows, skipped = made.add("attachment", attachment={"type": "todo"}).rows()
+    assert [(row["role"], row["text"]) for row in rows[1:]] == [
+        ("user", "use the other file"),
+        ("user", "and mind the keel"),
+    ]
+    assert skipped == ["block type image", *["record type attachment"] * 4]
+
+
+def test_rows_name_the_turn_that_they_are_of_as_hooks_do(transcript):
+    reader, turns = ClaudeCode(), []
+    made = transcript().user("one", promptId="p1").says("ok").user("two", promptId="p2").says("ok")
+    for half in (made.records[:2], made.records[2:]):
+        reader.begin(reader.state())
+        turns += [reader.read(record, b"").turn for record in half]
+    assert turns == ["p1", "p1", "p2", "p2"]
+
+
+def test_of_a_compaction_the_summary_is_taken_without_the_client_s_words_around_it(transcript):
+    told = (
+        "This session is being continued from a previous conversation that ran out of context.\n\n"
+        "Summary:\nThey spoke of sails\nPlease continue the conversation from where we left it off."
+    )
+    rows, _ = transcript().user(told, isCompactSummary=True).rows()
+    assert rows[1]["text"] == "They spoke of sails"
+
+
 def test_thinking_is_left_out_and_counted_unless_it_is_asked_for(transcript):
     made = transcript().says({"type": "thinking", "thinking": "let me see"}, "Here.")
     rows, skipped = made.rows()

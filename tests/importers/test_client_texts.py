@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.importers.client_texts import compaction, spoken
+from memplane.importers.client_texts import asked_of_codex, compaction, spoken
 
 PERSON = ("", "user", "typed", "queued", "suggestion_accepted", "sdk", "anything new")
 SELECTED = "<ide_selection>lines 1 to 9 of a.py:\nx</ide_selection> y</ide_selection>"
@@ -54,6 +54,22 @@ def test_what_an_editor_puts_before_a_persons_words_is_none_of_them(before):
     assert spoken(f"{before}\nfix it") == ("fix it", "user", "")
 
 
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        (
+            "# Context from my IDE setup:\n\n## Open\na.py\n\n## My request for Codex:\nfix it\n",
+            "fix it",
+        ),
+        ("# Context from my IDE setup:\n\n## My request for Codex:\n", None),
+        ("# Context from my IDE setup: what is it?", None),
+        ("Say:\n## My request for Codex:\nfix it", None),
+    ],
+)
+def test_what_an_editor_puts_before_a_request_of_codex_is_none_of_it(text, asked):
+    assert asked_of_codex(text) == (text if asked is None else asked)
+
+
 SUMMARY = "They spoke of sails.\n\n1. Red ones <b>\n2. None"
 FRAMED = (
     "This session is being continued from a previous conversation that ran out of context. The "
@@ -77,6 +93,7 @@ TOOLS = "<system-reminder>\n<tools-used>Bash</tools-used>\n</system-reminder>\n"
         FRAMED.format(SUMMARY),
         FRAMED.format(f"Summary:\n{SUMMARY}"),
         FRAMED.format(f"{TOOLS}{SUMMARY}"),
+        f"Another language model started to solve this problem and made this:\n{SUMMARY}",
     ],
 )
 def test_a_summary_is_the_same_whatever_the_client_says_around_it(told):

@@ -179,6 +179,19 @@ def test_of_a_prompt_from_an_editor_the_request_is_taken():
     assert rows[1]["text"] == "fix it"
 
 
+def test_rows_name_the_turn_that_they_are_of_as_hooks_do():
+    made = Rollout().says("none yet").add("turn_context", turn_id="t1", cwd="/proj").says("one")
+    made.add("compacted", message="so far").add("turn_context", turn_id="t2").says("two")
+    reader, turns = Codex(), []
+    reader.begin({})
+    for record in made.records:
+        outcome = reader.read(record, b"")
+        turns += [outcome.turn] * bool(outcome.rows)
+        state = reader.state()
+        reader.begin(state)
+    assert turns == ["", "t1", "t1", "t2"]
+
+
 def test_what_memplane_was_asked_and_answered_itself_is_not_recorded_again():
     made = (
         Rollout()

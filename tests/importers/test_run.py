@@ -92,6 +92,12 @@ def test_a_file_that_was_rewritten_is_read_from_its_start(plane, file, transcrip
     assert (report.lines, report.events, report.repeated) == (3, 2, 2)
 
 
+def test_what_stands_beside_a_sub_agent_s_transcript_is_no_file_of_the_source(plane, file):
+    (file.parent / "agent-1.meta.json").write_text('{"agentType": "explorer"}')
+    report = import_paths(plane, "claude-code", [file.parent])
+    assert [one.path for one in report.per_file] == [str(file)]
+
+
 def test_a_result_in_new_lines_knows_its_call_in_old_ones(plane, file, transcript):
     made = transcript().calls("Read", "t1", file_path="/proj/a.py")
     file.write_bytes(made.bytes)

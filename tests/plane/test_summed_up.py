@@ -91,3 +91,17 @@ def test_a_pack_of_the_log_as_it_was_says_what_it_said(plane, told):
     plane.sessions.sum_up("hook")
     assert plane.pack(intent="orient", budget=2000).text != before
     assert plane.at(seq).pack(intent="orient", budget=2000).text == before
+
+
+def test_what_an_import_added_of_the_time_before_is_not_what_was_said_last(plane, told):
+    told("s", *THREE, ends=False)
+    plane.record("All are fixed", role="assistant", session="s")
+    early = {"ts": "2025-12-31T12:00:00Z", "session": "s"}
+    plane.record("Let me see", role="assistant", **early)
+    plane.record("Mend the birds", role="user", **early)
+    plane.record(kind="session", text="Session ended", session="s", data=END)
+    plane.sessions.sum_up("hook")
+    text = summary(plane, "s").text
+    assert "Asked first: Mend the birds" in text
+    assert "Asked last: then the cranes" in text
+    assert "Said last: All are fixed" in text
