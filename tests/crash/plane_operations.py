@@ -69,7 +69,7 @@ def rows(prefix, count):
 
 def opened_plane(home, **options):
     plane = memplane.open(home, clock=clock, environment={}, **options)
-    plane._log._settings = (*plane._log._settings[:3], 1500)
+    plane._log._settings = (*plane._log._settings[:3], 1500, False)
     plane._log._begin_process()
     return plane
 
