@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import workload
-from measure import Peer, Work, times
+from measure import Peer, Work, seconds, times
 from place import Place
 
 __all__ = ["HOOK_PROMPT", "HOOK_RECORD", "HOOK_WORKS"]
@@ -39,27 +39,32 @@ def recording(place: Place, runs: int) -> Work:
             "tool_response": {"stdout": place.text(), "stderr": ""},
         }  # fmt: skip
 
-    return _row(HOOK_RECORD, runs, lambda: _hook(home, told()))
+    return _row(HOOK_RECORD, runs, times(lambda: _hook(home, told()), runs, _MILLI))
 
 
 def answering(place: Place, runs: int) -> Work:
-    """What a prompt costs that is answered from the whole log, each in a session of its own."""
+    """What the first prompt of a session costs, which is answered from the whole log."""
     home, runs = place.hooked, max(2, runs // 40)
 
-    def asked() -> None:
+    def asked() -> float:
         number = next(_numbers)
+        session = {"session_id": f"bench-{number}"}
+        _hook(home, {**session, "hook_event_name": "SessionStart", "source": "startup"})
         said = {
-            "hook_event_name": "UserPromptSubmit", "session_id": f"bench-{number}",
-            "prompt_id": f"p{number}", "prompt": _PROMPTS[number % len(_PROMPTS)],
+            **session, "hook_event_name": "UserPromptSubmit", "prompt_id": f"p{number}",
+            "prompt": _PROMPTS[number % len(_PROMPTS)],
         }  # fmt: skip
-        assert b"additionalContext" in _hook(home, said)
+        answers: list[bytes] = []
+        took = seconds(lambda: answers.append(_hook(home, said)))
+        assert b"additionalContext" in answers[0]
+        return took * _MILLI
 
-    return _row(HOOK_PROMPT, runs, asked)
+    return _row(HOOK_PROMPT, runs, lambda: [asked() for _ in range(runs)])
 
 
-def _row(name: str, runs: int, act: Callable[[], object]) -> Work:
+def _row(name: str, runs: int, sample: Callable[[], list[float]]) -> Work:
     bare = times(lambda: subprocess.run([sys.executable, "-c", "pass"], check=True), runs, _MILLI)
-    return Work(name, "ms", times(act, runs, _MILLI), peers=[Peer("python -c pass", bare)])
+    return Work(name, "ms", sample, peers=[Peer("python -c pass", bare)])
 
 
 def _hook(home: Path, said: dict[str, Any]) -> bytes:

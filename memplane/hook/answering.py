@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 __all__ = ["answered"]
 
 # What may stand in an answer to a prompt: the rest was given at the start, or is the client's own.
-_AT_PROMPT: Final = ("relevant_decisions", "knowledge_cards", "retrieved_evidence")
+_AT_PROMPT: Final = ("knowledge_cards", "retrieved_evidence")
+# Where decisions stand that are newer than the session; of older ones those that speak to a prompt
+# are evidence.
+_NEWER: Final = "recent_window"
 _MAP: Final = "system_map"
 _COMPACT: Final = "compact"  # tags the summary that a client goes on with
 _QUERY_MAX: Final = 8_000  # characters of a prompt that are searched for
@@ -47,9 +50,11 @@ def answered(plane: Packer, said: Told, hooks: Hooks) -> str:
             asked["sections"] = tuple(one.name for one in names if one.name != _MAP)
         block = _fitting(lambda budget: plane.pack("", budget=budget, **asked), most, hooks)
     else:
-        asked |= {"intent": "deep", "sections": _AT_PROMPT}
+        decided = (_NEWER,) if plane.decided_since(shown.seen) else ()
+        asked |= {"intent": "deep", "sections": (*decided, *_AT_PROMPT)}
         query = said.query[:_QUERY_MAX]
         block = _fitting(lambda budget: plane.pack(query, budget=budget, **asked), most, hooks)
+    shown.seen = plane.head().seq
     if block is None or not _says_something(block):
         shown.save()
         return ""

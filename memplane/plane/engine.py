@@ -23,7 +23,6 @@ from memplane.plane.finding import Finder, Progress
 from memplane.plane.folds import Folds, Prefix, session_fold
 from memplane.plane.given import check_texts
 from memplane.plane.prefixes import KEPT, Prefixes
-from memplane.plane.reading import Reader
 from memplane.plane.reads import Reads, log_bytes
 from memplane.plane.recalling import Recent
 from memplane.policy import Policies
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memplane.plane.dense import Dense
+    from memplane.plane.reading import Reader
     from memplane.plane.retrieving import LogRetriever
     from memplane.plane.writing import Receipt, Recorder
 
@@ -215,6 +215,8 @@ class Engine:
 
         `ns` is the one namespace that is asked for, if any: ScopeError where it may not be.
         """
+        from memplane.plane.reading import Reader  # noqa: PLC0415 - a pack does without
+
         self.check_open()
         check_texts(agent=agent)
         namespace(ns)

@@ -15,7 +15,6 @@ from memplane.plane import packing, recent
 from memplane.plane.asking import request_of
 from memplane.plane.engine import Engine, MakeCounter, MakeEmbedder
 from memplane.plane.latest import last_sessions
-from memplane.plane.opening import opened
 from memplane.plane.prefixes import seq_by
 from memplane.policy import Policies
 from memplane.ports import Clock, Detector, Embedder, Head
@@ -90,7 +89,7 @@ class Packer:
                 head = folds.log.head()
             hotset, gap = engine.hotset(folds, request, policies)
             views = packing.load_views(engine.watched, policies, request.channel)
-            expansions = [opened(engine, folds, one, request, policies) for one in request.expand]
+            expansions = self._opened(request, policies, folds)
             materials = packing.materials_of(
                 policies, folds, hotset, views=views, expansions=expansions,
                 memo=self._memo, gap=gap,
@@ -108,6 +107,13 @@ class Packer:
             "bytes": engine.reads.bytes - before[1],
         }
         return self._saved(block, policies) if save_report and not self.read_only else block
+
+    def _opened(self, request: Request, policies: Policies, folds: Folds) -> list[Any]:
+        if not request.expand:
+            return []
+        from memplane.plane.opening import opened  # noqa: PLC0415 - few packs expand anything
+
+        return [opened(self._engine, folds, one, request, policies) for one in request.expand]
 
     def _searcher(
         self, policies: Policies, folds: Folds, request: Request,
@@ -143,6 +149,11 @@ class Packer:
         """Where the log ends now."""
         self._engine.check_open()
         return self._log.head() if self._engine.as_of is None else self._engine.prefix_head()
+
+    def decided_since(self, seq: int) -> bool:
+        """Whether a decision in force was recorded behind that seq."""
+        with self._engine.lock:
+            return any(one.seq > seq for one in self._engine.caught_up().decisions.state.active())
 
     def hotset(self) -> HotsetState:
         """The hotset as of now. Read only."""

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["PlainRetriever"]
 
-# Lines of the log that one request reads to see whom it may show: those of the best events.
-_LOOKED_AT: Final = 50
+# Events that one request ranks; of them it reads lines of the log until so many may be shown.
+_RANKED: Final = 200
+_SHOWABLE: Final = 32
 _FINE: Final = 1_024
 
 
@@ -57,14 +58,14 @@ class PlainRetriever:
         self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
         only: Sequence[Sequence[str]] = (),
     ) -> Finding:  # fmt: skip
-        """See `Retriever.find`; at most the best 50 events are looked at."""
+        """See `Retriever.find`; the best 32 that may be shown."""
         wanted = terms.query(query)
         reader = self._reader
         if reader is None or not wanted.words or not reader.count or most < 1:
             return Finding((), 0, {})
         said = self._scoring.retrieval
         hits = reader.hits(
-            wanted, min(2 * most, _LOOKED_AT), upto, (), BM25(said.k1 / 1000, said.b / 1000),
+            wanted, min(2 * most, _RANKED), upto, (), BM25(said.k1 / 1000, said.b / 1000),
             Weights(said.bigrams / 1000, said.prefixes / 1000, said.related / 1000),
         )  # fmt: skip
         found: list[tuple[Item, int]] = []
@@ -74,6 +75,8 @@ class PlainRetriever:
             item = self.item(hit.seq)
             if scope.hides(item) is None and self._bears(hit.seq, only) and _says(item, query):
                 found.append((item, hit.score))
+                if len(found) == _SHOWABLE:
+                    break
         found.sort(key=lambda each: (-each[1], -each[0].importance, -each[0].seq))
         return Finding(_candidates(found[:most]), len(hits), self._worth(wanted, upto))
 

@@ -8,7 +8,6 @@ last touched, by the reader's clock; decisions, rules, constraints and what is p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
 from math import isqrt
 from typing import Final, Protocol
 
@@ -26,7 +25,6 @@ __all__ = [
 FADING_KINDS: Final = ("fact", "observation", "plan", "summary", "preference", "insight")
 # The markers of what never fades, whatever its kind.
 LASTING: Final = frozenset(("constraint", "decision"))
-_HOUR: Final = timedelta(hours=1)
 _DAY_HOURS: Final = 24
 _STEPS: Final = 64  # of a half-life
 _BITS: Final = 30
@@ -72,7 +70,9 @@ def hours_between(then: str, now: str) -> int:
     """Return the whole hours from one time of the log to a later one; 0 where it is not later."""
     if now <= then:
         return 0
-    return (datetime.fromisoformat(now) - datetime.fromisoformat(then)) // _HOUR
+    from datetime import datetime, timedelta  # noqa: PLC0415 - few packs have anything that fades
+
+    return (datetime.fromisoformat(now) - datetime.fromisoformat(then)) // timedelta(hours=1)
 
 
 def fades(event: Remembered, half_lives: Mapping[str, int], *, pinned: bool) -> bool:

@@ -159,3 +159,16 @@ def test_an_event_waits_beside_a_log_that_is_damaged(home):
     log.rmdir()
     log.write_bytes(whole)
     assert CHOSEN in [event.text for event in events_of(home)]
+
+
+def test_a_prompt_is_told_only_of_decisions_made_since_the_start(fork, home):
+    with memplane.open(home, environment={}) as plane:
+        for n in range(30):
+            plane.record(f"Kettle {n} is for tea", kind="decision", key=f"kettle.{n}")
+    fork(home, said("SessionStart", home, source="startup"))
+    assert fork(home, asked(home, "what do herons eat?")) == ""
+    with memplane.open(home, environment={}) as plane:
+        plane.record("The mill closes at noon", kind="decision", key="mill")
+    answer = fork(home, asked(home, "what do herons eat in May?", prompt_id="p2"))
+    assert "The mill closes at noon" in answer
+    assert "The mill" not in fork(home, asked(home, "what do herons eat in June?", prompt_id="p3"))
