@@ -57,7 +57,9 @@ class Recording:
 
         They go in one piece; where one of them is refused, one by one.
         """
-        drafts = [draft for row in rows if (draft := self._draft(row)) is not None]
+        never = self.policies.privacy.never_store_kinds  # as the owner wants it: no fault
+        wanted = [row for row in rows if row["kind"] not in never]
+        drafts = [draft for row in wanted if (draft := self._draft(row)) is not None]
         if not drafts:
             return
         try:

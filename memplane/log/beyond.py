@@ -94,7 +94,7 @@ def named_segments(segments: Segments) -> list[Witness]:
 
 
 def check_never_begun(segments: Segments) -> None:
-    """Before the first segment is made: raise CorruptError where there was a log already.
+    """Before the first segment is made, or made anew: raise CorruptError where there was a log.
 
     A projection of this plane is folded from one; seqs would be given a second time.
     """
@@ -106,7 +106,7 @@ def check_never_begun(segments: Segments) -> None:
         begins = _beginning(f"{home}/projections/{name}")
         if begins.startswith(_FOLDED) and plane in begins:
             raise CorruptError(
-                f"{segments.folder}: holds no segment, and projections/{name} was made from a log "
+                f"{segments.folder}: holds no line, and projections/{name} was made from a log "
                 "of this plane: it is lost; bring it back from a copy, or let `memplane repair` "
                 "record that and begin anew",
                 segment="", offset=0, seq=0,

@@ -44,9 +44,8 @@ class Writer:
         self.active: Active | None = None
         self.last_sync = float("-inf")
         self._newest = 0
-        self.finished = 0  # purges of others
-        self._synced = 0
-        self._sure = True
+        self.finished, self.anew = 0, False  # purges of others; whether a repair begins a lost log
+        self._synced, self._sure = 0, True
 
     def catch_up(self, *, alone: bool) -> Active:
         """Verify what others appended, repair what is torn, and return the active segment.
@@ -190,9 +189,7 @@ class Writer:
                 "if a copy was restored on purpose, open the plane again"
             )
         if not numbers:
-            from memplane.log.beyond import check_never_begun  # noqa: PLC0415 - once a log
-
-            check_never_begun(self.segments)
+            self._check_never_begun()
             self._begin(1, Point(0, self.segments.genesis, ""), [])
             return self._made(1)
         number = newest
@@ -225,9 +222,18 @@ class Writer:
             active.take(data, 0, believed[0])
             self._settle(active)
             return active
+        if not judged.good and number == self.segments.numbers()[0]:
+            self._check_never_begun()
         rec = last_rec(data, believed[0]) or prev.rec
         self._set_aside(active, data, judged, rec, judged.case)
         return self._made(number + 1 if judged.good else number)
+
+    def _check_never_begun(self) -> None:
+        """Before the log begins: raise CorruptError where projections were folded from one."""
+        from memplane.log.beyond import check_never_begun  # noqa: PLC0415 - once a log
+
+        if not self.anew:
+            check_never_begun(self.segments)
 
     def _trusted(self, active: Active) -> bool:
         """Go to the end of the segment without a look at what was durable; False where torn."""

@@ -149,6 +149,16 @@ def test_a_catch_up_that_is_asked_to_end_finishes(home):
     assert CHOSEN in answer
 
 
+def test_what_the_policy_never_stores_is_no_fault(home):
+    (home / "policies" / "privacy.yaml").write_text(
+        "version: 1\nstore:\n  never_store_kinds: [tool_result]\n"
+    )
+    used = {"tool_name": "Bash", "tool_use_id": "t1", "tool_input": {"command": "ls"}}
+    hook(home, said("PostToolUse", home, tool_response="a.py", **used))
+    assert [event.kind for event in events_of(home)] == ["tool_call"]
+    assert told(home) == ""
+
+
 def test_an_event_waits_beside_a_log_that_is_damaged(home):
     log = home / "log" / "00000001.jsonl"
     whole = log.read_bytes()
