@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["TAG", "Hooked"]
 
 TAG: Final = "hook"
+_QUOTED: Final = b'"%b"' % TAG.encode()
 _DIGITS: Final = 8  # of a digest of words, behind the turn in the id that a hook gives them
 _CALLS: Final = {"tool_call": "call", "tool_result": "result"}  # what hooks' ids say of them
 _RUNNING_MINUTES: Final = 10
@@ -55,6 +56,11 @@ class Hooked:
     def look(self) -> None:
         """Take in what hooks have recorded since it was last read."""
         log = self._plane._engine.log  # noqa: SLF001 - every event passes here: as it stands there
+        if self._upto < 0:
+            head = log.head().seq
+            if not log.says(_QUOTED):  # most planes have no hooks
+                self._upto = head
+                return
         for line in log.read(max(self._upto, 0)):
             event = line.event
             self._upto = event.seq

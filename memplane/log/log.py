@@ -19,7 +19,7 @@ from memplane.log.format import prepared, stamp
 from memplane.log.known import Known, same_content
 from memplane.log.lock import LogLock
 from memplane.log.reader import Gap, Reader
-from memplane.log.segments import Segments
+from memplane.log.segments import Segments, read_file
 from memplane.log.spool import Spool
 from memplane.log.tail import Tail
 from memplane.log.writer import Active, Writer
@@ -164,6 +164,10 @@ class FileLog:
     def find(self, id: str) -> Line | None:  # noqa: A002 - the field's name
         """The line with that id, by a cached hash."""
         return self._reader.find(id)
+
+    def says(self, words: bytes) -> bool:
+        """Whether these bytes stand anywhere in the segments: a quick look before a long one."""
+        return any(words in read_file(self._segments.path(n)) for n in self._segments.numbers())
 
     def text(self, event: Event) -> str:
         """The event's whole text, from its body where the line holds only the beginning."""
