@@ -24,7 +24,7 @@ import sys, time
 begun = time.perf_counter()
 from memplane.wiring import open_plane
 import orjson
-import memplane.plane
+import memplane.plane.plane
 ready = time.perf_counter()
 plane = open_plane(sys.argv[1])
 plane.pack(sys.argv[2], budget=4000, intent="fast")
