@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from anything import blocks, json_values
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -223,20 +224,6 @@ def test_an_object_over_many_lines_is_a_chat_if_it_has_messages():
     assert parse_array(b"{}") == ()
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
-    ),
-    max_leaves=12,
-)
-blocks = st.fixed_dictionaries(
-    {"type": st.sampled_from(["text", "thinking", "tool_use", "tool_result", "image", "x"])},
-    optional=dict.fromkeys(
-        ("text", "thinking", "id", "name", "input", "tool_use_id", "content", "is_error"),
-        json_values,
-    ),
-)
 calls = st.fixed_dictionaries(
     {}, optional=dict.fromkeys(("id", "function", "custom", "type"), json_values)
 ) | st.fixed_dictionaries(

@@ -2,19 +2,12 @@
 
 import json
 
+from anything import comes_to_something, json_values
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.importers.codex import Codex
-from memplane.intake import check
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
-    ),
-    max_leaves=12,
-)
 texts = st.sampled_from(
     ["hi", " ", "<skill>x", "<turn_aborted>", "*** Begin Patch\n*** Add File: a", '{"output":1}']
 )
@@ -89,12 +82,7 @@ records = (
 def test_any_record_comes_to_something_and_every_row_passes_the_check_of_events(made, reasoning):
     reader = Codex(reasoning=reasoning)
     reader.begin({})
-    for record in made:
-        outcome = reader.read(record, repr(record).encode())
-        assert outcome.rows or outcome.skipped or outcome.repeated
-        for row in outcome.rows:
-            check({**row, "ts": None})  # a time is kept as it was given, and the plane judges it
-    json.dumps(reader.state())
+    comes_to_something(reader, made)
 
 
 @given(st.lists(records, max_size=6), st.data())
