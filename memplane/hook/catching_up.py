@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memplane.hook.told import SOURCE_TAG
+from memplane.importers.client_texts import HOOK_TAG
 
 if TYPE_CHECKING:
     from memplane.plane import Plane
@@ -19,7 +19,7 @@ __all__ = ["catch_up"]
 def catch_up(plane: Plane) -> None:
     """Sum up the sessions that are over; bring projections and index up to the log, keep them."""
     plane.index()  # first: who runs this may end it after a second
-    plane.sessions.sum_up(SOURCE_TAG)
+    plane.sessions.sum_up(HOOK_TAG)
     plane.pack("", budget=1_000)
     plane.index()
     plane.flush()

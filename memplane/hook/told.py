@@ -30,17 +30,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.hook.responses import answer
 from memplane.importers.calls import is_own, render, touched
-from memplane.importers.client_texts import Spoken, asked_of_codex, compaction, spoken
+from memplane.importers.client_texts import HOOK_TAG, Spoken, asked_of_codex, compaction, spoken
 from memplane.importers.rows import Row, name, text_of, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["AGENTS", "SOURCE_TAG", "Told", "read"]
+__all__ = ["AGENTS", "Told", "read"]
 
 AGENTS: Final = ("claude-code", "codex")
-# By this an import of the transcript knows its words again: see `memplane.importers.hooked`.
-SOURCE_TAG: Final = "hook"
 # Where a session begins. In a fork the client holds, and goes on with, all of another one.
 _BEGINS: Final = frozenset({"startup", "clear"})
 _FORKS: Final = "fork"
@@ -207,7 +205,7 @@ _ROWS: Final[dict[str, Callable[[str, Mapping[str, Any]], list[Row]]]] = {
 
 def _hooked(row: Row) -> Row:
     """Tag what the transcript will hold too: an import knows it again by that."""
-    return {**row, "tags": [*row.get("tags", ()), SOURCE_TAG]}
+    return {**row, "tags": [*row.get("tags", ()), HOOK_TAG]}
 
 
 def _named(agent: str, said: Mapping[str, Any], part: str, text: str) -> Row:

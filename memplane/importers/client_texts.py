@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["Spoken", "asked_of_codex", "compaction", "spoken"]
+__all__ = ["HOOK_TAG", "Spoken", "asked_of_codex", "compaction", "spoken"]
 
+# Of what a hook records: by it an import of the transcript knows its words again.
+HOOK_TAG: Final = "hook"
 # Who wrote a prompt, as the client itself says (`promptSource`, a hook's `source`); the rest of
 # its words (`user`, `typed`, `queued`, `sdk` ...) are for a person.
 _CLIENTS: Final = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})

@@ -16,7 +16,7 @@ import hashlib
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.importers.client_texts import compaction
+from memplane.importers.client_texts import HOOK_TAG, compaction
 from memplane.importers.rows import name
 from memplane.log.purges import erased_by
 from memplane.plane.ending import minutes_before
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from memplane.importers.rows import Row
     from memplane.plane import Plane
 
-__all__ = ["TAG", "Hooked"]
+__all__ = ["Hooked"]
 
-TAG: Final = "hook"
-_QUOTED: Final = b'"%b"' % TAG.encode()
+_QUOTED: Final = b'"%b"' % HOOK_TAG.encode()
 _DIGITS: Final = 8  # of a digest of words, behind the turn in the id that a hook gives them
 _CALLS: Final = {"tool_call": "call", "tool_result": "result"}  # what hooks' ids say of them
 _RUNNING_MINUTES: Final = 10
@@ -150,7 +149,7 @@ class Hooked:
         if status == "end":  # by whomever
             self.ended[session] = max(event.ts, self.ended.get(session, ""))
             self._last.pop(session, None)
-        if TAG not in event.tags:
+        if HOOK_TAG not in event.tags:
             return
         self._begun.setdefault(session, "")
         self._last[session] = event.rec
