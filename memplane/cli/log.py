@@ -9,7 +9,7 @@ import typer
 
 from memplane.cli.app import command
 from memplane.cli.options import Agent, Channel, Home, Json, OneNs, Session
-from memplane.cli.output import fields_of, put, rows
+from memplane.cli.output import fields_of, put, rows, say_damage
 from memplane.event import Event
 from memplane.plane import Plane
 from memplane.wiring import open_plane
@@ -43,6 +43,7 @@ def log(
 ) -> None:
     """List the last events, in log order. With --follow, JSON is one event a line."""
     with open_plane(home) as plane:
+        say_damage(plane)
         # Taken first: what is recorded while the list is read must not fall between the two.
         head = plane.head().seq
 

@@ -22,6 +22,7 @@ __all__ = [
     "rows",
     "say",
     "say_aside",
+    "say_damage",
 ]
 
 # What every answer says that is made from a log with gaps.
@@ -47,8 +48,14 @@ def say(words: str) -> None:
     print(f"memplane: {words}", file=sys.stderr)
 
 
+def say_damage(plane: Plane) -> None:
+    """Say on stderr that the newest segment lost its first line, where an answer was read."""
+    if plane.damage:
+        say(plane.damage)
+
+
 def say_aside(plane: Plane) -> None:
-    """Tell what of the spool could not be taken in while this plane was open."""
+    """Say on stderr what of the spool could not be taken in while this plane was open."""
     for note in plane.set_aside:
         say(
             f"log/spool: {one_line(note.name)} {one_line(note.what)}; it was not taken in and lies "

@@ -7,7 +7,7 @@ import typer
 from memplane.cli.app import command
 from memplane.cli.fields import Time
 from memplane.cli.options import Budget, Channel, Home, Json
-from memplane.cli.output import DAMAGED, data, one_line, put, say
+from memplane.cli.output import DAMAGED, data, one_line, put, say, say_damage
 from memplane.cli.progress import Bar
 from memplane.errors import InputError, MemplaneError
 from memplane.explain.prefixes import Difference, differing
@@ -87,6 +87,7 @@ def pack(
         "cited": cited,
     }  # fmt: skip
     with open_plane(home) as plane, Bar("indexing") as bar:
+        say_damage(plane)
         block = plane.pack(query, save_report=report, progress=bar, **asked)
         difference = _held_against(plane, block) if diff_prev else None
     if messages is not None:

@@ -7,7 +7,7 @@ import typer
 
 from memplane.cli.app import command
 from memplane.cli.options import Agent, Channel, Home, Json, Now, Ns, OneNs
-from memplane.cli.output import data, fields_of, one_line, put, rows
+from memplane.cli.output import data, fields_of, one_line, put, rows, say_damage
 from memplane.errors import NotFoundError
 from memplane.event import Event
 from memplane.intake.redact import shown
@@ -72,6 +72,7 @@ def get(
 ) -> None:
     """Print the value that a key has now."""
     with open_plane(home) as plane:
+        say_damage(plane)
         event = plane.get(key, ns, channel=channel, now=now, agent=agent)
         if event is None:
             raise NotFoundError(f"no value under {shown(key)} in {ns}")

@@ -8,7 +8,7 @@ from memplane.cli.app import command
 from memplane.cli.exits import FINE, NO
 from memplane.cli.fields import Time
 from memplane.cli.options import Channel, Home, Json
-from memplane.cli.output import DAMAGED, fields_of, one_line, put, say
+from memplane.cli.output import DAMAGED, fields_of, one_line, put, say, say_damage
 from memplane.cli.progress import Bar
 from memplane.intake.redact import masked
 from memplane.plane import SearchHit
@@ -64,6 +64,7 @@ def search(
         "task": task, "agent": agent, "as_of": as_of,
     }  # fmt: skip
     with open_plane(home) as plane, Bar("indexing") as bar:
+        say_damage(plane)
         hits = plane.search(
             query, k, channel=channel, now=now, progress=bar, similar=similar, **filters
         )

@@ -9,9 +9,10 @@ import typer
 from memplane.cli.app import app, command
 from memplane.cli.exits import BROKEN, FINE
 from memplane.cli.options import Home, Json
-from memplane.cli.output import counted, data, put, say_aside
+from memplane.cli.output import counted, data, put, say_aside, say_damage
 from memplane.errors import InputError, PolicyError
 from memplane.home import HOME_NAME, VERSION
+from memplane.log import Restart
 from memplane.plane import Plane
 from memplane.wiring import init, open_plane
 
@@ -42,10 +43,11 @@ def status(
         put({"version": VERSION}, f"memplane {VERSION}", as_json=as_json)
         return FINE
     with open_plane(home) as plane:
+        say_damage(plane)
         found = _found(plane)
     say_aside(plane)
     put(found, _words(found), as_json=as_json)
-    return BROKEN if found["mistakes"] or found["gaps"] else FINE
+    return BROKEN if found["mistakes"] or found["gaps"] or found["damage"] else FINE
 
 
 @command("init", example="init")
@@ -88,6 +90,8 @@ def _found(plane: Plane) -> dict[str, Any]:
         "mistakes": [],
         "gaps": 0,
         "waiting": plane.waiting,
+        "damage": plane.damage,
+        "restarts": [restart._asdict() for restart in plane.restarts],
         "read_only": plane.read_only,
     }
     try:
@@ -109,6 +113,8 @@ def _found(plane: Plane) -> dict[str, Any]:
 def _next(found: dict[str, Any]) -> str:
     if found["mistakes"]:
         return "memplane policy check"
+    if found["damage"]:
+        return "memplane repair"
     if found["gaps"]:
         return "memplane verify"
     return 'memplane pack "your question"' if found["events"] else _NOTHING_YET
@@ -130,6 +136,10 @@ def _words(found: dict[str, Any]) -> str:
     }
     if found["gaps"]:
         lines["gaps"] = f"{counted(found['gaps'], 'place')} of the log that cannot be read"
+    if found["damage"]:
+        lines["log"] = found["damage"]
+    elif found["restarts"]:
+        lines["log"] = str(Restart(**found["restarts"][-1]))
     if found["waiting"]:
         lines["spool"] = f"{counted(found['waiting'], 'event')} waiting for the next writer"
     return "\n".join(f"{name:<8}  {value}" for name, value in lines.items())

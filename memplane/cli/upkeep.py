@@ -110,6 +110,11 @@ def _done_words(one: dict[str, Any]) -> str:
         where += f" in log/quarantine/{one['quarantine']}"
     if one.get("what"):
         return f"{one['case']}: {one['file']} {one['what']}: {where} (event {one['seq']})"
+    if one["case"] == "restarted":
+        return (
+            f"restarted: segment {one['segment']} had lost its first line, and what it held is "
+            f"lost: {where} (event {one['seq']})"
+        )
     place = f"segment {one['segment']}, byte {one['offset']}"
     return f"{one['case']}: {place}: {where} (event {one['seq']})"
 

@@ -56,7 +56,10 @@ more.
 
 What is missing at the log's end cannot be seen in the log. Files that were made of more lines, or
 that tell of later segments, say so (`beyond`): `verify` names them, a repair records it in an event
-of case `ended`, and no first segment is made where a projection was folded from one.
+of case `ended`, and no first segment is made where a projection was folded from one. A newest
+segment without a valid first line has lost acknowledged lines, since it got its name with that line
+durable in it: writers refuse, and a repair moves what is left to quarantine, replaces the segment
+and records an event of case `restarted` as its second line.
 
 Purge. An event of kind `purge` names lines (`data.purge`: seqs, ids, and how many documents an
 index held of each). Once it is durable they are overwritten in place, in the same length, spaces
@@ -86,6 +89,7 @@ if TYPE_CHECKING:
     from memplane.log.disk import Disk
     from memplane.log.log import FileLog
     from memplane.log.reader import Gap
+    from memplane.log.recovery import Restart
     from memplane.log.repairing import RepairReport, Step, repair
     from memplane.log.verifying import Finding, VerifyReport, verify
 
@@ -95,6 +99,7 @@ __all__ = [
     "Finding",
     "Gap",
     "RepairReport",
+    "Restart",
     "Step",
     "VerifyReport",
     "repair",
@@ -107,6 +112,7 @@ __getattr__ = lazily(
         "memplane.log.disk": ("Disk",),
         "memplane.log.log": ("FileLog",),
         "memplane.log.reader": ("Gap",),
+        "memplane.log.recovery": ("Restart",),
         "memplane.log.repairing": (
             "RepairReport",
             "Step",

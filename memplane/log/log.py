@@ -19,6 +19,7 @@ from memplane.log.format import prepared, stamp
 from memplane.log.known import Known, same_content
 from memplane.log.lock import LogLock
 from memplane.log.reader import Gap, Reader
+from memplane.log.recovery import Restart, headless, restarts
 from memplane.log.segments import Segments, read_file
 from memplane.log.spool import Spool
 from memplane.log.tail import Tail
@@ -164,6 +165,17 @@ class FileLog:
     def find(self, id: str) -> Line | None:  # noqa: A002 - the field's name
         """The line with that id, by a cached hash."""
         return self._reader.find(id)
+
+    def headless(self) -> CorruptError | None:
+        """The refusal that an append gives where the newest segment lost its first line."""
+        number = max(self._segments.numbers(fresh=True), default=0)
+        if not number or self._segments.header(number) is not None:
+            return None
+        return headless(self._segments, number, self.head().seq)
+
+    def restarts(self) -> list[Restart]:
+        """The repairs that replaced a lost log or segment; reads the beginning of each segment."""
+        return restarts(self._segments)
 
     def says(self, words: bytes) -> bool:
         """Whether these bytes stand anywhere in the segments: a quick look before a long one."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 import json
 import os
 from hashlib import sha256
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from memplane.errors import CorruptError
-from memplane.event import Draft, Event, encode
+from memplane.event import Draft, Event, decode, encode
 from memplane.log.disk import make_private
 from memplane.log.format import SUFFIX_BYTES, Run, opening, own_draft, ulid
 
@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from memplane.log.segments import Point, Segments
 
 __all__ = [
+    "RESTARTED",
     "Case",
     "Judgement",
+    "Restart",
     "corrupt",
+    "headless",
     "judge",
     "keep_aside",
     "last_rec",
@@ -30,11 +33,15 @@ __all__ = [
     "region_of",
     "repair_draft",
     "repeats",
+    "restarts",
     "stray",
     "stray_draft",
 ]
 
 Case = Literal["whole", "torn", "scattered", "corrupt"]
+# The case of a repair event that replaced a segment without a valid first line.
+RESTARTED: Final = "restarted"
+_BEGINNING_BYTES: Final = 64 * 1024
 
 
 class Judgement(NamedTuple):
@@ -78,6 +85,68 @@ def corrupt(path: str, judged: Judgement) -> CorruptError:
         offset=judged.good,
         seq=judged.last,
     )
+
+
+def headless(segments: Segments, number: int, last: int) -> CorruptError:
+    """The refusal to append to a segment that lost its first line, which was durable."""
+    path = segments.path(number)
+    begins = "the log begins again" if not last else f"the log goes on behind seq {last}"
+    return CorruptError(
+        f"{path}: expected the segment's header in its first line, found none: what it held is "
+        "lost; bring the file back from a copy, or run `memplane repair`, which moves what is left "
+        f"of it to log/quarantine and records the loss; {begins}",
+        segment=os.path.basename(path),
+        offset=0,
+        seq=last,
+    )
+
+
+class Restart(NamedTuple):
+    """A place where a repair replaced a segment, or a whole log, of which no line was left.
+
+    `seq` and `rec` are those of the repair event, `behind` is the last seq before the loss (0: the
+    log began again), `quarantine` the file with the bytes that were left ("" for none).
+    """
+
+    seq: int
+    rec: str
+    behind: int
+    quarantine: str
+
+    def __str__(self) -> str:
+        """One clause for `doctor` and `status`."""
+        what = "started again" if not self.behind else f"went on behind seq {self.behind}"
+        left = f"; what was left of it: log/quarantine/{self.quarantine}" if self.quarantine else ""
+        return f"{what} on {self.rec[:10]} (repair event {self.seq}): earlier events are lost{left}"
+
+
+def restarts(segments: Segments) -> list[Restart]:
+    """The restarts that the log records, oldest first; reads 64 KiB of each segment at most.
+
+    The repair event of a restart is the second line of its segment.
+    """
+    found = []
+    for number in segments.numbers():
+        header = segments.header(number)
+        if header is None:
+            continue
+        begin = segments.beginning(number, _BEGINNING_BYTES)
+        raw = begin[header.end :].partition(b"\n")[0]
+        if b'"kind":"repair"' not in raw:
+            continue
+        try:
+            event = decode(json.loads(raw))
+        except (ValueError, KeyError, TypeError):
+            continue
+        data = event.data
+        lost = data.get("case") == RESTARTED or (
+            data.get("case") in ("torn", "scattered") and data.get("offset") == 0
+        )
+        if lost or (data.get("case") == "ended" and not data.get("last_seq")):
+            left = data.get("quarantine")
+            left = left if isinstance(left, str) else ""
+            found.append(Restart(event.seq, event.rec or event.ts, header.prev_seq, left))
+    return found
 
 
 def marker(segments: Segments, number: int, synced: int) -> bytes:

@@ -106,7 +106,7 @@ def repair(
                 writer.leave(0, end, [ended_draft(lost, end)], 1)
                 said = True
             _drop_markers(writer, found)
-            writer.anew = bool(lost)
+            writer.anew, writer.restart = bool(lost), True
         log.append([])
         if lost:
             if not said:

@@ -133,6 +133,10 @@ class Segments:
                 self._headers[number] = header
         return header
 
+    def beginning(self, number: int, most: int) -> bytes:
+        """The first bytes of the segment, at most so many; none where it is missing."""
+        return self.bytes_before(number, most, most)
+
     def bytes_before(self, number: int, offset: int, most: int) -> bytes:
         """The last bytes before that one, at most so many; none where the segment is missing."""
         start = max(offset - most, 0)

@@ -233,7 +233,7 @@ class Survey:
 def _torn(size: int, good: int, last: int) -> str:
     if good:
         return f"{size} bytes behind seq {last} were never acknowledged"
-    return f"{size} bytes and no header, with which a segment appears: what it held is lost"
+    return f"{size} bytes and no header in its first line: what it held is lost"
 
 
 def survey(

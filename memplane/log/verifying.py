@@ -159,6 +159,9 @@ def _of_log(found: Survey) -> Iterator[Finding]:
             yield Finding(name(gap.segment), gap.offset, what,
                 "lines that each chain from the one before",
                 f"{SALVAGE} records the gap and goes on")  # fmt: skip
+        elif not gap.offset:
+            yield Finding(name(gap.segment), 0, what, "the segment's header in its first line",
+                f"bring the file back from a copy, or {REPAIR} records the loss")  # fmt: skip
         else:
             yield Finding(name(gap.segment), gap.offset, what, "the end of the segment",
                 f"{REPAIR} sets them aside; so does the next append")  # fmt: skip

@@ -13,8 +13,10 @@ from memplane.log.active import Active, successor
 from memplane.log.disk import Descriptor, Disk, drop, make_private
 from memplane.log.format import Run, runs
 from memplane.log.recovery import (
+    RESTARTED,
     Judgement,
     corrupt,
+    headless,
     judge,
     keep_aside,
     last_rec,
@@ -44,7 +46,9 @@ class Writer:
         self.active: Active | None = None
         self.last_sync = float("-inf")
         self._newest = 0
-        self.finished, self.anew = 0, False  # purges of others; whether a repair begins a lost log
+        self.finished = 0  # interrupted purges of other processes
+        self.anew = False  # a repair records that the log is lost, and begins it again
+        self.restart = False  # a repair may replace a segment that lost its first line
         self._synced, self._sure = 0, True
 
     def catch_up(self, *, alone: bool) -> Active:
@@ -222,11 +226,21 @@ class Writer:
             active.take(data, 0, believed[0])
             self._settle(active)
             return active
-        if not judged.good and number == self.segments.numbers()[0]:
-            self._check_never_begun()
+        if not judged.good:
+            self._check_restart(number, judged.last)
         rec = last_rec(data, believed[0]) or prev.rec
-        self._set_aside(active, data, judged, rec, judged.case)
+        self._set_aside(active, data, judged, rec, judged.case if judged.good else RESTARTED)
         return self._made(number + 1 if judged.good else number)
+
+    def _check_restart(self, number: int, last: int) -> None:
+        """Raise CorruptError for a segment without a valid first line, unless a repair asks.
+
+        A segment gets its name with that line durable in it, so acknowledged lines are lost.
+        """
+        if number == self.segments.numbers()[0]:
+            self._check_never_begun()
+        if not self.restart:
+            raise headless(self.segments, number, last)
 
     def _check_never_begun(self) -> None:
         """Before the log begins: raise CorruptError where projections were folded from one."""
@@ -316,10 +330,12 @@ class Writer:
                 f"{path}: a sync failed, and so did saving what verifies: {error.strerror}; "
                 "nothing was recorded"
             ) from error
+        if not judged.good:
+            self._check_restart(number, judged.last)
         descriptor = _for_appending(path)
         active = Active(self.segments, number, descriptor)
         rec = last_rec(data, believed[0]) or prev.rec
-        self._set_aside(active, data, judged, rec, "broken")
+        self._set_aside(active, data, judged, rec, "broken" if judged.good else RESTARTED)
         drop(self.segments.broken_path(number))
         return self._made(number + 1 if judged.good else number)
 

@@ -137,33 +137,42 @@ def _log(place: _Place) -> Check:
     found = f"seq {head.seq}, {len(sizes)} segments, {sum(sizes.values())} bytes"
     broken = [file.name for file in folder.glob(f"{newest:08d}.broken")]
     behind = sizes.get(f"{head.segment:08}.jsonl", 0) - head.offset
+    fault = _log_fault(log, segments, found)
+    if fault is not None:
+        return fault
+    what, remedy = "", ""
+    if broken:
+        what = f"a sync failed once: {some(broken)}"
+        remedy = "check the disk; the next record goes on in a new segment"
+    elif is_interrupted(segments.purging_path):
+        what = "a purge was interrupted: what it erases may still be there"
+        remedy = "`memplane repair` finishes it, and so does the next record"
+    elif behind > 0:
+        what = f"{behind} bytes behind its last line were never acknowledged"
+        remedy = "the next record sets them aside, and so does `memplane repair`"
+    elif again := log.restarts():
+        what = str(again[-1])
+        remedy = "`memplane restore EXPORT` brings the lost events back, where there is an export"
+    return Check("log", "warn" if what else "ok", f"{found}; {what}" if what else found, remedy)
+
+
+def _log_fault(log: FileLog, segments: Segments, found: str) -> Check | None:
+    """What keeps the log from taking events, or events from being read."""
     if segments.strays:
         number, what = min(segments.strays.items())
         return Check(
             "log", "fail", f"{found}; {number:08d}.jsonl {what}",
             "`memplane repair --salvage` moves it to log/quarantine; nothing is recorded before",
         )  # fmt: skip
+    refusal = log.headless()
+    if refusal is not None:
+        return Check("log", "fail", str(refusal), "`memplane repair`, or a copy of that file")
     gaps = log.gaps()
     if gaps:
         first = gaps[0]
         where = f"segment {first.segment} from byte {first.offset}"
         return Check("log", "fail", f"{found}; does not verify: {where}", "`memplane verify`")
-    if broken:
-        return Check(
-            "log", "warn", f"{found}; a sync failed once: {some(broken)}",
-            "check the disk; the next record goes on in a new segment",
-        )  # fmt: skip
-    if is_interrupted(segments.purging_path):
-        return Check(
-            "log", "warn", f"{found}; a purge was interrupted: what it erases may still be there",
-            "`memplane repair` finishes it, and so does the next record",
-        )  # fmt: skip
-    if behind > 0:
-        return Check(
-            "log", "warn", f"{found}; {behind} bytes behind its last line were never acknowledged",
-            "the next record sets them aside, and so does `memplane repair`",
-        )  # fmt: skip
-    return Check("log", "ok", found)
+    return None
 
 
 def _projections(place: _Place) -> Check:

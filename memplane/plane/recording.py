@@ -14,6 +14,7 @@ from memplane.plane.tasks import PlaneTasks
 from memplane.plane.writing import BulkReceipt, Receipt, Spooled
 
 if TYPE_CHECKING:
+    from memplane.log.recovery import Restart
     from memplane.log.spool import AsideNote
     from memplane.plane.evicting import Eviction
 
@@ -57,6 +58,17 @@ class Recording(Answers):
     def waiting(self) -> int:
         """How many calls of `spool` wait for a writer to take them in."""
         return len(self._log.waiting.names())
+
+    @property
+    def damage(self) -> str:
+        """Why the log takes no event: its newest segment lost its first line; "" if it did not."""
+        refusal = self._log.headless()
+        return "" if refusal is None else str(refusal)
+
+    @property
+    def restarts(self) -> tuple[Restart, ...]:
+        """The repairs after which the log, or its newest segment, was started again."""
+        return tuple(self._log.restarts())
 
     @property
     def set_aside(self) -> tuple[AsideNote, ...]:

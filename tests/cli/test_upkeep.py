@@ -174,3 +174,38 @@ def test_a_changed_cache_is_found_and_rebuild_is_named_and_helps(run, herons):
     assert "`memplane rebuild`" in done.out
     assert run("rebuild", "--home", herons).code == 0
     assert run("verify", "--home", herons).code == 0
+
+
+def test_a_log_whose_only_segment_is_emptied_is_not_started_again_without_a_repair(run, herons):
+    log_file(herons).write_bytes(b"")
+    refused = run("record", "x", "--home", herons)
+    assert refused.code == 3
+    assert "`memplane repair`" in refused.err
+    assert log_file(herons).read_bytes() == b""
+    for command in (("pack", "heron"), ("search", "heron"), ("log",), ()):
+        said = run(*command, "--home", herons)
+        assert "expected the segment's header in its first line" in said.err
+    status = run("--home", herons, "--json")
+    found = json.loads(status.out)
+    assert (status.code, found["next"], found["restarts"]) == (3, "memplane repair", [])
+    assert "`memplane repair`" in found["damage"]
+    assert "`memplane repair`" in run("doctor", "--home", herons).out
+    assert run("verify", "--home", herons).code == 1
+
+    assert "what it held is lost" in run("repair", "--home", herons).out
+    assert run("record", "x", "--home", herons).code == 0
+    status = run("--home", herons, "--json")
+    (restart,) = json.loads(status.out)["restarts"]
+    assert (status.code, restart["behind"], restart["seq"]) == (0, 0, 2)
+    assert "started again on" in run("--home", herons).out
+    assert "started again on" in run("doctor", "--home", herons).out
+    assert run("verify", "--home", herons).code == 0
+
+
+def test_what_hooks_record_beside_a_lost_log_waits_for_the_repair(shell, herons):
+    log_file(herons).write_bytes(b"\0" * 100)
+    said = {"hook_event_name": "UserPromptSubmit", "session_id": "s2", "prompt": "heron number 99"}
+    shell("hook", "claude-code", stdin=json.dumps(said).encode(), MEMPLANE_HOME=str(herons))
+    assert log_file(herons).read_bytes() == b"\0" * 100
+    shell("repair", "--home", herons)
+    assert b"heron number 99" in shell("log", "--home", herons).stdout

@@ -7,7 +7,7 @@ from layers import both
 from log_operations import opened_log
 from promises import PLANE, Promised, QuickDisk, broken_by_log, clock, draft
 
-from memplane.log import FileLog
+from memplane.log import FileLog, repair
 
 
 def shaped(home, seed):
@@ -60,6 +60,10 @@ def cut_each(place, count, share):
         first = max((one.end for one in lines if one.event.kind == "purge"), default=0)
         for cut in range(first, len(found[newest]) + 1):
             put_log(place / "cut", {**found, newest: found[newest][:cut]})
+            if b"\n" not in found[newest][:cut]:
+                # The header is durable before the segment has its name: no crash cuts it, and
+                # only a repair goes on behind it.
+                repair(place / "cut", PLANE, clock=clock)
             whole = [one for one in lines if one.segment < number or one.end <= cut]
             promised = [Promised(one.event) for one in whole]
             count.add(at_cut(seed, cut, broken_by_cut(place / "cut", promised)))

@@ -36,36 +36,55 @@ def repairs(home):
         return [line.event.data for line in log.read() if line.event.kind == "repair"]
 
 
-def test_an_empty_newest_segment_is_a_finding_and_replaced_with_a_word_by_who_writes_next(
-    home, made
-):
+@pytest.mark.parametrize("left", [b"", b"garbage\n", b"\0" * 4096])
+def test_a_newest_segment_without_its_first_line_takes_no_event_before_a_repair(home, made, left):
     newest = segment(home, made[1][-1].segment)
-    newest.write_bytes(b"")
+    newest.write_bytes(left)
     before = tree(home)
     (one,) = verify(home, PLANE).problems
     assert (one.file, one.offset) == (f"log/{newest.name}", 0)
     assert "what it held is lost" in one.found
-    assert one.command.startswith("`memplane repair` ")
+    assert "`memplane repair` " in one.command
     assert len(repair(home, PLANE, clock=clock, dry_run=True).steps) == 1
-    assert tree(home) == before
+    for _ in range(2):
+        with opened(home) as log, pytest.raises(CorruptError, match="run `memplane repair`") as no:
+            log.append([draft("next")])
+        assert (no.value.segment, no.value.offset) == (newest.name, 0)
+    assert {k: v for k, v in tree(home).items() if k != "log/.lock"} == {
+        k: v for k, v in before.items() if k != "log/.lock"
+    }
+    (event,) = repair(home, PLANE, clock=clock).events
+    assert (event.data["case"], event.data["bytes"]) == ("restarted", len(left))
+    assert bool(event.data["quarantine"]) == bool(left)
     with opened(home) as log:
         log.append([draft("next")])
-    assert [(one["case"], one["bytes"], one["quarantine"]) for one in repairs(home)] == [
-        ("torn", 0, "")
-    ]
+        (restart,) = log.restarts()
+        assert log.headless() is None
+    assert (restart.seq, restart.quarantine) == (event.seq, event.data["quarantine"])
+    assert restart.behind == max(
+        line.event.seq for line in made[1] if line.segment < last(made[1])[1]
+    )
     kept = [line.event.id for line in made[1] if line.segment < last(made[1])[1]]
     assert messages(home)[0] == [*(i for i in kept if i.startswith("m")), "next"]
     assert verify(home, PLANE).ok
 
 
-def test_the_only_segment_if_empty_is_a_finding_and_repair_tells_of_it(tmp_path):
+@pytest.mark.parametrize("left", [b"", b'{"seq":1,"id":"other"}\n'])
+def test_a_log_whose_only_segment_lost_its_lines_begins_again_by_a_repair_alone(tmp_path, left):
     filled(tmp_path, 3)
-    segment(tmp_path, 1).write_bytes(b"")
+    segment(tmp_path, 1).write_bytes(left)
     assert len(verify(tmp_path, PLANE).problems) == 1
+    with opened(tmp_path) as log, pytest.raises(CorruptError, match="the log begins again"):
+        log.append([draft("next")])
+    assert segment(tmp_path, 1).read_bytes() == left
     (event,) = repair(tmp_path, PLANE, clock=clock).events
-    assert (event.data["case"], event.data["segment"]) == ("torn", 1)
+    assert (event.data["case"], event.data["segment"]) == ("restarted", 1)
     assert verify(tmp_path, PLANE).ok
     assert repair(tmp_path, PLANE, clock=clock) == ((), ())
+    with opened(tmp_path) as log:
+        (restart,) = log.restarts()
+    assert restart.behind == 0
+    assert "started again" in str(restart)
 
 
 def test_a_table_of_ids_of_a_segment_that_is_gone_tells_that_it_was(home, made):
