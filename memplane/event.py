@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 __all__ = [
     "CUSTOM_MARKER",
@@ -21,14 +21,17 @@ __all__ = [
     "IMPORTANCE_DEFAULT",
     "KINDS",
     "MARKERS",
+    "REFS_MAX",
     "ROLES",
     "SENSITIVITIES",
     "TYPED_KINDS",
     "UPKEEP_KINDS",
     "Draft",
     "Event",
+    "Source",
     "decode",
     "encode",
+    "inherited",
 ]
 
 TYPED_KINDS: Final = (
@@ -62,6 +65,7 @@ MARKERS: Final = ("decision", "constraint", "failure", "goal")
 CUSTOM_MARKER: Final = "custom:"
 GLOBAL: Final = "/global"
 IMPORTANCE_DEFAULT: Final = 500
+REFS_MAX: Final = 256
 DATA_BYTES_MAX: Final = 64 * 1024
 
 FIELDS: Final = (
@@ -145,6 +149,37 @@ class Draft(NamedTuple):
     body: bytes | None = (
         None  # text too large for a line: goes to bodies/ before the line is written
     )
+
+
+class Source(Protocol):
+    """The fields of an event that whatever is written from it keeps."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def sensitivity(self) -> str: ...
+    @property
+    def valid_from(self) -> str | None: ...
+    @property
+    def valid_until(self) -> str | None: ...
+
+
+def inherited(sources: Sequence[Source]) -> dict[str, Any]:
+    """Return the fields that an event made from the text of others takes over from them.
+
+    `sensitivity` is the highest of theirs, `valid_from` the latest, `valid_until` the earliest,
+    `refs` are their ids, at most REFS_MAX. No sources give no fields.
+    """
+    if not sources:
+        return {}
+    fields: dict[str, Any] = {
+        "sensitivity": max((one.sensitivity for one in sources), key=SENSITIVITIES.index),
+        "refs": list(dict.fromkeys(one.id for one in sources))[:REFS_MAX],
+    }
+    begins = [one.valid_from for one in sources if one.valid_from is not None]
+    ends = [one.valid_until for one in sources if one.valid_until is not None]
+    fields |= {"valid_from": max(begins)} if begins else {}
+    return fields | ({"valid_until": min(ends)} if ends else {})
 
 
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)

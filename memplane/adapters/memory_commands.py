@@ -5,13 +5,16 @@ Nothing is written here: a command gives its answer, and what is to be written a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError
+from memplane.event import TYPED_KINDS
 from memplane.intake.redact import shown
 
 if TYPE_CHECKING:
+    from memplane.plane.reading import Reader
     from memplane.projections.chains import Row
     from memplane.projections.memories import Memories
 
@@ -39,14 +42,25 @@ LINES_MAX: Final = 999_999
 _WIDTH: Final = len(str(LINES_MAX))
 _FOLDER_BYTES: Final = 4096
 _EMPTY: Final = "An empty folder"
+_FILE_KINDS: Final = frozenset((*TYPED_KINDS, "message", "tool_call", "tool_result"))
+_ROWS_AT_ONCE: Final = 256
 
 
 class Write(NamedTuple):
-    """A new version of a file, or an empty folder."""
+    """A new version of a file, or an empty folder.
+
+    `sources` are the values that it is made from: the file before an edit, the file that `moved`,
+    or what lay in a folder that has become empty.
+    """
 
     key: str
     text: str
-    refs: tuple[str, ...] = ()
+    sources: tuple[Row, ...] = ()
+    moved: bool = False
+
+    @property
+    def is_folder(self) -> bool:
+        return self.key.endswith("/")
 
 
 class Done(NamedTuple):
@@ -59,17 +73,24 @@ class Done(NamedTuple):
 
 
 class Tree:
-    """The files of a namespace as of one head of the log."""
+    """The files of a namespace that a reader may see, as of one head of the log.
 
-    def __init__(self, memories: Memories, ns: str, read: Callable[[Row], str]) -> None:
-        self._memories, self._ns, self.read = memories, ns, read
+    What it may not see, or what is out of time, is not there: no answer depends on it. It is not
+    written over either, see `writable`.
+    """
+
+    def __init__(
+        self, memories: Memories, ns: str, reader: Reader, read: Callable[[Row], str]
+    ) -> None:
+        self._memories, self._ns, self._reader, self.read = memories, ns, reader, read
 
     def file(self, path: str) -> Row | None:
         """The file at a path."""
-        return None if path == ROOT else self._memories.current(self._ns, path)
+        row = None if path == ROOT else self._memories.current(self._ns, path)
+        return row if row is not None and self._is_seen(row) else None
 
     def is_folder(self, path: str) -> bool:
-        return path == ROOT or bool(self._memories.keys(f"{path}/", self._ns, limit=1))
+        return path == ROOT or next(self._rows(f"{path}/"), None) is not None
 
     def is_there(self, path: str) -> bool:
         return self.file(path) is not None or self.is_folder(path)
@@ -77,7 +98,7 @@ class Tree:
     def below(self, path: str) -> list[Row]:
         """Everything in a folder, however deep, itself where it is marked as empty."""
         most = FOLDER_FILES_MAX
-        rows = self._memories.keys(f"{path}/", self._ns, limit=most + 1)
+        rows = list(islice(self._rows(f"{path}/"), most + 1))
         if len(rows) > most:
             raise InputError(f"The folder {path} holds more than {most} files.")
         return rows
@@ -97,9 +118,42 @@ class Tree:
         if parent == ROOT:
             return ()
         seqs = {row.seq for row in gone}
-        left = self._memories.keys(f"{parent}/", self._ns, limit=len(seqs) + 1)
-        stays = any(row.seq not in seqs for row in left)
-        return () if stays else (Write(f"{parent}/", _EMPTY),)
+        stays = any(row.seq not in seqs for row in self._rows(f"{parent}/"))
+        return () if stays else (Write(f"{parent}/", _EMPTY, tuple(gone)),)
+
+    def writable(self, writes: Iterable[Write]) -> tuple[Write, ...]:
+        """The writes, without marks of empty folders that may not be set; ScopeError for a file.
+
+        The refusal tells the model that the path is taken by something. The other ways are worse:
+        to replace a value that nobody with the right to it gave up, or to claim a file that is
+        not there when it is read.
+        """
+        allowed = []
+        for one in writes:
+            value = self._memories.current(self._ns, one.key)
+            if value is None or (_is_file(value) and self._reader.may_replace(value)):
+                allowed.append(one)
+            elif not one.is_folder:
+                raise self._reader.unwritable(self._ns, one.key)
+        return tuple(allowed)
+
+    def _rows(self, prefix: str) -> Iterator[Row]:
+        """What can be seen below a prefix, in the order of keys."""
+        after: tuple[str, str] | None = None
+        while True:
+            rows = self._memories.keys(prefix, self._ns, limit=_ROWS_AT_ONCE, after=after)
+            yield from filter(self._is_seen, rows)
+            if len(rows) < _ROWS_AT_ONCE:
+                return
+            after = rows[-1].ns, rows[-1].key
+
+    def _is_seen(self, row: Row) -> bool:
+        return _is_file(row) and self._reader.shows_row(row) and self._reader.in_time(row)
+
+
+def _is_file(row: Row) -> bool:
+    """Whether a value is a text that can be written again; a task or an artifact is none."""
+    return row.kind in _FILE_KINDS
 
 
 # --- the commands: what each comes to in a tree ---
@@ -149,7 +203,7 @@ def str_replace(tree: Tree, given: str, old: str, new: str) -> Done:
     first, last = max(0, changed - 2), min(len(lines), changed + 3)
     told = "The memory file has been edited. Here is the snippet showing the change "
     snippet = "\n".join(_with_numbers(lines[first:last], first + 1))
-    return Done(f"{told}(with line numbers):\n{snippet}", (Write(row.key, text),))
+    return Done(f"{told}(with line numbers):\n{snippet}", (Write(row.key, text, (row,)),))
 
 
 def insert(tree: Tree, given: str, at: int, text: str) -> Done:
@@ -166,7 +220,7 @@ def insert(tree: Tree, given: str, at: int, text: str) -> Done:
     lines.insert(at, _string(text, "insert_text").rstrip("\n"))
     after = "\n".join(lines)
     after = _checked(after if after.endswith("\n") else f"{after}\n", given)
-    return Done(f"The file {given} has been edited.", (Write(row.key, after),))
+    return Done(f"The file {given} has been edited.", (Write(row.key, after, (row,)),))
 
 
 def delete(tree: Tree, given: str) -> Done:
@@ -200,7 +254,7 @@ def rename(tree: Tree, old_given: str, new_given: str) -> Done:
     if new.startswith(f"{old}/"):
         made = tree.folder_for(new)
         return Done(f"Cannot move {old_given} into itself", made, refused=True)
-    moved = [Write(f"{new}{one.key[len(old) :]}", tree.read(one), (one.id,)) for one in rows]
+    moved = [Write(f"{new}{one.key[len(old) :]}", tree.read(one), (one,), True) for one in rows]
     for one in moved:
         _checked_path(one.key)
     left = tree.left_by(rows, old)

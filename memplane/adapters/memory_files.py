@@ -6,6 +6,10 @@ before it, what is deleted or moved away is forgotten by an event. So history, p
 forget and purge see the files as they see anything else. A folder is there while something lies
 in it; one that has become empty, but was not deleted, is a key that ends in a slash.
 
+The tool reads as its channel and agent may: a value that they may not see, or that is out of time,
+is no file. What is written from a file is of the same kind, names the version before it, and keeps
+its sensitivity and its time; a file that is moved keeps who said it and as what, too.
+
 Answers and refusals are worded as the SDK's own implementation words them. It differs from that
 where it must: what looks like a secret is masked, and the answer says so; a path that climbs out
 of `/memories`, even if it comes back, is refused; sizes are bounded; a folder is said to take 4K.
@@ -20,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memplane.adapters import memory_commands as commands
 from memplane.errors import ConflictError, InputError, LockError
-from memplane.event import GLOBAL
+from memplane.event import GLOBAL, inherited
 from memplane.intake import namespace
 from memplane.intake.redact import shown
 from memplane.plane.quoting import summaries_quoting
@@ -28,12 +32,14 @@ from memplane.plane.quoting import summaries_quoting
 if TYPE_CHECKING:
     from memplane.plane.folds import Folds
     from memplane.plane.plane import Plane
+    from memplane.ports import Line
     from memplane.projections.chains import Row
 
 __all__ = ["COMMANDS", "MemoryFiles"]
 
 COMMANDS: Final = ("view", "create", "str_replace", "insert", "delete", "rename")
 _TRIES: Final = 50  # while others write to the plane
+_AGENTS: Final = "/agent/"
 _IDS_AT_ONCE: Final = 200  # of an event that forgets
 _MASKED: Final = "What looks like a secret, or cannot be stored, was masked in it."
 
@@ -41,15 +47,22 @@ _MASKED: Final = "What looks like a secret, or cannot be stored, was masked in i
 class MemoryFiles:
     """The files below `/memories` in one namespace of a plane. Threads and processes may share it.
 
+    They are those that `channel` may see, and `agent`: by default the one whose namespace `ns` is.
     What is written is of the given session, task and actor, if any. A command raises InputError
-    for what cannot be done, with the words for the model, and the plane's errors as `record` does.
+    for what cannot be done, with the words for the model, ScopeError for a namespace that is not
+    the agent's and for a path whose value the channel may not see, PolicyError, and the plane's
+    errors as `record` does.
     """
 
     def __init__(
         self, plane: Plane, *, ns: str = GLOBAL, session: str | None = None,
-        task: str | None = None, actor: str | None = None,
+        task: str | None = None, actor: str | None = None, channel: str = "agent",
+        agent: str | None = None,
     ) -> None:  # fmt: skip
         namespace(ns)
+        if agent is None and ns.startswith(_AGENTS):
+            agent = ns.removeprefix(_AGENTS)
+        self._channel, self._agent = channel, agent
         self._engine = plane._engine  # noqa: SLF001 - decides and writes at one head of the log
         self._ns = ns
         said = {"session": session, "task": task, "actor": actor}
@@ -108,10 +121,12 @@ class MemoryFiles:
             with engine.lock:
                 folds = engine.caught_up()
                 read = folds.memories.position
-                done = decide(commands.Tree(folds.memories, self._ns, self._text))
+                tree = self._tree(folds)
+                done = decide(tree)
+                writes = tree.writable(done.writes)
                 gone = self._with_quotes(folds, done.gone)
             drafts = [
-                *(engine.drafting()(self._row(name, one), "") for one in done.writes),
+                *(engine.drafting()(self._row(name, one), "") for one in writes),
                 *(engine.drafting(internal=True)(row, "") for row in _forgets(name, gone)),
             ]
             try:
@@ -121,16 +136,34 @@ class MemoryFiles:
                 continue
             if done.refused:
                 raise InputError(done.answer)
-            kept = zip(drafts, done.writes, strict=False)
+            kept = zip(drafts, writes, strict=False)
             masked = any(draft.text != one.text for draft, one in kept)
             return f"{done.answer}\n{_MASKED}" if masked else done.answer
         raise LockError("others write to this plane without a pause; try again", holder=None)
 
+    def _tree(self, folds: Folds) -> commands.Tree:
+        """The files as the channel may see them now; ScopeError where the namespace is closed."""
+        reader = self._engine.reader(self._channel, agent=self._agent, ns=self._ns)
+        return commands.Tree(folds.memories, self._ns, reader, self._text)
+
     def _row(self, name: str, one: commands.Write) -> dict[str, Any]:
-        return {
+        row: dict[str, Any] = {
             "kind": "fact", "role": "assistant", "ns": self._ns, "key": one.key, "text": one.text,
-            "refs": list(one.refs), "data": {"tool": "memory", "command": name}, **self._frame,
+            "data": {"tool": "memory", "command": name}, **self._frame,
         }  # fmt: skip
+        kept = inherited(one.sources)
+        if one.is_folder:  # its name is known from what lay in it; that has no end
+            return row | {name: kept[name] for name in ("sensitivity", "refs") if name in kept}
+        for source in one.sources:
+            event = self._line(source).event
+            row |= {"kind": event.kind, "importance": event.importance, "tags": list(event.tags)}
+            if event.role == "tool":
+                row["role"] = event.role
+            if one.moved:
+                row |= {
+                    "role": event.role, "actor": event.actor, "markers": list(event.markers)
+                }  # fmt: skip
+        return row | kept
 
     def _with_quotes(self, folds: Folds, ids: tuple[str, ...]) -> list[str]:
         """The events that go, and the summaries of sessions that quote them."""
@@ -139,11 +172,14 @@ class MemoryFiles:
         return list(dict.fromkeys([*ids, *chain.from_iterable(quoting)]))
 
     def _text(self, row: Row) -> str:
+        redact = self._engine.redact(self._engine.watched.policies_or_last())
+        return redact(self._engine.log.text(self._line(row).event))
+
+    def _line(self, row: Row) -> Line:
         line = self._engine.log.line(row.seq)
         if line is None:
             raise InputError(f"The file {row.key} can no longer be read.")
-        redact = self._engine.redact(self._engine.watched.policies_or_last())
-        return redact(self._engine.log.text(line.event))
+        return line
 
 
 def _forgets(name: str, ids: list[str]) -> Iterator[dict[str, Any]]:

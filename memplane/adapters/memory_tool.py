@@ -19,8 +19,9 @@ __all__ = ["async_memory_tool", "memory_tool"]
 def memory_tool(plane: Plane, *, cache_control: Any = None, **place: str) -> Any:
     """A `BetaAbstractMemoryTool` of the anthropic SDK that keeps its files in the plane.
 
-    `place`: ns (whose files they are, `/global` by default), session, task, actor. What cannot be
-    done reaches the model as the SDK's `ToolError`.
+    `place`: ns (whose files they are, `/global` by default), session, task, actor, and for whom the
+    tool reads: channel (`agent` by default), agent. What cannot be done reaches the model as the
+    SDK's `ToolError`.
     """
     tools = _sdk()
     files = MemoryFiles(plane, **place)

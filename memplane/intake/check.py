@@ -19,6 +19,7 @@ from memplane.event import (
     IMPORTANCE_DEFAULT,
     KINDS,
     MARKERS,
+    REFS_MAX,
     ROLES,
     SENSITIVITIES,
     UPKEEP_KINDS,
@@ -44,7 +45,6 @@ KEY_MAX: Final = 256
 TAGS_MAX: Final = 32
 TAG_MAX: Final = 64
 MARKERS_MAX: Final = 16
-REFS_MAX: Final = 256
 TEXT_BYTES_MAX: Final = 64 * 1024 * 1024
 OWN_KINDS: Final = frozenset(("purge", "repair", "segment"))  # memplane alone writes these
 

@@ -112,6 +112,18 @@ class Reader:
         seen = _Seen(row.seq, row.id, "", row.kind, row.ns, row.sensitivity)
         return self._scope.hides(seen) in NAMED
 
+    def may_replace(self, value: Row | None) -> bool:
+        """Whether a value under the same key may be written: none is there that is withheld here.
+
+        One that is out of time may be replaced; only for now nobody reads it.
+        """
+        return value is None or self.shows_row(value)
+
+    def unwritable(self, ns: str, key: str | None) -> ScopeError:
+        """The refusal of a write: the same for another agent's namespace and a withheld value."""
+        what = "a statement" if key is None else shown(key)
+        return ScopeError(f"{what} in {ns} is not for {self._who()} to write; use another key")
+
     def may_read(self, event: Event) -> bool:
         """Whether the event may be read where it is named: the owner may name any agent's."""
         reason = self._reason(event)
