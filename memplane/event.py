@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = [
     "CUSTOM_MARKER",
@@ -29,6 +29,7 @@ __all__ = [
     "Draft",
     "Event",
     "Source",
+    "at_least",
     "decode",
     "encode",
     "inherited",
@@ -182,6 +183,16 @@ def inherited(sources: Sequence[Source]) -> dict[str, Any]:
     return fields | ({"valid_until": min(ends)} if ends else {})
 
 
+def at_least(sensitivity: str, row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the sensitivity for a row that may not be less sensitive; what is no word stays."""
+    given = row.get("sensitivity") or _NORMAL
+    if given not in SENSITIVITIES:
+        return {}
+    highest = max(sensitivity, given, key=SENSITIVITIES.index)
+    return {} if highest == given else {"sensitivity": highest}
+
+
+_NORMAL: Final = "normal"
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 

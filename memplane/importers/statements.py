@@ -20,6 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from memplane.errors import NotFoundError
+from memplane.event import GLOBAL, at_least
 from memplane.importers.rows import Row, digest, name
 from memplane.intake.check import KEY_MAX, TAG_MAX
 from memplane.intake.redact import masked
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from memplane.plane import Plane
+    from memplane.projections.chains import Row as Version
 
 __all__ = [
     "ORIGIN",
@@ -101,7 +103,8 @@ def rows_of(
             yield "repeated" if known == base else "doubled"
             continue
         seen[statement.key] = base
-        times = _times(plane, source, statement.key, f"{base}:")
+        versions = _versions(plane, statement.key)
+        times = _times(plane, source, versions, f"{base}:")
         if isinstance(times, str):
             yield times
             continue
@@ -113,23 +116,31 @@ def rows_of(
             "text": statement.text,
             "data": {ORIGIN: told.origin},
         }
+        if versions:  # somebody has said since how sensitive it is; the file cannot
+            row |= at_least(versions[-1].sensitivity, row)
         yield {**row, "tags": list(statement.tags)} if statement.tags else row
 
 
+def _versions(plane: Plane, key: str) -> list[Version]:
+    """All that the key was, hidden values too: what is compared is shown to nobody."""
+    engine = plane._engine  # noqa: SLF001 - it decides, and shows nothing
+    with engine.lock:
+        return engine.caught_up().memories.history(GLOBAL, key, upto=engine.as_of)
+
+
 def _times(
-    plane: Plane, source: str, key: str, base: str
+    plane: Plane, source: str, versions: list[Version], base: str
 ) -> int | Literal["repeated", "forgotten"]:
     """How often these very words were recorded before, if they are to be recorded now."""
-    versions = plane.history(key)
     if not versions:
         return 0
     last = versions[-1]
-    times = sum(version.event.id.startswith(base) for version in versions)
-    if last.event.id.startswith(base):
+    times = sum(version.id.startswith(base) for version in versions)
+    if last.id.startswith(base):
         if last.reason != "forgotten" or last.by_seq is None:
             return "repeated"
         return times if _by_us(plane, source, last.by_seq) else "forgotten"
-    if times and not last.event.id.startswith(f"{source}:"):
+    if times and not last.id.startswith(f"{source}:"):
         return "repeated"  # somebody corrected it in the plane, and the file says nothing new
     return times
 

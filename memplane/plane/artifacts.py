@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import ChangedError, InputError, NotFoundError, ScopeError
+from memplane.event import at_least
 from memplane.intake import namespace
 from memplane.intake.redact import shown
 from memplane.plane.adding import Added, add
@@ -225,10 +226,11 @@ class PlaneArtifacts:
             if name in fields:
                 raise InputError("is given by the call itself", where=name)
         row = {
-            "kind": "approval", "ns": event.ns, "sensitivity": event.sensitivity, "text": reason,
+            "kind": "approval", "ns": event.ns, "text": reason,
             **({} if event.task is None else {"task": event.task}), **fields,
             "refs": [event.id], "data": {"sha256": facts.sha256, **more},
         }  # fmt: skip
+        row |= at_least(event.sensitivity, row)
         engine = self._engine
         appended = engine.append([engine.drafting()(row, "")])[0]
         return Receipt(appended, engine.durability, engine.log.line)

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import ConflictError
-from memplane.event import GLOBAL, Event
+from memplane.event import GLOBAL, SENSITIVITIES, Event
 from memplane.plane.writing import Receipt
 from memplane.projections.sessions import SessionFacts, session_facts
 from memplane.recall.extract import EVENTS_MIN, extract, readable
@@ -29,10 +29,10 @@ __all__ = [
     "Ended",
     "NameEnd",
     "Rows",
+    "bounds_of",
     "end_all",
     "marked",
     "minutes_before",
-    "space_of",
     "write",
 ]
 
@@ -61,24 +61,24 @@ class Ended(NamedTuple):
         return {**self._asdict(), "summary": summary}
 
 
-def marked(
-    session: str, status: str, text: str, *, ns: str = GLOBAL, **data: str | None
-) -> dict[str, Any]:
+def marked(session: str, status: str, text: str, **data: str | None) -> dict[str, Any]:
     """The row of a `session` event; what is None is left out."""
     told = {"status": status, **{name: value for name, value in data.items() if value is not None}}
-    return {"kind": "session", "session": session, "ns": ns, "text": text, "data": told}
+    return {"kind": "session", "session": session, "text": text, "data": told}
 
 
-def space_of(engine: Engine, facts: SessionFacts) -> str:
-    """The namespace of what memplane says of a session itself.
+def bounds_of(engine: Engine, facts: SessionFacts) -> dict[str, str]:
+    """The namespace and sensitivity of what memplane says of a session itself.
 
-    `/global`, but for one that happened in agents' own namespaces alone: its name is not for
-    others, and stays where it began.
+    Its name is for those who may see something of what happened in it. `/global`, but for one that
+    happened in agents' own namespaces alone, which stays where it began; as sensitive as the least
+    sensitive of its events, and `normal` at least.
     """
-    if not all(ns.startswith("/agent/") for _, _, ns in facts.origins):
-        return GLOBAL
-    line = engine.log.line(facts.first_seq)
-    return GLOBAL if line is None else line.event.ns
+    shared = [level for _, level, ns in facts.origins if not ns.startswith("/agent/")]
+    levels = shared or [level for _, level, _ in facts.origins] or ["normal"]
+    level = max(min(levels, key=SENSITIVITIES.index), "normal", key=SENSITIVITIES.index)
+    line = None if shared or not facts.origins else engine.log.line(facts.first_seq)
+    return {"sensitivity": level, "ns": GLOBAL if line is None else line.event.ns}
 
 
 def minutes_before(now: str, minutes: int) -> str:
@@ -148,8 +148,8 @@ def _rows_of(
     rows = _summed(engine, policies, facts, sources)
     if not facts.ended:
         agent = {"actor": facts.agent} if _may_be_named(engine, facts) else {}
-        ended = marked(facts.id, "end", "Session ended", reason=reason, ns=space_of(engine, facts))
-        rows.append({**ended, **agent})
+        ended = marked(facts.id, "end", "Session ended", reason=reason)
+        rows.append({**ended, **bounds_of(engine, facts), **agent})
     _identify(rows, facts, name or _name)
     return rows if name is None else [{"ts": facts.last_ts, **row} for row in rows]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memplane.errors import NotFoundError, ScopeError
-from memplane.event import Event
+from memplane.event import UPKEEP_KINDS, Event
 from memplane.intake import Redactor
 from memplane.intake.redact import shown
 from memplane.policy import Policies
@@ -130,6 +130,9 @@ class Reader:
         return reason in NAMED or (reason == "ns" and self._scope.owner)
 
     def _reason(self, event: Event) -> str | None:
+        # It names keys and ids that may be hidden here, and says nothing that a model would read.
+        if event.kind in UPKEEP_KINDS and not self._scope.owner:
+            return "kind"
         return self._scope.hides(
             _Seen(event.seq, event.id, event.ts, event.kind, event.ns, event.sensitivity)
         )

@@ -17,10 +17,10 @@ from memplane.plane.ending import (
     REASONS,
     Ended,
     NameEnd,
+    bounds_of,
     end_all,
     marked,
     minutes_before,
-    space_of,
     write,
 )
 from memplane.plane.telling import Telling
@@ -133,8 +133,8 @@ class Sessions:
         with engine.lock:
             policies = engine.watched.policies_or_last()
             facts = self.facts(session, engine.caught_up(policies), policies)
-            ns = space_of(engine, facts)
-            (receipt,) = write(engine, [marked(session, "checkpoint", text or "Checkpoint", ns=ns)])
+            row = marked(session, "checkpoint", text or "Checkpoint")
+            (receipt,) = write(engine, [{**row, **bounds_of(engine, facts)}])
         return receipt
 
     def end(self, session: str, *, summary: bool = True) -> Ended:

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from memplane.errors import InputError, NotFoundError, ScopeError
+from memplane.event import SENSITIVITIES
 from memplane.intake.redact import shown
 from memplane.lazy import regex
 from memplane.pack.digest import (
@@ -99,6 +100,7 @@ class PlaneTasks:
             data["plan"] = _planned(plan)
         if specs:
             data["specs"] = [_spec(name) for name in _listed(specs, "specs")]
+        fields = fields if task is None else _bounded(task, fields)
         return self._write(id_, goal, data, session, fields)
 
     def update(
@@ -111,6 +113,7 @@ class PlaneTasks:
         Raises InputError for a step that the plan does not have, NotFoundError.
         """
         task = self._open(id)
+        fields = _bounded(task, fields)
         _check_text(text, "text")
         marks = {"todo": todo, "doing": doing, "done": done, "failed": failed}
         marked = {state: _listed(numbers, state) for state, numbers in marks.items()}
@@ -132,7 +135,7 @@ class PlaneTasks:
         self, id: str, reason: str, *, session: str | None = None, **fields: Any,  # noqa: A002
     ) -> Receipt:  # fmt: skip
         """Say why an open task cannot go on. `switch` takes it up again. Raises NotFoundError."""
-        self._open(id)
+        fields = _bounded(self._open(id), fields)
         if not _check_text(reason, "reason").strip():
             raise InputError("expected why it is blocked, found nothing", where="reason")
         return self._write(id, reason, {"status": "blocked", "reason": reason}, session, fields)
@@ -142,7 +145,7 @@ class PlaneTasks:
         session: str | None = None, **fields: Any,
     ) -> Receipt:  # fmt: skip
         """Close an open task, with what came of it; it is active nowhere. Raises NotFoundError."""
-        self._open(id)
+        fields = _bounded(self._open(id), fields)
         status = "cancelled" if cancelled else "done"
         return self._write(id, text, {"status": status}, session, fields)
 
@@ -151,7 +154,7 @@ class PlaneTasks:
 
         What was active before stays open; a blocked one goes on. Raises NotFoundError.
         """
-        self._open(id)
+        fields = _bounded(self._open(id), fields)
         return self._write(id, "", {"status": "active"}, session, fields)
 
     def list(
@@ -278,6 +281,21 @@ class PlaneTasks:
             tuple(one for one, (id_, _) in table.active.items() if one and id_ == task.id),
             task.first, task.seen, (*whole.events, *whole.parts),
         )  # fmt: skip
+
+
+def _bounded(task: Task, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a task's next event: as sensitive as the least sensitive of those before it.
+
+    In its agent's namespace where all of those are. Else who may see none of them would be told of
+    the task by this one. What the caller gives stands.
+    """
+    own = [quote for quote in (task.goal, task.note, task.plan, task.state) if quote is not None]
+    if not own:
+        return dict(fields)
+    shared = [quote for quote in own if not quote.ns.startswith(_AGENTS)]
+    level = min((one.sensitivity for one in shared or own), key=SENSITIVITIES.index)
+    bounds: dict[str, Any] = {} if level in ("low", "normal") else {"sensitivity": level}
+    return bounds | ({} if shared else {"ns": own[0].ns}) | dict(fields)
 
 
 def _whose(task: Task, channel: str, agent: str | None) -> str:
