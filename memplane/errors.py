@@ -14,6 +14,7 @@
     ├── MissingExtraError   a feature needs an optional dependency; names the extra
     └── PlaneError          the plane on disk cannot be used as it is
         ├── HomeError       no plane there, not ours, not writable, or not a directory
+        │   └── StrangeFileError    a link or pipe where a plane keeps a file; an OSError too
         ├── FormatError     written by a newer memplane
         ├── LockError       another process held the log's lock for too long
         ├── WriteError      the disk refused; nothing was acknowledged
@@ -44,6 +45,7 @@ __all__ = [
     "Problem",
     "PurgedError",
     "ScopeError",
+    "StrangeFileError",
     "WriteError",
 ]
 
@@ -143,6 +145,16 @@ class PlaneError(MemplaneError):
 
 class HomeError(PlaneError):
     """No plane there, or a home that cannot be used (owner, permissions, not a directory)."""
+
+
+class StrangeFileError(HomeError, OSError):
+    """A link, pipe or device lies where a plane keeps a file, or a file where it has a folder.
+
+    `filename` is where, `strerror` what was found and what to do.
+    """
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
 
 
 class FormatError(PlaneError):

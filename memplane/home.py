@@ -11,7 +11,7 @@
 """
 
 # Paths are strings here where a hook comes by: `pathlib` is a twentieth of what one costs.
-# ruff: noqa: PTH109, PTH111, PTH113, PTH116, PTH117, PTH118, PTH120, PTH123
+# ruff: noqa: PTH109, PTH111, PTH113, PTH114, PTH116, PTH117, PTH118, PTH120, PTH123
 from __future__ import annotations
 
 import contextlib
@@ -22,7 +22,8 @@ import stat
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.errors import FormatError, HomeError, WriteError
+from memplane import nofollow
+from memplane.errors import FormatError, HomeError, StrangeFileError, WriteError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +47,11 @@ FORMAT: Final = 1  # of a plane on disk
 HOME_NAME: Final = ".memplane"
 _PLANE: Final = "plane.json"
 _FOLDERS: Final = ("policies", "views", "scenarios", "log", "bodies", "projections", "reports")
+# What a plane has at its top, and the folders that are made in those.
+_PARTS: Final = dict.fromkeys((*_FOLDERS, "index", "schemas"), "a folder") | dict.fromkeys(
+    (_PLANE, ".gitignore", "hooks.log"), "a file"
+)
+_INNER: Final = ("log/spool", "log/quarantine", "bodies/sha256", "index/ids")
 _GITIGNORE: Final = """\
 # What people write (policies, views, scenarios) is for git; the log and its caches are not.
 log/
@@ -141,17 +147,19 @@ def create(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes
 
     Raises HomeError where the folder cannot be used.
     """
+    path = path.resolve() if path.is_symlink() else path
     _refuse_strange(path)
-    if not (path / _PLANE).exists():
+    _refuse_links(path)
+    if not os.path.lexists(path / _PLANE):
         try:
             above = next(one for one in path.absolute().parents if one.is_dir())
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             for name in _FOLDERS:
-                (path / name).mkdir(mode=0o700, exist_ok=True)
+                nofollow.make_folder(path / name, path)
             for name, data in policies.items():
-                if not (path / "policies" / name).exists():
+                if not os.path.lexists(path / "policies" / name):
                     _write_new(path / "policies" / name, data)
-            if not (path / ".gitignore").exists():
+            if not os.path.lexists(path / ".gitignore"):
                 _write_new(path / ".gitignore", _GITIGNORE.encode())
             plane_id = _id_of_log(path) or plane_id
             facts = {"format": FORMAT, "plane": plane_id, "created": created, "memplane": VERSION}
@@ -162,8 +170,8 @@ def create(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes
                 _sync_all(path, above)
             except OSError:
                 # Whoever opened it would acknowledge events that go with their folder.
-                if (path / _PLANE).read_bytes() == made:
-                    (path / _PLANE).unlink()
+                if nofollow.read(path / _PLANE) == made:
+                    nofollow.remove(path / _PLANE)
                 raise
         except OSError as error:
             raise HomeError(f"{path}: cannot make a plane here: {error.strerror}") from error
@@ -173,19 +181,23 @@ def create(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes
 def open_home(path: Path | str) -> Home:
     """Open the plane in a folder.
 
-    Raises HomeError (none there, not a folder, another owner, unreadable), FormatError (newer).
+    Raises HomeError (none there, not a folder, another owner, unreadable, a part of it is a link),
+    FormatError (newer). A home that is reached by a link is resolved here, once.
     """
     path = os.fspath(path)
+    if os.path.islink(path):
+        path = os.path.realpath(path)
     _refuse_strange(path)
     file = f"{path}/{_PLANE}"
     try:
-        with open(file, "rb") as opened:
-            facts = json.loads(opened.read())
+        facts = json.loads(nofollow.read(file))
         found, plane_id = facts["format"], facts["plane"]
     except FileNotFoundError:
         raise HomeError(
             f"{path}: no plane here; make one with `memplane init`, or name one with --home"
         ) from None
+    except StrangeFileError:
+        raise
     except OSError as error:
         raise HomeError(f"{file}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError):
@@ -200,16 +212,20 @@ def open_home(path: Path | str) -> Home:
             f"{file}: format {found}, written by memplane {writer}; this is memplane {VERSION}, "
             f"which reads up to format {FORMAT}: upgrade memplane"
         )
+    _refuse_links(path)
     return Home(path, plane_id, read_only=not os.access(path, os.W_OK) or _on_read_only_disk(path))
 
 
 def _id_of_log(path: Path) -> str | None:
     """The plane that a log without plane.json belongs to, as its first line says."""
-    first = min((path / "log").glob("*.jsonl"), default=None)
+    folder = path / "log"
+    first = next(
+        (folder / name for name in nofollow.files(folder) if name.endswith(".jsonl")), None
+    )
     if first is None:
         return None
     try:
-        with first.open("rb") as file:
+        with nofollow.opened(first) as file:
             named = json.loads(file.readline(1 << 20))["data"]["plane"]
     except (ValueError, KeyError, TypeError):
         named = None
@@ -236,6 +252,19 @@ def _refuse_strange(path: Path | str) -> None:
         )
 
 
+def _refuse_links(home: Path | str) -> None:
+    """Raise StrangeFileError for a part of a plane that is a link, before anything is done.
+
+    Nothing below a plane is opened through a link, so a part that is one could not be used.
+    """
+    with contextlib.suppress(FileNotFoundError), os.scandir(home) as entries:
+        for entry in entries:
+            if entry.is_symlink() and entry.name in _PARTS:
+                nofollow.refuse_link(entry.path, _PARTS[entry.name])
+    for name in _INNER:
+        nofollow.refuse_link(f"{home}/{name}", "a folder")
+
+
 def _on_read_only_disk(path: str) -> bool:
     return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
@@ -243,7 +272,7 @@ def _on_read_only_disk(path: str) -> bool:
 def _write_new(path: Path, data: bytes, *, keep: bool = False) -> None:
     """Write a file whole: under another name, synced, then given its name. `keep` an older one."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = nofollow.create(draft)
     try:
         with open(descriptor, "wb") as file:
             file.write(data)
@@ -251,13 +280,13 @@ def _write_new(path: Path, data: bytes, *, keep: bool = False) -> None:
             os.fsync(file.fileno())
         if keep:
             with contextlib.suppress(FileExistsError):
-                os.link(draft, path)
-            draft.unlink()
+                os.link(draft, path)  # in the home itself
+            nofollow.remove(draft)
         else:
-            draft.replace(path)
+            nofollow.rename(draft, path)
     except OSError:
         with contextlib.suppress(OSError):
-            draft.unlink()
+            nofollow.remove(draft)
         raise
 
 
@@ -280,17 +309,10 @@ def _sync_names(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _make_private(folder: Path) -> None:
-    """Make a folder and those above it for the owner alone; mkdir's own parents are for anybody."""
-    if not folder.is_dir():
-        _make_private(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
-
-
 def replace_file(path: Path, data: bytes) -> bool:
     """Put a file in place by rename; False on a read-only home, WriteError on a full disk."""
     try:
-        _make_private(path.parent)
+        nofollow.make_folder(path.parent)
         _write_new(path, data)
     except OSError as error:
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):

@@ -17,16 +17,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sqlite3
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+from memplane import nofollow
 from memplane.event import Event
 from memplane.index.folder import alone
 from memplane.ports import Head, Line
+from memplane.projections.cache import Broken, Database
 from memplane.projections.catchup import catch_up
 from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.projector import Replayable
@@ -72,7 +74,7 @@ class TranscriptIndex:
     def __init__(self, log: Replayable, folder: Path | None, *, plane: str) -> None:
         self._log, self._plane = log, plane
         self._path = folder / _NAME if folder is not None else None
-        self._db: sqlite3.Connection | None = None
+        self._db: Database | None = None
         self._inode = 0
         self._at: Head | None = None
 
@@ -87,7 +89,7 @@ class TranscriptIndex:
         """Fold what was appended since."""
         try:
             self._follow()
-        except (sqlite3.Error, OSError):
+        except (Broken, OSError):
             self._distrust()
 
     def ask(self, question: Callable[[TranscriptIndex], Answer]) -> Answer:
@@ -95,7 +97,7 @@ class TranscriptIndex:
         self.catch_up()
         try:
             return question(self)
-        except sqlite3.Error:
+        except Broken:
             self._distrust()
             return question(self)
 
@@ -103,13 +105,13 @@ class TranscriptIndex:
         """Harmed, or held by a stranger: fold all of it once more, beside the file."""
         self._drop()
         self._path = None
-        self._create(":memory:")
+        self._create(None)
         self._write()
 
     def _follow(self) -> None:
         if self._path is None:
             if self._db is None:
-                self._create(":memory:")
+                self._create(None)
             self._write()
             return
         if self._db is not None and not self._is_there():
@@ -133,48 +135,49 @@ class TranscriptIndex:
     def _is_there(self) -> bool:
         assert self._path is not None
         with contextlib.suppress(OSError):
-            return self._path.stat().st_ino == self._inode
+            found = self._path.lstat()
+            return found.st_ino == self._inode and found.st_nlink == 1
         return False
 
     def _open(self, path: Path) -> None:
         """Open the file, or make it anew. Hold `alone`."""
         if self._db is None:
-            if path.exists():
-                with contextlib.suppress(sqlite3.Error, OSError):
-                    self._inode = path.stat().st_ino
-                    self._db = _connect(str(path))
-                    self._at = self._stated()
-                    return
-                self._drop()
-            for old in (path, path.with_name(f"{path.name}-journal")):
-                old.unlink(missing_ok=True)
-            path.touch(0o600)
-            self._inode = path.stat().st_ino
-            self._create(str(path))
+            with contextlib.suppress(Broken, OSError):
+                self._inode = path.lstat().st_ino
+                self._db = Database(path)
+                self._at = self._stated()
+                return
+            self._drop()
+            for ending in ("-journal", "-wal", "-shm"):
+                with contextlib.suppress(FileNotFoundError):
+                    nofollow.remove(path.with_name(f"{path.name}{ending}"))
+            os.close(nofollow.create(path))
+            self._inode = path.lstat().st_ino
+            self._create(path)
         else:
             self._at = self._stated()  # another process may have folded more
 
-    def _create(self, name: str) -> None:
-        self._db, self._at = _connect(name), None
-        self._db.executescript(f"BEGIN;{_SCHEMA}")
-        self._db.execute("COMMIT")
+    def _create(self, path: Path | None) -> None:
+        self._db, self._at = Database(path), None
+        self._db.script(f"BEGIN;{_SCHEMA}")
+        self._db.rows("COMMIT")
 
     def _copy_to_memory(self) -> None:
-        memory = _connect(":memory:")
-        with contextlib.suppress(sqlite3.Error, OSError):
-            if self._db is None and self._path is not None and self._path.exists():
-                self._inode = self._path.stat().st_ino
-                self._db = _connect(f"{self._path.absolute().as_uri()}?mode=ro")
+        memory = Database(None)
+        with contextlib.suppress(Broken, OSError):
+            if self._db is None and self._path is not None and nofollow.is_file(self._path):
+                self._inode = self._path.lstat().st_ino
+                self._db = Database(self._path, "ro")
                 self._at = self._stated()
             if self._db is not None:
-                self._db.backup(memory)
+                self._db.copy_to(memory)
                 self._drop(keep=True)
                 self._db, self._path = memory, None
                 return
         memory.close()
         self._drop()
         self._path = None
-        self._create(":memory:")
+        self._create(None)
 
     def _stated(self) -> Head | None:
         found = self._rows('SELECT version, plane, inode, seq, h, segment, "offset" FROM place')
@@ -182,24 +185,24 @@ class TranscriptIndex:
             return None
         version, plane, inode, *at = found[0]
         if (version, plane, inode) != (_VERSION, self._plane, self._inode):
-            raise sqlite3.DataError("another plane's, or a copy")
+            raise Broken("another plane's, or a copy")
         return Head(*at)
 
     def _write(self) -> None:
         """Fold the rest of the log, all or nothing."""
         assert self._db is not None
         before = self._at
-        self._db.execute("BEGIN IMMEDIATE")
+        self._db.rows("BEGIN IMMEDIATE")
         try:
             catch_up(self._log, [self])
-            self._db.execute("DELETE FROM place")
+            self._db.rows("DELETE FROM place")
             if self._at is not None:
                 row = (_VERSION, self._plane, self._inode, *_of_head(self._at))
-                self._db.execute("INSERT INTO place VALUES (?,?,?,?,?,?,?)", row)
-            self._db.execute("COMMIT")
+                self._db.rows("INSERT INTO place VALUES (?,?,?,?,?,?,?)", row)
+            self._db.rows("COMMIT")
         except BaseException:
             self._at = before
-            self._db.execute("ROLLBACK")
+            self._db.rows("ROLLBACK")
             raise
 
     def reset(self) -> None:
@@ -331,12 +334,12 @@ class TranscriptIndex:
             if self._path is not None and not self._is_there():  # a purge took it meanwhile
                 return
             values = [(*row[:3], json.dumps(row[3])) for row in rows]
-            with contextlib.suppress(sqlite3.Error):
+            with contextlib.suppress(Broken):
                 assert self._db is not None
-                self._db.execute("BEGIN IMMEDIATE")
+                self._db.rows("BEGIN IMMEDIATE")
                 query = "INSERT OR REPLACE INTO summaries VALUES (?,?,?,?)"
-                self._db.executemany(query, values)
-                self._db.execute("COMMIT")
+                self._db.many(query, values)
+                self._db.rows("COMMIT")
 
     def close(self) -> None:
         """Let go of the file."""
@@ -351,18 +354,11 @@ class TranscriptIndex:
 
     def _do(self, query: str, values: Sequence[Any] = ()) -> None:
         assert self._db is not None
-        self._db.execute(query, values)
+        self._db.rows(query, values)
 
     def _rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
         assert self._db is not None
-        return self._db.execute(query, values).fetchall()
-
-
-def _connect(name: str) -> sqlite3.Connection:
-    # One thread at a time is the caller's promise, not always the same thread.
-    return sqlite3.connect(
-        name, isolation_level=None, check_same_thread=False, uri=name.startswith("file:")
-    )
+        return self._db.rows(query, values)
 
 
 def _of_head(at: Head) -> Iterator[int | str]:

@@ -10,6 +10,7 @@ from typing import Final
 
 import orjson
 
+from memplane import nofollow
 from memplane.cli.app import command
 from memplane.cli.exits import BROKEN, FINE, NO
 from memplane.cli.options import Home, Json
@@ -62,7 +63,7 @@ def _plane(home: str | None) -> list[Check]:
 def _hooks(log: Path) -> Iterator[Check]:
     """What went wrong in hooks, who tell nobody else."""
     try:
-        lines = log.read_bytes().decode("utf-8", "replace").splitlines()
+        lines = nofollow.read(log).decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
         return
     except OSError as error:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from memplane import nofollow
 from memplane.cli.app import command, policy_app
 from memplane.cli.exits import FINE, NO
 from memplane.cli.options import Home, Json
@@ -35,7 +36,7 @@ def check(*, home: Home = None, as_json: Json = False) -> int:
     with open_plane(home) as plane:
         found = plane.check_policies()
         hashes = {} if found.mistakes else dict(sorted(plane.policies.hashes.items()))
-        unwritten = [name for name in NAMES if not (plane.home / "policies" / name).exists()]
+        unwritten = [name for name in NAMES if not os.path.lexists(plane.home / "policies" / name)]
         old = _other_schemas(plane.home)
     problems = [*found.mistakes, *found.doubts]
     answer: dict[str, Any] = {
@@ -189,8 +190,8 @@ def _processes() -> int:
 def _other_schemas(home: Path) -> list[str]:
     """The schemas of the home that are not this memplane's: of an older one, or changed by hand."""
     names = [f"schemas/{stem}.schema.json" for stem in _STEMS]
-    there = [name for name in names if (home / name).is_file()]
-    return [name for name in there if (home / name).read_bytes() != asset(name)]
+    there = [name for name in names if nofollow.is_file(home / name)]
+    return [name for name in there if nofollow.read(home / name) != asset(name)]
 
 
 def _json(row: Row) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """`memplane stats`: what the plane holds, what it takes on disk, what its packs repeat."""
 
-import os
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from memplane import nofollow
 from memplane.cli.app import command
 from memplane.cli.options import Channel, Home, Json, Session
 from memplane.cli.output import one_line, put
@@ -142,8 +143,7 @@ def _begins(event: Event) -> bool:
 
 def _size(folder: Path) -> int:
     total = 0
-    for root, _, names in os.walk(folder):
-        for name in names:
-            path = Path(root, name)
-            total += path.stat().st_size if path.exists() else 0
+    for path in nofollow.walk(folder):
+        with suppress(OSError):
+            total += Path(path).lstat().st_size
     return total

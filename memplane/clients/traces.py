@@ -75,7 +75,8 @@ class Store:
         given = environment.get("XDG_STATE_HOME", "")
         user = Path(environment.get("HOME") or Path.home())
         state = Path(given) if Path(given).is_absolute() else user / ".local" / "state"
-        self._folder = state / "memplane" / "clients"
+        # Resolved: a person may have put a link anywhere in it.
+        self._folder = (state / "memplane" / "clients").resolve()
 
     def get(self, file: Path, part: str) -> Record | None:
         """The record of a file, None where there is none that can be read."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memplane import nofollow
 from memplane.errors import CorruptError, MemplaneError
 from memplane.home import VERSION
 from memplane.pack.block import Block
@@ -102,7 +103,7 @@ def _snapshots(plane: Plane, saved: Saved) -> tuple[dict[str, bytes], list[Lost]
     for what, path, sha256 in named:
         file = body_path(plane.home, sha256)
         try:
-            data = file.read_bytes()
+            data = nofollow.read(file, home=plane.home)
         except OSError:
             lost.append(Lost(what, path, f"its bytes are not in bodies/ (sha256 {sha256[:12]})"))
             continue

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
+from memplane import nofollow
 from memplane.errors import InputError, NotFoundError
 from memplane.explain.git import GitError, answer, reading
 from memplane.home import asset
@@ -203,7 +204,7 @@ def in_folder(home: Path, folder: Path) -> Version:
         own = {
             path: data
             for path, name in zip(POLICIES, NAMES, strict=True)
-            if (data := _bytes(folder / name, _POLICY_BYTES)) is not None
+            if (data := _bytes(folder, name, _POLICY_BYTES)) is not None
         }
     if not own:
         raise InputError(
@@ -215,14 +216,14 @@ def in_folder(home: Path, folder: Path) -> Version:
 
 def _read(root: Path, inside: Path) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """Policies and views below a folder; views that lead out of it are not read."""
-    found = {path: _bytes(root / path, _POLICY_BYTES) for path in POLICIES}
+    found = {path: _bytes(root, path, _POLICY_BYTES) for path in POLICIES}
     files = {path: data for path, data in found.items() if data is not None}
     views = sorted(path for path in (root / "views").rglob("*.md") if path.is_file())
     lost = [path.relative_to(root).as_posix() for path in views[_VIEWS_MAX:]]
     for path in views[:_VIEWS_MAX]:
         name = path.relative_to(root).as_posix()
         within = path.resolve().is_relative_to(inside.resolve())
-        data = _bytes(path, _VIEW_BYTES) if within else None
+        data = _bytes(root, name, _VIEW_BYTES) if within else None
         if data is None:
             lost.append(name)
         else:
@@ -230,10 +231,9 @@ def _read(root: Path, inside: Path) -> tuple[dict[str, bytes], tuple[str, ...]]:
     return files, tuple(lost)
 
 
-def _bytes(path: Path, most: int) -> bytes | None:
+def _bytes(root: Path, name: str, most: int) -> bytes | None:
     try:
-        with path.open("rb") as file:
-            return file.read(most)
+        return nofollow.read(root / name, most, home=root)
     except OSError:
         return None
 

@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane import nofollow
 from memplane.errors import MemplaneError
 from memplane.hook import told
 
@@ -172,7 +173,8 @@ class _Watch:
         text = " ".join((str(what) if known else f"{type(what).__name__}: {what}").split())
         with suppress(OSError):
             path = os.path.join(self.home.folder, _LOG)  # noqa: PTH118 - a text is asked for
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            nofollow.separate(path)  # a backup of hard links keeps the lines that it had
+            fd = nofollow.open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             try:
                 if os.fstat(fd).st_size > _LOG_BYTES_MAX:
                     os.ftruncate(fd, 0)

@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from memplane import nofollow
+
 __all__ = ["Shown"]
 
 _IDS_MAX: Final = 2_000
@@ -25,13 +27,13 @@ class Shown:
     """
 
     def __init__(self, home: Path, session: str) -> None:
-        self._folder = home / "projections" / "hooks"
+        self._home, self._folder = home, home / "projections" / "hooks"
         name = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         self._file = self._folder / f"{name}.json"
         self.ids: list[str] = []
         self.held = self.seen = 0
         with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-            kept = json.loads(self._file.read_bytes())
+            kept = json.loads(nofollow.read(self._file, home=self._home))
             ids, held, seen = kept["ids"], kept["held"], kept["seen"]
             numbers = isinstance(held, int) and isinstance(seen, int)
             if numbers and all(isinstance(one, str) for one in ids):
@@ -47,23 +49,26 @@ class Shown:
 
     def save(self) -> None:
         """Keep it for the next hook of the session; a disk that refuses costs a repetition."""
-        new = not self._file.exists()
+        new = not nofollow.is_file(self._file)
         kept = {"held": self.held, "seen": self.seen, "ids": self.ids}
         with suppress(OSError):
-            self._folder.mkdir(mode=0o700, exist_ok=True)
+            nofollow.make_folder(self._folder, self._home)
             draft = self._file.with_name(f".{os.getpid()}.{self._file.name}")
             try:
                 # No sync: what a power cut leaves of it is no JSON.
-                draft.touch(0o600)
-                draft.write_text(json.dumps(kept))
-                draft.replace(self._file)
-            finally:
-                draft.unlink(missing_ok=True)
+                with os.fdopen(nofollow.create(draft, home=self._home), "w") as file:
+                    file.write(json.dumps(kept))
+                nofollow.rename(draft, self._file, home=self._home)
+            except BaseException:
+                with suppress(OSError):
+                    nofollow.remove(draft, home=self._home)
+                raise
             if new:
                 self._clear()
 
     def _clear(self) -> None:
         """Drop what is of the oldest sessions."""
-        files = sorted(self._folder.glob("*.json"), key=os.path.getmtime)
-        for old in files[:-_FILES_MAX]:
-            old.unlink(missing_ok=True)
+        names = nofollow.files(self._folder, self._home)
+        files = [self._folder / name for name in names if name.endswith(".json")]
+        for old in sorted(files, key=os.path.getmtime)[:-_FILES_MAX]:
+            nofollow.remove(old, home=self._home)

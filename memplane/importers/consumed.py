@@ -23,6 +23,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from memplane import nofollow
 from memplane.errors import MemplaneError
 from memplane.importers.lines import is_gzip
 from memplane.intake.redact import masked_data
@@ -126,18 +127,17 @@ class Consumed:
         whole = {"format": _FORMAT, "plane": self._plane.id, "seq": head.seq, "h": head.h}
         tmp = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
         with contextlib.suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, exist_ok=True)
-            descriptor = os.open(tmp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            nofollow.make_folder(self._path.parent)
+            with os.fdopen(nofollow.create(tmp), "w", encoding="utf-8") as file:
                 json.dump({**whole, "files": files, "repositories": known}, file)
-            tmp.replace(self._path)
+            nofollow.rename(tmp, self._path)
             return
         with contextlib.suppress(OSError):
-            tmp.unlink(missing_ok=True)
+            nofollow.remove(tmp)
 
     def _load(self) -> dict[str, Any]:
         try:
-            whole = json.loads(self._path.read_bytes())
+            whole = json.loads(nofollow.read(self._path))
             if whole["format"] != _FORMAT or whole["plane"] != self._plane.id:
                 return {}
             # The log may be an older copy of itself: then what was read is not in it.

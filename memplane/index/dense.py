@@ -23,6 +23,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from memplane import nofollow
 from memplane.index import storage
 
 __all__ = [
@@ -88,7 +89,7 @@ class Stored(NamedTuple):
 def stamp(folder: Path) -> tuple[int, int, int] | None:
     """Return what the header looks like from outside: the same while nothing changed."""
     try:
-        found = (folder / HEADER).stat()
+        found = (folder / HEADER).lstat()
     except OSError:
         return None
     return found.st_size, found.st_mtime_ns, found.st_ino
@@ -138,7 +139,8 @@ class Adder:
         assert len(data) == len(vectors) * self.header.dimension
         path, count = self._folder / ROWS, self.header.documents
         if count:
-            descriptor = os.open(path, os.O_WRONLY)
+            nofollow.separate(path)
+            descriptor = nofollow.open_file(path, os.O_WRONLY)
             with open(descriptor, "wb") as file:  # noqa: PTH123 - opened without cutting it
                 file.seek(count * self.header.dimension)
                 file.write(data)
@@ -175,7 +177,7 @@ class Adder:
 def adding(folder: Path, kind: Kind) -> Iterator[Adder | None]:
     """Hold the folder while rows are added; None where another does, or it cannot be written."""
     with contextlib.suppress(OSError):
-        folder.parent.mkdir(mode=0o700, exist_ok=True)
+        nofollow.make_folder(folder.parent)
     with storage.alone(folder) as held:
         yield Adder(folder, kind) if held else None
 
@@ -208,7 +210,7 @@ def _rows(folder: Path, header: Header) -> memoryview | None:
     """Map the rows that count; None where they are not what was written."""
     size = header.documents * header.dimension
     try:
-        with (folder / ROWS).open("rb") as file:
+        with nofollow.opened(folder / ROWS) as file:
             rows = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))[:size]
     except (OSError, ValueError):
         return None

@@ -12,7 +12,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from memplane.errors import WriteError
+from memplane import nofollow
+from memplane.errors import StrangeFileError, WriteError
 
 __all__ = ["alone", "holder", "put", "remove", "replace"]
 
@@ -24,8 +25,8 @@ def replace(path: Path, data: bytes, *, sync: bool = False) -> None:
     """
     draft = path.with_name(f"{path.name}.tmp")
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - the mode was given to os.open
+        descriptor = nofollow.create(draft)
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
             file.write(data)
             if sync:
                 file.flush()
@@ -33,25 +34,25 @@ def replace(path: Path, data: bytes, *, sync: bool = False) -> None:
         put(draft, path)
     except OSError:
         with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
+            nofollow.remove(draft)
         raise
 
 
 def put(draft: Path, path: Path) -> None:
     """Rename a file over another; a folder that is in the way is moved aside, not removed."""
     try:
-        draft.replace(path)
+        nofollow.rename(draft, path)
     except IsADirectoryError:
         aside = (path.with_name(f"{path.name}.aside{n}") for n in itertools.count())
-        path.rename(next(one for one in aside if not os.path.lexists(one)))
-        draft.replace(path)
+        nofollow.rename(path, next(one for one in aside if not os.path.lexists(one)))
+        nofollow.rename(draft, path)
 
 
 def remove(path: Path) -> None:
     """Remove a file, or raise WriteError; a folder by that name stays, for `put` to move aside."""
     try:
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):
-            path.unlink()
+            nofollow.remove(path)
     except OSError as error:
         raise WriteError(f"{path}: {error.strerror}; try again") from error
 
@@ -64,8 +65,8 @@ def alone(folder: Path) -> Iterator[bool]:
     cannot be written (a read-only home): then the block must not write.
     """
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        nofollow.make_folder(folder)
+        descriptor = _lock_of(folder / ".lock")
     except OSError:
         yield False
         return
@@ -76,8 +77,11 @@ def alone(folder: Path) -> Iterator[bool]:
             held = False
         else:
             held = True
-            with contextlib.suppress(OSError):  # a full disk: nobody learns who holds it
-                os.pwrite(descriptor, b"%-20d\n" % os.getpid(), 0)
+            # Of a lock that a backup shares (hard links) nothing is written. A full disk: nobody
+            # learns who holds it.
+            with contextlib.suppress(OSError):
+                if os.fstat(descriptor).st_nlink == 1:
+                    os.pwrite(descriptor, b"%-20d\n" % os.getpid(), 0)
         yield held
     finally:
         # A child that was forked meanwhile has the file too, and would go on holding the lock.
@@ -86,8 +90,18 @@ def alone(folder: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
+def _lock_of(path: Path) -> int:
+    """Open the lock; a link or pipe in its place is removed: nothing of ours is lost with it."""
+    flags = os.O_RDWR | os.O_CREAT
+    try:
+        return nofollow.open_file(path, flags)
+    except StrangeFileError:
+        nofollow.remove(path)
+        return nofollow.open_file(path, flags)
+
+
 def holder(folder: Path) -> int | None:
     """The process that held the folder's lock last; None where that is not known."""
     with contextlib.suppress(OSError, ValueError):
-        return int((folder / ".lock").read_bytes()[:20])
+        return int(nofollow.read(folder / ".lock", 20))
     return None

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from memplane import nofollow
 from memplane.index import layout
 from memplane.index.folder import alone, replace
 
@@ -94,8 +95,7 @@ def signed(fields: Mapping[str, object]) -> bytes:
 
 def fields_of(path: Path) -> dict[str, object] | None:
     try:
-        with path.open("rb") as file:
-            body, _, rest = file.read(_BYTES_MAX).partition(b"\n")
+        body, _, rest = nofollow.read(path, _BYTES_MAX).partition(b"\n")
         if rest.strip() != hashlib.sha256(body).hexdigest().encode():
             return None
         fields = json.loads(body)
@@ -137,7 +137,7 @@ def write_stamps(folder: Path, stamps: Stamps) -> None:
 def stamp(folder: Path, entry: Entry) -> list[int | str]:
     """Return what a file looks like from outside; empty where there is none."""
     try:
-        found = (folder / entry.name).stat()
+        found = (folder / entry.name).lstat()
     except OSError:
         return []
     return [found.st_size, found.st_mtime_ns, found.st_ino, entry.body]
@@ -148,7 +148,7 @@ def map_entry(
 ) -> tuple[layout.Header, mmap.mmap] | None:
     """Map the file of an entry; None where it is missing, harmed or another one."""
     try:
-        with (folder / entry.name).open("rb") as file:
+        with nofollow.opened(folder / entry.name) as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError):
         return None
@@ -207,7 +207,7 @@ def harmed(folder: Path, plane: str, variant: str) -> list[str]:
 def remove_others(folder: Path, manifest: Manifest) -> None:
     """Remove segments that no longer count; whoever has one mapped keeps it."""
     counted = {entry.name for entry in manifest.segments}
-    for path in sorted(folder.glob("*.bin*")):
-        if path.name not in counted:
+    for name in nofollow.names(folder):
+        if ".bin" in name and name not in counted:
             with contextlib.suppress(OSError):
-                path.unlink()
+                nofollow.remove(folder / name)

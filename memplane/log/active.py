@@ -6,6 +6,7 @@ import os
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from memplane import nofollow
 from memplane.log.disk import Descriptor
 from memplane.log.format import SUFFIX_BYTES, Run, chained, link, opening, stated
 from memplane.log.recovery import last_rec
@@ -133,7 +134,9 @@ def successor(active: Active, segments: Segments) -> Active | None:
 
 def _opened(segments: Segments, number: int) -> Active | None:
     try:
-        fd = os.open(segments.path(number), os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        fd = nofollow.open_file(segments.path(number), os.O_RDWR | os.O_APPEND)
     except OSError:
         return None
-    return Active(segments, number, Descriptor(fd))
+    descriptor = Descriptor(fd)
+    # One with several names is to be copied first: see `Writer`.
+    return Active(segments, number, descriptor) if os.fstat(fd).st_nlink == 1 else None

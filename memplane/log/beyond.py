@@ -6,13 +6,12 @@ of the log are looked for here; of projections and reports, who knows those hand
 """
 
 # Paths are strings here, as everywhere in the log.
-# ruff: noqa: PTH120, PTH208
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from memplane import nofollow
 from memplane.errors import CorruptError
 from memplane.lazy import regex
 from memplane.log.format import own_draft, ulid
@@ -75,20 +74,19 @@ class Beyond(NamedTuple):
 
 def named_segments(segments: Segments) -> list[Witness]:
     """The files of the log that tell of a segment behind the last one that is there."""
-    folder = segments.folder
-    home = os.path.dirname(folder)
+    folder, home = segments.folder, segments.home
     told = {
         f"{below}/{name}": Witness(f"{below}/{name}", 0, int(found[1]))
         for below, form in _FOLDERS
-        for name in _names(f"{home}/{below}")
+        for name in nofollow.files(f"{home}/{below}", home)
         if (found := form.fullmatch(name))
     }
-    for name in _names(folder):
+    for name in nofollow.files(folder):
         number = int(found[1]) if (found := _MARKER.fullmatch(name)) else 0
         if number and (watermark := marked(segments, number)):
             told[f"log/{name}"] = Witness(f"log/{name}", watermark, number)
     # Looked for after those: a segment that is begun meanwhile is there.
-    here = [int(found[1]) for name in _names(folder) if (found := _SEGMENT.fullmatch(name))]
+    here = [int(found[1]) for name in nofollow.files(folder) if (found := _SEGMENT.fullmatch(name))]
     last = max(here, default=0)
     return [one for _, one in sorted(told.items()) if one.segment > last]
 
@@ -98,9 +96,9 @@ def check_never_begun(segments: Segments) -> None:
 
     A projection of this plane is folded from one; seqs would be given a second time.
     """
-    home = os.path.dirname(segments.folder)
+    home = segments.home
     plane = b'"plane":"%b",' % segments.plane_id.encode()
-    for name in sorted(_names(f"{home}/projections")):
+    for name in nofollow.files(f"{home}/projections"):
         if not name.endswith(".json"):
             continue
         begins = _beginning(f"{home}/projections/{name}")
@@ -158,19 +156,6 @@ def ended_draft(witnesses: Iterable[Witness], last: Point) -> Draft:
 
 def _beginning(path: str) -> bytes:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        return nofollow.read(path, _HEADER_BYTES)
     except OSError:
         return b""
-    try:
-        return os.read(fd, _HEADER_BYTES)
-    except OSError:
-        return b""
-    finally:
-        os.close(fd)
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []

@@ -1,11 +1,11 @@
 """Bytes of segments that are no lines: nothing is left in them but what later lines chain from."""
 
-# Paths are strings here, as everywhere in the log.
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from memplane import nofollow
 from memplane.lazy import regex
 from memplane.log.format import ERASED, SUFFIX_BYTES, erased_id, link, runs, stated, until
 from memplane.log.segments import read_file
@@ -34,7 +34,8 @@ def blank(segments: Segments, disk: Disk, holes: Sequence[tuple[int, int, int]])
     for number, regions in by_segment.items():
         try:
             data = read_file(segments.path(number))
-            fd = os.open(segments.path(number), os.O_RDWR | os.O_CLOEXEC)
+            nofollow.separate(segments.path(number))
+            fd = nofollow.open_file(segments.path(number), os.O_RDWR)
         except FileNotFoundError:  # a segment that a salvage has moved away
             continue
         try:

@@ -1,15 +1,15 @@
 """Texts too large for a line: files named by their SHA-256, durable before their line is."""
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH110, PTH118, PTH120, PTH123
+# ruff: noqa: PTH110, PTH118, PTH120
 from __future__ import annotations
 
 import os
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from memplane.errors import NotFoundError, WriteError
-from memplane.log.disk import make_private
+from memplane import nofollow
+from memplane.errors import NotFoundError, StrangeFileError, WriteError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,12 +40,12 @@ def store_body(home: str, body: bytes, disk: Disk) -> str:
     digest = sha256(body).hexdigest()
     path = body_path(home, digest)
     folder = os.path.dirname(path)
-    make_private(folder)
-    if not _intact(path, digest):
-        disk.publish(path, body)
+    nofollow.make_folder(folder, home)
+    if not _intact(home, digest):
+        disk.publish(path, body, home)
     # Even where everything was there: whoever made it may not have come to its own sync yet.
     for _ in ("ab", "sha256", "bodies", "home"):
-        disk.sync_directory(folder)
+        disk.sync_directory(folder, home)
         folder = os.path.dirname(folder)
     return digest
 
@@ -75,11 +75,14 @@ def load_body(home: str, event: Event, digest: str) -> bytes:
     """The body's bytes; raises NotFoundError where the file is missing or not what was stored."""
     path = body_path(home, digest)
     try:
-        with open(path, "rb") as file:
-            body = file.read()
+        body = nofollow.read(path, home=home)
     except FileNotFoundError:
         raise NotFoundError(
             f"{path}: missing; it holds the whole text of event {event.seq}; restore it from a copy"
+        ) from None
+    except StrangeFileError as error:
+        raise NotFoundError(
+            f"{path}: {error.strerror}; it holds the whole text of event {event.seq}"
         ) from None
     if sha256(body).hexdigest() != digest:
         raise NotFoundError(
@@ -88,9 +91,8 @@ def load_body(home: str, event: Event, digest: str) -> bytes:
     return body
 
 
-def _intact(path: str, digest: str) -> bool:
+def _intact(home: str, digest: str) -> bool:
     try:
-        with open(path, "rb") as file:
-            return sha256(file.read()).hexdigest() == digest
+        return sha256(nofollow.read(body_path(home, digest), home=home)).hexdigest() == digest
     except FileNotFoundError:
         return False

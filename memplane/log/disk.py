@@ -1,7 +1,7 @@
 """The few system calls that can lose data, in one place, so that tests can make each fail."""
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH102, PTH105, PTH108, PTH112, PTH120
+# ruff: noqa: PTH120
 from __future__ import annotations
 
 import fcntl
@@ -9,14 +9,19 @@ import os
 from contextlib import suppress
 from threading import get_ident
 
-__all__ = ["Descriptor", "Disk", "drop", "make_private"]
+from memplane import nofollow
+
+__all__ = ["Descriptor", "Disk", "drop"]
 
 # Only there, fsync leaves the data in the drive's cache; this asks the drive too.
 FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 
 
 class Disk:
-    """Writes, syncs, cuts and renames. Results and errors are the operating system's."""
+    """Writes, syncs, cuts and renames. Results and errors are the operating system's.
+
+    Of a path, the folder and the name are no links; with `home`, nothing below it is.
+    """
 
     def write(self, fd: int, data: bytes) -> int:
         """Write once; how many bytes arrived, which may be fewer than given."""
@@ -37,23 +42,19 @@ class Disk:
         """Cut the file to `size` bytes."""
         os.ftruncate(fd, size)
 
-    def replace(self, source: str, target: str) -> None:
+    def replace(self, source: str, target: str, home: str | None = None) -> None:
         """Rename, in one step, over whatever has that name."""
-        os.replace(source, target)
+        nofollow.rename(source, target, home=home)
 
-    def sync_directory(self, path: str) -> None:
+    def sync_directory(self, path: str, home: str | None = None) -> None:
         """Return when the names in this directory would survive a power cut."""
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        nofollow.sync_folder(path, home)
 
-    def publish(self, path: str, data: bytes) -> None:
+    def publish(self, path: str, data: bytes, home: str | None = None) -> None:
         """Make a file with these bytes, durable under its name, or none at all."""
         new = f"{path}.{os.getpid()}.{get_ident()}.new"
         try:
-            fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            fd = nofollow.create(new, home=home)
             try:
                 view = memoryview(data)
                 while view:
@@ -62,11 +63,11 @@ class Disk:
                 self.fdatasync(fd)
             finally:
                 os.close(fd)
-            self.replace(new, path)
+            self.replace(new, path, home)
         except BaseException:
-            drop(new)
+            drop(new, home)
             raise
-        self.sync_directory(os.path.dirname(path))
+        self.sync_directory(os.path.dirname(path), home)
 
 
 class Descriptor:
@@ -85,15 +86,7 @@ class Descriptor:
         os.close(self.fd)
 
 
-def make_private(folder: str) -> None:
-    """Make a directory and those above it, for the owner alone."""
-    if not os.path.isdir(folder):
-        make_private(os.path.dirname(folder))
-        with suppress(FileExistsError):
-            os.mkdir(folder, 0o700)
-
-
-def drop(path: str) -> None:
+def drop(path: str, home: str | None = None) -> None:
     """Remove a file that nobody needs; that it is not there, or stays, does no harm."""
     with suppress(OSError):
-        os.unlink(path)
+        nofollow.remove(path, home=home)

@@ -6,7 +6,7 @@ the note goes last. A note whose events are not in the log is of a purge that ne
 """
 
 # Paths are strings here, as everywhere in the log.
-# ruff: noqa: PTH108, PTH110, PTH112, PTH114, PTH120, PTH208
+# ruff: noqa: PTH120
 from __future__ import annotations
 
 import json
@@ -14,7 +14,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.errors import CorruptError, WriteError
+from memplane import nofollow
+from memplane.errors import CorruptError, StrangeFileError, WriteError
 from memplane.event import encode
 from memplane.lazy import regex
 from memplane.log.blanking import blank, put_over
@@ -93,11 +94,12 @@ def remove_note(home: str, segments: Segments, disk: Disk, plan: Plan | None) ->
 
     A note that a power cut brings back has the purge finished once more.
     """
-    folders = {os.path.dirname(f"{home}/{name}") for name in (() if plan is None else plan.files)}
+    names = () if plan is None else plan.files
+    folders = {os.path.dirname(path) for name in names if (path := _below(home, name))}
     folders |= {f"{home}/{name}" for name in CACHES}
     for folder in sorted(folders):
-        with suppress(FileNotFoundError, NotADirectoryError):
-            disk.sync_directory(folder)
+        with suppress(FileNotFoundError, StrangeFileError):
+            disk.sync_directory(folder, home)
     _drop_note(segments, disk)
 
 
@@ -150,7 +152,7 @@ def carry_out(
     try:
         overwrite(segments, disk, plan.lines)
         blank(segments, disk, plan.holes)
-        _remove_files(os.path.dirname(segments.folder), segments, plan.files)
+        _remove_files(segments.home, segments, plan.files)
     except OSError as error:
         raise _unfinished(segments, error) from error
     return receipts
@@ -162,7 +164,7 @@ def settle(writer: Writer, events: tuple[str, ...]) -> None:
     note = read_note(segments)
     if note is None or note.events == events:
         try:
-            remove_note(os.path.dirname(segments.folder), segments, writer.disk, note)
+            remove_note(segments.home, segments, writer.disk, note)
         except OSError as error:
             raise _unfinished(segments, error) from error
 
@@ -179,7 +181,7 @@ def finish(home: str, segments: Segments, disk: Disk) -> bool:
 
     What quotes the erased lines goes as a whole: projections and index are caches.
     """
-    if not os.path.exists(segments.purging_path):
+    if not os.path.lexists(segments.purging_path):
         return False
     plan = read_note(segments)
     if plan is not None and all(_is_there(segments, id_) for id_ in plan.events):
@@ -188,7 +190,7 @@ def finish(home: str, segments: Segments, disk: Disk) -> bool:
             blank(segments, disk, plan.holes)
             _remove_files(home, segments, plan.files)
             for folder in CACHES:
-                clear(f"{home}/{folder}")
+                clear(home, folder)
             remove_note(home, segments, disk, plan)
         except OSError as error:
             raise _unfinished(segments, error) from error
@@ -197,23 +199,20 @@ def finish(home: str, segments: Segments, disk: Disk) -> bool:
     return True
 
 
-def clear(folder: str) -> None:
-    """Remove what a cache's folder holds, but for locks and hashes."""
+def clear(home: str, cache: str) -> None:
+    """Remove what a cache's folder of the home holds, but for locks and hashes."""
+    folder = f"{home}/{cache}"
     try:
-        names = sorted(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
+        names = nofollow.names(folder, home)
+    except StrangeFileError:
         return
     for name in names:
-        path = f"{folder}/{name}"
-        if name in KEPT:
-            continue
-        if os.path.isdir(path) and not os.path.islink(path):
-            from shutil import rmtree  # noqa: PLC0415 - it brings compression along
-
-            rmtree(path)
-        else:
+        if name not in KEPT:
             with suppress(FileNotFoundError):
-                os.unlink(path)
+                try:
+                    nofollow.remove(f"{folder}/{name}", home=home)
+                except (IsADirectoryError, PermissionError):  # as systems call it
+                    nofollow.remove_tree(f"{folder}/{name}", home)
 
 
 def _remove_files(home: str, segments: Segments, names: Sequence[str]) -> None:
@@ -221,11 +220,16 @@ def _remove_files(home: str, segments: Segments, names: Sequence[str]) -> None:
     bodies = {name: "".join(name.split("/")[-2:]) for name in names if name.startswith("bodies/")}
     needed = _named(segments, {digest.encode() for digest in bodies.values()}) if bodies else set()
     for name in names:
-        path = os.path.normpath(f"{home}/{name}")
-        # A name that leads elsewhere is not ours.
-        if bodies.get(name, "").encode() not in needed and path.startswith(f"{home}/"):
+        path = _below(home, name)
+        if path and bodies.get(name, "").encode() not in needed:
             with suppress(FileNotFoundError):
-                os.unlink(path)
+                nofollow.remove(path, home=home)
+
+
+def _below(home: str, name: str) -> str:
+    """The path of a file below the home; "" for a name that leads elsewhere: it is not ours."""
+    path = os.path.normpath(f"{home}/{name}")
+    return path if path.startswith(f"{home}/") else ""
 
 
 def _named(segments: Segments, digests: set[bytes]) -> set[bytes]:
@@ -244,7 +248,8 @@ def _named(segments: Segments, digests: set[bytes]) -> set[bytes]:
 def _overwrite_in(path: str, disk: Disk, here: Mapping[int, str], left: dict[int, str]) -> int:
     """Overwrite the lines of one segment; those that were found are taken off `left`."""
     data = read_file(path)
-    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)  # not O_APPEND: it would write at the end
+    nofollow.separate(path)
+    fd = nofollow.open_file(path, os.O_RDWR)  # not O_APPEND: it would write at the end
     done = 0
     try:
         for seq, id_ in here.items():

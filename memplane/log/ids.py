@@ -7,7 +7,7 @@ are little endian. A file that does not match its segment or itself is made agai
 """
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH105, PTH120
+# ruff: noqa: PTH120
 from __future__ import annotations
 
 import os
@@ -18,7 +18,8 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import NamedTuple
 
-from memplane.log.disk import drop, make_private
+from memplane import nofollow
+from memplane.log.disk import drop
 from memplane.log.format import Run, line_id
 
 __all__ = ["Place", "SealedIds", "Table", "id_hash"]
@@ -180,18 +181,18 @@ class SealedIds:
         return cls(first, columns) if at == len(whole) - 16 else None
 
 
-def write_cache(path: str, content: bytes) -> None:
-    """Keep a cache file if the disk lets us; nothing depends on it."""
+def write_cache(home: str, path: str, content: bytes) -> None:
+    """Keep a cache file below the home if the disk lets us; nothing depends on it."""
     new = f"{path}.{os.getpid()}.new"
     with suppress(OSError):
-        make_private(os.path.dirname(path))
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        nofollow.make_folder(os.path.dirname(path), home)
+        fd = nofollow.create(new, home=home)
         try:
             whole = os.write(fd, content) == len(content)
         finally:
             os.close(fd)
         try:
             if whole:
-                os.replace(new, path)
+                nofollow.rename(new, path, home=home)
         finally:
-            drop(new)  # it has another name now, or nobody needs it
+            drop(new, home)  # it has another name now, or nobody needs it

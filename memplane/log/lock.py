@@ -1,14 +1,18 @@
 """The log's lock: one flock'd file that also says who holds it, and who held it last."""
 
+# Paths are strings here: pathlib costs more than the append it would serve.
 from __future__ import annotations
 
 import fcntl
 import os
 import time
 from contextlib import suppress
+from threading import get_ident
 from weakref import WeakSet
 
-from memplane.errors import HomeError, LockError, WriteError
+from memplane import nofollow
+from memplane.errors import HomeError, LockError, StrangeFileError, WriteError
+from memplane.log.disk import drop
 
 __all__ = ["LogLock"]
 
@@ -32,6 +36,7 @@ class LogLock:
         # Nobody else writes these bytes: finding them means that nobody held the lock since.
         self._mark = b"%-*d%b\n" % (_CHANCE_AT, os.getpid(), os.urandom(8).hex().encode())
         self._fd = -1
+        self._file = (0, 0)  # which one: a file of another name, or of several, is no lock of ours
         _ALL.add(self)
 
     def acquire(self, *, wait: bool = True) -> bool:
@@ -47,15 +52,18 @@ class LogLock:
                 fcntl.flock(fd, _NOW)
             except BlockingIOError:
                 self._wait(fd, self._wait_ms_max if wait else 0)
-            # Someone may have deleted the file while we held or awaited it; a lock on a file
-            # without a name excludes nobody.
-            if os.fstat(fd).st_nlink:
+            # Someone may have deleted or replaced the file while we held or awaited it; a lock on
+            # a file without that name excludes nobody.
+            names = self._names()
+            if names > 1:
+                self._separate()
+            if names:
                 break
             self.close()
-        if os.pread(fd, 64, 0) == self._mark:
+        if os.pread(self._fd, 64, 0) == self._mark:
             return True
         try:
-            os.pwrite(fd, self._mark, 0)
+            os.pwrite(self._fd, self._mark, 0)
         except OSError as error:
             self.release()
             raise WriteError(
@@ -69,9 +77,11 @@ class LogLock:
         The number of the holder stays. Where the disk refuses, the holder's next look finds it.
         """
         with suppress(OSError):
-            fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+            fd = nofollow.open_file(self._path, os.O_RDWR)
             try:
-                os.pwrite(fd, os.urandom(8).hex().encode(), _CHANCE_AT)
+                # One with several names is replaced by its next holder, who so is not alone.
+                if os.fstat(fd).st_nlink == 1:
+                    os.pwrite(fd, os.urandom(8).hex().encode(), _CHANCE_AT)
             finally:
                 os.close(fd)
 
@@ -87,11 +97,50 @@ class LogLock:
 
     def _open(self) -> int:
         try:
-            return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = nofollow.open_file(self._path, os.O_RDWR | os.O_CREAT)
+        except StrangeFileError:
+            raise
         except OSError as error:
             raise HomeError(
                 f"{self._path}: {error.strerror}; a log needs to write there"
             ) from error
+        found = os.fstat(fd)
+        self._file = (found.st_ino, found.st_dev)
+        return fd
+
+    def _names(self) -> int:
+        """How many names the open file has; 0 where the lock's is not among them."""
+        try:
+            found = os.lstat(self._path)
+        except FileNotFoundError:
+            return 0
+        return found.st_nlink if (found.st_ino, found.st_dev) == self._file else 0
+
+    def _separate(self) -> None:
+        """While it is held, put a file of our own in the place of one that has other names too.
+
+        The others (of a backup made of hard links) keep their bytes. Who waits for the old file
+        gets it, sees that it has lost the name, and opens the new one.
+        """
+        new = f"{self._path}.{os.getpid()}.{get_ident()}.new"
+        try:
+            fd = nofollow.create(new)
+            try:
+                fcntl.flock(fd, _NOW)
+                nofollow.rename(new, self._path)
+            except BaseException:
+                os.close(fd)
+                drop(new)
+                raise
+        except OSError as error:
+            self.release()
+            raise WriteError(
+                f"{self._path}: has several names, and cannot be replaced: {error.strerror}; "
+                "nothing was changed"
+            ) from error
+        os.close(self._fd)
+        self._fd, found = fd, os.fstat(fd)
+        self._file = (found.st_ino, found.st_dev)
 
     def _wait(self, fd: int, wait_ms_max: int) -> None:
         deadline = time.monotonic() + wait_ms_max / 1000

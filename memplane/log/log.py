@@ -1,7 +1,7 @@
 """The event log on files: the port `EventLog`, and the few things a plane needs besides."""
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH116, PTH119
+# ruff: noqa: PTH119
 from __future__ import annotations
 
 import json
@@ -404,7 +404,7 @@ class FileLog:
         if os.access(active.next_path, os.F_OK):
             return False
         try:
-            found = os.stat(active.path)
+            found = os.lstat(active.path)
         except FileNotFoundError:
             return False
         return found.st_size == head.offset and found.st_ino == active.inode

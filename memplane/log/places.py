@@ -4,13 +4,13 @@ Of a sealed segment a sorted table is kept in a cache file; that of the last one
 """
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH116
 from __future__ import annotations
 
 import os
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
+from memplane import nofollow
 from memplane.log.ids import Place, SealedIds, Table, write_cache
 from memplane.log.searching import line_of_seq, may_hold_id
 from memplane.log.segments import Segments, read_file
@@ -40,10 +40,11 @@ class Places:
     """
 
     def __init__(
-        self, segments: Segments, folder: str, beginning: Callable[[int], Head | None],
+        self, segments: Segments, home: str, beginning: Callable[[int], Head | None],
         believed: Believed, *, keep_caches: bool,
     ) -> None:  # fmt: skip
-        self._segments, self._folder, self._keep_caches = segments, folder, keep_caches
+        self._segments, self._home, self._keep_caches = segments, home, keep_caches
+        self._folder = f"{home}/index/ids"
         self._beginning, self._believed = beginning, believed
         self._sealed: dict[int, SealedIds] = {}
         self._mutex = Lock()
@@ -84,7 +85,7 @@ class Places:
             return None
         self._searches -= 1
         path = self._segments.path(number)
-        found = os.stat(path)
+        found = os.lstat(path)
         key = (number, found.st_dev, found.st_ino, found.st_size)
         if self._bytes[0] != key:
             self._readings -= 1
@@ -118,10 +119,10 @@ class Places:
             return self._table_of(number)
         sealed = self._sealed.get(number)
         if sealed is None:
-            size = os.stat(self._segments.path(number)).st_size
+            size = os.lstat(self._segments.path(number)).st_size
             path = f"{self._folder}/{number:08d}.ids"
             try:
-                content = read_file(path)
+                content = nofollow.read(path, home=self._home)
             except OSError:
                 content = b""
             first = self.entry(number)[0] + 1
@@ -133,12 +134,12 @@ class Places:
                     table.take(data, 0, run)
                 sealed = SealedIds.of(table, first)
                 if self._keep_caches:
-                    write_cache(path, sealed.dump(size, header.prev_h))
+                    write_cache(self._home, path, sealed.dump(size, header.prev_h))
             self._sealed[number] = sealed
         return sealed
 
     def _new_table(self, number: int) -> Table:
-        found = os.stat(self._segments.path(number))
+        found = os.lstat(self._segments.path(number))
         seq, h = self.entry(number)
         return Table(number, (found.st_dev, found.st_ino), seq, h)
 
@@ -157,7 +158,7 @@ class Places:
 
     def _table_of(self, number: int) -> Table:
         """The table of a segment without a readable successor, grown to the segment's end."""
-        found = os.stat(self._segments.path(number))
+        found = os.lstat(self._segments.path(number))
         identity = (found.st_dev, found.st_ino)
         table = self._table
         if table is not None and table.number == number and table.identity == identity:

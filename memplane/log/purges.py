@@ -103,6 +103,6 @@ class Purges:
 def size_of(path: str) -> int:
     """The bytes of a file, 0 where it is gone."""
     try:
-        return os.stat(path).st_size  # noqa: PTH116 - paths are strings in the log
+        return os.lstat(path).st_size
     except FileNotFoundError:
         return 0

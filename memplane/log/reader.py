@@ -4,13 +4,13 @@ Only the id caches are written (`places`), and only where the log may be.
 """
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH116
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from memplane.errors import NotFoundError
+from memplane import nofollow
+from memplane.errors import NotFoundError, StrangeFileError
 from memplane.event import decode
 from memplane.log.format import SUFFIX_BYTES, Run, erased_id, link, runs, stated, until
 from memplane.log.ids import id_hash
@@ -67,7 +67,7 @@ class Reader:
         self._excused = 0
         self.purges = Purges(segments, loads)
         self._places = Places(
-            segments, f"{home}/index/ids", self._beginning, self._believed, keep_caches=keep_caches
+            segments, home, self._beginning, self._believed, keep_caches=keep_caches
         )
 
     def forget_locks(self) -> None:
@@ -157,7 +157,7 @@ class Reader:
         """Look once more where a segment went under our eyes."""
         try:
             return look()
-        except (FileNotFoundError, IsADirectoryError):
+        except (FileNotFoundError, StrangeFileError):
             self._segments.numbers(fresh=True)
             return look()
 
@@ -246,8 +246,8 @@ class Reader:
 
     def _key(self, number: int) -> tuple[int, ...]:
         try:
-            found = os.stat(self._segments.path(number))
-        except (FileNotFoundError, IsADirectoryError):
+            found = os.lstat(self._segments.path(number))
+        except (FileNotFoundError, StrangeFileError):
             return ()
         return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
@@ -296,7 +296,7 @@ class Reader:
             try:
                 data = read_file(self._segments.path(number), offset)
                 believed = runs(data, 0, seq, h)
-            except (FileNotFoundError, IsADirectoryError):
+            except (FileNotFoundError, StrangeFileError):
                 data, believed = b"", []
             kept, gaps = _within(believed, seq, bound, Gap(number, offset, len(data), 0, 0))
             if not gaps and (bound is not None or not believed or _whole(believed, data)):
@@ -346,7 +346,7 @@ class Reader:
     def _raw(self, number: int, place: Place) -> tuple[bytes, bytes]:
         """The hash before a line, and the line without its newline."""
         before = min(place.offset, 19)
-        fd = os.open(self._segments.path(number), os.O_RDONLY | os.O_CLOEXEC)
+        fd = nofollow.open_file(self._segments.path(number))
         try:
             data = os.pread(fd, before + place.length, place.offset - before)
         finally:

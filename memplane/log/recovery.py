@@ -1,7 +1,7 @@
 """What to make of the active segment's bytes, and how what is torn leaves the log."""
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH112, PTH119, PTH123
+# ruff: noqa: PTH112, PTH119
 from __future__ import annotations
 
 import json
@@ -9,9 +9,9 @@ import os
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from memplane import nofollow
 from memplane.errors import CorruptError
 from memplane.event import Draft, Event, decode, encode
-from memplane.log.disk import make_private
 from memplane.log.format import SUFFIX_BYTES, Run, opening, own_draft, ulid
 
 if TYPE_CHECKING:
@@ -158,8 +158,7 @@ def marker(segments: Segments, number: int, synced: int) -> bytes:
 def marked(segments: Segments, number: int) -> int:
     """The watermark of such a file; 0 where there is none, or one that is torn or not of here."""
     try:
-        with open(segments.broken_path(number), "rb") as file:
-            note = json.loads(file.read(4096))
+        note = json.loads(nofollow.read(segments.broken_path(number), 4096))
         ours = note["plane"] == segments.plane_id and note["segment"] == number
         return int(note["watermark"]) if ours else 0
     except (OSError, ValueError, KeyError, TypeError):
@@ -180,12 +179,12 @@ def stray(segments: Segments) -> CorruptError:
 
 def keep_aside(segments: Segments, disk: Disk, number: int, offset: int, data: bytes) -> str:
     """Copy bytes to quarantine, durably; the file's name. The same bytes get the same name."""
-    folder = f"{segments.folder}/quarantine"
+    home, folder = segments.home, f"{segments.folder}/quarantine"
     if not os.path.isdir(folder):
-        make_private(folder)
+        nofollow.make_folder(folder, home)
         disk.sync_directory(segments.folder)
     name = f"{number:08d}-{offset}-{sha256(data).hexdigest()[:16]}"
-    disk.publish(f"{folder}/{name}", data)
+    disk.publish(f"{folder}/{name}", data, home)
     return name
 
 

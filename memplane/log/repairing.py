@@ -1,7 +1,7 @@
 """`repair`: make the log writable again, and say what that cost."""
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH108, PTH110, PTH113, PTH116, PTH119, PTH208
+# ruff: noqa: PTH119
 from __future__ import annotations
 
 import json
@@ -9,10 +9,11 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from memplane import nofollow
 from memplane.errors import CorruptError, WriteError
 from memplane.log.beyond import Witness, ended_draft, lost_end, named_segments, tells
 from memplane.log.blanking import blank
-from memplane.log.disk import drop, make_private
+from memplane.log.disk import drop
 from memplane.log.erase import CACHES, clear, overwrite
 from memplane.log.log import FileLog
 from memplane.log.recovery import keep_aside, marked, repair_draft, stray, stray_draft
@@ -136,7 +137,7 @@ def _erase(writer: Writer, found: Survey, *, salvage: bool) -> list[Trouble]:
 def _clear(home: str) -> None:
     """Remove what knows lines that are lost now: no checkpoint tells."""
     for folder in CACHES:
-        clear(f"{home}/{folder}")
+        clear(home, folder)
 
 
 def _steps(
@@ -156,7 +157,7 @@ def _steps(
             does = "set aside in log/quarantine; the log goes on in a new segment"
         file = os.path.basename(name(gap.segment))
         steps.append(Step(file, gap.offset, gap.end - gap.offset, f"{what}: {does}"))
-    if os.path.exists(found.segments.purging_path):
+    if os.path.lexists(found.segments.purging_path):
         steps.append(Step(".purging", 0, 0, "a purge was interrupted: finished"))
     steps += [
         Step("", 0, 0, f"event {one.by} erased seq {one.seq}, which stands: erased")
@@ -186,11 +187,11 @@ def _salvage(writer: Writer, found: Survey) -> None:
         writer.leave(found.newest, last, drafts + told, new)
         for source, target in moves:
             if target:
-                disk.replace(source, target)
+                disk.replace(source, target, segments.home)
             else:
-                os.unlink(source)
+                nofollow.remove(source)
         if moves:
-            disk.sync_directory(f"{segments.folder}/quarantine")
+            disk.sync_directory(f"{segments.folder}/quarantine", segments.home)
             disk.sync_directory(segments.folder)
     except OSError as error:
         raise WriteError(
@@ -212,13 +213,14 @@ def _set_aside(
     drafts = []
     for number, what in sorted(strays.items()):
         path, name = segments.path(number), os.path.basename(segments.path(number))
-        if os.path.isfile(path) and _size(path) <= _COPIED_MAX:
+        if nofollow.is_file(path) and _size(path) <= _COPIED_MAX:
             data = read_file(path)
             kept, target = keep_aside(segments, disk, number, 0, data), ""
             size = len(data)
         else:
-            make_private(folder)
-            taken = set(os.listdir(folder))
+            home = segments.home
+            nofollow.make_folder(folder, home)
+            taken = set(nofollow.names(folder, home))
             kept = next(n for n in (f"{name}.{k}" for k in range(len(taken) + 1)) if n not in taken)
             target, size = f"{folder}/{kept}", _size(path)
         moves.append((path, target))
@@ -233,7 +235,7 @@ def _drop_markers(writer: Writer, found: Survey) -> None:
     """
     segments = writer.segments
     newest = max(segments.numbers(fresh=True), default=0)
-    for name in os.listdir(segments.folder):
+    for name in nofollow.names(segments.folder):
         number = name.removesuffix(".broken")
         if number in (name, f"{newest:08d}") or not number.isdecimal():
             continue
@@ -244,7 +246,7 @@ def _drop_markers(writer: Writer, found: Survey) -> None:
 
 def _size(path: str) -> int:
     with suppress(OSError):
-        return os.stat(path).st_size if os.path.isfile(path) else 0
+        return os.lstat(path).st_size if nofollow.is_file(path) else 0
     return 0
 
 

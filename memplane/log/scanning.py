@@ -11,6 +11,7 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, Self
 
+from memplane import nofollow
 from memplane.log.format import Run, runs
 from memplane.log.segments import read_fd
 
@@ -182,7 +183,7 @@ def serve(tasks: Sequence[Task], parser: str, out: BinaryIO) -> None:
     for task in tasks:
         found: Scan | None = None
         with suppress(OSError):
-            fd = os.open(task.path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = nofollow.open_file(task.path)
             try:
                 file = identity(fd)
                 found = scan(read_fd(fd), task.seq, task.h, loads, file)

@@ -1,13 +1,13 @@
 """Segment files: their names, their headers, and how a new one comes to be."""
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH116
 from __future__ import annotations
 
 import json
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from memplane import nofollow
 from memplane.errors import FormatError, HomeError
 from memplane.lazy import regex
 from memplane.log.format import (
@@ -64,6 +64,7 @@ class Segments:
 
     def __init__(self, folder: str, plane_id: str) -> None:
         self.folder, self.plane_id = folder, plane_id
+        self.home = folder.rpartition("/")[0]
         self.genesis = genesis(plane_id)
         self._plane = plane_id.encode()
         self.strays: dict[int, str] = {}  # by number, why it does not count
@@ -106,7 +107,7 @@ class Segments:
             raise foreign  # not a segment that strayed: a whole log, or the plane's name is wrong
         strays |= out_of_order(
             {each: None if h is None else h.prev_seq for each, h in headers.items()},
-            lambda each: os.stat(self.path(each)).st_size,
+            lambda each: os.lstat(self.path(each)).st_size,
         )
         self.strays = strays
         self._numbers = [each for each in headers if each not in strays]
@@ -121,7 +122,7 @@ class Segments:
         header = self._headers.get(number)
         if header is None:
             try:
-                fd = os.open(self.path(number), os.O_RDONLY | os.O_CLOEXEC)
+                fd = nofollow.open_file(self.path(number))
             except FileNotFoundError:
                 return None
             try:
@@ -141,7 +142,7 @@ class Segments:
         """The last bytes before that one, at most so many; none where the segment is missing."""
         start = max(offset - most, 0)
         try:
-            fd = os.open(self.path(number), os.O_RDONLY | os.O_CLOEXEC)
+            fd = nofollow.open_file(self.path(number))
         except FileNotFoundError:
             return b""
         try:
@@ -184,8 +185,8 @@ class Segments:
 
 
 def read_file(path: str, offset: int = 0) -> bytes:
-    """The file from `offset` to its end, in one go."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    """The file of a folder of the home, from `offset` to its end, in one go."""
+    fd = nofollow.open_file(path)
     try:
         return read_fd(fd, offset)
     finally:

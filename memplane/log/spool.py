@@ -17,21 +17,20 @@ What is not such a file, whole and of this plane, is no reason to stop anybody: 
 """
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH108, PTH116, PTH208
 from __future__ import annotations
 
 import json
 import os
 import re
-import stat
 import time
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.errors import InputError, WriteError
+from memplane import nofollow
+from memplane.errors import InputError, StrangeFileError, WriteError
 from memplane.event import Draft, decode, encode
 from memplane.lazy import regex
-from memplane.log.disk import Disk, drop, make_private
+from memplane.log.disk import Disk, drop
 from memplane.log.format import prepared
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ class Spool:
     def __init__(
         self, home: str, plane_id: str, disk: Disk, loads: Callable[[bytes], Any] = json.loads
     ) -> None:
-        self.folder = f"{home}/log/spool"
+        self._home, self.folder = home, f"{home}/log/spool"
         self.disk = disk
         self._plane, self._loads = plane_id, loads
         self._empty_at = -1  # the folder's time stamp when nothing was in it
@@ -100,7 +99,7 @@ class Spool:
     def waits(self) -> bool:
         """Whether something is there to take in; one stat where nothing came since."""
         try:
-            changed = os.stat(self.folder).st_mtime_ns
+            changed = os.lstat(self.folder).st_mtime_ns
         except OSError:
             return False
         if changed == self._empty_at:
@@ -114,14 +113,14 @@ class Spool:
     def names(self) -> list[str]:
         """What lies there, the oldest first; not what is being written, nor what had to be left."""
         try:
-            found = os.listdir(self.folder)
+            found = nofollow.names(self.folder, self._home)
         except OSError:
             return []
-        return sorted(
+        return [
             name
             for name in found
             if not name.startswith(".") and not name.endswith(".new") and name not in self._left
-        )
+        ]
 
     def put(self, drafts: Sequence[Draft], now: str) -> None:
         """Make the drafts durable in one file, without waiting for anybody.
@@ -140,10 +139,10 @@ class Spool:
         try:
             self._make_folder()
             self._check_room(len(data))
-            self.disk.publish(path, data)
+            self.disk.publish(path, data, self._home)
         except OSError as error:
             # Renamed and not durable: nobody may believe in it, unless a writer did already.
-            drop(path)
+            drop(path, self._home)
             raise WriteError(f"{self.folder}: {error.strerror}; nothing was spooled") from error
 
     def read(self, name: str) -> Waiting | None:
@@ -151,18 +150,13 @@ class Spool:
         path = f"{self.folder}/{name}"
         mark = sha256(os.fsencode(name)).hexdigest()
         try:
-            # Neither a link nor a pipe that somebody left may lead or hold us up.
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = nofollow.open_file(path, home=self._home)
         except FileNotFoundError:
             return None
-        except OSError:
-            if stat.S_ISREG(os.lstat(path).st_mode):
-                raise
+        except StrangeFileError:
             return Waiting(name, 0, (), "is not a file", mark)
         try:
             found = os.fstat(fd)
-            if not stat.S_ISREG(found.st_mode):
-                return Waiting(name, 0, (), "is not a file", mark)
             if found.st_size > BYTES_MAX:
                 what = f"holds {found.st_size} bytes, expected at most {BYTES_MAX}"
                 return Waiting(name, found.st_size, (), what, mark)
@@ -179,7 +173,7 @@ class Spool:
     def remove(self, name: str) -> None:
         """Forget what was taken in. Not synced: what comes back is a repeat."""
         try:
-            os.unlink(f"{self.folder}/{name}")
+            nofollow.remove(f"{self.folder}/{name}", home=self._home)
         except FileNotFoundError:
             pass
         except OSError:
@@ -189,9 +183,9 @@ class Spool:
         """Move it to quarantine; it stays where the disk refuses."""
         quarantine = f"{os.path.dirname(self.folder)}/quarantine"  # noqa: PTH120 - a string
         try:
-            make_private(quarantine)
-            self.disk.replace(f"{self.folder}/{note.name}", f"{quarantine}/{note.kept}")
-            self.disk.sync_directory(quarantine)
+            nofollow.make_folder(quarantine, self._home)
+            self.disk.replace(f"{self.folder}/{note.name}", f"{quarantine}/{note.kept}", self._home)
+            self.disk.sync_directory(quarantine, self._home)
         except OSError:
             self._left.add(note.name)
         else:
@@ -247,7 +241,7 @@ class Spool:
         return f"{self._stamp:020d}-{size}-{os.urandom(8).hex()}.spool"
 
     def _make_folder(self) -> None:
-        make_private(self.folder)
+        nofollow.make_folder(self.folder, self._home)
         if not self._durable:
             # Even where all was there: whoever made it may not have come to its own sync yet.
             log = os.path.dirname(self.folder)  # noqa: PTH120 - a string

@@ -1,16 +1,16 @@
 """What lies among the segments under the name of one and is none: told by a look, never read.
 
-A directory, a pipe or a link to nothing; a segment of another plane; a copy of a segment, or one
+A folder, a pipe or a link; a segment of another plane; a copy of a segment, or one
 that lost its place: its header follows a line that does not lie behind the segments before it.
 """
 
-# Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH112, PTH114
 from __future__ import annotations
 
 import os
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
+
+from memplane import nofollow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,19 +25,24 @@ def listed(folder: str) -> tuple[list[int], dict[int, str]]:
     found: list[int] = []
     strays: dict[int, str] = {}
     try:
-        with os.scandir(folder) as entries:
+        fd = nofollow.enter(folder)
+    except FileNotFoundError:
+        return [], {}
+    try:
+        with os.scandir(fd) as entries:
             for entry in entries:
                 name = entry.name
                 if len(name) != 8 + len(SUFFIX) or not name.endswith(SUFFIX):
                     continue
                 if not (name[:8].isascii() and name[:8].isdigit()):
                     continue
-                if entry.is_file():  # a link's target counts, or its absence
+                if entry.is_file(follow_symlinks=False):
                     found.append(int(name[:8]))
                 else:
-                    strays[int(name[:8])] = f"is {_kind(entry.path)}, expected a file"
-    except (FileNotFoundError, NotADirectoryError):
-        return [], {}
+                    what = nofollow.kind_of(entry.stat(follow_symlinks=False).st_mode)
+                    strays[int(name[:8])] = f"is {what}, expected a file"
+    finally:
+        os.close(fd)
     return sorted(found), strays
 
 
@@ -69,9 +74,3 @@ def out_of_order(follows: Mapping[int, int | None], size: Callable[[int], int]) 
         for number, seq in known
         if number not in kept
     }
-
-
-def _kind(path: str) -> str:
-    if os.path.isdir(path):
-        return "a directory"
-    return "a link to nothing" if os.path.islink(path) else "no regular file"

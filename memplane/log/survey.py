@@ -1,13 +1,13 @@
 """A walk over every byte of the log: `verify` reports what it finds, `repair` acts on it."""
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH110, PTH116
 from __future__ import annotations
 
 import os
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane import nofollow
 from memplane.errors import NotFoundError
 from memplane.event import Event, decode
 from memplane.log.beyond import Beyond, beyond_of
@@ -124,7 +124,7 @@ class Survey:
     def _read(self, number: int) -> tuple[bytes, Scan | None]:
         """The segment's bytes, and the scan of the same bytes that somebody else made, if any."""
         scanned = self.scanners.take(number) if self.scanners is not None else None
-        fd = os.open(self.segments.path(number), os.O_RDONLY | os.O_CLOEXEC)
+        fd = nofollow.open_file(self.segments.path(number))
         try:
             file, data = identity(fd), read_fd(fd)
         finally:
@@ -193,7 +193,7 @@ class Survey:
     def _check_end(self, number: int, data: bytes, believed: list[Run]) -> None:
         known = marked(self.segments, number)
         judged = judge(data, believed, known)
-        if os.path.exists(self.segments.broken_path(number)):
+        if os.path.lexists(self.segments.broken_path(number)):
             gap = Gap(number, judged.good, len(data), judged.last + 1, judged.last)
             self.troubles.append(Trouble(gap, "torn", "a sync of this segment failed"))
         if judged.case in ("torn", "scattered"):
@@ -253,7 +253,7 @@ def survey(
     found.watch = watch
     numbers = segments.numbers(fresh=True)
     found.strays = dict(segments.strays)
-    total = sum(os.stat(segments.path(each)).st_size for each in numbers)
+    total = sum(os.lstat(segments.path(each)).st_size for each in numbers)
     headers = {each: segments.header(each) for each in numbers[:-1]} if processes > 1 else {}
     tasks = [
         Task(number, segments.path(number), header.prev_seq, header.prev_h)

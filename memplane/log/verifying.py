@@ -5,7 +5,7 @@ What is folded from the log is for the plane to compare.
 """
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH110, PTH113, PTH119, PTH123, PTH208
+# ruff: noqa: PTH110, PTH119
 from __future__ import annotations
 
 import json
@@ -14,6 +14,7 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane import nofollow
 from memplane.log.beyond import Witness, lost_end, named_segments, tells
 from memplane.log.bodies import body_path
 from memplane.log.format import Run, until
@@ -133,13 +134,11 @@ def verify(
     )
 
 
-def hash_of(path: str) -> str | None:
-    """The SHA-256 of a file, None where there is none that can be read; a chunk at a time."""
+def hash_of(home: str, path: str) -> str | None:
+    """The SHA-256 of a file below the home, None where none can be read; a chunk at a time."""
     digest = sha256()
     try:
-        if not os.path.isfile(path):  # a pipe would keep us waiting
-            return None
-        with open(path, "rb") as file:
+        with nofollow.opened(path, home=home) as file:
             while chunk := file.read(_CHUNK):
                 digest.update(chunk)
     except OSError:
@@ -196,7 +195,7 @@ def _of_bodies(found: Survey) -> Iterator[Finding]:
     for digest, (number, start) in found.named.items():
         path = body_path("", digest)
         what = lost.get((number, start))
-        if what is None and hash_of(body_path(found.home, digest)) == digest:
+        if what is None and hash_of(found.home, body_path(found.home, digest)) == digest:
             continue
         if _is_erased(found.segments.path(number), start):
             continue  # meanwhile
@@ -208,7 +207,7 @@ def _of_bodies(found: Survey) -> Iterator[Finding]:
 
 def _is_erased(path: str, start: int) -> bool:
     """Whether a purge has taken the line there."""
-    with suppress(FileNotFoundError), open(path, "rb") as file:
+    with suppress(FileNotFoundError), nofollow.opened(path) as file:
         file.seek(start)
         return b'"purged":true' in file.readline(400)
     return False
@@ -218,7 +217,7 @@ def _markers(segments: Segments) -> Iterator[str]:
     """Markers of failed syncs whose segment is not the newest: harmless, a repair removes them."""
     newest = max(segments.numbers(), default=0)
     try:
-        names = sorted(os.listdir(segments.folder))
+        names = nofollow.names(segments.folder)
     except OSError:
         return
     for name in names:
@@ -231,21 +230,21 @@ class _Ids:
     """Compares the kept tables of ids with what the segments say."""
 
     def __init__(self, home: str, segments: Segments) -> None:
-        self._folder, self._segments = f"{home}/index/ids", segments
+        self._home, self._segments = home, segments
         self.problems: list[Finding] = []
         self.notes: list[str] = []
 
     def check(self, number: int, data: bytes, believed: list[Run], after: Header | None) -> None:
         """Look at the table of one segment, if it has any."""
         name = f"index/ids/{number:08d}.ids"
-        path = f"{self._folder}/{number:08d}.ids"
-        if after is None or not os.path.isfile(path):
+        path = f"{self._home}/{name}"
+        if after is None or not nofollow.is_file(path):
             return
         if len(believed) > 1 or believed[0].last < after.prev_seq:
             return  # the table may be from before the damage: whoever uses it checks each line
         first = believed[0].first
         try:
-            whole = read_file(path)
+            whole = nofollow.read(path, home=self._home)
         except OSError as error:
             self.notes.append(f"{name}: cannot be read: {error.strerror}; it is made again")
             return

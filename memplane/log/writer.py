@@ -1,16 +1,17 @@
 """Appending: what happens under the lock, and the sync behind it."""
 
 # Paths are strings here: pathlib costs more than the append it would serve.
-# ruff: noqa: PTH116, PTH119, PTH120, PTH123
+# ruff: noqa: PTH119, PTH120
 from __future__ import annotations
 
 import os
 import time
 from typing import TYPE_CHECKING
 
-from memplane.errors import CorruptError, HomeError, WriteError
+from memplane import nofollow
+from memplane.errors import CorruptError, HomeError, StrangeFileError, WriteError
 from memplane.log.active import Active, successor
-from memplane.log.disk import Descriptor, Disk, drop, make_private
+from memplane.log.disk import Descriptor, Disk, drop
 from memplane.log.format import Run, runs
 from memplane.log.recovery import (
     RESTARTED,
@@ -61,13 +62,14 @@ class Writer:
             if alone and self._sure and not active.failed:
                 # Only a stranger can have touched the file; cut, grown or replaced, it shows.
                 found = os.fstat(active.fd)
-                if found.st_size == active.end and found.st_nlink:
+                if found.st_size == active.end and found.st_nlink == 1:
                     return active
             now = stat_or_none(active.path)
             if (
                 now is not None
                 and now.st_ino == active.inode
                 and now.st_dev == active.device
+                and now.st_nlink == 1
                 and not active.failed
                 and not os.access(active.broken_path, os.F_OK)
             ):
@@ -144,7 +146,7 @@ class Writer:
         The drafts begin the next one, which gets the number `new`.
         """
         if number:
-            descriptor = Descriptor(os.open(self.segments.path(number), os.O_RDWR | os.O_CLOEXEC))
+            descriptor = Descriptor(nofollow.open_file(self.segments.path(number), os.O_RDWR))
             self.disk.fdatasync(descriptor.fd)
         self._begin(new, last, drafts)
         self.active = None
@@ -153,7 +155,9 @@ class Writer:
         """Make the log's directory; durable under its name before the first segment is."""
         folder = self.segments.folder
         try:
-            make_private(folder)
+            nofollow.make_folder(folder)
+        except StrangeFileError:
+            raise
         except OSError as error:
             raise HomeError(f"{folder}: {error.strerror}; a log needs to write there") from error
 
@@ -176,7 +180,7 @@ class Writer:
             return
         from memplane.log.erase import finish  # noqa: PLC0415 - few processes meet one
 
-        home = os.path.dirname(self.segments.folder)
+        home = self.segments.home
         self.finished += finish(home, self.segments, self.disk)
 
     def _load(self, before: Active | None) -> Active:
@@ -206,7 +210,7 @@ class Writer:
 
     def _open(self, number: int, known: int = 0) -> Active:
         path = self.segments.path(number)
-        descriptor = _for_appending(path)
+        descriptor = self._for_appending(path)
         active = Active(self.segments, number, descriptor)
         if self._brief and not known and self._trusted(active):
             return active
@@ -332,12 +336,24 @@ class Writer:
             ) from error
         if not judged.good:
             self._check_restart(number, judged.last)
-        descriptor = _for_appending(path)
+        descriptor = self._for_appending(path)
         active = Active(self.segments, number, descriptor)
         rec = last_rec(data, believed[0]) or prev.rec
         self._set_aside(active, data, judged, rec, "broken" if judged.good else RESTARTED)
         drop(self.segments.broken_path(number))
         return self._made(number + 1 if judged.good else number)
+
+    def _for_appending(self, path: str) -> Descriptor:
+        """Open a segment; one that has other names too (a backup of hard links) is copied first."""
+        flags = os.O_RDWR | os.O_APPEND
+        try:
+            descriptor = Descriptor(nofollow.open_file(path, flags))
+            if os.fstat(descriptor.fd).st_nlink > 1:
+                self.disk.publish(path, read_fd(descriptor.fd))
+                descriptor = Descriptor(nofollow.open_file(path, flags))
+        except OSError as error:
+            raise WriteError(f"{path}: {error.strerror}; nothing was recorded") from error
+        return descriptor
 
     def _begin(self, number: int, prev: Point, drafts: list[Draft]) -> None:
         folder = self.segments.folder
@@ -367,14 +383,14 @@ class Writer:
                 )
             return
         path = self.segments.path(before[-1])
-        with open(path, "rb") as file:
+        with nofollow.opened(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(size - 19, 0))
             if file.read() == prev.h + b'"}\n':
                 return
         if self._end_before(number, prev.seq).h != prev.h:
             end = self._end_before(number)
-            judged = Judgement("corrupt", os.stat(path).st_size, end.seq, end.h, prev.seq, ())
+            judged = Judgement("corrupt", os.lstat(path).st_size, end.seq, end.h, prev.seq, ())
             raise corrupt(path, judged)
 
     def _end_before(self, number: int, upto: int | None = None) -> Point:
@@ -400,16 +416,9 @@ class Writer:
 def stat_or_none(path: str) -> os.stat_result | None:
     """What the path names now, if anything."""
     try:
-        return os.stat(path)
+        return os.lstat(path)
     except FileNotFoundError:
         return None
-
-
-def _for_appending(path: str) -> Descriptor:
-    try:
-        return Descriptor(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC))
-    except OSError as error:
-        raise WriteError(f"{path}: {error.strerror}; nothing was recorded") from error
 
 
 def _one(run: Run, raw: bytes) -> Run:

@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane import nofollow
 from memplane.errors import ConflictError, InputError, WriteError
 from memplane.event import encode
 from memplane.home import asset
@@ -273,7 +274,7 @@ def _appended(engine: Engine, draft: Draft, bodies: list[bytes]) -> Appended:
     (done,) = engine.append([draft._replace(body=bodies[0]) if bodies else draft])
     for body in bodies:
         digest = hashlib.sha256(body).hexdigest()
-        if not Path(body_path(os.fspath(engine.home.path), digest)).exists():
+        if not nofollow.is_file(body_path(os.fspath(engine.home.path), digest)):
             _store(engine, [body])
     return done
 

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
+from memplane import nofollow
 from memplane.errors import ChangedError, InputError
 from memplane.intake.redact import shown
 from memplane.log.bodies import body_path
@@ -108,7 +109,7 @@ def take(
 
 def content(home: Path, facts: Facts) -> bytes:
     """Return the bytes of an artifact; raises ChangedError where they are not what was added."""
-    return examine(lies_at(home, facts), facts.sha256, keep=True, most=max(facts.bytes, 1))
+    return examine(home, facts, keep=True, most=max(facts.bytes, 1))
 
 
 def copy_changed(home: Path, facts: Facts) -> bool:
@@ -121,18 +122,18 @@ def copy_changed(home: Path, facts: Facts) -> bool:
         return False
     path = lies_at(home, facts)
     try:
-        state = os.stat(path)  # noqa: PTH116 - in every pack, for each approved artifact
+        state = os.lstat(path)
     except OSError:
         return True
     # The last of them is set by the system alone, whatever somebody does to the file.
     mark = (state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
-    return _differs(path, facts.sha256, mark)
+    return _differs(home, facts, mark)
 
 
 @lru_cache(maxsize=1024)
-def _differs(path: str, sha256: str, _: tuple[int, ...]) -> bool:
+def _differs(home: Path, facts: Facts, _: tuple[int, ...]) -> bool:
     try:
-        examine(path, sha256)
+        examine(home, facts)
     except ChangedError:
         return True
     return False
@@ -143,16 +144,18 @@ def lies_at(home: Path, facts: Facts) -> str:
     return body_path(os.fspath(home), facts.sha256) if facts.stored == COPY else facts.path
 
 
-def examine(path: str, expected: str, *, keep: bool = False, most: int | None = None) -> bytes:
-    """Compare a file with its hash, and return its bytes where they are wanted.
+def examine(home: Path, facts: Facts, *, keep: bool = False, most: int | None = None) -> bytes:
+    """Compare the file of an artifact with its hash, and return its bytes where they are wanted.
 
     Raises ChangedError, which names the path and both hashes. Of a file that grew beyond `most`
     bytes no more than that is kept.
     """
+    path, expected = lies_at(home, facts), facts.sha256
     digest, size = hashlib.sha256(), 0
     kept: list[bytes] = []
+    own = facts.stored == COPY
     try:
-        with _opened(path) as file:
+        with nofollow.opened(path, home=home) if own else _opened(path) as file:
             while chunk := file.read(_CHUNK):
                 size += len(chunk)
                 if size > REFERENCE_BYTES_MAX:

@@ -16,7 +16,7 @@ from memplane.event import at_least
 from memplane.intake import namespace
 from memplane.intake.redact import shown
 from memplane.plane.adding import Added, add
-from memplane.plane.artifact_files import Progress, content, examine, lies_at, put_file
+from memplane.plane.artifact_files import Progress, content, examine, put_file
 from memplane.plane.artifact_pages import by_hash, digits_of
 from memplane.plane.engine import NO_END
 from memplane.plane.given import check_count, check_named, check_texts
@@ -201,7 +201,7 @@ class PlaneArtifacts:
         event, facts = self._in_force(named)
         fault = _fault_of(self._engine, facts)
         if fault is not None:
-            examine(lies_at(self._engine.home.path, facts), facts.sha256)
+            examine(self._engine.home.path, facts)
             raise ChangedError(facts.name, facts.sha256, fault)
         more = {} if valid_until is None else {"valid_until": valid_until}
         return self._say(event, facts, reason, {}, {**fields, **more})
@@ -345,7 +345,7 @@ def _fault_of(engine: Engine, facts: Facts) -> str | None:
         parts.append(facts._replace(sha256=facts.sidecar.sha256))
     for one in parts:
         try:
-            examine(lies_at(engine.home.path, one), one.sha256)
+            examine(engine.home.path, one)
         except ChangedError as error:
             return str(error)
     return None

@@ -11,16 +11,16 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane import nofollow
 from memplane.errors import NotFoundError
 from memplane.event import Event
 from memplane.intake import Redactor
 from memplane.intake.redact import Counts
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from memplane.plane.engine import Engine
 
 __all__ = ["FINDINGS_MAX", "AuditReport", "FileFinding", "Finding", "Purge", "audit"]
@@ -243,13 +243,15 @@ class _Audit:
         Returns how many of the reports must go.
         """
         for folder in _FOLDERS:
-            for path in sorted((self._home / folder).rglob("*")):
+            for path in map(Path, nofollow.walk(self._home / folder)):
                 self._file(path)
-        for path in sorted((self._home / "bodies" / "sha256").rglob("*")):
+        for path in map(Path, nofollow.walk(self._home / "bodies" / "sha256")):
             if path.parent.name + path.name not in self._bodies:
                 self._file(path)
         reports = 0
-        for path in sorted((self._home / "reports").glob("*.json")):
+        for path in map(Path, nofollow.walk(self._home / "reports")):
+            if path.suffix != ".json":
+                continue
             hit, text = self._file(path)
             reports += hit or self._names_event(text)
         return reports
@@ -257,9 +259,8 @@ class _Audit:
     def _file(self, path: Path) -> tuple[bool, str]:
         name = path.relative_to(self._home).as_posix()
         try:
-            if path.is_symlink() or not path.is_file():
-                return False, ""
-            data = path.read_bytes() if path.stat().st_size <= _FILE_BYTES_MAX else None
+            small = path.lstat().st_size <= _FILE_BYTES_MAX
+            data = nofollow.read(path, home=self._home) if small else None
         except OSError as error:
             self._unread.append(f"{name}: {error.strerror}")
             return False, ""

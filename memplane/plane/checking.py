@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import log as logs
+from memplane import nofollow
 from memplane.errors import PolicyError, Problem
 from memplane.log import Finding, VerifyReport
 from memplane.log.verifying import REBUILD, hash_of
@@ -133,7 +134,7 @@ def _snapshots(home: Path, named: set[str]) -> Iterator[Finding | str]:
                     continue
                 named.add(digest)
                 path = body_path(home, digest)
-                there = hash_of(os.fspath(path))
+                there = hash_of(os.fspath(home), os.fspath(path))
                 if there is None:
                     missing += 1
                 elif there != digest:
@@ -150,11 +151,10 @@ def _snapshots(home: Path, named: set[str]) -> Iterator[Finding | str]:
 def _orphans(home: Path, named: frozenset[str]) -> Iterator[str]:
     """Files in bodies/ that nothing names: left by a crash before the line that would have."""
     count = size = 0
-    for root, _, names in os.walk(home / "bodies" / "sha256"):
-        for name in names:
-            if Path(root).name + name not in named:
-                count += 1
-                size += Path(root, name).lstat().st_size
+    for path in map(Path, nofollow.walk(home / "bodies" / "sha256")):
+        if path.parent.name + path.name not in named:
+            count += 1
+            size += path.lstat().st_size
     if count:
         yield f"bodies: {count} files of {size} bytes that nothing names"
 

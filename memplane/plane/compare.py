@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from memplane import nofollow
 from memplane.plane.folds import Folds, Prefix
 from memplane.projections.cache import CACHE_NAME
 from memplane.projections.catchup import Folded
@@ -34,8 +35,8 @@ def differing(
     made = Folds(log, None, engine.home.plane_id, engine.counter(policies), kept.variant)
     # Those that nobody keeps cannot differ, and folding them costs as much as all others.
     folder = engine.home.path / "projections"
-    with_sessions = kept.sessions_opened or (folder / "sessions.json").exists()
-    with_files = kept.files_opened or (folder / "files.json").exists()
+    with_sessions = kept.sessions_opened or nofollow.is_file(folder / "sessions.json")
+    with_files = kept.files_opened or nofollow.is_file(folder / "files.json")
     try:
         # Opened at the start, they come along.
         _ = made.sessions if with_sessions else None, made.files if with_files else None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from memplane import tokens
+from memplane import nofollow, tokens
 from memplane.errors import MemplaneError, PolicyError
 from memplane.home import Home, open_home
 from memplane.log import FileLog
@@ -131,11 +131,10 @@ def _log(place: _Place) -> Check:
     folder = place.path / "log"
     segments = Segments(str(folder), home.plane_id)
     newest = max(segments.numbers(), default=0)
-    sizes = {
-        file.name: file.stat().st_size for file in sorted(folder.glob("*.jsonl")) if file.is_file()
-    }
+    names = nofollow.files(folder)
+    sizes = {name: (folder / name).lstat().st_size for name in names if name.endswith(".jsonl")}
     found = f"seq {head.seq}, {len(sizes)} segments, {sum(sizes.values())} bytes"
-    broken = [file.name for file in folder.glob(f"{newest:08d}.broken")]
+    broken = [name for name in names if name == f"{newest:08d}.broken"]
     behind = sizes.get(f"{head.segment:08}.jsonl", 0) - head.offset
     fault = _log_fault(log, segments, found)
     if fault is not None:
@@ -201,13 +200,15 @@ def _projections(place: _Place) -> Check:
 
 def _index(place: _Place) -> Check:
     home, log, head = _opened(place)
-    if not (home.path / "index" / "manifest.json").exists():
+    folder = home.path / "index"
+    if not nofollow.is_file(folder / "manifest.json"):
         return Check("index", "ok", "none kept: the first search makes it")
     at = kept_upto(home.path, home.plane_id, place.watched().policies_or_last())
     if at is None or not log.matches(at):
         why = "kept, but not of this log and these policies"
         return Check("index", "warn", why, "the next search makes it again")
-    size = sum(file.stat().st_size for file in (home.path / "index").glob("*.bin"))
+    names = [name for name in nofollow.files(folder) if name.endswith(".bin")]
+    size = sum((folder / name).lstat().st_size for name in names)
     found = f"up to seq {at.seq}, {head.seq - at.seq} events behind, {size} bytes"
     if head.seq - at.seq > BEHIND_WARN:
         return Check("index", "warn", found, "the next search takes them in")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from memplane import nofollow
 from memplane.errors import HomeError, InputError, NotFoundError, PlaneError, WriteError
 from memplane.event import Event, decode
 from memplane.intake.redact import shown
@@ -91,7 +92,8 @@ def export_plane(
                 f"{engine.home.path}: a purge or a repair came between; what was written has no "
                 "last line, `memplane restore` refuses it; export again, or into a file"
             ) from None
-    path = os.path.abspath(to)  # noqa: PTH100 - links stay what they are
+    folder, name = os.path.split(os.path.abspath(to))  # noqa: PTH100 - strings
+    path = os.path.join(os.path.realpath(folder), name)  # noqa: PTH118 - a link there is replaced
     _refuse_own_folders(engine, path)
     if not replace and os.path.lexists(path):
         raise InputError(
@@ -129,9 +131,8 @@ class _Beside:
 
     def __enter__(self) -> Self:
         self._drop_left()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         with self._refusing():
-            self._fd = os.open(self._new, flags, 0o600)
+            self._fd = nofollow.create(self._new)
         return self
 
     def _drop_left(self) -> None:
@@ -139,7 +140,7 @@ class _Beside:
         folder, name = os.path.split(self._path)
         form = re.compile(re.escape(name) + r"\.(\d{1,10})\.new")
         with suppress(OSError):
-            for other in os.listdir(folder or "."):  # noqa: PTH208 - strings
+            for other in nofollow.names(folder):
                 found = form.fullmatch(other)
                 if found is not None and not _is_alive(int(found[1])):
                     drop(os.path.join(folder, other))  # noqa: PTH118 - a string

@@ -1,6 +1,5 @@
 """The files that people edit, read again only when they changed, and counted when they are read."""
 
-# ruff: noqa: PTH116, PTH123 - asked on every record and pack, and os.stat takes a text as it is
 from __future__ import annotations
 
 import contextlib
@@ -11,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane import policy
+from memplane import nofollow, policy
 from memplane.errors import MissingExtraError, PolicyError, Problem, WriteError
 from memplane.home import VERSION, Assets, replace_file
 from memplane.lazy import regex
@@ -47,7 +46,7 @@ def put_schemas(home: Path) -> None:
     """
     for name in _SCHEMAS:
         path = home / "schemas" / name
-        if not path.exists():
+        if not os.path.lexists(path):
             with contextlib.suppress(WriteError):
                 replace_file(path, Assets("schemas", _SCHEMAS)[name])
 
@@ -83,7 +82,7 @@ class Watched:
         """What the file holds now, None where there is none; opened only if it may have changed."""
         self._unread.pop(path, None)
         try:
-            state = os.stat(path)
+            state = os.lstat(path)
         except OSError as error:
             self._seen.pop(path, None)
             if error.errno not in _MISSING:
@@ -94,8 +93,7 @@ class Watched:
         if seen is not None and seen.settled and seen.signature == signature:
             return seen.data
         try:
-            with open(path, "rb") as file:
-                data = file.read(most)
+            data = nofollow.read(path, most, home=self._home)
         except OSError as error:
             self._seen.pop(path, None)
             self._unread[path] = error.strerror or str(error)
@@ -175,9 +173,7 @@ class Watched:
 
         folder = f"{self._home}/views"
         above = len(f"{self._home}/")
-        views = sorted(
-            f"{root}/{name}"[above:] for root, _, names in os.walk(folder) for name in names
-        )
+        views = sorted(path[above:] for path in nofollow.walk(folder))
         files = self._bytes_of_all()
         found = check(
             files, defaults=Assets("policies", NAMES),
@@ -246,11 +242,8 @@ class Watched:
         return Assets(folder, NAMES)[name] if data is None and is_policy else data
 
     def _cached(self, key: str) -> bytes | None:
-        with (
-            contextlib.suppress(OSError),
-            open(f"{self._home}/projections/policy-{key}.json", "rb") as file,
-        ):
-            data = file.read()
+        with contextlib.suppress(OSError):
+            data = nofollow.read(f"{self._home}/projections/policy-{key}.json")
             self._reads.files += 1
             self._reads.bytes += len(data)
             return data
@@ -263,10 +256,11 @@ class Watched:
 
                 folder = Path(self._home, "projections")
                 replace_file(folder / f"policy-{key}.json", form)
+                files = [folder / name for name in nofollow.files(folder)]
                 # The name is a tie-break: files of one tick are ordered too.
-                forms = [(file.stat().st_mtime_ns, file) for file in folder.glob("policy-*.json")]
+                forms = [(file.lstat().st_mtime_ns, file) for file in files if _is_form(file.name)]
                 for _, old in sorted(forms)[:-_FORMS_KEPT]:
-                    old.unlink(missing_ok=True)
+                    nofollow.remove(old)
 
 
 class Frozen(Watched):
@@ -295,6 +289,10 @@ class Frozen(Watched):
 
     def _inside(self, _: str) -> bool:
         return True  # whatever the home has become, these bytes were read then
+
+
+def _is_form(name: str) -> bool:
+    return name.startswith("policy-") and name.endswith(".json")
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memplane import nofollow
 from memplane.plane.folds import Folds
 from memplane.policy import Policies
 from memplane.policy.plane import NO_EMBEDDER
@@ -80,7 +81,7 @@ class Finder:
             self._indexed = Indexed(
                 engine.log, folder, plane=plane, policies=policies, keeps=engine.keeps
             )
-            engine.reads.files += len(list(folder.glob("*.json")))
+            engine.reads.files += sum(name.endswith(".json") for name in nofollow.files(folder))
         self._indexed.catch_up(upto=engine.as_of, progress=progress)
         return self._indexed
 
@@ -142,12 +143,14 @@ class Finder:
     def rebuild(self, policies: Policies, progress: Progress | None = None) -> None:
         """Throw the index away, and make it again if there was one."""
         folder = self._engine.home.path / "index"
-        there = self._indexed is not None or any(folder.glob("*.bin"))
+        names = nofollow.names(folder)
+        there = self._indexed is not None or any(name.endswith(".bin") for name in names)
         self._indexed = self._seen = None
         if self._engine.keeps:
-            for file in [*folder.glob("*.bin*"), *folder.glob("*.json*")]:
-                with contextlib.suppress(OSError):
-                    file.unlink()
+            for name in names:
+                if ".bin" in name or ".json" in name:
+                    with contextlib.suppress(OSError):
+                        nofollow.remove(folder / name)
         if there:
             self.index(policies, progress).save()
 

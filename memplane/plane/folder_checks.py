@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from memplane import nofollow
 from memplane.lazy import regex
 from memplane.log import Disk
 from memplane.log.spool import Spool
@@ -96,9 +97,11 @@ def lock(home: Path) -> Check:
     """Tried like a reader for a moment: a writer that comes meanwhile waits that long."""
     path = home / "log" / ".lock"
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = nofollow.open_file(path)
     except FileNotFoundError:
         return Check("lock", "ok", "nobody has written yet")
+    except OSError as error:
+        return Check("lock", "fail", f"{path}: {error.strerror}", "remove it: it holds nothing")
     try:
         pid = _pid(os.pread(descriptor, 20, 0))
         deadline = time.monotonic() + _LOCK_SECONDS

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memplane import nofollow
 from memplane.plane.lost import has_id
 
 if TYPE_CHECKING:
@@ -55,17 +56,18 @@ class Holes:
 
     def _without_lines(self) -> Iterator[Hole]:
         """Segments of nothing but damage."""
-        for path in sorted(self._folder.glob("[0-9]*.jsonl")):
-            number = int(path.stem) if path.stem.isdecimal() and path.is_file() else 0
+        for name in nofollow.files(self._folder):
+            stem = name.removesuffix(".jsonl")
+            number = int(stem) if stem != name and stem.isdecimal() else 0
             if 0 < number < self._segment and number not in self._seen:
                 yield from self._behind(number, 0)
 
     def _behind(self, number: int, start: int) -> list[Hole]:
-        size = (self._folder / f"{number:08d}.jsonl").stat().st_size
+        size = (self._folder / f"{number:08d}.jsonl").lstat().st_size
         return [(number, start, size)] if size > start else []
 
     def _read(self, hole: Hole) -> str:
         number, start, end = hole
-        with (self._folder / f"{number:08d}.jsonl").open("rb") as file:
+        with nofollow.opened(self._folder / f"{number:08d}.jsonl") as file:
             file.seek(start)
             return file.read(end - start).decode(errors="replace")

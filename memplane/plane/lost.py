@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane import nofollow
 from memplane.lazy import regex
 from memplane.log.format import SUFFIX_BYTES
 from memplane.plane.quotations import unescaped
@@ -80,8 +81,9 @@ def lost_of(engine: Engine, named: int | str) -> Lost | None:
     ids = {named} if isinstance(named, str) else set()
     ids |= {one for one in _ids_in(text) if len(one) <= _ID_MAX}
     files, copies = [], []
-    for path in sorted((home / "log" / "quarantine").glob("*")):
-        copy = _content(path)
+    quarantine = home / "log" / "quarantine"
+    for path in (quarantine / name for name in nofollow.files(quarantine, home)):
+        copy = content(path)
         if has_id(copy, ids) or (text and copy == text):
             files.append(path.relative_to(home).as_posix())
             copies.append(copy)
@@ -146,17 +148,18 @@ def _lines_of(text: str, ids: set[str]) -> str:
 
 def _bytes_of(home: Path, segment: int, start: int, end: int) -> str:
     try:
-        with (home / "log" / f"{segment:08d}.jsonl").open("rb") as file:
+        with nofollow.opened(home / "log" / f"{segment:08d}.jsonl") as file:
             file.seek(start)
             return file.read(end - start).decode(errors="replace")
     except OSError:
         return ""
 
 
-def _content(path: Path) -> str:
+def content(path: Path) -> str:
+    """The text of a file below the plane; "" of one that is too long, or cannot be read."""
     try:
-        if path.stat().st_size > _FILE_BYTES_MAX:
+        if path.lstat().st_size > _FILE_BYTES_MAX:
             return ""
-        return path.read_bytes().decode(errors="replace")
+        return nofollow.read(path).decode(errors="replace")
     except OSError:
         return ""

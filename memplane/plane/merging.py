@@ -6,12 +6,12 @@ Ids stay, so that a second time records nothing. `data.origin` names the plane a
 from __future__ import annotations
 
 import json
-import os
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final
 
+from memplane import nofollow
 from memplane.errors import InputError, WriteError
 from memplane.event import GLOBAL, decode
 from memplane.intake.check import OWN_KINDS
@@ -142,7 +142,7 @@ class _Merging:
         gone = {one.index for one in refused}
         needed = {one for at, digests in enumerate(copies) if at not in gone for one in digests}
         for digest in placed - needed:
-            drop(body_path(engine.log.home, digest))
+            drop(body_path(engine.log.home, digest), engine.log.home)
 
     def _place(self, rows: list[dict[str, Any]], copies: list[tuple[str, ...]]) -> set[str]:
         """Store the files of the rows, as all bodies before their events; return the new ones.
@@ -155,7 +155,7 @@ class _Merging:
                 for digest in digests:
                     body = self._body(digest)
                     if body is not None:
-                        if not os.path.exists(body_path(log.home, digest)):  # noqa: PTH110 - a string
+                        if not nofollow.is_file(body_path(log.home, digest)):
                             placed.add(digest)
                         _store_copy(log.home, body)
         return placed

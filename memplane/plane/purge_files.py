@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from memplane import nofollow
 from memplane.lazy import regex
-from memplane.plane.lost import has_id
+from memplane.plane.lost import content, has_id
 from memplane.plane.quotations import Quotations
 
 __all__ = ["Look"]
@@ -39,18 +40,19 @@ class Look:
         """The reports that name one of the events or have a text."""
         return [
             self._name(path)
-            for path in sorted((self._home / "reports").glob("*.json"))
-            if names(text := _content(path), self._ids) or self._quotes(text)
+            for path in _files_in(self._home, "reports")
+            if path.suffix == ".json"
+            and (names(text := content(path), self._ids) or self._quotes(text))
         ]
 
     def to_remove(self) -> list[str]:
         """Files that go as a whole: reports, what repairs set aside, what nothing names."""
         found = self.reports()
-        for path in sorted((self._home / "log" / "quarantine").glob("*")):
-            text = _content(path)
+        for path in _files_in(self._home, "log/quarantine"):
+            text = content(path)
             if has_id(text, self._ids) or self._marked(text) or self._quotes(text):
                 found.append(self._name(path))
-        found += [self._name(path) for path in self._orphans() if self._quotes(_content(path))]
+        found += [self._name(path) for path in self._orphans() if self._quotes(content(path))]
         return found
 
     def to_tell(self) -> Iterator[tuple[str, str]]:
@@ -63,10 +65,10 @@ class Look:
             own = not aside and top in (*_CACHES, "log", "bodies", "reports")
             if own or path in removed:
                 continue
-            size = path.stat().st_size
+            size = path.lstat().st_size
             if size > _FILE_BYTES_MAX:
                 yield name, "unread"
-            elif not aside and self._quotes(_content(path)):
+            elif not aside and self._quotes(content(path)):
                 yield name, "text"
 
     def _orphans(self) -> Iterator[Path]:
@@ -80,8 +82,7 @@ class Look:
                 yield path
 
     def _files(self) -> Iterator[Path]:
-        paths = sorted(self._home.rglob("*"))
-        return (path for path in paths if path.is_file() and not path.is_symlink())
+        return map(Path, sorted(nofollow.walk(self._home)))
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._home).as_posix()
@@ -107,13 +108,8 @@ def _is_written(path: Path) -> bool:
     return True
 
 
-def _content(path: Path) -> str:
-    try:
-        if path.stat().st_size > _FILE_BYTES_MAX:
-            return ""
-        return path.read_bytes().decode(errors="replace")
-    except OSError:
-        return ""
+def _files_in(home: Path, folder: str) -> list[Path]:
+    return [home / folder / name for name in nofollow.files(home / folder, home)]
 
 
 def names(report: str, ids: set[str]) -> bool:

@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from memplane import nofollow
 from memplane.errors import HomeError, LockError, WriteError
 from memplane.event import SENSITIVITIES, Event, encode
 from memplane.index.folder import alone, holder
@@ -118,9 +120,10 @@ def _erase(engine: Engine, plan: Plan, reason: str) -> list[Appended]:
     done = log.erase(drafts, {event.seq: event.id for event in plan.events}, files, plan.holes)
     try:
         for name in plan.look(home).reports():  # saved meanwhile
-            (home / name).unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                nofollow.remove(home / name, home=home)
         engine.forget_folds()
-        _until(engine, "projections", lambda: _cleared(home / "projections"))
+        _until(engine, "projections", lambda: _cleared(home, "projections"))
         engine.caught_up().save()
         _erase_from_index(engine, done[-1].seq)
     except OSError as error:
@@ -179,17 +182,17 @@ def _portions(events: list[Event]) -> Iterator[list[Event]]:
         yield portion
 
 
-def _cleared(folder: Any) -> bool:
-    with alone(folder) as held:
+def _cleared(home: Path, cache: str) -> bool:
+    with alone(home / cache) as held:
         if held:
-            clear(os.fspath(folder))
+            clear(os.fspath(home), cache)
         return held
 
 
 def _erase_from_index(engine: Engine, seq: int) -> None:
     """Leave nothing in the index's folder; where others hold it for too long, LockError."""
     folder = engine.home.path / "index"
-    if not folder.is_dir() or all(one.name in KEPT for one in folder.iterdir()):
+    if all(name in KEPT for name in nofollow.names(folder)):
         return
     policies = engine.watched.policies_or_last()
     with suppress(OSError):
@@ -197,7 +200,7 @@ def _erase_from_index(engine: Engine, seq: int) -> None:
             return
     # An index of other rules, or of which another process keeps a part: made again when needed.
     engine.finder.drop()
-    _until(engine, "index", lambda: _cleared(folder))
+    _until(engine, "index", lambda: _cleared(engine.home.path, "index"))
 
 
 def _until(engine: Engine, name: str, tried: Callable[[], bool]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from memplane import nofollow
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
@@ -27,7 +29,7 @@ class Reads:
         """Note files that were opened and read whole."""
         for file in files:
             with contextlib.suppress(OSError):
-                self.bytes += file.stat().st_size
+                self.bytes += file.lstat().st_size
                 self.files += 1
 
     def log(self, home: Path, before: Head | None, after: Head) -> None:
@@ -44,4 +46,4 @@ def log_bytes(home: Path, head: Head) -> int:
     """Bytes of the log up to its head, or to the head of a prefix of it."""
     folder = home / "log"
     sealed = (folder / f"{number:08}.jsonl" for number in range(1, head.segment))
-    return head.offset + sum(file.stat().st_size for file in sealed if file.exists())
+    return head.offset + sum(file.lstat().st_size for file in sealed if nofollow.is_file(file))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from memplane import nofollow
 from memplane.errors import LockError, WriteError
 from memplane.index.folder import alone, holder, remove
 from memplane.plane.engine import CACHES
@@ -76,7 +77,7 @@ def _await(folder: Path, said: str, seconds: float = _WAIT_SECONDS) -> None:
     while True:
         with alone(folder) as held:
             # Where it cannot be made or written there is no lock to wait for; the writing says so.
-            if held or not (folder / ".lock").exists():
+            if held or not nofollow.is_file(folder / ".lock"):
                 return
         if time.monotonic() >= deadline:
             break

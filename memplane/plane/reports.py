@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane import nofollow
 from memplane.errors import InputError, MemplaneError, NotFoundError, WriteError
 from memplane.home import VERSION, replace_file
 from memplane.intake.redact import shown
@@ -101,7 +102,7 @@ def save(
             data = bodies(name)
             if data is not None and hashlib.sha256(data).hexdigest() == sha256:
                 path = body_path(home, sha256)
-                if not path.exists() and not replace_file(path, data):
+                if not nofollow.is_file(path) and not replace_file(path, data):
                     return None
         stamp = "".join(digit for digit in now if digit.isdigit() or digit == "T")
         name = f"{stamp}-{shape_of(report)}-{report['acb_sha256'][:8]}{_SUFFIX}"
@@ -112,8 +113,8 @@ def save(
         return None
     for old in _paths(home)[: -keep or None]:
         with contextlib.suppress(OSError):
-            old.unlink()
-    return path if path.exists() else None
+            nofollow.remove(old)
+    return path if nofollow.is_file(path) else None
 
 
 def body_path(home: Path, sha256: str) -> Path:
@@ -128,7 +129,8 @@ def _dumped(report: Report) -> bytes:
 
 def _paths(home: Path) -> list[Path]:
     """The reports of a home, oldest first."""
-    return sorted((home / "reports").glob(f"*{_SUFFIX}"))
+    folder = home / "reports"
+    return [folder / name for name in nofollow.files(folder) if name.endswith(_SUFFIX)]
 
 
 def of_the_past(report: Report) -> bool:
@@ -140,7 +142,9 @@ def of_the_past(report: Report) -> bool:
 
 def _newest(home: Path, shape: str) -> Saved | None:
     """The newest report of a shape that can be read and compared; None without one."""
-    for path in sorted((home / "reports").glob(f"*-{shape}-*{_SUFFIX}"), reverse=True):
+    for path in reversed(_paths(home)):
+        if f"-{shape}-" not in path.name:
+            continue
         with contextlib.suppress(MemplaneError):
             found = read(path)
             if "chain" in found.report["prefix"] and not of_the_past(found.report):
@@ -155,10 +159,13 @@ def saved(home: Path) -> Iterator[Saved]:
             yield read(path)
 
 
-def read(path: Path) -> Saved:
-    """Read a report's file; raises NotFoundError, InputError for what is no report."""
+def read(path: Path, *, given: bool = False) -> Saved:
+    """Read a report's file; raises NotFoundError, InputError for what is no report.
+
+    `given`: a person named the file, which may lie anywhere and be a link or a pipe.
+    """
     try:
-        report = json.loads(path.read_bytes())
+        report = json.loads(path.read_bytes() if given else nofollow.read(path))
     except FileNotFoundError:
         raise NotFoundError(f"{path}: no such report") from None
     except OSError as error:
@@ -180,7 +187,7 @@ def find(home: Path, given: str) -> Saved:
     Raises NotFoundError where there is none, InputError where a part names several.
     """
     if "/" in given or Path(given).exists():
-        return read(Path(given))
+        return read(Path(given), given=True)
     if given.endswith(".json"):
         return read(home / "reports" / given)
     paths = _paths(home)

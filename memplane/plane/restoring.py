@@ -8,22 +8,22 @@ thrown away by the next one.
 """
 
 # Paths are strings here, as in the log: what can fail goes through its `Disk`.
-# ruff: noqa: PTH106, PTH108, PTH110, PTH112, PTH120, PTH208
+# ruff: noqa: PTH106, PTH110, PTH112, PTH120
 from __future__ import annotations
 
 import errno
 import json
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from memplane import home as homes
+from memplane import nofollow
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.log.bodies import body_path
-from memplane.log.disk import Disk, drop, make_private
+from memplane.log.disk import Disk, drop
 from memplane.log.erase import clear
 from memplane.log.export_lines import Body, Damage, End, LogLines, Opened, Segment
 from memplane.log.exported import read_export
@@ -87,14 +87,11 @@ def is_empty(home: Path) -> bool:
     if home.exists() and not home.is_dir():
         raise HomeError(f"{home}: expected a folder, found a file")
     log = home / "log"
-    try:
-        names = sorted(os.listdir(log))
-    except FileNotFoundError:
-        return True
-    if any(name.endswith(".jsonl") for name in names) or any((log / "spool").glob("*")):
+    names = nofollow.names(log)
+    if any(name.endswith(".jsonl") for name in names) or nofollow.names(log / "spool", home):
         return False
     for name in names:
-        if name != _LOCK and (name not in _EMPTY_FOLDERS or any((log / name).glob("*"))):
+        if name != _LOCK and (name not in _EMPTY_FOLDERS or nofollow.names(log / name, home)):
             raise HomeError(
                 f"{log / name}: a log without segments, and not empty; nothing was changed; "
                 "look at what this is, and move it away"
@@ -105,8 +102,8 @@ def is_empty(home: Path) -> bool:
 def clear_left(home: Path) -> None:
     """Remove what a restore left that died behind its last step: the plane has events by now."""
     left = home / "bodies" / "restoring"
-    if left.is_dir():
-        shutil.rmtree(left, ignore_errors=True)
+    with suppress(OSError):
+        nofollow.remove_tree(left, home)
 
 
 def restore_whole(
@@ -120,6 +117,7 @@ def restore_whole(
     """
     if (home / "plane.json").exists() and homes.open_home(home).read_only:
         raise HomeError(f"{home}: is read-only; nothing was restored")
+    home = home.resolve() if home.is_symlink() else home
     restoring = _Restoring(os.fspath(home.absolute()), checked.opened, disk or Disk())
     with restoring.prepared():
         restoring.stage(read_export(file, name, progress), checked.end)
@@ -167,7 +165,7 @@ class _Restoring:
     def stage(self, items: Iterator[Any], expected: End) -> None:
         """Write everything beside, synced, in the order of the export."""
         self._make(f"{self._beside}/log")
-        segment, body = _File(self._disk), _File(self._disk)
+        segment, body = _File(self._home, self._disk), _File(self._home, self._disk)
         with segment, body:
             for item in items:
                 if isinstance(item, Segment):
@@ -183,25 +181,26 @@ class _Restoring:
                     raise InputError("the export changed while it was read; nothing was changed")
             segment.end()
             body.end()
-        self._disk.sync_directory(f"{self._beside}/log")
+        self._disk.sync_directory(f"{self._beside}/log", self._home)
 
     def install(self, created: str, policies: Mapping[str, bytes]) -> None:
         """Give everything its name; the log comes last, in one step."""
         disk = self._disk
         self._place_bodies()
         self._settle_home(created, policies)
-        os.link(f"{self._log}/{_LOCK}", f"{self._beside}/log/{_LOCK}")
-        disk.sync_directory(f"{self._beside}/log")
+        home, lock, new_lock = self._home, f"{self._log}/{_LOCK}", f"{self._beside}/log/{_LOCK}"
+        nofollow.link(lock, new_lock, home=home)
+        disk.sync_directory(f"{self._beside}/log", home)
         for name in _EMPTY_FOLDERS:
             with suppress(FileNotFoundError):
-                os.rmdir(f"{self._log}/{name}")
-        os.unlink(f"{self._log}/{_LOCK}")
+                nofollow.remove_folder(f"{self._log}/{name}", home)
+        nofollow.remove(lock)
         try:
-            disk.replace(f"{self._beside}/log", self._log)
+            disk.replace(f"{self._beside}/log", self._log, home)
         except OSError as error:
             # Whoever waits for the lock holds the same file; it gets its name back.
             with suppress(OSError):
-                os.link(f"{self._beside}/log/{_LOCK}", f"{self._log}/{_LOCK}")
+                nofollow.link(new_lock, lock, home=home)
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 raise self._recorded() from error
             raise
@@ -210,7 +209,7 @@ class _Restoring:
         # They are of a log that was there before: it may have been longer than this one.
         with suppress(OSError):
             for folder in ("projections", "index", "index/ids"):
-                clear(f"{self._home}/{folder}")
+                clear(self._home, folder)
 
     def _place_bodies(self) -> None:
         """Bodies without events are nothing to anybody, so they may come first."""
@@ -221,10 +220,10 @@ class _Restoring:
             self._make(folder)
             if not os.path.exists(path):
                 self._placed.append(path)
-            self._disk.replace(f"{self._beside}/{digest}", path)
+            self._disk.replace(f"{self._beside}/{digest}", path, self._home)
             folders[folder] = None
         for folder in folders:
-            self._disk.sync_directory(folder)
+            self._disk.sync_directory(folder, self._home)
         if folders:
             self._disk.sync_directory(f"{self._home}/bodies/sha256")
         self._disk.sync_directory(f"{self._home}/bodies")
@@ -234,10 +233,10 @@ class _Restoring:
         home, wanted = Path(self._home), self._opened.plane
         path = home / "plane.json"
         if not path.exists():
-            self._names = {*home.iterdir(), *home.glob("policies/*")}
+            self._names = set(_contents(home))
             homes.create(home, wanted, created, policies)
         elif homes.open_home(home).plane_id != wanted:
-            self._identity = path.read_bytes()
+            self._identity = nofollow.read(path)
             facts = {**json.loads(self._identity), "plane": wanted}
             self._disk.publish(os.fspath(path), (json.dumps(facts) + "\n").encode())
 
@@ -248,20 +247,20 @@ class _Restoring:
             missing.append(folder)
             folder = os.path.dirname(folder)
         if missing:
-            make_private(missing[0])
+            nofollow.make_folder(missing[0], self._home)
             self._made += reversed(missing)
             for each in missing:
                 self._disk.sync_directory(os.path.dirname(each))
 
     def _clear(self) -> None:
-        if os.path.isdir(self._beside):
-            shutil.rmtree(self._beside)
+        with suppress(FileNotFoundError):
+            nofollow.remove_tree(self._beside, self._home)
 
     def _undo(self) -> None:
         """Take back what a fault left behind, but for what somebody else has put there."""
         home = Path(self._home)
         for path in self._placed:
-            drop(path)
+            drop(path, self._home)
         if self._identity is not None:
             with suppress(OSError):
                 self._disk.publish(os.fspath(home / "plane.json"), self._identity)
@@ -271,20 +270,21 @@ class _Restoring:
             drop(f"{self._log}/{_LOCK}")
         for folder in reversed(self._made):
             with suppress(OSError):
-                os.rmdir(folder)
+                os.rmdir(folder)  # those above the home too; of a link, nothing
 
     def _unmake(self, home: Path, before: set[Path]) -> None:
         """Remove what makes a folder a plane, where it was none and nobody else made it one."""
         with suppress(HomeError):
             if homes.open_home(home).plane_id != self._opened.plane:
                 return
-        for path in (home / "plane.json", home / ".gitignore", *home.glob("policies/*")):
-            if path not in before:
+        found = [path for path in _contents(home) if path not in before]
+        for path in found:
+            if path.name in ("plane.json", ".gitignore") or path.parent != home:
                 drop(os.fspath(path))
-        for path in home.iterdir():
-            if path not in before and path.is_dir():
+        for path in found:
+            if path.parent == home:
                 with suppress(OSError):
-                    path.rmdir()
+                    nofollow.remove_folder(path)
 
     def _refused(self, error: OSError) -> WriteError:
         said = (
@@ -301,11 +301,17 @@ class _Restoring:
         )
 
 
+def _contents(home: Path) -> list[Path]:
+    """What lies in the home and in its policies."""
+    folders = home, home / "policies"
+    return [folder / name for folder in folders for name in nofollow.names(folder)]
+
+
 class _File:
     """One file after the other, each written whole and synced before the next."""
 
-    def __init__(self, disk: Disk) -> None:
-        self._disk, self._fd = disk, -1
+    def __init__(self, home: str, disk: Disk) -> None:
+        self._home, self._disk, self._fd = home, disk, -1
 
     @property
     def is_open(self) -> bool:
@@ -315,8 +321,7 @@ class _File:
     def begin(self, path: str) -> None:
         """End the file before, and begin one."""
         self.end()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._fd = os.open(path, flags, 0o600)
+        self._fd = nofollow.create(path, home=self._home)
 
     def write(self, data: bytes) -> None:
         """Write all of it."""

@@ -334,7 +334,7 @@ def neighbours() -> tuple[Neighbours, Nearest]:
 def _mapped(name: str) -> memoryview:
     path = Path(index.__file__).parent / "data" / name
     try:
-        with path.open("rb") as file:
+        with path.open("rb") as file:  # of the package
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
         raise HomeError(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from memplane import nofollow
 from memplane.log.beyond import Witness
 from memplane.plane.reports import saved
 from memplane.ports import Head
 from memplane.projections import checkpoint
-from memplane.projections.cache import CACHE_NAME
+from memplane.projections.cache import CACHE_NAME, position_of
 
 __all__ = ["stated", "witnesses"]
 
@@ -25,13 +25,13 @@ def stated(home: Path, plane: str) -> Iterator[tuple[str, Head | None]]:
     None for one that is torn, not a file, or of another plane.
     """
     folder = home / "projections"
-    for file in sorted(folder.glob("*.json")):
-        if not file.name.startswith(_OTHERS):
-            kept = checkpoint.read(file)
-            yield file.name, kept.position if kept is not None and kept.plane == plane else None
+    for name in nofollow.names(folder):
+        if name.endswith(".json") and not name.startswith(_OTHERS):
+            kept = checkpoint.read(folder / name)
+            yield name, kept.position if kept is not None and kept.plane == plane else None
     cache = folder / CACHE_NAME
-    if cache.exists():
-        yield CACHE_NAME, _cached(cache, plane)
+    if os.path.lexists(cache):
+        yield CACHE_NAME, position_of(cache, plane)
 
 
 def witnesses(home: Path, plane: str) -> Iterator[Witness]:
@@ -51,15 +51,3 @@ def witnesses(home: Path, plane: str) -> Iterator[Witness]:
         head = one.report["log"].get("head")
         if type(head) is int:
             yield Witness(f"reports/{one.path.name}", head, 0)
-
-
-def _cached(path: Path, plane: str) -> Head | None:
-    with contextlib.suppress(sqlite3.Error):
-        uri = f"{path.absolute().as_uri()}?mode=ro"
-        with contextlib.closing(sqlite3.connect(uri, uri=True)) as cache:
-            row = cache.execute(
-                'SELECT seq, h, segment, "offset" FROM checkpoint WHERE plane=?', (plane,)
-            ).fetchone()
-        if row is not None and [type(value) for value in row] == [int, str, int, int]:
-            return Head(*row)
-    return None

@@ -10,7 +10,8 @@
 Rows are only ever added, in the transaction that moves the checkpoint, so a reader that
 looks at rows up to a seq sees the same whatever others add meanwhile. A file that is
 broken, foreign or of another version is replaced as a whole by rename: those who still
-read the old one go on reading it. So is a copy, whose inodes are others (`place`): it may
+read the old one go on reading it. So is one that has another name too (a backup of hard links)
+before rows are added to it. So is a copy, whose inodes are others (`place`): it may
 hold pages of before and behind a commit that came while it was made, and nothing else
 would tell. Writers hold `checkpoint.alone`; readers need nothing.
 """
@@ -19,20 +20,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
+from memplane import nofollow
 from memplane.index.folder import put
 from memplane.ports import Head
 from memplane.projections.acts import Act, Target, Touch
 from memplane.projections.chains import Record, Rows
 
-__all__ = ["CACHE_NAME", "Broken", "Cache", "create", "extend"]
+if TYPE_CHECKING:
+    import sqlite3
+
+__all__ = ["CACHE_NAME", "Broken", "Cache", "Database", "create", "extend", "position_of"]
 
 CACHE_NAME: Final = "cache.sqlite"
-Broken = sqlite3.Error  # so that the readers of a cache need not know what it is made of
 _WAIT_S: Final = 0.2  # a commit takes milliseconds; who holds the file longer is not one of us
 _PROJECTOR: Final = "memories"
 _COLUMNS: Final = (
@@ -63,33 +66,156 @@ WHERE name IS NOT NULL
 _ALL: Final = f"SELECT {_COLUMNS} FROM memories WHERE seq<=? ORDER BY ns, key, seq"  # noqa: S608
 
 
+class Broken(Exception):  # noqa: N818 - what it says of a file
+    """A file cannot be used; `harmed` where it is the file's own fault, not that of the moment."""
+
+    def __init__(self, what: object, *, harmed: bool = False) -> None:
+        super().__init__(str(what))
+        self.harmed = harmed
+
+
+# Beside a database sqlite reads and writes these, wherever a link by that name leads.
+_BESIDE: Final = ("", "-journal", "-wal", "-shm")
+_HARMED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CONSTRAINT", "SQLITE_ERROR")
+
+
+class Database:
+    """A database of sqlite below a plane, opened in its folder and through no link.
+
+    sqlite takes names, not descriptors: it gets the folder's by the name that the system has for
+    it, where it has one, once the file and those beside it were looked at. `mode` is `ro`, or `rw`
+    to write, for which the file may have no other name. Without a path it lies in memory. Every
+    method may raise `Broken`; so does opening where there is no sqlite.
+    """
+
+    def __init__(self, path: Path | None, mode: str = "rw") -> None:
+        try:
+            import sqlite3  # noqa: PLC0415 - most hooks go without
+        except ImportError as error:
+            raise Broken(error) from None
+        self._error = sqlite3.Error
+        self._folder = -1
+        try:
+            name = ":memory:"
+            if path is not None:
+                self._folder = nofollow.enter(path.parent)
+                for ending in _BESIDE:
+                    _check(path.with_name(f"{path.name}{ending}"), mode, needed=not ending)
+                name = f"{_reached(self._folder, path).as_uri()}?mode={mode}"
+            # One thread at a time is the caller's promise, not always the same thread.
+            self._connection = sqlite3.connect(
+                name, uri=path is not None, timeout=_WAIT_S, isolation_level=None,
+                check_same_thread=False,
+            )  # fmt: skip
+        except BaseException as error:
+            self._let_go()
+            if isinstance(error, OSError | sqlite3.Error):
+                raise Broken(error) from error
+            raise
+
+    def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
+        """Run a statement; all rows that it gives."""
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except self._error as error:
+            raise _broken(error) from error
+
+    def many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement for each row."""
+        try:
+            self._connection.executemany(statement, rows)
+        except self._error as error:
+            raise _broken(error) from error
+
+    def script(self, statements: str) -> None:
+        """Run several statements."""
+        try:
+            self._connection.executescript(statements)
+        except self._error as error:
+            raise _broken(error) from error
+
+    def copy_to(self, other: Database) -> None:
+        """Make the other one hold what this one does."""
+        try:
+            self._connection.backup(other._connection)
+        except self._error as error:
+            raise _broken(error) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        try:
+            self._connection.close()
+        except self._error as error:
+            raise _broken(error) from error
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        folder, self._folder = self._folder, -1
+        if folder >= 0:
+            os.close(folder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _check(path: Path, mode: str, *, needed: bool) -> None:
+    """Raise `Broken` where the name is not that of a file that may be opened so."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        if needed:
+            raise
+        return
+    if not nofollow.is_file(path):
+        raise Broken(f"{path}: is {nofollow.kind_of(found.st_mode)}", harmed=True)
+    if mode != "ro" and found.st_nlink > 1:
+        raise Broken(f"{path}: has other names", harmed=True)
+
+
+def _reached(folder: int, path: Path) -> Path:
+    """The file by the name that the system has for the open folder, by its own where none."""
+    place = Path(f"/proc/self/fd/{folder}")
+    with contextlib.suppress(OSError):
+        if os.path.samestat(place.stat(), os.fstat(folder)):
+            return place / path.name
+    return path.absolute()
+
+
+def _broken(error: sqlite3.Error) -> Broken:
+    return Broken(error, harmed=getattr(error, "sqlite_errorname", "").startswith(_HARMED))
+
+
 class Cache:
     """An open cache file, for reading. Every method may raise `Broken`."""
 
     def __init__(self, path: Path, *, version: int, plane: str) -> None:
         """Open the file; `Broken` when it is missing, harmed, foreign or of another version."""
-        self._connection = _connect(path, "ro")
+        self._database = Database(path, "ro")
         try:
-            self.inode, self._place = path.stat().st_ino, _place(path)
+            self.inode, self._place = path.lstat().st_ino, _place(path)
             self.position = self._position(version, plane)
         except BaseException:
-            self._connection.close()
+            self._database.close()
             raise
 
     def newest(self, ns: str, key: str, upto: int) -> Record | None:
         """Return the last record of a key as of `upto`."""
-        found = self._connection.execute(_NEWEST, (ns, key, upto)).fetchall()
+        found = self._database.rows(_NEWEST, (ns, key, upto))
         return found[0] if found else None
 
     def chain(self, ns: str, key: str, upto: int) -> list[Record]:
         """Return the records of a key, oldest first, as of `upto`."""
-        return self._connection.execute(_CHAIN, (ns, key, upto)).fetchall()
+        return self._database.rows(_CHAIN, (ns, key, upto))
 
     def page(self, ns: str, start: str, prefix: str, upto: int, size: int) -> Iterator[Record]:
         """Yield the last record of each key of the namespace from `start` on, in order."""
         while True:
             # Fetched whole: an open cursor would hold the file against its writers.
-            found = self._connection.execute(_PAGE, (ns, start, upto, size)).fetchall()
+            found = self._database.rows(_PAGE, (ns, start, upto, size))
             for record in found:
                 if not record[-1].startswith(prefix):
                     return
@@ -110,11 +236,11 @@ class Cache:
 
     def acts(self, upto: int) -> list[Act]:
         """Return what forgets and pins said as of `upto`, by target and seq."""
-        rows = self._connection.execute(
+        rows = self._database.rows(
             "SELECT form, ns, value, seq, undo, evicted FROM acts WHERE seq<=?"
             " ORDER BY form, ns, value, seq",
             (upto,),
-        ).fetchall()
+        )
         return [
             Act(Target(form, ns, value), seq, bool(undo), bool(evicted))
             for form, ns, value, seq, undo, evicted in rows
@@ -122,34 +248,34 @@ class Cache:
 
     def touched(self, id: str, upto: int) -> Touch | None:  # noqa: A002 - the field's name
         """Return the last touch of an event as of `upto`."""
-        found = self._connection.execute(
+        found = self._database.rows(
             "SELECT id, seq, ts FROM touches WHERE id=? AND seq<=? ORDER BY seq DESC LIMIT 1",
             (id, upto),
-        ).fetchall()
+        )
         return Touch._make(found[0]) if found else None
 
     def touches(self, upto: int) -> list[Touch]:
         """Return all touches as of `upto`, by (id, seq)."""
-        rows = self._connection.execute(
+        rows = self._database.rows(
             "SELECT id, seq, ts FROM touches WHERE seq<=? ORDER BY id, seq", (upto,)
-        ).fetchall()
+        )
         return [Touch._make(row) for row in rows]
 
     def records(self, upto: int) -> list[Record]:
         """Return all records as of `upto`, by (ns, key, seq)."""
-        return self._connection.execute(_ALL, (upto,)).fetchall()
+        return self._database.rows(_ALL, (upto,))
 
     def replaced(self, upto: int) -> list[tuple[int, int]]:
         """Return (by, seq) for every record that a later one of its key follows as of `upto`."""
-        return self._connection.execute(
+        return self._database.rows(
             "SELECT seq, older FROM (SELECT seq, lag(seq) OVER (PARTITION BY ns, key ORDER BY seq)"
             " AS older FROM memories WHERE seq<=?) WHERE older IS NOT NULL",
             (upto,),
-        ).fetchall()
+        )
 
     def close(self) -> None:
         """Close the file."""
-        self._connection.close()
+        self._database.close()
 
     def _position(self, version: int, plane: str) -> Head:
         seq, h, segment, offset = self._one(
@@ -158,13 +284,13 @@ class Cache:
             (_PROJECTOR, version, plane, self._place),
         )
         if not all(type(n) is int for n in (seq, segment, offset)) or type(h) is not str:
-            raise sqlite3.DataError("checkpoint")
+            raise Broken("checkpoint")
         return Head(seq, h, segment, offset)
 
     def _one(self, query: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        found: list[tuple[Any, ...]] = self._connection.execute(query, values).fetchall()
+        found: list[tuple[Any, ...]] = self._database.rows(query, values)
         if not found:
-            raise sqlite3.DataError("nothing found")
+            raise Broken("nothing found")
         return found[0]
 
 
@@ -172,12 +298,11 @@ def create(path: Path, position: Head, rows: Rows, *, version: int, plane: str) 
     """Put a new file in the path's place at once; `Broken` or OSError leaves what was there."""
     draft = path.with_name(f"{path.name}.tmp")
     try:
-        draft.unlink(missing_ok=True)
-        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        with contextlib.closing(_connect(draft, "rw")) as connection:
-            connection.execute("PRAGMA journal_mode=OFF")  # a draft that fails is thrown away
-            connection.executescript(f"BEGIN;{_SCHEMA}")  # one commit, not one a table
-            _insert(connection, rows)
+        os.close(nofollow.create(draft))
+        with Database(draft, "rw") as database:
+            database.rows("PRAGMA journal_mode=OFF")  # a draft that fails is thrown away
+            database.script(f"BEGIN;{_SCHEMA}")  # one commit, not one a table
+            _insert(database, rows)
             row = (
                 _PROJECTOR,
                 version,
@@ -188,47 +313,49 @@ def create(path: Path, position: Head, rows: Rows, *, version: int, plane: str) 
                 position.h,
                 _place(draft),
             )
-            connection.execute("INSERT INTO checkpoint VALUES (?,?,?,?,?,?,?,?)", row)
-            connection.execute("COMMIT")
+            database.rows("INSERT INTO checkpoint VALUES (?,?,?,?,?,?,?,?)", row)
+            database.rows("COMMIT")
         # A journal that a killed writer left would be played back into the new file.
-        path.with_name(f"{path.name}-journal").unlink(missing_ok=True)
+        for ending in _BESIDE[1:]:
+            with contextlib.suppress(FileNotFoundError):
+                nofollow.remove(path.with_name(f"{path.name}{ending}"))
         put(draft, path)
     finally:
         with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
+            nofollow.remove(draft)
 
 
 def extend(path: Path, position: Head, rows: Rows) -> None:
     """Add rows and move the checkpoint, all or nothing; `Broken` leaves the file as it was."""
-    with contextlib.closing(_connect(path, "rw")) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        _insert(connection, rows)
-        connection.execute(
+    with Database(path, "rw") as database:
+        database.rows("BEGIN IMMEDIATE")
+        _insert(database, rows)
+        database.rows(
             'UPDATE checkpoint SET segment=?, "offset"=?, seq=?, h=? WHERE projector=?',
             (position.segment, position.offset, position.seq, position.h, _PROJECTOR),
         )
-        connection.execute("COMMIT")
+        database.rows("COMMIT")
+
+
+def position_of(path: Path, plane: str) -> Head | None:
+    """The line that the file says it stands behind; None for one that is harmed or another's."""
+    with contextlib.suppress(Broken), Database(path, "ro") as database:
+        for row in database.rows(
+            'SELECT seq, h, segment, "offset" FROM checkpoint WHERE plane=?', (plane,)
+        ):
+            if [type(value) for value in row] == [int, str, int, int]:
+                return Head(*row)
+    return None
 
 
 def _place(path: Path) -> str:
     """What a file and its folder have that no copy of them has; a rename keeps it."""
-    return f"{path.stat().st_ino} {path.parent.stat().st_ino}"
+    return f"{path.lstat().st_ino} {path.parent.stat().st_ino}"
 
 
-def _insert(connection: sqlite3.Connection, rows: Rows) -> None:
+def _insert(database: Database, rows: Rows) -> None:
     marks = ",".join("?" * 15)
-    connection.executemany(f"INSERT INTO memories VALUES ({marks})", rows.records)  # noqa: S608
+    database.many(f"INSERT INTO memories VALUES ({marks})", rows.records)  # noqa: S608
     acts = ((*act.target, act.seq, int(act.undo), int(act.evicted)) for act in rows.acts)
-    connection.executemany("INSERT INTO acts VALUES (?,?,?,?,?,?)", acts)
-    connection.executemany("INSERT INTO touches VALUES (?,?,?)", rows.touches)
-
-
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    # One thread at a time is the caller's promise, not always the same thread.
-    return sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}",
-        uri=True,
-        timeout=_WAIT_S,
-        isolation_level=None,
-        check_same_thread=False,
-    )
+    database.many("INSERT INTO acts VALUES (?,?,?,?,?,?)", acts)
+    database.many("INSERT INTO touches VALUES (?,?,?)", rows.touches)

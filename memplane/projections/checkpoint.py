@@ -28,6 +28,7 @@ import json
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from memplane import nofollow
 from memplane.index.folder import alone, replace
 from memplane.ports import Head
 from memplane.projections.projector import canonical
@@ -97,8 +98,7 @@ def parse(data: bytes) -> Checkpoint | None:
 def read(path: Path) -> Checkpoint | None:
     """Return the checkpoint in the file; None for a missing, unreadable or harmed one."""
     try:
-        with path.open("rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
+        data = nofollow.read(path, FILE_BYTES_MAX + 1)
     except OSError:
         return None
     return parse(data) if len(data) <= FILE_BYTES_MAX else None

@@ -285,7 +285,7 @@ class Memories:
         try:
             extend(path, position, self._chains.rows(there.position.seq))
         except Broken as found:
-            if not _harmed(found):
+            if not found.harmed:
                 raise
             there.close()
             self._refold()
@@ -391,9 +391,3 @@ class Memories:
 
 def _has_place(event: Event) -> bool:
     return event.key is not None and event.kind not in KEYLESS_KINDS
-
-
-def _harmed(found: Broken) -> bool:
-    """Whether the file itself is bad, and not only locked, full or out of reach."""
-    name = getattr(found, "sqlite_errorname", "")
-    return name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CONSTRAINT", "SQLITE_ERROR"))

@@ -18,7 +18,7 @@ class QuickDisk(Disk):
     def fdatasync(self, fd):
         os.fstat(fd)
 
-    def sync_directory(self, path):
+    def sync_directory(self, path, *_):
         os.access(path, os.F_OK)
 
 
@@ -47,13 +47,13 @@ class FailingDisk(QuickDisk):
         self.due()
         super().ftruncate(fd, size)
 
-    def replace(self, source, target):
+    def replace(self, source, target, home=None):
         self.due()
-        super().replace(source, target)
+        super().replace(source, target, home)
 
-    def sync_directory(self, path):
+    def sync_directory(self, path, home=None):
         self.due()
-        super().sync_directory(path)
+        super().sync_directory(path, home)
 
 
 def clock():

@@ -185,12 +185,12 @@ class FailingDisk(Disk):
             self.fail()
         os.fstat(fd)
 
-    def replace(self, source, target):
+    def replace(self, source, target, home=None):
         if self.due():
             self.fail()
-        super().replace(source, target)
+        super().replace(source, target, home)
 
-    def sync_directory(self, path):
+    def sync_directory(self, path, *_):
         if self.due():
             self.fail()
         os.access(path, os.F_OK)
@@ -248,10 +248,10 @@ def test_a_purge_whose_note_is_lost_is_finished_by_a_repair(tmp_path):
 
 def test_the_note_of_a_purge_that_never_began_goes_whatever_the_disk_says(tmp_path):
     class Refusing(Disk):
-        def sync_directory(self, path):
+        def sync_directory(self, path, *_):
             if not path.endswith("/log"):
                 raise OSError(errno.EIO, os.strerror(errno.EIO), path)
-            super().sync_directory(path)
+            super().sync_directory(path, *_)
 
     written(tmp_path)
     note = tmp_path / "log" / ".purging"

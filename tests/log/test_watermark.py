@@ -195,11 +195,11 @@ def test_what_is_cut_behind_a_failed_sync_is_in_quarantine_before_it_is_gone(tmp
         def __init__(self, left):
             self.left = left
 
-        def replace(self, source, target):
+        def replace(self, source, target, home=None):
             self.left -= 1
             if self.left < 0:
                 raise KeyboardInterrupt
-            super().replace(source, target)
+            super().replace(source, target, home)
 
     for left in range(3):  # the file anew, the quarantine, the next segment
         home = copied(tmp_path / "made", tmp_path / "home")

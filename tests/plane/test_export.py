@@ -212,11 +212,11 @@ class RefusingDisk(Disk):
     def fdatasync(self, _):
         self.count()
 
-    def replace(self, source, target):
+    def replace(self, source, target, home=None):
         self.count()
-        super().replace(source, target)
+        super().replace(source, target, home)
 
-    def sync_directory(self, _):
+    def sync_directory(self, *_):
         self.count()
 
 

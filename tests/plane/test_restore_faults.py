@@ -71,10 +71,10 @@ class FaultyDisk(Disk):
     def fdatasync(self, fd):
         return self.step(os.fstat, fd)
 
-    def replace(self, source, target):
-        return self.step(super().replace, source, target)
+    def replace(self, source, target, home=None):
+        return self.step(super().replace, source, target, home)
 
-    def sync_directory(self, path):
+    def sync_directory(self, path, *_):
         return self.step(os.stat, path)
 
 

@@ -1,0 +1,382 @@
+"""Files and folders below a plane's home, opened without following a link.
+
+A plane can come from elsewhere (a clone, an archive) with a link, a pipe or a device in the place
+of one of its files, and a path that is followed then reads or overwrites a file of the user. So
+every room that touches a plane's home opens through this module: each part of a path is opened
+relative to the folder before it, none of them may be a link, and a file must be a regular one.
+
+Paths are `HOME/folder/name`. Of such a path the folder and the name are checked; for a name
+further below, `home` says up to where the path is trusted. The home itself may be reached by
+links: a person named it.
+
+Everything raises OSError; StrangeFileError, which is also a HomeError, for what is no file, or no
+folder. No call waits: a pipe is opened without a writer on its other end, and refused.
+"""
+
+# Strings and few imports: every hook starts with this module, and pathlib is a twentieth of one.
+# ruff: noqa: PTH102, PTH112, PTH115
+# ruff: noqa: PTH208
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from threading import get_ident
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+from memplane.errors import StrangeFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "create",
+    "enter",
+    "files",
+    "is_file",
+    "kind_of",
+    "link",
+    "make_folder",
+    "names",
+    "open_file",
+    "opened",
+    "read",
+    "refuse_link",
+    "remove",
+    "remove_folder",
+    "remove_tree",
+    "rename",
+    "same_file",
+    "separate",
+    "sync_folder",
+    "walk",
+]
+
+Path = str | os.PathLike[str]
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# A pipe that nobody writes to would keep `open` waiting; regular files do not notice the flag.
+_FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_KINDS: Final = {
+    stat.S_IFLNK: "a link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def open_file(path: Path, flags: int = os.O_RDONLY, *, home: Path | None = None) -> int:
+    """A descriptor of a regular file; with O_CREAT one for the owner alone is made.
+
+    O_TRUNC is not for here: it would cut a file that has other names too (see `create`).
+    """
+    path = os.fspath(path)
+    folder, _, name = path.rpartition("/")
+    above = enter(folder, home)
+    try:
+        try:
+            fd = os.open(name, flags | _FILE, 0o600, dir_fd=above)
+        except OSError as error:
+            raise _explained(error, path, name, above, "a file") from None
+    finally:
+        os.close(above)
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return fd
+    os.close(fd)
+    raise _strange(path, kind_of(mode), "a file")
+
+
+def opened(path: Path, *, home: Path | None = None) -> BinaryIO:
+    """A regular file, for reading."""
+    return os.fdopen(open_file(path, home=home), "rb")
+
+
+def read(path: Path, most: int = -1, *, home: Path | None = None) -> bytes:
+    """The bytes of a regular file, at most so many."""
+    fd = open_file(path, home=home)
+    try:
+        size = os.fstat(fd).st_size + 1
+        parts = []
+        left = most if most >= 0 else size
+        while part := os.read(fd, min(left, max(size, 4096))):
+            parts.append(part)
+            if most >= 0:
+                left -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+    finally:
+        os.close(fd)
+
+
+def create(path: Path, *, home: Path | None = None) -> int:
+    """A descriptor of a new, empty file for the owner alone; what had the name has lost it."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+    try:
+        return open_file(path, flags, home=home)
+    except FileExistsError:
+        remove(path, home=home)
+        return open_file(path, flags, home=home)
+
+
+def enter(folder: Path, home: Path | None = None) -> int:
+    """A descriptor of a folder. Without `home` only its own name is checked, else all below it."""
+    folder = os.fspath(folder)
+    if home is None:
+        try:
+            return os.open(folder or ".", _FOLDER)
+        except OSError as error:
+            raise _explained(error, folder, folder, None, "a folder") from None
+    top = os.fspath(home)
+    fd = os.open(top, _FOLDER & ~os.O_NOFOLLOW)
+    if folder == top:
+        return fd
+    if not folder.startswith(f"{top}/"):
+        os.close(fd)
+        raise ValueError(f"{folder}: expected a folder below {top}")
+    try:
+        for part in folder[len(top) + 1 :].split("/"):
+            try:
+                if part == "..":
+                    raise PermissionError(errno.EACCES, "leads out of the plane")
+                below = os.open(part, _FOLDER, dir_fd=fd)
+            except OSError as error:
+                raise _explained(error, folder, part, fd, "a folder") from None
+            os.close(fd)
+            fd = below
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def make_folder(folder: Path, home: Path | None = None) -> None:
+    """Make a folder and those above it, for the owner alone; one that is there stays."""
+    folder = os.fspath(folder)
+    try:
+        os.close(enter(folder, home))
+    except FileNotFoundError:
+        above, _, name = folder.rpartition("/")
+        if home is None or folder == os.fspath(home):
+            # Above the home, a link is the person's own.
+            if not os.path.isdir(above):
+                make_folder(above)
+            with suppress(FileExistsError):
+                os.mkdir(folder, 0o700)
+            return
+        make_folder(above, home)
+        fd = enter(above, home)
+        try:
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=fd)
+        finally:
+            os.close(fd)
+
+
+def names(folder: Path, home: Path | None = None) -> list[str]:
+    """What a folder holds, sorted; nothing where there is none."""
+    try:
+        fd = enter(folder, home)
+    except FileNotFoundError:
+        return []
+    try:
+        return sorted(os.listdir(fd))
+    finally:
+        os.close(fd)
+
+
+def files(folder: Path, home: Path | None = None) -> list[str]:
+    """The names of the regular files in a folder, sorted; none where there is no such folder."""
+    try:
+        fd = enter(folder, home)
+    except OSError:
+        return []
+    try:
+        with os.scandir(fd) as entries:
+            return sorted(each.name for each in entries if each.is_file(follow_symlinks=False))
+    finally:
+        os.close(fd)
+
+
+def walk(folder: Path) -> Iterator[str]:
+    """The paths of the regular files in a folder and below it, sorted; links are not entered."""
+    folder = os.fspath(folder)
+    for root, folders, _ in os.walk(folder):
+        folders.sort()
+        yield from (f"{root}/{name}" for name in files(root))
+
+
+def remove(path: Path, *, home: Path | None = None) -> None:
+    """Take a name away: of a file, or of a link or pipe that has the place of one."""
+    path = os.fspath(path)
+    folder, _, name = path.rpartition("/")
+    fd = enter(folder, home)
+    try:
+        os.unlink(name, dir_fd=fd)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
+    finally:
+        os.close(fd)
+
+
+def remove_tree(folder: Path, home: Path | None = None) -> None:
+    """Remove a folder with all that it holds; a link in it goes, not what it names."""
+    folder = os.fspath(folder)
+    fd = enter(folder, home)
+    try:
+        with os.scandir(fd) as entries:
+            found = [(each.name, each.is_dir(follow_symlinks=False)) for each in entries]
+        for name, is_folder in found:
+            if is_folder:
+                remove_tree(f"{folder}/{name}", home)
+            else:
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=fd)
+    finally:
+        os.close(fd)
+    remove_folder(folder, home)
+
+
+def remove_folder(folder: Path, home: Path | None = None) -> None:
+    """Remove an empty folder."""
+    folder = os.fspath(folder)
+    above, _, name = folder.rpartition("/")
+    fd = enter(above, home)
+    try:
+        os.rmdir(name, dir_fd=fd)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, folder) from None
+    finally:
+        os.close(fd)
+
+
+def rename(source: Path, target: Path, *, home: Path | None = None) -> None:
+    """Give a file another name, in one step, over whatever has that name but a folder."""
+    source, target = os.fspath(source), os.fspath(target)
+    folder, _, old = source.rpartition("/")
+    there, _, new = target.rpartition("/")
+    from_fd = enter(folder, home)
+    to_fd = from_fd
+    try:
+        if there != folder:
+            to_fd = enter(there, home)
+        os.replace(old, new, src_dir_fd=from_fd, dst_dir_fd=to_fd)
+    except OSError as error:
+        if isinstance(error, StrangeFileError):
+            raise
+        raise OSError(error.errno, error.strerror, source, None, target) from None
+    finally:
+        if to_fd != from_fd:
+            os.close(to_fd)
+        os.close(from_fd)
+
+
+def link(source: Path, target: Path, *, home: Path | None = None) -> None:
+    """Give a file one more name; FileExistsError where something has that."""
+    source, target = os.fspath(source), os.fspath(target)
+    folder, _, old = source.rpartition("/")
+    there, _, new = target.rpartition("/")
+    from_fd = enter(folder, home)
+    try:
+        to_fd = enter(there, home)
+        try:
+            os.link(old, new, src_dir_fd=from_fd, dst_dir_fd=to_fd, follow_symlinks=False)
+        finally:
+            os.close(to_fd)
+    finally:
+        os.close(from_fd)
+
+
+def sync_folder(folder: Path, home: Path | None = None) -> None:
+    """Return when the names in a folder would survive a power cut."""
+    fd = enter(folder, home)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def is_file(path: Path) -> bool:
+    """Whether the path names a regular file, itself and not by a link."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def same_file(path: Path, found: os.stat_result) -> bool:
+    """Whether the path still names that file."""
+    try:
+        now = os.lstat(path)
+    except OSError:
+        return False
+    return (now.st_ino, now.st_dev) == (found.st_ino, found.st_dev)
+
+
+def separate(path: Path, *, home: Path | None = None) -> None:
+    """Give a file that has several names (hard links, as of a backup) bytes of its own.
+
+    Before it is written in place, under the lock of those who write it: the others are to keep
+    what they hold. The copy is durable before it takes the name. What is not there stays so.
+    """
+    path = os.fspath(path)
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
+        return
+    draft = f"{path}.{os.getpid()}.{get_ident()}.new"
+    try:
+        fd = create(draft, home=home)
+        try:
+            with opened(path, home=home) as file:
+                while part := file.read(1 << 20):
+                    view = memoryview(part)
+                    while view:
+                        view = view[os.write(fd, view) :]
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        rename(draft, path, home=home)
+    except BaseException:
+        with suppress(OSError):
+            remove(draft, home=home)
+        raise
+    sync_folder(path.rpartition("/")[0], home)
+
+
+def refuse_link(path: Path, expected: str) -> None:
+    """Raise StrangeFileError where the path names a link instead of a file or folder."""
+    path = os.fspath(path)
+    with suppress(FileNotFoundError, NotADirectoryError):
+        if stat.S_ISLNK(os.lstat(path).st_mode):
+            raise _strange(path, f"a link to {os.readlink(path)!r}", expected)
+
+
+def kind_of(mode: int) -> str:
+    """What a file of that mode is, in words."""
+    return _KINDS.get(stat.S_IFMT(mode), "a file" if stat.S_ISREG(mode) else "no file")
+
+
+def _explained(error: OSError, path: str, name: str, above: int | None, expected: str) -> OSError:
+    """The error with the whole path; for a link or an odd file, what is there and what to do."""
+    if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.EISDIR, errno.ENXIO):
+        with suppress(OSError):
+            found = os.stat(name, dir_fd=above, follow_symlinks=False)
+            if stat.S_ISLNK(found.st_mode):
+                aim = os.readlink(name, dir_fd=above)
+                return _strange(path, f"a link to {aim!r}", expected)
+            if stat.S_ISREG(found.st_mode) != (expected == "a file"):
+                return _strange(path, kind_of(found.st_mode), expected)
+    return OSError(error.errno, error.strerror, path)
+
+
+def _strange(path: str, found: str, expected: str) -> StrangeFileError:
+    return StrangeFileError(
+        errno.ELOOP,
+        f"is {found}, expected {expected}: nothing below a plane is followed; remove it, or put "
+        f"{expected} there",
+        path,
+    )
