@@ -2,6 +2,11 @@
 
 The log holds one event a line, as one JSON object in the field order of
 `FIELDS`; defaults are left out, so a line costs what it says and no more.
+
+Keys of `data` that memplane writes itself: `redactions` and `replaced` (counts), `marked`, `body`
+({sha256, bytes}: the whole text of an event whose line holds its head), and `recalled`: the quoted
+blocks that were moved out of the text, each {sha256, bytes, lines} of a file in bodies/. Events of
+earlier versions have the checksums of their blocks there, 16 hex digits, and no files.
 """
 
 from __future__ import annotations
@@ -150,6 +155,7 @@ class Draft(NamedTuple):
     body: bytes | None = (
         None  # text too large for a line: goes to bodies/ before the line is written
     )
+    recalled: tuple[bytes, ...] = ()  # blocks moved out of the text: to bodies/, as a body is
 
 
 class Source(Protocol):

@@ -3,18 +3,21 @@
 import sys
 import time
 from collections.abc import Callable
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
 from memplane.cli.app import command
 from memplane.cli.options import Agent, Channel, Home, Json, OneNs, Session
-from memplane.cli.output import fields_of, put, rows, say_damage
+from memplane.cli.output import fields_of, in_words, put, recalled, rows, say_damage
 from memplane.event import Event
 from memplane.plane import Plane
 from memplane.wiring import open_plane
 
 __all__ = ["log"]
+
+# An event as JSON values, and in words.
+_Show: TypeAlias = Callable[[Event], tuple[dict[str, Any], str]]
 
 _POLL_SECONDS: Final = 0.2
 _FIRST_LOOK: Final = 256
@@ -33,6 +36,10 @@ def log(
     kind: Annotated[str | None, typer.Option(metavar="KIND", help="Only this kind.")] = None,
     session: Session = None,
     ns: OneNs = None,
+    whole: Annotated[
+        bool,
+        typer.Option("--whole", help="Whole texts, and what was moved out of them, not a line."),
+    ] = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on with what is recorded, until Ctrl-C.")
     ] = False,
@@ -41,7 +48,11 @@ def log(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """List the last events, in log order. With --follow, JSON is one event a line."""
+    """List the last events, in log order. With --follow, JSON is one event a line.
+
+    With --whole each event has its whole text, and for the owner the quoted blocks that were moved
+    out of it.
+    """
     with open_plane(home) as plane:
         say_damage(plane)
         # Taken first: what is recorded while the list is read must not fall between the two.
@@ -54,13 +65,19 @@ def log(
             )  # fmt: skip
             return [event for event in found if event.seq <= head]
 
+        owner = channel == "private" and agent is None
+
+        def shown(event: Event) -> tuple[dict[str, Any], str]:
+            return _whole(plane, event, owner=owner) if whole else (fields_of(event), rows([event]))
+
         events = read(after, limit or None) if after is not None else _last(read, head, limit)
         if not follow:
-            put([fields_of(event) for event in events], rows(events), as_json=as_json)
+            found = [shown(event) for event in events]
+            put([one for one, _ in found], "\n".join(said for _, said in found), as_json=as_json)
             return
-        _print(events, as_json=as_json)
+        _print(events, shown, as_json=as_json)
         try:
-            _follow(plane, head, kind, session, ns, channel, agent, as_json=as_json)
+            _follow(plane, head, kind, session, ns, channel, agent, shown, as_json=as_json)
         except KeyboardInterrupt:
             return
 
@@ -80,7 +97,7 @@ def _last(read: Callable[[int, int | None], list[Event]], head: int, limit: int)
 
 def _follow(
     plane: Plane, seen: int, kind: str | None, session: str | None, ns: str | None, channel: str,
-    agent: str | None, *, as_json: bool,
+    agent: str | None, shown: _Show, *, as_json: bool,
 ) -> None:  # fmt: skip
     while True:
         head = plane.head().seq
@@ -89,12 +106,20 @@ def _follow(
                 kind=kind, session=session, ns=ns, after=seen, channel=channel, agent=agent
             )
             new = [event for event in found if event.seq <= head]
-            _print(new, as_json=as_json)
+            _print(new, shown, as_json=as_json)
             seen = head
         time.sleep(_POLL_SECONDS)
 
 
-def _print(events: list[Event], *, as_json: bool) -> None:
+def _print(events: list[Event], shown: _Show, *, as_json: bool) -> None:
     for event in events:
-        put(fields_of(event), rows([event]), as_json=as_json)
+        put(*shown(event), as_json=as_json)
     sys.stdout.flush()
+
+
+def _whole(plane: Plane, event: Event, *, owner: bool) -> tuple[dict[str, Any], str]:
+    """An event with its whole text; for the owner with what was moved out of it."""
+    text, blocks = plane.text(event), recalled(plane, event) if owner else []
+    fields = {**fields_of(event), "text": text, **({"recalled": blocks} if blocks else {})}
+    head = rows([event._replace(text="")])
+    return fields, "\n".join([head, *([text] if text else []), *in_words(blocks), ""])

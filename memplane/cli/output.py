@@ -17,8 +17,10 @@ __all__ = [
     "data",
     "error_json",
     "fields_of",
+    "in_words",
     "one_line",
     "put",
+    "recalled",
     "rows",
     "say",
     "say_aside",
@@ -84,6 +86,28 @@ def fields_of(event: Event) -> dict[str, Any]:
 def rows(events: list[Event]) -> str:
     """Events a line each: seq, time, kind, session or key, and the beginning of the text."""
     return "\n".join(_row(event) for event in events)
+
+
+def recalled(plane: Plane, event: Event) -> list[dict[str, Any]]:
+    """The quoted blocks that were moved out of an event's text, with how it names them.
+
+    For the owner alone: see `Plane.recalled`. The text is None where the file is lost.
+    """
+    named = [one for one in event.data.get("recalled") or () if isinstance(one, dict)]
+    texts = plane.recalled(event) if named else []
+    return [{**one, "text": text} for one, text in zip(named, texts, strict=False)]
+
+
+def in_words(blocks: list[dict[str, Any]]) -> list[str]:
+    """The same as lines, each block behind one that says what it is."""
+    lines = []
+    for one in blocks:
+        about = f"{one.get('lines')} lines, {one.get('bytes')} bytes, sha256 {one.get('sha256')}"
+        lines += ["", f"recalled, moved out of the text ({one_line(about, 200)}):"]
+        text = one["text"]
+        lost = "its file in bodies/ is missing or damaged; restore it from a copy"
+        lines.append(lost if text is None else text.removesuffix("\n"))
+    return lines
 
 
 def counted(number: int, noun: str, many: str = "") -> str:

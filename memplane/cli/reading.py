@@ -7,7 +7,16 @@ import typer
 
 from memplane.cli.app import command
 from memplane.cli.options import Agent, Channel, Home, Json, Now, Ns, OneNs
-from memplane.cli.output import data, fields_of, one_line, put, rows, say_damage
+from memplane.cli.output import (
+    data,
+    fields_of,
+    in_words,
+    one_line,
+    put,
+    recalled,
+    rows,
+    say_damage,
+)
 from memplane.errors import NotFoundError
 from memplane.event import Event
 from memplane.intake.redact import shown
@@ -44,19 +53,21 @@ def show(
     """Print one event whole, what became of it, and what time has left of its importance.
 
     It is superseded, forgotten or evicted by the event that is named, or expired by its own
-    valid_until; the newer one names what it supersedes.
+    valid_until; the newer one names what it supersedes. The owner also sees the quoted blocks that
+    were moved out of its text.
     """
     with open_plane(home) as plane:
         event = named(plane, event_id, channel=channel, agent=agent)
         text = plane.text(event)
+        blocks = recalled(plane, event) if channel == "private" and agent is None else []
         standing = plane.standing(event, now=now)
     fields = {**fields_of(event), "text": text}
     if as_json:
-        data({**fields, **_standing(standing)})
+        data({**fields, **_standing(standing), **({"recalled": blocks} if blocks else {})})
         return
     lines = [f"{name:<12}{_shown(value)}" for name, value in fields.items() if name != "text"]
     lines += _told(event, standing)
-    print("\n".join([*lines, "", text] if text else lines))
+    print("\n".join([*lines, *(["", text] if text else []), *in_words(blocks)]))
 
 
 @command("get", example="get db.engine")

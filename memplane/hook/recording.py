@@ -105,4 +105,7 @@ class Recording:
             return None
 
     def _same(self, event: Event, draft: Draft) -> bool:
-        return same(event, draft, self._intake.redactor, self._log.text(event))
+        log = self._log
+        return same(
+            event, draft, self._intake.redactor, log.text(event), lambda: log.recalled(event)
+        )

@@ -29,9 +29,10 @@ import hashlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.hook.responses import answer
-from memplane.importers.calls import is_own, render, touched
+from memplane.importers.calls import own_command, render, touched
 from memplane.importers.client_texts import HOOK_TAG, Spoken, asked_of_codex, compaction, spoken
 from memplane.importers.rows import Row, name, text_of, told
+from memplane.intake.recalled import is_own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -158,7 +159,8 @@ def _called(agent: str, said: Mapping[str, Any], text: str, status: str) -> list
     rows = [{**asked, "data": data}]
     if text.strip():
         answered: Row = {"kind": "tool_result", "role": "tool", "text": text}
-        rows.append({**answered, "data": told({**data, "status": status})})
+        more = {"status": status, "command": own_command(tool, given)}
+        rows.append({**answered, "data": told({**data, **more})})
     session = _session(agent, said)
     if call:
         for row, part in zip(rows, ("call", "result"), strict=False):

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-__all__ = ["FILE_ARGUMENTS", "OWN_ANSWER", "OWN_CALL", "below", "is_own", "render", "touched"]
+from memplane.intake.recalled import is_own_command
+
+__all__ = [
+    "FILE_ARGUMENTS",
+    "OWN_ANSWER",
+    "OWN_CALL",
+    "Call",
+    "below",
+    "own_command",
+    "render",
+    "touched",
+]
 
 # Tools whose path is a file that was worked on; a search only looks around.
 FILE_ARGUMENTS: Final = {
@@ -25,6 +35,29 @@ _PATH_MAX: Final = 4096
 _SHORT: Final = 200
 
 
+class Call(NamedTuple):
+    """A call: its tool, the file that it works on, and its command where that is memplane's own."""
+
+    tool: str = ""
+    path: str = ""
+    command: str = ""
+
+    @classmethod
+    def of(cls, known: Any) -> Call | None:
+        """A call from what `state` gave; None for anything else."""
+        if (
+            isinstance(known, list)
+            and len(known) in (2, 3)
+            and all(isinstance(one, str) and len(one) <= _PATH_MAX for one in known)
+        ):
+            return cls(*known)
+        return None
+
+    def state(self) -> list[str]:
+        """The call as JSON."""
+        return list(self if self.command else self[:2])
+
+
 def below(path: str, folder: str) -> str:
     """Return the path relative to the folder where it lies below it, else as it is."""
     folder = folder.rstrip("/\\")
@@ -37,10 +70,16 @@ def below(path: str, folder: str) -> str:
     return path
 
 
-def is_own(tool: str) -> bool:
-    """Tell a tool of memplane's MCP server, as clients name it: what it answers was recalled."""
-    *server, name = tool.split("__")
-    return bool(name) and any(re.search(r"(?:^|_)memplane$", part) for part in server)
+def own_command(tool: str, arguments: Any) -> str:
+    """The command line of a shell that runs memplane and nothing else, "" for any other call.
+
+    It is `data.command` of the call's result, so that intake knows what was recalled there.
+    """
+    for name in ("command", "cmd") if isinstance(arguments, dict) else ():
+        command = arguments.get(name)
+        if isinstance(command, str) and is_own_command(tool, command):
+            return command.strip()
+    return ""
 
 
 def touched(tool: str, arguments: Any, folders: tuple[str, ...]) -> str:

@@ -31,9 +31,10 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.importers.calls import OWN_ANSWER, OWN_CALL, is_own, render, touched
+from memplane.importers.calls import OWN_ANSWER, OWN_CALL, Call, own_command, render, touched
 from memplane.importers.client_texts import compaction, spoken
 from memplane.importers.rows import Outcome, Row, name, text_of, told, word
+from memplane.intake.recalled import is_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,8 +78,8 @@ class ClaudeCode:
         self._folders: dict[str, str] = {}  # session -> where it began
         self._started: set[str] = set()
         self._sessions: set[str] = set()  # the ones of this file
-        self._calls: dict[str, tuple[str, str]] = {}  # call -> tool, path
-        self._open: dict[str, tuple[str, str]] = {}  # the ones of this file without a result
+        self._calls: dict[str, Call] = {}
+        self._open: dict[str, Call] = {}  # the ones of this file without a result
         self._ts = self._turn = ""
 
     def begin(self, state: Mapping[str, Any], file: str = "") -> None:
@@ -88,8 +89,8 @@ class ClaudeCode:
         self._open = {}
         calls = state.get("calls")
         for call, known in calls.items() if isinstance(calls, dict) else ():
-            if isinstance(known, list) and len(known) == 2 and all(map(_is_text, known)):
-                self._calls[call] = self._open[call] = (known[0], known[1])
+            if (found := Call.of(known)) is not None:
+                self._calls[call] = self._open[call] = found
         sessions = state.get("sessions")
         self._sessions = set()
         for session, folder in sessions.items() if isinstance(sessions, dict) else ():
@@ -104,7 +105,7 @@ class ClaudeCode:
         return {
             "ts": self._ts,
             "turn": self._turn,
-            "calls": {call: list(known) for call, known in waiting},
+            "calls": {call: known.state() for call, known in waiting},
             "sessions": {each: self._folders.get(each, "") for each in sorted(self._sessions)},
         }
 
@@ -219,7 +220,7 @@ class ClaudeCode:
         home = self._folders.get(text_of(record, "sessionId"), "")
         path = touched(tool, given, (home, folder))
         if call:
-            self._calls[call] = self._open[call] = (tool, path)
+            self._calls[call] = self._open[call] = Call(tool, path, own_command(tool, given))
         if is_own(tool):
             return OWN_CALL
         data = {"tool": tool, "call": call, "path": path, "branch": text_of(record, "gitBranch")}
@@ -232,7 +233,7 @@ class ClaudeCode:
 
     def _result(self, record: Mapping[str, Any], block: Mapping[str, Any]) -> Row | str:
         call = text_of(block, "tool_use_id")
-        tool, path = self._calls.get(call, ("", ""))
+        tool, path, command = self._calls.get(call, Call())
         self._open.pop(call, None)
         if is_own(tool):
             return OWN_ANSWER
@@ -240,7 +241,7 @@ class ClaudeCode:
         if not text.strip():
             return "empty text"
         status = "error" if block.get("is_error") is True else "ok"
-        data = {"tool": tool, "call": call, "path": path, "status": status}
+        data = {"tool": tool, "call": call, "path": path, "status": status, "command": command}
         return {
             "kind": "tool_result",
             "role": "tool",

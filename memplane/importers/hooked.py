@@ -18,10 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memplane.importers.client_texts import HOOK_TAG, compaction
 from memplane.importers.rows import name
+from memplane.intake.check import is_checksum
+from memplane.log.bodies import recalled_hashes
 from memplane.log.purges import erased_by
 from memplane.plane.ending import minutes_before
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memplane.event import Event
     from memplane.importers.rows import Row
     from memplane.plane import Plane
@@ -45,7 +49,8 @@ class Hooked:
         self._plane = plane
         self._upto = -1  # the seq up to which the log was read
         self._known: set[tuple[str, str, str]] = set()
-        self._answers: defaultdict[str, list[str]] = defaultdict(list)  # of several lines
+        # Of several lines, and the blocks that were moved out of each.
+        self._answers: defaultdict[str, list[tuple[str, frozenset[str]]]] = defaultdict(list)
         self._begun: dict[str, str] = {}  # session -> when a hook says that it began, else ""
         # Ids; those of turns; of words in whichever turn; of words and calls in whichever session.
         self._purged: set[str] = set()
@@ -114,12 +119,15 @@ class Hooked:
         call = _said(data, "call")
         if kind in _CALLS and call:
             return (session, _told(kind, data), call) in self._known
-        text = self._plane.redacted(str(row.get("text", "")))
-        if (session, _sort(kind, row.get("role")), _digest(kind, text)) in self._known:
-            return True
-        whole = f"\n{text.strip()}\n"
+        engine = self._plane._engine  # noqa: SLF001 - as below
+        said = engine.intake(engine.watched.policies_or_last()).said(row)
+        sort = _sort(kind, row.get("role"))
+        for text, recalled in {(said.text, said.recalled), said.before}:
+            if (session, sort, _digest(kind, text, recalled)) in self._known:
+                return True
+        whole, blocks = f"\n{said.text.strip()}\n", set(said.recalled)
         return row.get("role") == "assistant" and any(
-            whole in answer for answer in self._answers.get(session, ())
+            whole in answer and blocks <= its for answer, its in self._answers.get(session, ())
         )
 
     def _was_purged(
@@ -163,11 +171,11 @@ class Hooked:
                 self._known.add((where, event.kind, call))
                 self._known.add((where, _told(event.kind, event.data), call))
             return
-        text = self._plane.text(event)
-        sort, digest = _sort(event.kind, event.role), _digest(event.kind, text)
+        text, recalled = self._plane.text(event), _recalled(event)
+        sort, digest = _sort(event.kind, event.role), _digest(event.kind, text, recalled)
         self._known |= {(session, sort, digest), (_ANY, sort, digest)}
         if event.role == "assistant" and "\n" in text:
-            self._answers[session].append(f"\n{text.strip()}\n")
+            self._answers[session].append((f"\n{text.strip()}\n", frozenset(recalled)))
 
 
 def _sort(kind: str, role: object) -> str:
@@ -184,8 +192,16 @@ def _said(data: Any, field: str) -> str:
     return said if isinstance(said, str) else ""
 
 
-def _digest(kind: str, text: str) -> str:
-    return _hash(" ".join(compaction(text).split()) if kind == "summary" else text)
+def _recalled(event: Event) -> tuple[str, ...]:
+    """The blocks that were moved out of the event's text: their SHA-256, or as it was earlier."""
+    named = event.data.get("recalled")
+    checksums = [one for one in named if is_checksum(one)] if isinstance(named, list) else []
+    return tuple(recalled_hashes(event) or checksums)
+
+
+def _digest(kind: str, text: str, recalled: Sequence[str]) -> str:
+    digest = _hash(" ".join(compaction(text).split()) if kind == "summary" else text)
+    return _hash("\n".join([digest, *recalled])) if recalled else digest
 
 
 def _hash(text: str) -> str:

@@ -13,8 +13,17 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.importers.calls import OWN_ANSWER, OWN_CALL, below, is_own, render, touched
+from memplane.importers.calls import (
+    OWN_ANSWER,
+    OWN_CALL,
+    Call,
+    below,
+    own_command,
+    render,
+    touched,
+)
 from memplane.importers.rows import Row, text_of, told, word
+from memplane.intake.recalled import is_own
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,28 +59,28 @@ _OPEN_CALLS_MAX: Final = 200
 
 
 class Calls:
-    """The calls that wait for an output: tool and file of each, the newest 200."""
+    """The calls that wait for an output, the newest 200."""
 
     def __init__(self, known: Any = None) -> None:
-        self._open: dict[str, tuple[str, str]] = {}
+        self._open: dict[str, Call] = {}
         for call, named in known.items() if isinstance(known, dict) else ():
-            if isinstance(named, list) and len(named) == 2 and all(map(_is_text, named)):
-                self._open[call] = (named[0], named[1])
+            if (found := Call.of(named)) is not None:
+                self._open[call] = found
 
-    def add(self, call: str, tool: str, path: str) -> None:
+    def add(self, call: str, named: Call) -> None:
         """Note a call; without an id nothing can answer it."""
         if call:
-            self._open[call] = (tool, path)
+            self._open[call] = named
             if len(self._open) > _OPEN_CALLS_MAX:
                 del self._open[next(iter(self._open))]
 
-    def take(self, call: str) -> tuple[str, str]:
-        """Tool and file of the call, which waits no longer; "" where they are not known."""
-        return self._open.pop(call, ("", ""))
+    def take(self, call: str) -> Call:
+        """Return the call, which waits no longer; one of nothing where it is not known."""
+        return self._open.pop(call, Call())
 
     def state(self) -> dict[str, list[str]]:
         """Return what the constructor takes."""
-        return {call: list(named) for call, named in self._open.items()}
+        return {call: named.state() for call, named in self._open.items()}
 
 
 class Part(NamedTuple):
@@ -142,7 +151,7 @@ def _call(
     given = _arguments(kind, item)
     folder = folders[-1] if folders else ""
     path = touched(tool, given, folders) or _patched(given, folders)
-    calls.add(call, tool, path)
+    calls.add(call, Call(tool, path, own_command(tool, given)))
     if is_own(tool):
         return OWN_CALL
     text = f"{tool}\n{given}" if isinstance(given, str) and given else render(tool, given, folder)
@@ -192,14 +201,14 @@ def _patched(given: Any, folders: tuple[str, ...]) -> str:
 
 def _output(item: Mapping[str, Any], calls: Calls) -> Row | str:
     call = text_of(item, "call_id")
-    tool, path = calls.take(call)
+    tool, path, command = calls.take(call)
     if is_own(tool):
         return OWN_ANSWER
     text, failed = _output_text(item.get("output"))
     if not text.strip():
         return "empty text"
     status = "error" if failed else "ok"
-    data = {"tool": tool, "call": call, "path": path, "status": status}
+    data = {"tool": tool, "call": call, "path": path, "status": status, "command": command}
     return {"kind": "tool_result", "role": "tool", "text": text, "data": told(data)}
 
 
@@ -227,7 +236,3 @@ def _output_text(output: Any) -> tuple[str, bool]:
     elif found := _EXIT.search(output[:_HEAD_OF_OUTPUT]):
         code = int(found[1]) if len(found[1]) < 12 else 1
     return output, failed or (isinstance(code, int) and code != 0)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= 4096

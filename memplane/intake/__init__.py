@@ -8,7 +8,7 @@ that a rule knows never reaches a byte that is written.
 
 from memplane.intake.check import check, namespace, normalise
 from memplane.intake.markers import Marker
-from memplane.intake.prepare import Intake, cleaned, prepare, same
+from memplane.intake.prepare import Intake, Said, cleaned, prepare, same
 from memplane.intake.redact import Redactor
 from memplane.intake.times import timestamp
 from memplane.intake.whole import check_whole
@@ -17,6 +17,7 @@ __all__ = [
     "Intake",
     "Marker",
     "Redactor",
+    "Said",
     "check",
     "check_whole",
     "cleaned",

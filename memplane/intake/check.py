@@ -36,6 +36,7 @@ __all__ = [
     "TEXT_BYTES_MAX",
     "check",
     "collect",
+    "is_checksum",
     "namespace",
     "normalise",
 ]
@@ -52,6 +53,7 @@ _GIVEN_BY_THE_LOG: Final = frozenset(("seq", "dur", "rec", "tokens", "h"))
 _CALLERS_FIELDS: Final = tuple(name for name in FIELDS if name not in _GIVEN_BY_THE_LOG)
 
 _ID: Final = regex(r"[!-~]{1,128}")
+_CHECKSUM: Final = regex(r"[0-9a-f]{16}")
 _CONTROL: Final = regex("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _NS_HEADS: Final = ("/task/", "/spec/", "/agent/")
 
@@ -136,6 +138,12 @@ def _own_data(data: dict[str, Any], where: str, *, internal: bool) -> None:
             "found something else than a count; memplane writes this key: leave it out",
             where=f"{where}.replaced",
         )
+    recalled = data.get("recalled", [])
+    if not internal and not (isinstance(recalled, list) and all(map(is_checksum, recalled))):
+        raise InputError(
+            "expected checksums of 16 hex digits; memplane writes this key: leave it out",
+            where=f"{where}.recalled",
+        )
     redactions = data.get("redactions", {})
     if not isinstance(redactions, dict) or not all(map(_is_count, redactions.values())):
         raise InputError(
@@ -150,6 +158,11 @@ def _own_data(data: dict[str, Any], where: str, *, internal: bool) -> None:
             "leave it out",
             where=f"{where}.marked",
         )
+
+
+def is_checksum(value: Any) -> bool:
+    """Whether a value names a quoted block as earlier versions did: by its checksum alone."""
+    return isinstance(value, str) and _CHECKSUM.fullmatch(value) is not None
 
 
 def _is_marker(value: Any) -> bool:

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.errors import InputError
 from memplane.event import FIELDS, GLOBAL, Draft, Event, encode
 from memplane.intake.check import TAG_MAX, collect
-from memplane.intake.recalled import without_blocks
+from memplane.intake.recalled import checksums, parted, without_blocks
 from memplane.intake.redact import Redactor
 from memplane.intake.values import Cleaner
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from memplane.intake.markers import Marker
 
-__all__ = ["HEAD_BYTES", "LINE_MAX", "Intake", "cleaned", "prepare", "same"]
+__all__ = ["HEAD_BYTES", "LINE_MAX", "Intake", "Said", "cleaned", "prepare", "same"]
 
 LINE_MAX: Final = 1024 * 1024
 LOG_ADDS: Final = 300  # seq, dur, id (up to 128), ts, rec, h and their names
@@ -29,6 +29,20 @@ HEAD_BYTES: Final = 4096
 
 _IDENTIFIERS: Final = ("id", "session", "task", "actor", "key", "ns")
 _REST: Final = FIELDS[FIELDS.index("kind") : FIELDS.index("h")]
+# Keys of data that memplane writes itself: names of rules, counts, hashes; never secrets.
+_OWN_DATA: Final = ("redactions", "replaced", "body", "recalled")
+
+
+class Said(NamedTuple):
+    """The text of an event as the log would hold it, and the SHA-256 of each block moved out of it.
+
+    `before`: the same as versions did it that kept no block: its text, then their checksums. It is
+    equal to `text` and no checksums where no block is quoted at all.
+    """
+
+    text: str
+    recalled: tuple[str, ...]
+    before: tuple[str, tuple[str, ...]]
 
 
 class Intake(NamedTuple):
@@ -46,6 +60,7 @@ class Intake(NamedTuple):
         count: Callable[[str], int] | None = None,
         where: str = "",
         internal: bool = False,
+        recalled: Sequence[str] = (),
     ) -> Draft:
         """`prepare` under this policy."""
         return prepare(
@@ -57,7 +72,21 @@ class Intake(NamedTuple):
             count=count,
             where=where,
             internal=internal,
+            recalled=recalled,
         )
+
+    def said(self, fields: Mapping[str, Any]) -> Said:
+        """What the log would hold of the text of these fields, which need not be checked before."""
+        redact = self.redactor.redact
+        whole = Cleaner().text(str(fields.get("text") or ""))
+        text, blocks = parted({**fields, "kind": fields.get("kind", "message"), "text": whole})
+        masked = redact(text)[0]
+        digests = tuple(_digest(redact(block)[0].encode()) for block in blocks)
+        before, removed = without_blocks(whole)
+        if not removed:
+            return Said(masked, digests, (masked, ()))
+        before = masked if blocks else redact(before)[0]
+        return Said(masked, digests, (before, tuple(checksums(removed))))
 
 
 def prepare(
@@ -70,19 +99,22 @@ def prepare(
     where: str = "",
     internal: bool = False,
     marker: Marker | None = None,
+    recalled: Sequence[str] = (),
 ) -> Draft:
     """Turn what a caller gave into a draft, or raise InputError and store nothing.
 
     `id` serves where fields has none. `count` gives the tokens of the whole text;
     None leaves them out. `marker` finds markers in the redacted text of what no marker was given
-    for, not even an empty list of them. The same arguments give the same bytes.
+    for, not even an empty list of them. `recalled` are blocks that were moved out of the text
+    before, elsewhere. The same arguments give the same bytes.
     """
     line = collect(fields, internal=internal, where=where)
     kind = line["kind"]
-    text, blocks = without_blocks(line.get("text", ""))
+    text, blocks = parted(line)
     if blocks:
         line["text"] = text
-        line["data"] = {**line.get("data", {}), "recalled": blocks}
+    if recalled:
+        blocks = [*recalled, *blocks]
     if kind in never_store_kinds and not internal:
         raise InputError(
             f"`{kind}` is never stored: privacy.yaml names it in store.never_store_kinds; "
@@ -90,20 +122,13 @@ def prepare(
             where=f"{where}.kind" if where else "kind",
         )
     _refuse_secrets(line, redactor, where)
-    text = _redact(line, redactor)
+    text, moved = _redact(line, redactor, blocks)
     if marker is not None and not internal:
         _mark(line, text, marker, given=fields.get("markers") is not None)
     if count is not None:
         line["tokens"] = count(text)
     given_id, ts = line.pop("id", None), line.pop("ts", None)
-    rest = _serialised(line)
-    body = None
-    if len(rest) + LOG_ADDS > LINE_MAX:
-        body = text.encode()
-        line["text"] = body[:HEAD_BYTES].decode(errors="ignore")
-        digest = hashlib.sha256(body).hexdigest()
-        line["data"] = {**line.get("data", {}), "body": {"sha256": digest, "bytes": len(body)}}
-        rest = _serialised(line)
+    rest, body = _written(line, text)
     get = line.get
     return Draft(
         id if given_id is None else given_id,
@@ -117,28 +142,67 @@ def prepare(
         text,
         rest,
         body,
+        moved,
     )
 
 
 def cleaned(text: str) -> str:
-    """A text as the log would hold it but for redaction: storable, without quoted blocks."""
+    """What a user says as the log would hold it but for redaction: storable, no quoted blocks."""
     return without_blocks(Cleaner().text(text))[0]
 
 
-def same(event: Event, draft: Draft, redactor: Redactor, whole_text: str) -> bool:
-    """Whether a draft repeats an event: equal kind, ns, role, session, key and text.
+def same(
+    event: Event,
+    draft: Draft,
+    redactor: Redactor,
+    whole_text: str,
+    recalled: Callable[[], Sequence[str | None]] = tuple,
+) -> bool:
+    """Whether a draft repeats an event: equal kind, ns, role, session, key, text and blocks.
 
-    The stored text is redacted as today before the comparison, so that a stricter
-    policy does not make a repeat look like other content.
+    What is stored is redacted as today before the comparison, so that a stricter
+    policy does not make a repeat look like other content. `recalled` gives the blocks that were
+    moved out of the event's text, None for one that is lost. What versions stored that kept no
+    block but its checksum is repeated by its text alone, and by that with blocks of the checksums.
     """
-    return (
-        event.kind == draft.kind
-        and event.ns == draft.ns
-        and event.role == draft.role
-        and event.session == draft.session
-        and event.key == draft.key
-        and (whole_text == draft.text or redactor.redact(whole_text)[0] == draft.text)
-    )
+    if (event.kind, event.ns, event.role, event.session, event.key) != (
+        draft.kind,
+        draft.ns,
+        draft.role,
+        draft.session,
+        draft.key,
+    ):
+        return False
+    named = event.data.get("recalled")
+    named = named if isinstance(named, list) else []
+    text = draft.text
+    if named and all(isinstance(one, str) for one in named):
+        text, left = without_blocks(text)
+        found = checksums([*(block.decode() for block in draft.recalled), *left])
+        if found and found != named:
+            return False
+    elif (named or draft.recalled) and not _same_blocks(named, draft, redactor, recalled):
+        return False
+    return whole_text == text or redactor.redact(whole_text)[0] == text
+
+
+def _same_blocks(
+    named: Sequence[Any],
+    draft: Draft,
+    redactor: Redactor,
+    recalled: Callable[[], Sequence[str | None]],
+) -> bool:
+    """Whether a draft brings the blocks that an event names."""
+    digests = [one.get("sha256") for one in named if isinstance(one, dict)]
+    if digests == [_digest(block) for block in draft.recalled]:
+        return True
+    redact = redactor.redact
+    stored = [None if block is None else redact(block)[0].encode() for block in recalled()]
+    return stored == list(draft.recalled)
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
 
 
 def _mark(line: dict[str, Any], text: str, marker: Marker, *, given: bool) -> None:
@@ -154,6 +218,22 @@ def _mark(line: dict[str, Any], text: str, marker: Marker, *, given: bool) -> No
         if not given:
             line["markers"] = list(found)
         line["data"] = {**data, "marked": [] if given else list(found)}
+
+
+def _written(line: dict[str, Any], text: str) -> tuple[bytes, bytes | None]:
+    """The line, and the whole text as a body where a line cannot hold it: then it has its head.
+
+    A text of more characters than a line has bytes is not serialised to find that out.
+    """
+    if len(text) <= LINE_MAX:
+        rest = _serialised(line)
+        if len(rest) + LOG_ADDS <= LINE_MAX:
+            return rest, None
+    body = text.encode()
+    line["text"] = body[:HEAD_BYTES].decode(errors="ignore")
+    named = {"sha256": _digest(body), "bytes": len(body)}
+    line["data"] = {**line.get("data", {}), "body": named}
+    return _serialised(line), body
 
 
 def _serialised(line: dict[str, Any]) -> bytes:
@@ -181,17 +261,26 @@ def _secret_in(name: str, where: str) -> InputError:
     )
 
 
-def _redact(line: dict[str, Any], redactor: Redactor) -> str:
-    """Redact text, tags and data in place, note the counts, and give back the text."""
+def _redact(
+    line: dict[str, Any], redactor: Redactor, blocks: Sequence[str]
+) -> tuple[str, tuple[bytes, ...]]:  # fmt: skip
+    """Redact text, tags and data in place, note the counts; give back the text, and the blocks.
+
+    `blocks` were moved out of the text: they are named in data by what is left of them.
+    """
     text, counts = redactor.redact(line.get("text", ""))
     if counts:
         line["text"] = text
+    moved = tuple(_masked(redactor.redact(block), counts) for block in blocks)
+    if moved:
+        data = line.get("data", {})
+        names = [{"sha256": _digest(one), "bytes": len(one), "lines": _lines(one)} for one in moved]
+        line["data"] = {**data, "recalled": [*data.get("recalled", ()), *names]}
     if "tags" in line:
         line["tags"] = [_short(redactor.redact(tag), tag, counts) for tag in line["tags"]]
     data = line.get("data")
     if data is not None:
-        # What memplane writes itself: counts by rule have names like `jwt`, never secrets.
-        own = {key: data[key] for key in ("redactions", "replaced", "body") if key in data}
+        own = {key: data[key] for key in _OWN_DATA if key in data}
         data, found = redactor.redact_data({k: v for k, v in data.items() if k not in own})
         line["data"] = data = {**data, **own}
         _add(counts, found)
@@ -199,7 +288,17 @@ def _redact(line: dict[str, Any], redactor: Redactor) -> str:
         total = dict(data.get("redactions", {})) if data else {}
         _add(total, counts)
         line["data"] = {**(data or {}), "redactions": dict(sorted(total.items()))}
-    return text
+    return text, moved
+
+
+def _lines(block: bytes) -> int:
+    return block.count(b"\n") + (not block.endswith(b"\n"))
+
+
+def _masked(redacted: tuple[str, dict[str, int]], counts: dict[str, int]) -> bytes:
+    text, found = redacted
+    _add(counts, found)
+    return text.encode()
 
 
 def _short(redacted: tuple[str, dict[str, int]], before: str, counts: dict[str, int]) -> str:

@@ -8,7 +8,7 @@ Files, below the plane's home (directories 0700, files 0600)::
     log/spool/                  events of callers that could not wait for the lock (`spool`)
     log/.purging                a purge that is under way (`erase`)
     log/00000007.broken         a sync of that segment failed: nobody appends to it any more
-    bodies/sha256/ab/cd...      texts too large for a line, named by their SHA-256
+    bodies/sha256/ab/cd...      texts too large for a line, blocks moved out of texts: by SHA-256
     index/ids/00000001.ids      per sealed segment: where each line and each id is. A cache
 
 A segment is a sequence of lines, a line is one event::

@@ -1,4 +1,8 @@
-"""Texts too large for a line: files named by their SHA-256, durable before their line is."""
+"""Texts that are not in a line: files named by their SHA-256, durable before their line is.
+
+The whole text of an event whose line would be too long (`data.body`), and the blocks that were
+moved out of a text (`data.recalled`).
+"""
 
 # Paths are strings here: pathlib costs more than the append it would serve.
 # ruff: noqa: PTH110, PTH118, PTH120
@@ -12,12 +16,21 @@ from memplane import nofollow
 from memplane.errors import NotFoundError, StrangeFileError, WriteError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from memplane.event import Draft, Event
     from memplane.log.disk import Disk
 
-__all__ = ["body_hash", "body_path", "keep_bodies", "load_body", "store_bodies", "store_body"]
+__all__ = [
+    "bodies_of",
+    "body_hash",
+    "body_path",
+    "keep_bodies",
+    "load_body",
+    "recalled_hashes",
+    "store_bodies",
+    "store_body",
+]
 
 
 def body_path(home: str, digest: str) -> str:
@@ -28,7 +41,26 @@ def body_path(home: str, digest: str) -> str:
 def body_hash(event: Event) -> str | None:
     """The SHA-256 of the event's body, if its text did not fit the line."""
     body = event.data.get("body")
-    digest = body.get("sha256") if isinstance(body, dict) else None
+    return _hash_in(body)
+
+
+def recalled_hashes(event: Event) -> list[str]:
+    """The SHA-256 of each block that was moved out of the event's text, in order."""
+    named = event.data.get("recalled")
+    if not isinstance(named, list):
+        return []
+    return [digest for one in named if (digest := _hash_in(one)) is not None]
+
+
+def bodies_of(draft: Draft) -> Iterator[bytes]:
+    """What must be durable in bodies/ before the draft's line is written."""
+    if draft.body is not None:
+        yield draft.body
+    yield from draft.recalled
+
+
+def _hash_in(named: object) -> str | None:
+    digest = named.get("sha256") if isinstance(named, dict) else None
     # The name comes from a file; it must not lead anywhere else.
     if isinstance(digest, str) and len(digest) == 64 and set(digest) <= set("0123456789abcdef"):
         return digest
@@ -53,9 +85,9 @@ def store_body(home: str, body: bytes, disk: Disk) -> str:
 def store_bodies(home: str, drafts: Iterable[Draft], disk: Disk) -> None:
     """Make the bodies of these drafts durable, or raise WriteError."""
     for draft in drafts:
-        if draft.body is not None:
+        for body in bodies_of(draft):
             try:
-                store_body(home, draft.body, disk)
+                store_body(home, body, disk)
             except OSError as error:
                 raise WriteError(
                     f"{home}/bodies: {error.strerror}; nothing was recorded"
@@ -65,20 +97,21 @@ def store_bodies(home: str, drafts: Iterable[Draft], disk: Disk) -> None:
 def keep_bodies(home: str, drafts: Iterable[Draft], disk: Disk) -> None:
     """Store again what a purge has removed since. Under the log's lock, which a purge holds too."""
     for draft in drafts:
-        if draft.body is not None:
-            digest = sha256(draft.body).hexdigest()
+        for body in bodies_of(draft):
+            digest = sha256(body).hexdigest()
             if not os.path.exists(body_path(home, digest)):
                 store_bodies(home, [draft], disk)
 
 
 def load_body(home: str, event: Event, digest: str) -> bytes:
     """The body's bytes; raises NotFoundError where the file is missing or not what was stored."""
+    holds = "the whole text" if digest == body_hash(event) else "what was moved out of the text"
     path = body_path(home, digest)
     try:
         body = nofollow.read(path, home=home)
     except FileNotFoundError:
         raise NotFoundError(
-            f"{path}: missing; it holds the whole text of event {event.seq}; restore it from a copy"
+            f"{path}: missing; it holds {holds} of event {event.seq}; restore it from a copy"
         ) from None
     except StrangeFileError as error:
         raise NotFoundError(
@@ -86,7 +119,7 @@ def load_body(home: str, event: Event, digest: str) -> bytes:
         ) from None
     if sha256(body).hexdigest() != digest:
         raise NotFoundError(
-            f"{path}: damaged; it holds the whole text of event {event.seq}; restore it from a copy"
+            f"{path}: damaged; it holds {holds} of event {event.seq}; restore it from a copy"
         )
     return body
 

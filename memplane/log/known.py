@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memplane.errors import ConflictError, PurgedError
 from memplane.event import decode
-from memplane.log.bodies import body_hash
+from memplane.log.bodies import body_hash, recalled_hashes
 from memplane.ports import Appended
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Known:
         return [
             draft
             for draft in drafts
-            if draft.body is not None
+            if (draft.body is not None or draft.recalled)
             and not (draft.id_given and isinstance(self._reader.look_up(draft.id), int))
         ]
 
@@ -97,7 +97,7 @@ class Known:
 
 
 def same_content(event: Event, draft: Draft) -> bool:
-    """Whether a draft says what an event says: kind, ns, role, session, key and text."""
+    """Whether a draft says what an event says: kind, ns, role, session, key, text and blocks."""
     if (event.kind, event.ns, event.role, event.session, event.key) != (
         draft.kind,
         draft.ns,
@@ -106,12 +106,16 @@ def same_content(event: Event, draft: Draft) -> bool:
         draft.key,
     ):
         return False
-    digest = body_hash(event)
-    if digest is None:
-        return event.text == draft.text
-    from hashlib import sha256  # noqa: PLC0415 - long texts are rare
+    digest, recalled = body_hash(event), recalled_hashes(event)
+    if digest is None and event.text != draft.text:
+        return False
+    if digest is None and not recalled and not draft.recalled:
+        return True
+    from hashlib import sha256  # noqa: PLC0415 - long texts and quoted blocks are rare
 
-    return sha256(draft.text.encode()).hexdigest() == digest
+    if recalled != [sha256(block).hexdigest() for block in draft.recalled]:
+        return False
+    return digest is None or sha256(draft.text.encode()).hexdigest() == digest
 
 
 def _purged(seqs: dict[str, int]) -> PurgedError:

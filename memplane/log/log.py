@@ -11,9 +11,22 @@ from contextlib import contextmanager, suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
-from memplane.errors import ConflictError, CorruptError, HomeError, LockError, WriteError
+from memplane.errors import (
+    ConflictError,
+    CorruptError,
+    HomeError,
+    LockError,
+    NotFoundError,
+    WriteError,
+)
 from memplane.event import decode
-from memplane.log.bodies import body_hash, keep_bodies, load_body, store_bodies
+from memplane.log.bodies import (
+    body_hash,
+    keep_bodies,
+    load_body,
+    recalled_hashes,
+    store_bodies,
+)
 from memplane.log.disk import Disk
 from memplane.log.format import prepared, stamp
 from memplane.log.known import Known, same_content
@@ -187,6 +200,16 @@ class FileLog:
         if digest is None:
             return event.text
         return load_body(self._home, event, digest).decode()
+
+    def recalled(self, event: Event) -> list[str | None]:
+        """The blocks that were moved out of the event's text, in order; None for a lost one."""
+        found: list[str | None] = []
+        for digest in recalled_hashes(event):
+            try:
+                found.append(load_body(self._home, event, digest).decode())
+            except (NotFoundError, OSError, ValueError):
+                found.append(None)
+        return found
 
     def gaps(self) -> tuple[Gap, ...]:
         """The corrupt regions that this object's reads and look-ups had to skip so far."""

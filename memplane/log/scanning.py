@@ -87,7 +87,8 @@ def _is_odd(fields: dict[str, Any]) -> bool:
             iter(fields[name])
     if fields["kind"] in _TELLING:
         return True
-    return "body" in (fields.get("data") or ())
+    data = fields.get("data") or ()
+    return "body" in data or "recalled" in data
 
 
 def identity(fd: int) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ chance), its bytes are lines of JSON in UTF-8::
     {"format":1,"plane":"01J…","events":1}
     {"id":"…","ts":"…","kind":"message","text":"…"}     as in the log, without seq, dur, rec and h
     {"body":"…"}                                        the whole text, behind a line that names one
+    {"recalled":"…"}                                    a block moved out of the text, behind them
     {"sha256":"<64 hex of the bytes before this line>"}
 
 It is written under another name, synced, renamed, its directory synced: then it is acknowledged,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["BYTES_MAX", "FILES_MAX", "AsideNote", "Spool", "Waiting", "spooled"]
 
 FORMAT: Final = 1
+_FORMAT_RECALLED: Final = 2  # of a file with blocks, which earlier versions cannot read
 # An hour of a busy agent while one writer hangs. What is beyond was not noticed by anybody, and
 # the caller that is told so can still say it.
 FILES_MAX: Final = 4096
@@ -127,12 +129,14 @@ class Spool:
 
         WriteError where the disk refuses or the spool is full, InputError for what no line can be.
         """
-        lines = [encode({"format": FORMAT, "plane": self._plane, "events": len(drafts)})]
+        number = _FORMAT_RECALLED if any(draft.recalled for draft in drafts) else FORMAT
+        lines = [encode({"format": number, "plane": self._plane, "events": len(drafts)})]
         for draft in drafts:
             quoted = prepared(draft)
             lines.append(f'{{{quoted},"ts":"{draft.ts or now}",{draft.rest.decode()}}}')
             if draft.body is not None:
                 lines.append(encode({"body": draft.body.decode()}))
+            lines += [encode({"recalled": block.decode()}) for block in draft.recalled]
         said = "".join(f"{line}\n" for line in lines).encode()
         data = said + b'{"sha256":"%b"}\n' % sha256(said).hexdigest().encode()
         path = f"{self.folder}/{self._new_name(len(data), now)}"
@@ -204,8 +208,8 @@ class Spool:
             raise _FaultError("is not what was written: its checksum does not match")
         head, *lines = said.split(b"\n")[:-1]
         facts = self._loads(head)
-        if facts["format"] != FORMAT:
-            raise _FaultError(f"is of another format than {FORMAT}")
+        if facts["format"] not in (FORMAT, _FORMAT_RECALLED):
+            raise _FaultError(f"is of another format than {FORMAT} or {_FORMAT_RECALLED}")
         if facts["plane"] != self._plane:
             raise _FaultError("belongs to another plane")
         drafts: list[Draft] = []
@@ -213,6 +217,9 @@ class Spool:
             if line.startswith(b'{"body":'):
                 text = self._loads(line)["body"]
                 drafts[-1] = drafts[-1]._replace(text=text, body=text.encode())
+            elif line.startswith(b'{"recalled":'):
+                block = self._loads(line)["recalled"].encode()
+                drafts[-1] = drafts[-1]._replace(recalled=(*drafts[-1].recalled, block))
             else:
                 drafts.append(self._draft(line))
         if len(drafts) != facts["events"]:

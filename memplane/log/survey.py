@@ -11,7 +11,7 @@ from memplane import nofollow
 from memplane.errors import NotFoundError
 from memplane.event import Event, decode
 from memplane.log.beyond import Beyond, beyond_of
-from memplane.log.bodies import body_hash, load_body
+from memplane.log.bodies import body_hash, load_body, recalled_hashes
 from memplane.log.format import Run, line_id, opening, until
 from memplane.log.purges import Erased, erased_by
 from memplane.log.reader import Gap
@@ -44,7 +44,7 @@ class Survey:
         self.troubles: list[Trouble] = []
         self.salvaged: list[Gap] = []
         self.scattered: list[Gap] = []  # what is no line behind the last sure one of the newest
-        self.lost_bodies: list[tuple[int, int, str]] = []
+        self.lost_bodies: set[str] = set()  # hashes
         # The files below bodies/ that a line names, by the segment and the byte where it does.
         self.named: dict[str, tuple[int, int]] = {}
         self.lines = self.bytes = self.bodies = self.files = self.end = self.newest = 0
@@ -172,19 +172,20 @@ class Survey:
             self.erased[one.seq] = one
         if event.kind == "artifact" and event.data.get("stored") == "copy":
             self._name(event.data.get("sha256"), number, start)
-        if "body" in event.data:
-            self._check_body(number, start, event)
+        if "body" in event.data or "recalled" in event.data:
+            whole = body_hash(event)
+            for digest in [*([] if whole is None else [whole]), *recalled_hashes(event)]:
+                self._check_body(number, start, event, digest)
 
-    def _check_body(self, number: int, start: int, event: Event) -> None:
-        digest = body_hash(event)
-        if digest is None:
-            return
+    def _check_body(self, number: int, start: int, event: Event, digest: str) -> None:
         self.bodies += 1
+        if digest in self.named:  # two events may hold the same
+            return
         self._name(digest, number, start)
         try:
             load_body(self.home, event, digest)
-        except NotFoundError as problem:
-            self.lost_bodies.append((number, start, str(problem)))
+        except NotFoundError:
+            self.lost_bodies.add(digest)
 
     def _name(self, digest: object, number: int, start: int) -> None:
         if isinstance(digest, str) and len(digest) == 64 and set(digest) <= _HEX:

@@ -191,11 +191,10 @@ def is_interrupted(note: str) -> bool:
 
 def _of_bodies(found: Survey) -> Iterator[Finding]:
     """The files that lines name: those of texts were read by the survey, all others here."""
-    lost = {(number, offset): what for number, offset, what in found.lost_bodies}
     for digest, (number, start) in found.named.items():
         path = body_path("", digest)
-        what = lost.get((number, start))
-        if what is None and hash_of(found.home, body_path(found.home, digest)) == digest:
+        lost = digest in found.lost_bodies
+        if not lost and hash_of(found.home, body_path(found.home, digest)) == digest:
             continue
         if _is_erased(found.segments.path(number), start):
             continue  # meanwhile

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, KINDS, Event
-from memplane.intake import cleaned
 from memplane.intake.redact import shown
 from memplane.log import FileLog
 from memplane.plane import recent
@@ -74,10 +73,15 @@ class Answers:
             return self._engine.reader("private").emit(event).text
         return self._engine.redact(self._engine.watched.policies_or_last())(self._log.text(event))
 
-    def redacted(self, text: str) -> str:
-        """The text as an event recorded now would hold it: cleaned, secrets masked."""
+    def recalled(self, event: Event) -> list[str | None]:
+        """The quoted blocks that were moved out of an event's text, secrets masked, in order.
+
+        For the owner: a block quotes what other events say, also those that a channel may not see.
+        None stands for a block whose file is lost. Events of earlier versions kept none.
+        """
         redact = self._engine.redact(self._engine.watched.policies_or_last())
-        return redact(cleaned(text))
+        blocks = self._log.recalled(event)
+        return [None if block is None else redact(block) for block in blocks]
 
     def events(
         self, *, kind: str | None = None, session: str | None = None, ns: str | None = None,

@@ -19,6 +19,7 @@ from memplane.errors import NotFoundError
 from memplane.event import Event
 from memplane.intake import Redactor
 from memplane.intake.redact import Counts
+from memplane.log.bodies import recalled_hashes
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
@@ -33,7 +34,7 @@ _QUOTE_MIN: Final = 8  # a shorter secret stands in other texts by chance
 _FILE_BYTES_MAX: Final = 64 * 1024 * 1024
 _FOLDERS: Final = ("views", "policies", "scenarios", "log/quarantine", "log/spool")
 _NAMES: Final = ("id", "ns", "session", "task", "actor", "key")
-_OWN: Final = ("redactions", "replaced", "body")  # keys of data that memplane writes
+_OWN: Final = ("redactions", "replaced", "body", "recalled")  # keys of data that memplane writes
 
 
 class Finding(NamedTuple):
@@ -173,13 +174,11 @@ class _Audit:
     def _fields(self, event: Event, taken: list[str]) -> Iterator[tuple[str, Counts]]:
         """Every field that can hold a secret, and what stands in it."""
         body = event.data.get("body")
-        digest = str(body.get("sha256")) if isinstance(body, dict) else ""
-        counts = self._redactor.redact(self._text(event), taken)[1]
-        yield "text", counts
-        if digest:
-            self._bodies.add(digest)
-            if counts:
-                self._found_bodies.add(digest)
+        whole = [str(body.get("sha256"))] if isinstance(body, dict) else []
+        yield "text", self._counted(self._text(event), whole, taken)
+        digests = recalled_hashes(event)
+        for number, (digest, block) in enumerate(zip(digests, self._recalled(event), strict=True)):
+            yield f"recalled[{number}]", self._counted(block, [digest], taken)
         for field in _NAMES:
             yield field, self._redactor.in_name(getattr(event, field) or "")
         for field in ("refs", "markers"):
@@ -192,14 +191,32 @@ class _Audit:
                 shown, counts = self._redactor.redact_data({key: value}, taken)
                 yield f"data.{next(iter(shown))}"[:80], counts
 
+    def _counted(self, text: str, bodies: list[str], taken: list[str]) -> Counts:
+        """What stands in a text, which is that of these bodies, if any."""
+        counts = self._redactor.redact(text, taken)[1]
+        self._bodies.update(bodies)
+        if counts:
+            self._found_bodies.update(bodies)
+        return counts
+
     def _text(self, event: Event) -> str:
         try:
             return self._engine.log.text(event)
         except (NotFoundError, OSError):
-            what = f"the body of event {event.seq}: missing or damaged"
-            if what not in self._unread:
-                self._unread.append(what)
+            self._lost(f"the body of event {event.seq}")
             return event.text
+
+    def _recalled(self, event: Event) -> list[str]:
+        """The blocks that were moved out of the event's text; "" for a lost one."""
+        blocks = self._engine.log.recalled(event)
+        if None in blocks:
+            self._lost(f"what was moved out of the text of event {event.seq}")
+        return [block or "" for block in blocks]
+
+    def _lost(self, what: str) -> None:
+        said = f"{what}: missing or damaged"
+        if said not in self._unread:
+            self._unread.append(said)
 
     def _shown(self, name: str) -> str:
         """An id is stored as it is: one that holds a secret is named by its event's seq alone."""
@@ -234,7 +251,8 @@ class _Audit:
             refs += any(ref in self._ids for ref in event.refs)
             if quoted is not None:
                 data = json.dumps(event.data, ensure_ascii=False) if event.data else ""
-                quotes += bool(quoted.search(self._text(event)) or quoted.search(data))
+                texts = (self._text(event), data, *self._recalled(event))
+                quotes += any(quoted.search(text) for text in texts)
         return quotes, refs
 
     def _look_at_files(self) -> int:

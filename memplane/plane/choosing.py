@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.errors import InputError, NotFoundError
 from memplane.event import FIELDS, KINDS, UPKEEP_KINDS, Event
 from memplane.intake import timestamp
+from memplane.intake.check import is_checksum
 from memplane.intake.redact import shown
 from memplane.plane.given import check_text
 from memplane.plane.reading import Reader
@@ -141,6 +142,7 @@ class Chosen:
 
     def _with_text(self, event: Event) -> Event:
         """The event with its whole text, where a line holds only its beginning."""
+        event = _without_blocks(event)
         if "body" not in event.data:
             return event
         data = {name: value for name, value in event.data.items() if name != "body"}
@@ -159,3 +161,16 @@ class Chosen:
             and (name == "seq" or values[name] not in (None, "", (), {}))
             and values[name] != Event._field_defaults.get(name)
         }
+
+
+def _without_blocks(event: Event) -> Event:
+    """The event without the blocks that were moved out of its text.
+
+    They quote what other events say, which may have to stay.
+    """
+    named = event.data.get("recalled")
+    if not isinstance(named, list):
+        return event
+    data = {name: value for name, value in event.data.items() if name != "recalled"}
+    checksums = [one for one in named if is_checksum(one)]
+    return event._replace(data={**data, "recalled": checksums} if checksums else data)

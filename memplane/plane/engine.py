@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from memplane.errors import HomeError, InputError
 from memplane.event import Draft, Event
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from memplane.plane.retrieving import LogRetriever
     from memplane.plane.writing import Receipt, Recorder
 
-__all__ = ["CACHES", "Engine", "MakeCounter", "MakeEmbedder"]
+__all__ = ["CACHES", "Drafting", "Engine", "MakeCounter", "MakeEmbedder"]
 
 # Folding waits for the first reader; a process that records on and on folds as it goes.
 _FOLD_AFTER = 32
@@ -60,6 +60,14 @@ NO_END = 2**63
 
 MakeCounter = Callable[[str, int], TokenCounter]
 MakeEmbedder = Callable[[str], Embedder]
+
+
+class Drafting(Protocol):
+    """Makes a draft of a row; `recalled` are blocks that were moved out of its text elsewhere."""
+
+    def __call__(
+        self, row: Mapping[str, Any], where: str, recalled: Sequence[str] = ()
+    ) -> Draft: ...
 
 
 class Engine:
@@ -134,13 +142,15 @@ class Engine:
                 self.finder.follow(done[-1].seq if done else 0)
         return done
 
-    def drafting(self, *, internal: bool = False) -> Callable[[Mapping[str, Any], str], Draft]:
+    def drafting(self, *, internal: bool = False) -> Drafting:
         """What checks rows: under the policies of now, or the last good ones if they are broken."""
         policies = self.watched.policies_or_last()
         count, intake = self.counter(policies).count, self.intake(policies)
 
-        def draft(row: Mapping[str, Any], where: str) -> Draft:
-            return self.recorder.draft(row, intake, self.clock(), count, where, internal=internal)
+        def draft(row: Mapping[str, Any], where: str, recalled: Sequence[str] = ()) -> Draft:
+            return self.recorder.draft(
+                row, intake, self.clock(), count, where, internal=internal, recalled=recalled
+            )
 
         return draft
 
@@ -162,7 +172,8 @@ class Engine:
 
     def _same(self, event: Event, draft: Draft) -> bool:
         redactor = self.intake(self.watched.policies_or_last()).redactor
-        return same(event, draft, redactor, self.log.text(event))
+        log = self.log
+        return same(event, draft, redactor, log.text(event), lambda: log.recalled(event))
 
     def _id_of(self, seq: int) -> str:
         line = self.log.line(seq)

@@ -16,7 +16,7 @@ from memplane import nofollow
 from memplane.errors import HomeError, InputError, NotFoundError, PlaneError, WriteError
 from memplane.event import Event, decode
 from memplane.intake.redact import shown
-from memplane.log.bodies import body_hash, load_body
+from memplane.log.bodies import body_hash, load_body, recalled_hashes
 from memplane.log.copying import Begun, Damaged, Lines, pieces
 from memplane.log.disk import Disk, drop
 from memplane.log.export_lines import Export, Opened
@@ -288,7 +288,7 @@ class _Bodies:
             event = decode(json.loads(raw))
         except (ValueError, KeyError, TypeError):  # a purged line, or one that is no event
             return
-        named = [body_hash(event)]
+        named = [body_hash(event), *recalled_hashes(event)]
         facts = facts_of(event)
         if facts is not None:
             named += [facts.sha256] if facts.stored == COPY else []

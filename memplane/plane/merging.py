@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 from memplane import nofollow
 from memplane.errors import InputError, WriteError
 from memplane.event import GLOBAL, decode
-from memplane.intake.check import OWN_KINDS
+from memplane.intake.check import OWN_KINDS, is_checksum
 from memplane.intake.redact import masked
 from memplane.log.bodies import body_path, store_body
 from memplane.log.disk import Disk, drop
@@ -24,6 +24,7 @@ from memplane.log.format import line_id
 from memplane.projections.artifacts import COPY, facts_of
 
 if TYPE_CHECKING:
+    from memplane.event import Draft
     from memplane.plane.engine import Engine
 
 __all__ = ["LISTED_MAX", "MergeReport", "NotTaken", "merge"]
@@ -100,6 +101,7 @@ class _Merging:
         self._rows: list[dict[str, Any]] = []
         self._seqs: list[int] = []
         self._copies: list[tuple[str, ...]] = []  # files that belong to each row
+        self._recalled: dict[str, list[str]] = {}  # by id: blocks moved out of the text of a row
         self._text = 0
         # The ids of the export by what a forget may name: form, namespace of a key, value.
         self._ids: dict[tuple[str, str, str], list[str]] = {}
@@ -127,11 +129,17 @@ class _Merging:
         rows, self._rows, self._text = self._rows, [], 0
         seqs, self._seqs = self._seqs, []
         copies, self._copies = self._copies, []
+        blocks, self._recalled = self._recalled, {}
         if not rows:
             return
         engine, report = self._engine, self.report
+        drafting = engine.drafting()
+
+        def make(row: Any, where: str) -> Draft:
+            return drafting(row, where, blocks.get(row["id"], ()))
+
         placed = self._place(rows, copies)
-        done, refused = engine.recorder.many(rows, len(rows), engine.drafting(), strict=False)
+        done, refused = engine.recorder.many(rows, len(rows), make, strict=False)
         again = sum(appended.duplicate for appended in done)
         report.recorded += len(done) - again
         report.repeated += again
@@ -175,6 +183,7 @@ class _Merging:
                 self._refuse(seq, row, "lost", "its whole text was lost before it was exported")
                 return
             row["text"] = text.decode()
+        self._take_recalled(row["id"], data)
         row["data"] = data
         for each in self._own(row):
             self._rows.append(each)
@@ -183,6 +192,25 @@ class _Merging:
         self._text += len(row.get("text", ""))
         if len(self._rows) >= _ROWS_AT_ONCE or self._text >= _TEXT_AT_ONCE:
             self.flush()
+
+    def _take_recalled(self, id_: str, data: dict[str, Any]) -> None:
+        """Put the blocks that the event's data names beside its row; lost ones by checksum only."""
+        named = data.pop("recalled", None)
+        if not isinstance(named, list):
+            return
+        blocks, checksums = [], []
+        for one in named:
+            digest = one.get("sha256") if isinstance(one, dict) else None
+            block = self._body(digest) if isinstance(digest, str) else None
+            if block is not None:
+                blocks.append(block.decode())
+                self._text += len(blocks[-1])
+            elif is_checksum(one):
+                checksums.append(one)
+        if blocks:
+            self._recalled[id_] = blocks
+        if checksums:
+            data["recalled"] = checksums
 
     def _own(self, row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """The row; a forget names what the export has, by id: it means nothing that is here."""

@@ -16,6 +16,7 @@ from memplane.event import Event
 from memplane.intake import namespace
 from memplane.intake.redact import shown
 from memplane.lazy import regex
+from memplane.log.bodies import recalled_hashes
 from memplane.plane.given import check_texts
 from memplane.plane.holes import Holes
 from memplane.plane.lost import Already, Lost, already_of, lost_of
@@ -256,7 +257,15 @@ def _text(engine: Engine, event: Event) -> str:
 def _searched(engine: Engine, event: Event) -> str:
     text = _text(engine, event) if "body" in event.data else event.text
     said = [one for one in (event.key, event.task, event.session, event.actor) if one]
+    said += _recalled(engine, event)
     return "\n".join((text, *said, *event.tags, *_strings(event.data)))
+
+
+def _recalled(engine: Engine, event: Event) -> list[str]:
+    """The blocks that were moved out of the event's text: they quote what others say."""
+    if "recalled" not in event.data:
+        return []
+    return [block for block in engine.log.recalled(event) if block is not None]
 
 
 def _strings(data: Any) -> Iterator[str]:
@@ -274,6 +283,7 @@ def _strings(data: Any) -> Iterator[str]:
 
 def _digests(event: Event) -> Iterator[str]:
     """The hashes of the files in bodies/ that hold something of the event."""
+    yield from recalled_hashes(event)
     said: list[Any] = [event.data] if event.kind == "artifact" else [event.data.get("body")]
     while said:
         one = said.pop()

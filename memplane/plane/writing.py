@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any, Literal
@@ -107,9 +107,9 @@ class Recorder:
 
     def draft(
         self, row: Mapping[str, Any], intake: Intake, now: str, count: Callable[[str], int] | None,
-        where: str = "", *, internal: bool = False,
+        where: str = "", *, internal: bool = False, recalled: Sequence[str] = (),
     ) -> Draft:  # fmt: skip
-        """Check one row; refs given as seqs become ids."""
+        """Check one row; refs given as seqs become ids. `recalled`: see `prepare`."""
         if not isinstance(row, Mapping):
             raise InputError(f"expected an object of event fields, found {shown(row)}", where=where)
         refs = row.get("refs")
@@ -123,7 +123,9 @@ class Recorder:
                     for ref in refs
                 ],
             }
-        draft = intake.prepare(row, id=ulid(now), count=count, where=where, internal=internal)
+        draft = intake.prepare(
+            row, id=ulid(now), count=count, where=where, internal=internal, recalled=recalled
+        )
         if not internal:
             check_whole(row, draft.kind, where)
         return draft

@@ -176,15 +176,22 @@ def test_sessions_of_rollouts_that_are_over_end(plane):
     assert run(plane, FORMATS / "codex-0.169-envelope.jsonl", full=True).ended == 0
 
 
-def test_what_was_quoted_from_a_block_of_memory_is_not_recorded_again(plane, tmp_path):
+@pytest.mark.parametrize(("command", "whose"), [("memplane pack crane", "own"), ("cat b", "other")])
+def test_a_block_of_memory_is_moved_out_of_what_a_memplane_command_printed(
+    plane, tmp_path, command, whose
+):
     plane.record("The crane is booked on Mondays.", kind="fact", key="crane")
     block = plane.pack("crane").text
     lines = (FORMATS / "codex-0.20-bare.jsonl").read_text().splitlines()
-    output = json.dumps({"type": "function_call_output", "call_id": "x", "output": f"got\n{block}"})
-    (tmp_path / "a.jsonl").write_text("\n".join([*lines, output]))
+    asked = {"type": "function_call", "call_id": "x", "name": "shell"}
+    asked["arguments"] = json.dumps({"command": ["bash", "-lc", command]})
+    output = {"type": "function_call_output", "call_id": "x", "output": f"got\n{block}"}
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines, json.dumps(asked), json.dumps(output)]))
     run(plane, tmp_path)
     (event,) = [e for e in plane.events(kind="tool_result") if e.text.startswith("got")]
-    assert "Mondays" not in event.text
+    assert ("Mondays" in event.text) == (whose == "other")
+    assert plane.recalled(event) == ([block] if whose == "own" else [])
+    assert run(plane, tmp_path, full=True).refusals == 0
 
 
 def test_a_rollout_that_nothing_here_can_unpack_is_counted(plane, tmp_path):

@@ -39,7 +39,7 @@ def test_a_draft_holds_the_line_from_kind_on_in_field_order_without_braces():
         '"tags":["b","a"],"importance":700,"tokens":5'
     )
     assert draft._replace(rest=b"") == (
-        ULID, False, None, "message", "/global", "user", "s1", None, "Grüße", b"", None,
+        ULID, False, None, "message", "/global", "user", "s1", None, "Grüße", b"", None, (),
     )  # fmt: skip
     order = [FIELDS.index(name) for name in rest(draft)]
     assert order == sorted(order)
