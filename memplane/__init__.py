@@ -64,6 +64,9 @@ if TYPE_CHECKING:
         ScopeError as ScopeError,
     )
     from memplane.errors import (
+        UntrustedError as UntrustedError,
+    )
+    from memplane.errors import (
         WriteError as WriteError,
     )
     from memplane.event import Event as Event
@@ -95,7 +98,7 @@ _HOMES = {
     "memplane.errors": (
         "BudgetError", "ChangedError", "ConflictError", "CorruptError", "FormatError", "HomeError",
         "InputError", "LockError", "MemplaneError", "MissingExtraError", "NotFoundError",
-        "PlaneError", "PolicyError", "PurgedError", "ScopeError", "WriteError",
+        "PlaneError", "PolicyError", "PurgedError", "ScopeError", "UntrustedError", "WriteError",
     ),
     "memplane.event": ("Event",),
     "memplane.pack.block": ("Block", "Entry", "Omission"),

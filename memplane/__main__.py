@@ -37,9 +37,9 @@ def _hook(given: list[str]) -> NoReturn:
         return open_light(*asked)
 
     def whole(home: Any) -> Any:
-        from memplane.wiring import open_plane  # noqa: PLC0415 - likewise
+        from memplane.wiring import open_found  # noqa: PLC0415 - likewise
 
-        return open_plane(home.path)
+        return open_found(home)
 
     # At once: to take the interpreter down in order costs a twentieth of the whole.
     os._exit(run(given, os.environ, Openers(light, whole)))

@@ -15,6 +15,7 @@
     └── PlaneError          the plane on disk cannot be used as it is
         ├── HomeError       no plane there, not ours, not writable, or not a directory
         │   └── StrangeFileError    a link or pipe where a plane keeps a file; an OSError too
+        │   └── UntrustedError  found by looking upward, and not trusted by this user
         ├── FormatError     written by a newer memplane
         ├── LockError       another process held the log's lock for too long
         ├── WriteError      the disk refused; nothing was acknowledged
@@ -46,6 +47,7 @@ __all__ = [
     "PurgedError",
     "ScopeError",
     "StrangeFileError",
+    "UntrustedError",
     "WriteError",
 ]
 
@@ -155,6 +157,17 @@ class StrangeFileError(HomeError, OSError):
 
     def __str__(self) -> str:
         return f"{self.filename}: {self.strerror}"
+
+
+class UntrustedError(HomeError):
+    """A plane that was found by looking upward, and that this user has not trusted.
+
+    `path` is its folder; `fault` says why a trust that is kept does not count, "" without one.
+    """
+
+    def __init__(self, found: str, remedy: str, *, path: str, fault: str = "") -> None:
+        super().__init__(f"{found}; {remedy}")
+        self.found, self.remedy, self.path, self.fault = found, remedy, path, fault
 
 
 class FormatError(PlaneError):

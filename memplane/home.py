@@ -2,7 +2,7 @@
 
 ::
 
-    HOME/           .memplane/ found upward as git finds .git; mode 0700, files 0600
+    HOME/           .memplane/ found upward as git finds .git, if trusted; 0700, files 0600
       plane.json    {"format": 1, "plane": <id>, "created": <time>, "memplane": <version>}
       policies/     budgets.yaml privacy.yaml channels.yaml scoring.yaml plane.yaml
       views/        *.md
@@ -11,7 +11,7 @@
 """
 
 # Paths are strings here where a hook comes by: `pathlib` is a twentieth of what one costs.
-# ruff: noqa: PTH109, PTH111, PTH113, PTH114, PTH116, PTH117, PTH118, PTH120, PTH123
+# ruff: noqa: PTH113, PTH114, PTH116, PTH118, PTH120, PTH123
 from __future__ import annotations
 
 import contextlib
@@ -34,10 +34,10 @@ __all__ = [
     "VERSION",
     "Assets",
     "Home",
+    "Trusted",
     "asset",
     "create",
     "find",
-    "located",
     "open_home",
     "replace_file",
 ]
@@ -63,12 +63,26 @@ hooks.log
 """
 
 
+class Trusted(NamedTuple):
+    """The bytes that some files of a plane were trusted in, by path under the home.
+
+    None is a file that was not there. `salt` is a secret of this machine.
+    """
+
+    files: Mapping[str, bytes | None]
+    salt: str
+
+
 class Home(NamedTuple):
-    """An opened folder, and the identity of the plane in it."""
+    """An opened folder, and the identity of the plane in it.
+
+    `trusted`: of a plane that was not named but found, what stands for files that differ from it.
+    """
 
     folder: str
     plane_id: str
     read_only: bool
+    trusted: Trusted | None = None
 
     @property
     def path(self) -> Path:
@@ -118,28 +132,6 @@ def find(start: str) -> str | None:
         if (above := os.path.dirname(folder)) == folder:
             return None
         folder = above
-
-
-def located(
-    environment: Mapping[str, str], folder: object, user: str, *, named: str | None = None
-) -> str | None:
-    """The plane of who works in a folder: the one named, MEMPLANE_HOME, the nearest upward.
-
-    Else the user's own, `.memplane` in the folder `user`. None where there is none of them.
-    """
-    if given := named or environment.get("MEMPLANE_HOME"):
-        return os.path.expanduser(given)
-    start = folder if isinstance(folder, str) and folder else _here()
-    found = find(start.rstrip("/") or "/") if os.path.isabs(start) else None
-    own = os.path.join(user, HOME_NAME)
-    return found or (own if os.path.isfile(f"{own}/{_PLANE}") else None)
-
-
-def _here() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # the folder was taken away under its process
-        return ""
 
 
 def create(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes]) -> Home:

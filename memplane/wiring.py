@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from memplane import home, tokens
+from memplane import home, tokens, trust
 from memplane.clock import clock
-from memplane.errors import HomeError, InputError
+from memplane.errors import HomeError, InputError, WriteError
 from memplane.home import HOME_NAME, Assets, Home
 from memplane.intake.redact import shown
 from memplane.plane.ulids import ulid
@@ -25,11 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "clock",
+    "find",
     "find_detector",
     "find_embedder",
     "find_home",
+    "held_words",
     "init",
     "make_counter",
+    "open_found",
     "open_light",
     "open_plane",
     "restore",
@@ -54,35 +58,88 @@ def _table() -> bytes:
 def find_home(path: str | os.PathLike[str] | None = None) -> Path:
     """The plane's folder: the path given, else MEMPLANE_HOME, else the nearest one upward.
 
-    Raises HomeError where there is none.
+    Raises HomeError where there is none, UntrustedError for one upward that is not trusted.
     """
     given = path if path is not None else os.environ.get("MEMPLANE_HOME") or None
-    if given is not None:
-        folder = Path(given).expanduser()
-        nested = folder / HOME_NAME
-        return nested if not (folder / "plane.json").exists() and nested.is_dir() else folder
-    found = home.find(os.getcwd())  # noqa: PTH109 - a text is asked for
-    if found is None:
+    return Path(trust.named(given)) if given is not None else _upward().path
+
+
+def find(path: str | os.PathLike[str] | None = None) -> Home:
+    """The plane that `find_home` finds, opened. Raises what that and `open_home` do."""
+    given = path if path is not None else os.environ.get("MEMPLANE_HOME") or None
+    return home.open_home(trust.named(given)) if given is not None else _upward()
+
+
+def _upward() -> Home:
+    """The nearest plane at or above this folder, if it is trusted or the user's own."""
+    here = os.getcwd()  # noqa: PTH109 - a text is asked for
+    found = trust.upward(os.environ, here, _user())
+    if found.passed is not None:
+        raise trust.refusal(found, os.environ)
+    if found.home is None:
         raise HomeError(
-            f"{Path.cwd()}: no {HOME_NAME} here or above; make one with `memplane init`, or name "
+            f"{here}: no {HOME_NAME} here or above; make one with `memplane init`, or name "
             "one with --home or MEMPLANE_HOME"
         )
-    return Path(found)
+    return found.home
+
+
+def _user() -> str:
+    return os.path.expanduser("~")  # noqa: PTH111 - pathlib raises where there is no user
 
 
 def init(
     path: str | os.PathLike[str] | None = None, *, durability: Literal["sync", "os"] = "sync",
     clock: Clock = clock, detector: Detector | None = None,
     environment: Mapping[str, str] | None = None, embedder: Embedder | None = None,
+    trusted: bool = True,
 ) -> Plane:  # fmt: skip
-    """Make a plane in a folder (default: `.memplane` here) and open it, or open the one there."""
+    """Make a plane in a folder (default: `.memplane` here) and open it, or open the one there.
+
+    What is made is trusted from then on, so that it is used when it is found by looking upward;
+    where that cannot be kept, a TrustWarning says so. Not for a plane that will always be named:
+    `trusted=False`. Raises UntrustedError where `.memplane` is here already, and not trusted.
+    """
     folder = Path(path).expanduser() if path is not None else Path.cwd() / HOME_NAME
+    if path is None and (folder / "plane.json").exists():
+        return _warned(_opened(_upward(), durability, clock, detector, environment, embedder))
     from memplane.plane.files import put_schemas  # noqa: PLC0415 - a hook does without
 
-    now = clock()
+    now, empty = clock(), _is_empty(folder)
     made = home.create(folder, ulid(now), now, Assets("policies", NAMES))
     put_schemas(made.path)
+    if trusted and empty:
+        _trust(made, now)
     return _opened(made, durability, clock, detector, environment, embedder)
+
+
+def _is_empty(folder: Path) -> bool:
+    """Whether all that a plane will hold here is made now: what lay there may be a stranger's."""
+    try:
+        return next(folder.iterdir(), None) is None
+    except FileNotFoundError:
+        return True
+    except OSError:  # `create` says what is wrong
+        return False
+
+
+def _trust(made: Home, now: str) -> None:
+    """Trust a plane that was made just now; a TrustWarning where that cannot be kept."""
+    if trust.location_of(made.folder) == trust.location_of(os.path.join(_user(), HOME_NAME)):  # noqa: PTH118 - texts
+        return  # the user's own needs no trust
+    from memplane.plane.files import Watched  # noqa: PLC0415 - a hook does without
+    from memplane.plane.reads import Reads  # noqa: PLC0415 - likewise
+
+    files = Watched(made.folder, Reads(), bool).trustable()
+    try:
+        trust.Store(os.environ).put(trust.record_of(made, files, now))
+    except WriteError as error:
+        warnings.warn(
+            f"{made.folder}: was made, but that it is yours could not be kept ({error}); below "
+            "it, name it with --home or MEMPLANE_HOME",
+            trust.TrustWarning,
+            stacklevel=3,
+        )
 
 
 def open_plane(
@@ -97,10 +154,33 @@ def open_plane(
     `environment` (by default the process's) stand before values of the policies:
     `MEMPLANE_BUDGETS__SCALE=1.2`; give {} for none.
     """
-    found = home.open_home(find_home(path))
+    found = find(path)
     if read_only:
         found = found._replace(read_only=True)
-    return _opened(found, durability, clock, detector, environment, embedder)
+    return _warned(_opened(found, durability, clock, detector, environment, embedder))
+
+
+def _warned(plane: Plane) -> Plane:
+    """The plane, after a TrustWarning that names the files that do not count as they are."""
+    if held := plane.held_files():
+        warnings.warn(held_words(plane, held), trust.TrustWarning, stacklevel=3)
+    return plane
+
+
+def held_words(plane: Plane, held: Sequence[str]) -> str:
+    """What a person is told of files that differ from what was trusted."""
+    names = ", ".join(map(trust.printable, held))
+    return (
+        f"{trust.printable(str(plane.home))}: {names} changed since you trusted this plane and "
+        "count as they were then; `memplane policy accept` shows the difference and takes it"
+    )
+
+
+def open_found(found: Home, *, read_only: bool = False) -> Plane:
+    """Open a plane that `memplane.trust` located; nothing warns of files that count as trusted."""
+    if read_only:
+        found = found._replace(read_only=True)
+    return _opened(found, "sync", clock, None, None, None)
 
 
 def open_light(found: Home, clock: Clock, environment: Mapping[str, str]) -> Packer:
@@ -128,9 +208,9 @@ def restore(
     nothing: same id, seqs and chain, the same bytes. Into a plane with events, and of a part, the
     events are recorded anew, with their ids and, in `data.origin`, where they are from; a second
     time records nothing. Without `into` it is the plane that `find_home` finds, else `.memplane`
-    here. All of the export is checked before anything is written: raises InputError for one that
-    is damaged, cut or foreign (`name` stands before the line), FormatError for a newer one,
-    WriteError, HomeError.
+    here; a plane that is made is trusted, as by `init`. All of the export is checked before
+    anything is written: raises InputError for one that is damaged, cut or foreign (`name` stands
+    before the line), FormatError for a newer one, WriteError, HomeError.
     """
     from memplane.plane import restoring  # noqa: PLC0415 - whoever records and packs does without
     from memplane.plane.files import put_schemas  # noqa: PLC0415 - likewise
@@ -147,12 +227,15 @@ def restore(
             file, name = export, name or "export"
         checked = restoring.check_export(file, name, progress)
         empty = restoring.is_empty(folder)
+        fresh = empty and _is_empty(folder)
         if checked.opened.whole and empty:
             restoring.restore_whole(
                 file, name, folder, checked, created=clock(), policies=Assets("policies", NAMES),
                 progress=progress,
             )  # fmt: skip
             put_schemas(folder)
+            if fresh:
+                _trust(home.open_home(folder), clock())
             return restoring.RestoreReport(os.fspath(folder), checked, None)
         begin = init if empty else open_plane
         with begin(folder, durability=durability, clock=clock, environment=environment) as plane:
@@ -165,8 +248,9 @@ def restore(
 
 def _restored_to(into: str | os.PathLike[str] | None) -> Path:
     """The folder that is named or found; the usual one here where there is none."""
-    if into is None and not os.environ.get("MEMPLANE_HOME"):
-        return Path(home.find(os.getcwd()) or HOME_NAME).absolute()  # noqa: PTH109 - likewise
+    named = into is not None or os.environ.get("MEMPLANE_HOME")
+    if not named and home.find(os.getcwd()) is None:  # noqa: PTH109 - a text is asked for
+        return Path(HOME_NAME).absolute()
     return find_home(into)
 
 

@@ -23,8 +23,8 @@ def test_the_public_names_are_these_and_each_can_be_had():
         "Block", "BudgetError", "BulkReceipt", "ChangedError", "ConflictError", "CorruptError",
         "Entry", "Event", "FormatError", "HomeError", "InputError", "LockError", "MemplaneError",
         "MissingExtraError", "NotFoundError", "Omission", "Plane", "PlaneError", "PolicyError",
-        "PurgedError", "Receipt", "ScopeError", "SearchHit", "Spooled", "WriteError", "init", "open",
-        "restore",
+        "PurgedError", "Receipt", "ScopeError", "SearchHit", "Spooled", "UntrustedError", "WriteError",
+        "init", "open", "restore",
     ]  # fmt: skip
     assert all(getattr(memplane, name) is not None for name in memplane.__all__)
 

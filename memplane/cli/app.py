@@ -55,6 +55,7 @@ ORDER: Final = (
     "export",
     "restore",
     "doctor",
+    "trust",
     "embed",
     "eval",
     "policy",

@@ -4,6 +4,7 @@ import os
 import platform
 import sqlite3
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
@@ -15,13 +16,15 @@ from memplane.cli.app import command
 from memplane.cli.exits import BROKEN, FINE, NO
 from memplane.cli.options import Home, Json
 from memplane.cli.output import one_line, put
-from memplane.errors import HomeError
+from memplane.cli.trust import ask_once
+from memplane.errors import MemplaneError, UntrustedError
 from memplane.home import VERSION
 from memplane.importers import git
 from memplane.intake.redact import masked
 from memplane.plane.doctor import Check, examine
 from memplane.policy import variables
-from memplane.wiring import clock, find_home, make_counter
+from memplane.trust import Store
+from memplane.wiring import clock, find, find_home, make_counter
 
 __all__ = ["doctor"]
 
@@ -34,7 +37,7 @@ _UNUSABLE: Final = ("home", "log")
 @command("doctor", example="doctor")
 def doctor(*, home: Home = None, as_json: Json = False) -> int:
     """Check the plane and its surroundings; write nothing. Exit 1 on a failure, 3 if unusable."""
-    checks = [*_plane(home), *_surroundings()]
+    checks = [*_plane(home, asks=not as_json), *_trusts(), *_surroundings()]
     failed = [check.name for check in checks if check.status == "fail"]
     put(
         {"ok": not failed, "checks": [check._asdict() for check in checks]},
@@ -46,18 +49,32 @@ def doctor(*, home: Home = None, as_json: Json = False) -> int:
     return BROKEN if any(name in _UNUSABLE for name in failed) else NO
 
 
-def _plane(home: str | None) -> list[Check]:
+def _plane(home: str | None, *, asks: bool) -> list[Check]:
+    trusted = None
     try:
         path = find_home(home)
-    except HomeError as error:
+        if path.is_dir():
+            with suppress(MemplaneError):  # a check says what is wrong with it
+                trusted = find(home).trusted
+    except UntrustedError as error:
+        if asks and ask_once(error):
+            return _plane(home, asks=False)
+        return [Check("home", "fail", error.found, error.remedy)]
+    except MemplaneError as error:
         return [Check("home", "fail", str(error))]
-    if not Path(path).is_dir():
+    if not path.is_dir():
         return [Check("home", "fail", f"{path}: no plane here", "make one with `memplane init`")]
     checks = examine(
         path, clock=clock, make_counter=make_counter, loads=orjson.loads,
-        overrides=variables(os.environ),
+        overrides=variables(os.environ), trusted=trusted,
     )  # fmt: skip
     return [*checks, *_hooks(path / "hooks.log")]
+
+
+def _trusts() -> Iterator[Check]:
+    """What of the store of trusts cannot be used."""
+    for fault in Store(os.environ).faults():
+        yield Check("trusts", "warn", fault, "trust that plane again: `memplane trust PATH`")
 
 
 def _hooks(log: Path) -> Iterator[Check]:

@@ -261,7 +261,7 @@ def _policies_of(folder: Path | None, home: str | None) -> dict[str, bytes]:
 
 
 def _plane(folder: Path, policies: Mapping[str, bytes]) -> Plane:
-    init(folder, durability="os").close()
+    init(folder, durability="os", trusted=False).close()
     for name, data in policies.items():
         (folder / "policies" / name).write_bytes(data)
     # A power cut may take a plane that is thrown away in the end; syncs would only cost time.

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from memplane import home as homes
 from memplane.cli.app import command
 from memplane.cli.options import Home, Json
 from memplane.cli.output import put, say
+from memplane.cli.trust import ask_once
 from memplane.errors import InputError, MemplaneError, MissingExtraError
 from memplane.home import HOME_NAME
+from memplane.trust import refusal, upward
 from memplane.wiring import find_home, init
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def install(
     scope: Scope = "project" if project else "user"
     where = _where(agent, scope)
     parts = _parts_to_install(hooks=hooks, mcp=mcp)
-    plane, above = _plane(home, scope), _project_above() if project else None
+    plane, above = _plane(home, scope, asks=not as_json), _project_above() if project else None
     # Agents are also started where this shell's variables are not.
     named = home is not None or bool(os.environ.get("MEMPLANE_HOME"))
     program = Program(_program(scope), ("--home", str(plane.path)) if named else ())
@@ -181,15 +182,27 @@ def _chosen(*, hooks: bool, mcp: bool) -> list[Part]:
     return ["hooks"] if hooks else ["mcp"]
 
 
-def _plane(home: str | None, scope: Scope) -> _Plane:
-    """The plane that is named, or the project's own, or the user's."""
+def _plane(home: str | None, scope: Scope, *, asks: bool) -> _Plane:
+    """The plane that is named, or the project's own, or the user's.
+
+    Raises UntrustedError where the project's is not trusted, and the settings would lead to it.
+    """
     own = Path.home() / HOME_NAME
     path = own
     if home is not None or os.environ.get("MEMPLANE_HOME"):
         path = find_home(home).absolute()
-    elif scope == "project":
-        above = homes.find(str(Path.cwd()))
-        path = Path.cwd() / HOME_NAME if above in (None, str(own)) else Path(above or "")
+    else:
+        found = upward(os.environ, str(Path.cwd()), str(Path.home()))
+        if found.passed is not None:
+            error = refusal(found, os.environ)
+            if asks and ask_once(error):
+                return _plane(home, scope, asks=False)
+            if scope == "project":
+                raise error
+            say(str(error))
+        elif scope == "project":
+            above = None if found.home is None else found.home.folder
+            path = Path.cwd() / HOME_NAME if above in (None, str(own)) else Path(above or "")
     return _Plane(path, (path / "plane.json").exists())
 
 

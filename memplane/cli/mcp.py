@@ -2,6 +2,7 @@
 
 import gc
 import os
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
@@ -10,13 +11,15 @@ import typer
 
 from memplane.cli.app import command
 from memplane.cli.options import Json
-from memplane.errors import HomeError, MissingExtraError
-from memplane.home import HOME_NAME, located
+from memplane.cli.output import say
+from memplane.errors import HomeError, MemplaneError, MissingExtraError, WriteError
+from memplane.home import HOME_NAME
 from memplane.hook.shown import Shown
 from memplane.importers.rows import name
 from memplane.plane import Plane
 from memplane.plane.ulids import ulid
-from memplane.wiring import clock, find_home, init, make_counter, open_plane
+from memplane.trust import Located, Store, located, named, refusal
+from memplane.wiring import clock, held_words, init, make_counter, open_found
 
 __all__ = ["mcp"]
 
@@ -75,6 +78,7 @@ def mcp(
     finally:
         gc.enable()
     gc.freeze()
+    _say_what_is_passed_over(home)
     opened = partial(_opened, home, read_only=read_only, make=make)
     own = None
     if session is None and (named := os.environ.get(_SESSION)):
@@ -86,24 +90,44 @@ def mcp(
 
 def _opened(home: str | None, *, read_only: bool, make: bool) -> Plane:
     """The plane that the hooks of the same agent use: clients start both anywhere."""
-    user = os.path.expanduser("~")  # noqa: PTH111 - pathlib raises where there is no user
-    folder = _folder(home, user)
-    if make and not read_only:
-        return init(folder or Path(user) / HOME_NAME)
-    if folder is None:
+    given, user = home or os.environ.get("MEMPLANE_HOME"), _user()
+    if make and not read_only and given:
+        return init(named(given))
+    found = located(os.environ, _here(), user, given=home)
+    if found.home is None and make and not read_only:
+        return init(Path(user) / HOME_NAME)
+    if found.home is None and found.passed is not None:
+        raise refusal(found, os.environ)
+    if found.home is None:
         raise HomeError(
             f"no plane in {_here()} or above, and no {HOME_NAME} in {user}; `memplane init` makes "
             "one for a project, `memplane install claude-code` or `memplane install codex` one for "
             "every project; it is used from then on"
         )
-    return open_plane(folder, read_only=read_only)
+    plane = open_found(found.home, read_only=read_only)
+    if held := plane.held_files():
+        say(held_words(plane, held))
+    return plane
 
 
-def _folder(home: str | None, user: str) -> Path | None:
-    if home is not None or os.environ.get("MEMPLANE_HOME"):
-        return find_home(home)
-    found = located(os.environ, _here(), user)
-    return None if found is None else Path(found)
+def _say_what_is_passed_over(home: str | None) -> None:
+    """Tell the person, on stderr, of a plane that is here and not trusted."""
+    try:
+        found = located(os.environ, _here(), _user(), given=home)
+    except MemplaneError:
+        return  # the first call of a tool says it
+    if found.passed is not None:
+        with suppress(WriteError):
+            Store(os.environ).meet(found.passed)
+        say(f"{refusal(found, os.environ)}; {_instead(found)}")
+
+
+def _instead(found: Located) -> str:
+    return "no memory is served" if found.home is None else f"{found.home.folder} is served"
+
+
+def _user() -> str:
+    return os.path.expanduser("~")  # noqa: PTH111 - pathlib raises where there is no user
 
 
 def _here() -> str:

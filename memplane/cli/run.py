@@ -7,6 +7,8 @@ import contextlib
 import os
 import sys
 import traceback
+import warnings
+from collections.abc import Iterator
 from typing import Any, Final
 
 import typer
@@ -37,6 +39,7 @@ from memplane.cli import (  # noqa: F401
     stats,
     status,
     task,
+    trust,
     upkeep,
     why,
 )
@@ -44,8 +47,10 @@ from memplane.cli import eval as _eval  # noqa: F401 - likewise; its name is a b
 from memplane.cli.app import GROUPS, app
 from memplane.cli.exits import BROKEN, FINE, STOPPED, WRONG, exit_of
 from memplane.cli.output import data, error_json, say
-from memplane.errors import MemplaneError
+from memplane.cli.trust import ask_once
+from memplane.errors import MemplaneError, UntrustedError
 from memplane.intake.redact import masked
+from memplane.trust import TrustWarning
 
 __all__ = ["run"]
 
@@ -58,7 +63,8 @@ def run(argv: list[str]) -> int:
     _speak_utf8()
     code = FINE
     try:
-        code = _answer(_options_last(argv))
+        with _trust_warnings():
+            code = _answer(_options_last(argv))
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read has enough; what was found to be wrong stays so
         _drop_stdout()
@@ -69,6 +75,23 @@ def run(argv: list[str]) -> int:
         _drop_stdout()
         return BROKEN
     return code
+
+
+@contextlib.contextmanager
+def _trust_warnings() -> Iterator[None]:
+    """Say on stderr what the library warns of; another warning is shown as it always is."""
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def show(message: Any, category: Any, *more: Any, **named: Any) -> None:
+            if issubclass(category, TrustWarning):
+                say(str(message))
+            else:
+                shown(message, category, *more, **named)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", TrustWarning)
+        yield
 
 
 def _options_last(argv: list[str]) -> list[str]:
@@ -123,6 +146,8 @@ def _answer(argv: list[str]) -> int:
 
 
 def _refuse(argv: list[str], error: BaseException, message: str, code: int) -> int:
+    if isinstance(error, UntrustedError) and not _wants_json(argv) and ask_once(error):
+        return _answer(argv)  # nothing was done yet: a plane is found before all else
     message = masked(message)  # an error quotes what was given, and that may be a secret
     if _wants_json(argv):
         data(error_json(error, message, code))

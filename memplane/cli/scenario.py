@@ -38,7 +38,8 @@ def builders() -> "Builders":
     from memplane.scenario import Builders  # noqa: PLC0415 - every command would pay for it
 
     return Builders(
-        partial(init, environment={}), partial(open_plane, environment={}), make_counter,
+        partial(init, environment={}, trusted=False), partial(open_plane, environment={}),
+        make_counter,
         (sys.executable, "-m", "memplane.cli.scenario_process"),
     )  # fmt: skip
 

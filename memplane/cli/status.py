@@ -14,6 +14,7 @@ from memplane.errors import InputError, PolicyError
 from memplane.home import HOME_NAME, VERSION
 from memplane.log import Restart
 from memplane.plane import Plane
+from memplane.trust import printable
 from memplane.wiring import init, open_plane
 
 __all__ = ["initialise", "status"]
@@ -92,6 +93,7 @@ def _found(plane: Plane) -> dict[str, Any]:
         "waiting": plane.waiting,
         "damage": plane.damage,
         "restarts": [restart._asdict() for restart in plane.restarts],
+        "held": plane.held_files(),
         "read_only": plane.read_only,
     }
     try:
@@ -140,6 +142,9 @@ def _words(found: dict[str, Any]) -> str:
         lines["log"] = found["damage"]
     elif found["restarts"]:
         lines["log"] = str(Restart(**found["restarts"][-1]))
+    if found["held"]:
+        names = ", ".join(map(printable, found["held"]))
+        lines["trusted"] = f"as it was, not as it is now: {names}; memplane policy accept"
     if found["waiting"]:
         lines["spool"] = f"{counted(found['waiting'], 'event')} waiting for the next writer"
     return "\n".join(f"{name:<8}  {value}" for name, value in lines.items())

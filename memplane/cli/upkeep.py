@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from memplane import home as homes
 from memplane import log as logs
 from memplane.cli.app import command
 from memplane.cli.exits import FINE, NO
@@ -16,7 +15,7 @@ from memplane.errors import HomeError
 from memplane.log import Step
 from memplane.plane.checking import PlaneReport
 from memplane.plane.stated import stated, witnesses
-from memplane.wiring import clock, find_home, open_plane
+from memplane.wiring import clock, find, open_plane
 
 __all__ = ["rebuild", "repair", "verify"]
 
@@ -29,7 +28,7 @@ def verify(*, home: Home = None, as_json: Json = False) -> int:
     hashes, the spool; then makes projections and index anew in memory and compares. Writes
     nothing. Each finding names the command that helps.
     """
-    with open_plane(find_home(home), read_only=True) as plane, Bar("verify") as bar:
+    with open_plane(home, read_only=True) as plane, Bar("verify") as bar:
         report = plane.verify(bar, processes=os.cpu_count() or 1)
     put(_report_json(report), _report_words(report), as_json=as_json)
     if report.mistakes:
@@ -61,7 +60,7 @@ def repair(
 
     Of projections and index nothing is repaired: `memplane rebuild` makes them again.
     """
-    found = homes.open_home(find_home(home))
+    found = find(home)
     if found.read_only and not dry_run:
         raise HomeError(f"{found.path}: is read-only; nothing was repaired")
     told = list(witnesses(found.path, found.plane_id))

@@ -26,6 +26,7 @@ from pathlib import Path
 from memplane.clients import jsontext
 from memplane.errors import WriteError
 from memplane.home import replace_file
+from memplane.trust import state_folder
 
 __all__ = ["Record", "Store", "Traces"]
 
@@ -72,11 +73,8 @@ class Store:
     """The records of one user."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        given = environment.get("XDG_STATE_HOME", "")
-        user = Path(environment.get("HOME") or Path.home())
-        state = Path(given) if Path(given).is_absolute() else user / ".local" / "state"
         # Resolved: a person may have put a link anywhere in it.
-        self._folder = (state / "memplane" / "clients").resolve()
+        self._folder = (Path(state_folder(environment)) / "clients").resolve()
 
     def get(self, file: Path, part: str) -> Record | None:
         """The record of a file, None where there is none that can be read."""

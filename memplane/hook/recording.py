@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from memplane.errors import CorruptError, InputError, LockError, MemplaneError
 from memplane.intake import Intake, Marker, Redactor, same
 from memplane.log import FileLog
-from memplane.plane.files import Watched
+from memplane.plane.files import watched
 from memplane.plane.reads import Reads
 from memplane.plane.ulids import ulid
 
@@ -36,8 +36,7 @@ class Recording:
     """
 
     def __init__(self, home: Home, clock: Clock, overrides: Mapping[str, str]) -> None:
-        watched = Watched(home.folder, Reads(), lambda: False, overrides)
-        self.policies: Policies = watched.policies_or_last()
+        self.policies: Policies = watched(home, Reads(), bool, overrides).policies_or_last()
         privacy = self.policies.privacy
         self._intake = Intake(
             Redactor(privacy.redact_patterns, None),

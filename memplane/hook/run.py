@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from memplane.plane import Plane
     from memplane.plane.packer import Packer
     from memplane.ports import Clock
+    from memplane.trust import Located
 
 __all__ = ["Openers", "run"]
 
@@ -46,11 +47,13 @@ def run(argv: Sequence[str], environment: Mapping[str, str], opened: Openers) ->
     watch = _Watch()
     try:
         watch.end_after(_MILLISECONDS)
-        watch.home = _home(argv, environment, None)  # who hears of a stdin that is none
+        watch.home = _located(argv, environment, None).home  # its log has what is wrong with stdin
         said = _stdin()
-        watch.home = home = _home(argv, environment, said.get("cwd"))
+        found = _located(argv, environment, said.get("cwd"))
+        watch.home = home = found.home
         agent = _agent(argv)
         if home is None:
+            _write(_answer("", "", _notice(agent, said, found, environment)))
             return 0
         if agent not in told.AGENTS:
             watch.tell(f"unknown agent {agent!r}: expected {' or '.join(told.AGENTS)}")
@@ -64,30 +67,68 @@ def run(argv: Sequence[str], environment: Mapping[str, str], opened: Openers) ->
             with opened.whole(home) as plane:
                 catch_up(plane)
             return 0
-        answer = _answered(home, watch, environment, told.read(agent, said), opened)
-        if answer:
-            sys.stdout.write(answer)
-            sys.stdout.flush()
+        heard = told.read(agent, said)
+        text = _answered(home, watch, environment, heard, opened)
+        _write(_answer(heard.event, text, _notice(agent, said, found, environment)))
     except BaseException as error:  # noqa: BLE001 - the agent that runs this must not notice
         watch.tell(error)
     return 0
 
 
-def _home(argv: Sequence[str], environment: Mapping[str, str], folder: object) -> Home | None:
+def _located(argv: Sequence[str], environment: Mapping[str, str], folder: object) -> Located:
     """The plane of the session. Raises what `open_home` does."""
-    from memplane.home import located, open_home  # noqa: PLC0415 - inside, so that nothing escapes
+    from memplane.trust import located  # noqa: PLC0415 - inside, so that nothing escapes
 
     if _agent(argv) == "claude-code":
         # `cwd` follows the agent's `cd`; this does not. Other agents may have inherited it.
         folder = environment.get("CLAUDE_PROJECT_DIR") or folder
     user = os.path.expanduser("~")  # noqa: PTH111 - pathlib has nothing to add
-    found = located(environment, folder, user, named=_named_home(argv))
-    return None if found is None else open_home(found)
+    return located(environment, folder, user, given=_named_home(argv))
+
+
+def _notice(
+    agent: str, said: Mapping[str, Any], found: Located, environment: Mapping[str, str]
+) -> str:  # fmt: skip
+    """What the person is told where a session starts beside a plane that is not trusted.
+
+    The plane is noted, for `memplane trust --found`.
+    """
+    if found.passed is None or said.get("hook_event_name") != "SessionStart":
+        return ""
+    if agent not in told.AGENTS or said.get("source") == "compact":
+        return ""
+    from memplane.errors import WriteError  # noqa: PLC0415 - few sessions start beside one
+    from memplane.trust import Store, printable, quoted  # noqa: PLC0415 - likewise
+
+    with suppress(WriteError):
+        Store(environment).meet(found.passed)
+    used = "no memory is used" if found.home is None else f"{printable(found.home.folder)} is used"
+    return (
+        f"memplane: {printable(found.passed)} is a plane that you have not trusted, so {used}; "
+        f"to look at it and trust it: memplane trust {quoted(found.passed)}"
+    )
+
+
+def _answer(event: str, text: str, notice: str) -> str:
+    """The JSON for the client: `text` for the agent, `notice` for the person alone."""
+    output: dict[str, Any] = {}
+    if notice:
+        output["systemMessage"] = notice
+    if text:
+        output["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": text}
+    return json.dumps(output, ensure_ascii=True) if output else ""
+
+
+def _write(answer: str) -> None:
+    if answer:
+        sys.stdout.write(answer)
+        sys.stdout.flush()
 
 
 def _answered(
     home: Home, watch: _Watch, environment: Mapping[str, str], said: told.Told, opened: Openers
 ) -> str:  # fmt: skip
+    """Record what was said; give back the text for the agent, "" for none."""
     from memplane.clock import clock  # noqa: PLC0415 - see `_home`
     from memplane.hook.recording import Recording  # noqa: PLC0415 - likewise
     from memplane.policy import variables  # noqa: PLC0415 - likewise
@@ -107,11 +148,7 @@ def _answered(
     from memplane.hook.answering import answered  # noqa: PLC0415 - what records does without
 
     with opened.light(home, clock, environment) as plane:
-        text = answered(plane, said, hooks)
-    if not text:
-        return ""
-    output = {"hookEventName": said.event, "additionalContext": text}
-    return json.dumps({"hookSpecificOutput": output}, ensure_ascii=True)
+        return answered(plane, said, hooks)
 
 
 def _agent(argv: Sequence[str]) -> str:

@@ -13,12 +13,12 @@ from typing import Any, Final, NamedTuple
 
 from memplane import nofollow, tokens
 from memplane.errors import MemplaneError, PolicyError
-from memplane.home import Home, open_home
+from memplane.home import Home, Trusted, open_home
 from memplane.log import FileLog
 from memplane.log.segments import Segments
 from memplane.log.verifying import is_interrupted
 from memplane.plane.engine import MakeCounter
-from memplane.plane.files import Watched
+from memplane.plane.files import Watched, watched
 from memplane.plane.finding import kept_upto, variant_of
 from memplane.plane.folder_checks import (
     Check,
@@ -48,20 +48,22 @@ class _Place(NamedTuple):
     make_counter: MakeCounter
     loads: Callable[[bytes], Any]
     overrides: Mapping[str, str]
+    trusted: Trusted | None
 
     def watched(self) -> Watched:
-        return Watched(self.path, Reads(), lambda: False, self.overrides)
+        return watched(Home(str(self.path), "", True, self.trusted), Reads(), bool, self.overrides)
 
 
 def examine(
     path: Path, *, clock: Clock, make_counter: MakeCounter, loads: Callable[[bytes], Any],
-    overrides: Mapping[str, str],
+    overrides: Mapping[str, str], trusted: Trusted | None = None,
 ) -> list[Check]:  # fmt: skip
     """Make every check of the plane in a folder, whatever state it is in.
 
-    `overrides` are the variables that stand before values of the policies.
+    `overrides` are the variables that stand before values of the policies; `trusted` is what stands
+    for files of a plane that was found.
     """
-    place = _Place(path, clock, make_counter, loads, overrides)
+    place = _Place(path, clock, make_counter, loads, overrides, trusted)
     checks = [_tried("home", _home, place)]
     opens = checks[0].status != "fail"
     for name, check in _CHECKS.items():
@@ -100,6 +102,17 @@ def _policies(place: _Place) -> Check:
             "`memplane policy check` lists them all; nothing is packed until then",
         )  # fmt: skip
     return Check("policies", "ok", "no mistakes")
+
+
+def _trust(place: _Place) -> Check:
+    if place.trusted is None:
+        return Check("trust", "ok", "named or your own, so its files count as they are")
+    if held := place.watched().held():
+        return Check(
+            "trust", "warn", f"changed since it was trusted, so as it was then: {some(held)}",
+            "`memplane policy accept` shows the difference and takes it",
+        )  # fmt: skip
+    return Check("trust", "ok", "found here and trusted; nothing changed since")
 
 
 def _counter(place: _Place) -> Check:
@@ -260,6 +273,7 @@ _CHECKS: Final[dict[str, Callable[[_Place], Check]]] = {
     "spool": _of_folder(spool),
     "space": _of_folder(room),
     "filesystem": _of_folder(filesystem),
+    "trust": _trust,
     "policies": _policies,
     "counter": _counter,
     "log": _log,

@@ -18,7 +18,7 @@ from memplane.pack.foreign import defused
 from memplane.pack.request import Request
 from memplane.plane.approvals import Approvals
 from memplane.plane.asking import check_channel
-from memplane.plane.files import Frozen, Watched
+from memplane.plane.files import Frozen, watched
 from memplane.plane.finding import Finder, Progress
 from memplane.plane.folds import Folds, Prefix, session_fold
 from memplane.plane.given import check_texts
@@ -87,7 +87,7 @@ class Engine:
         self.reads = Reads()
         self._counter: tuple[tuple[str, int], TokenCounter] | None = None
         self.watched = (
-            Watched(home.path, self.reads, lambda: self.keeps, overrides, self.counter)
+            watched(home, self.reads, lambda: self.keeps, overrides, self.counter)
             if files is None
             else Frozen(home.path, self.reads, files, self.counter)
         )

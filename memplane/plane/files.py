@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import nofollow, policy
 from memplane.errors import MissingExtraError, PolicyError, Problem, WriteError
-from memplane.home import VERSION, Assets, replace_file
+from memplane.home import VERSION, Assets, Home, Trusted, replace_file
 from memplane.lazy import regex
 from memplane.plane.reads import Reads
 from memplane.policy import NAMES, Budgets, Policies
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from memplane.pack.request import View
     from memplane.policy.check import Checked
     from memplane.policy.effective import Row
+    from memplane.policy.plane import Hooks
 
-__all__ = ["Frozen", "Watched", "put_schemas"]
+__all__ = ["Frozen", "Held", "Watched", "put_schemas", "watched"]
 
 # A file that changed this recently may change again within one tick of its time stamp.
 _SETTLED_NS: Final = 2_000_000_000
@@ -34,8 +35,12 @@ _MISSING: Final = (errno.ENOENT, errno.ENOTDIR)
 _QUOTED: Final = regex(r"\"((?:[^\"\\\n]|\\.)*)\"|'([^'\n]*)'")
 _VIEW_BYTES_MAX: Final = 1024 * 1024
 _SCHEMAS: Final = tuple(name.replace(".yaml", ".schema.json") for name in NAMES)
-# Of the policies as they are now, a broken privacy.yaml alone, and of a change taken back.
-_FORMS_KEPT: Final = 4
+# Of the policies as they are now, a broken privacy.yaml alone, of a change taken back, and of a
+# plane that is found: two of plane.yaml alone, as it is and as it was trusted.
+_FORMS_KEPT: Final = 6
+# What counts as it lies in the home wherever the plane is from: it says what fits, not for whom.
+_FREE: Final = frozenset(("policies/budgets.yaml", "policies/scoring.yaml"))
+_PLANE_YAML: Final = "plane.yaml"
 _NO_OVERRIDES: Final[dict[str, str]] = {}
 
 
@@ -66,7 +71,7 @@ class Watched:
     def __init__(
         self, home: Path | str, reads: Reads, keep: Callable[[], bool],
         overrides: Mapping[str, str] = _NO_OVERRIDES,
-        counts: Callable[[Policies], object] = bool,
+        counts: Callable[[Policies], object] = bool, *, salt: str = "",
     ) -> None:  # fmt: skip
         self._home, self._reads = home, reads
         self._keep = keep  # whether parsed forms may be written
@@ -74,6 +79,8 @@ class Watched:
         self._seen: dict[str, _Seen] = {}
         self._unread: dict[str, str] = {}  # what is there and cannot be read, and why
         self._paths = {name: f"{home}/policies/{name}" for name in NAMES}
+        # In the names of parsed forms: with a salt, none is found that came with a clone.
+        self._version = f"{VERSION} {salt}".rstrip()
         self._policies: Policies | None = None
         self._hashes: tuple[bytes | None, ...] = ()
         self._views: dict[str, View] = {}
@@ -154,7 +161,7 @@ class Watched:
         with _problems_in_the_home():
             return policy.load(
                 files, defaults=Assets("policies", NAMES), schemas=Assets("schemas", _SCHEMAS),
-                version=VERSION, overrides=overrides, cached=self._cached, keep=self._kept,
+                version=self._version, overrides=overrides, cached=self._cached, keep=self._kept,
             )  # fmt: skip
 
     def rows(self) -> list[Row]:
@@ -226,6 +233,31 @@ class Watched:
             self._views[path] = known
         return known
 
+    def trustable(self) -> dict[str, bytes | None]:
+        """What a trust in this plane keeps: privacy, channels, plane.yaml and the views in use.
+
+        None for a file that is not there.
+        """
+        names = [f"policies/{name}" for name in NAMES if f"policies/{name}" not in _FREE]
+        with contextlib.suppress(PolicyError):
+            names += self._views_in_use()
+        found: dict[str, bytes | None] = {}
+        for name in names:
+            most = _POLICY_BYTES_MAX if name.startswith("policies/") else _VIEW_BYTES_MAX
+            file = f"{self._home}/{name}"
+            found[name] = self.bytes_of(file, most) if self._inside(file) else None
+        return found
+
+    def held(self) -> list[str]:
+        """The files that differ from what was trusted and are not used for that; sorted."""
+        return []
+
+    def _views_in_use(self) -> list[str]:
+        policies = self.policies()
+        names = [view for views in policies.channels.views.values() for view in views]
+        names += [view for section in policies.budgets.sections for view in section.views]
+        return list(dict.fromkeys(names))
+
     def _inside(self, file: str) -> bool:
         return os.path.realpath(file).startswith(os.path.realpath(self._home) + os.sep)
 
@@ -271,9 +303,9 @@ class Frozen(Watched):
 
     def __init__(
         self, home: Path, reads: Reads, files: Mapping[str, bytes],
-        counts: Callable[[Policies], object] = bool,
+        counts: Callable[[Policies], object] = bool, *, salt: str = "",
     ) -> None:  # fmt: skip
-        super().__init__(home, reads, lambda: False, _NO_OVERRIDES, counts)
+        super().__init__(home, reads, lambda: False, _NO_OVERRIDES, counts, salt=salt)
         self._files = files
         self._read: set[str] = set()  # asked only
 
@@ -291,8 +323,88 @@ class Frozen(Watched):
         return True  # whatever the home has become, these bytes were read then
 
 
+class Held(Watched):
+    """Policies and views of a plane that was found: where they differ from `trusted`, in its bytes.
+
+    That is for views, privacy.yaml and channels.yaml, and for plane.yaml where its `hooks` differ.
+    """
+
+    def __init__(
+        self, home: Path | str, reads: Reads, keep: Callable[[], bool], trusted: Trusted,
+        overrides: Mapping[str, str] = _NO_OVERRIDES,
+        counts: Callable[[Policies], object] = bool,
+    ) -> None:  # fmt: skip
+        super().__init__(home, reads, keep, overrides, counts, salt=trusted.salt)
+        self._trusted = trusted.files
+        self._agreed: dict[bytes, bool] = {}  # bytes of plane.yaml, whether its hooks are trusted
+
+    def bytes_of(self, path: str, most: int = _POLICY_BYTES_MAX) -> bytes | None:
+        """What counts for this file: what it holds now, or what was trusted."""
+        found = super().bytes_of(path, most)
+        name = path.removeprefix(f"{self._home}/")
+        if name in _FREE:
+            return found
+        kept = self._trusted.get(name)
+        if found is None and path not in self._unread and kept is None:
+            return None
+        if found is not None and self._agree(name, found, kept, most):
+            return found
+        self._unread.pop(path, None)
+        return None if kept is None else kept[:most]
+
+    def held(self) -> list[str]:
+        """The files that differ from what was trusted and are not used for that; sorted."""
+        names = {f"policies/{name}" for name in NAMES} | {*self._trusted}
+        with contextlib.suppress(PolicyError):
+            names.update(self._views_in_use())
+        found = []
+        for name in sorted(names - _FREE):
+            path = f"{self._home}/{name}"
+            most = _POLICY_BYTES_MAX if name.startswith("policies/") else _VIEW_BYTES_MAX
+            there = super().bytes_of(path, most)
+            unread = self._unread.pop(path, None) is not None
+            if unread or not self._agree(name, there, self._trusted.get(name), most):
+                found.append(name)
+        return found
+
+    def checked(self) -> Checked:
+        """Every mistake in the files themselves, be they in use or not."""
+        home, reads, keep = self._home, self._reads, self._keep
+        return Watched(home, reads, keep, self.overrides, self._counts).checked()
+
+    def _agree(self, name: str, found: bytes | None, kept: bytes | None, most: int) -> bool:
+        if found == (None if kept is None else kept[:most]):
+            return True
+        if name != f"policies/{_PLANE_YAML}":
+            return False
+        data = found or b""
+        if data not in self._agreed:
+            try:
+                self._agreed = {data: self._hooks(found) == self._hooks(kept)}
+            except PolicyError:  # what it says of hooks cannot be known
+                self._agreed = {data: False}
+        return self._agreed[data]
+
+    def _hooks(self, data: bytes | None) -> Hooks:
+        return self._loaded({_PLANE_YAML: data}, _NO_OVERRIDES).plane.hooks
+
+    def _inside(self, file: str) -> bool:
+        # What a link leads to is at most compared with what was trusted.
+        return file.removeprefix(f"{self._home}/") in self._trusted or super()._inside(file)
+
+
 def _is_form(name: str) -> bool:
     return name.startswith("policy-") and name.endswith(".json")
+
+
+def watched(
+    home: Home, reads: Reads, keep: Callable[[], bool],
+    overrides: Mapping[str, str] = _NO_OVERRIDES, counts: Callable[[Policies], object] = bool,
+) -> Watched:  # fmt: skip
+    """The policies and views that count for an opened home."""
+    if home.trusted is None:
+        return Watched(home.folder, reads, keep, overrides, counts)
+    return Held(home.folder, reads, keep, home.trusted, overrides, counts)
 
 
 @contextlib.contextmanager

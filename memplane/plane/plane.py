@@ -102,6 +102,14 @@ class Plane(Packer, Recording):
         """Every mistake in the policies, and what is likely not meant; raises nothing."""
         return self._engine.watched.checked()
 
+    def held_files(self) -> list[str]:
+        """The policies and views that count as they were trusted, not as they are; sorted.
+
+        Only of a plane that was found by looking upward; `memplane policy accept` takes them.
+        """
+        with self._engine.lock:
+            return self._engine.watched.held()
+
     def audit(
         self, *, limit: int | None = None, progress: Callable[[int, int], None] | None = None
     ) -> AuditReport:

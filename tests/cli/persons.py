@@ -44,4 +44,10 @@ def names(folder):
 
 
 def without_state(found):
-    return {name: one for name, one in found.items() if name not in (".local", ".local/state")}
+    """Less the folder of state, which keeps the trust in a plane that was made."""
+    state = (".local", ".local/state", ".local/state/memplane", ".local/state/memplane/trust")
+    return {
+        name: one
+        for name, one in found.items()
+        if name not in state and not name.startswith(f"{state[-1]}/")
+    }

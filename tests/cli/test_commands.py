@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 import memplane
 
@@ -41,6 +42,8 @@ def test_the_plane_is_found_upward_and_by_the_environment(shell, filled, tmp_pat
     below = filled.parent / "a" / "b"
     below.mkdir(parents=True)
     filled.rename(filled.parent / ".memplane")
+    refused(shell(cwd=below), 3, f"memplane trust {filled.parent / '.memplane'}")
+    assert shell("trust", "--yes", cwd=below).returncode == 0
     assert b"events    3" in shell(cwd=below).stdout
     named = shell(cwd="/", MEMPLANE_HOME=str(filled.parent / ".memplane"))
     assert b"events    3" in named.stdout

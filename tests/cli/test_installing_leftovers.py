@@ -50,7 +50,7 @@ def test_no_copy_lies_in_a_project_that_others_see(run, person, agent):
     assert {path.parent.stat().st_mode & 0o777 for path in found} == {0o700}
     run("uninstall", agent)
     assert not copies(person)
-    assert names(person / ".local" / "state") == set()
+    assert names(person / ".local" / "state" / "memplane") == {"trust"}
 
 
 def move(*both):

@@ -1,0 +1,191 @@
+"""What a person should see of a plane before trusting it, and what trusting it does.
+
+The plane is read as a stranger's: nothing is written before `take`, no cache of it is believed, and
+what is trusted are the very bytes that were shown.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from memplane.errors import HomeError, MemplaneError, NotFoundError, WriteError
+from memplane.explain.git import answer
+from memplane.explain.history import Change, changes
+from memplane.explain.versions import Version, in_home
+from memplane.home import HOME_NAME, Home, asset, open_home
+from memplane.log import FileLog
+from memplane.plane.files import Frozen
+from memplane.plane.reads import Reads
+from memplane.policy import NAMES
+from memplane.ports import Clock
+from memplane.trust import Record, Store, location_of, record_of, salt
+
+__all__ = ["Survey", "survey", "take"]
+
+_CACHES: Final = ("projections", "index")
+_FACTS_BYTES_MAX: Final = 64 * 1024
+
+
+class Survey(NamedTuple):
+    """A plane as it is now. `kept` is the trust that counts already, if any.
+
+    `tracked`: whether git holds its log, None where there is no repository. `changes`: what differs
+    from `kept`, else from memplane's defaults. `views`: their texts, without a `kept` trust.
+    `files`: the bytes that `take` would trust.
+    """
+
+    home: Home
+    location: str
+    created: str
+    memplane: str
+    owner: int
+    own: bool
+    tracked: bool | None
+    events: int
+    first: str
+    last: str
+    kept: Record | None
+    changes: list[Change]
+    views: dict[str, str]
+    lost: tuple[str, ...]
+    files: dict[str, bytes | None]
+
+    @property
+    def differs(self) -> bool:
+        """Whether there is anything to take."""
+        return self.kept is None or dict(self.kept.files) != self.files
+
+
+def survey(
+    path: str, environment: Mapping[str, str], *, clock: Clock, user: str,
+    loads: Callable[[bytes], Any],
+) -> Survey:  # fmt: skip
+    """Look at a plane and write nothing. Raises what `open_home` does."""
+    home = open_home(path)
+    facts = _facts(home)
+    now = in_home(home.path)
+    location = location_of(home.folder)
+    kept, _ = Store(environment).get(location)
+    if kept is not None and (kept.path, kept.plane) != (_real(home), home.plane_id):
+        kept = None
+    events, first, last = _events(home, clock, loads)
+    before = _defaults() if kept is None else _as_trusted(kept, now)
+    return Survey(
+        home, location, facts["created"], facts["memplane"], home.path.stat().st_uid,
+        location == location_of(os.path.join(user, HOME_NAME)),  # noqa: PTH118 - texts
+        _tracked(home.path), events, first, last, kept,
+        [one for one in changes(before, now) if kept is not None or not _is_view(one.file)],
+        {} if kept is not None else _views(now), now.lost,
+        Frozen(home.path, Reads(), now.files, salt=salt()).trustable(),
+    )  # fmt: skip
+
+
+def take(found: Survey, environment: Mapping[str, str], at: str) -> None:
+    """Trust a plane as it was surveyed: its caches go, its files become the owner's alone.
+
+    Raises HomeError where another plane lies there by now, WriteError where that cannot be done, or
+    the trust cannot be kept.
+    """
+    if open_home(found.home.folder).plane_id != found.home.plane_id:
+        raise HomeError(f"{found.home.folder}: another plane lies there now; look at it again")
+    try:
+        if not found.home.read_only:
+            for name in _CACHES:
+                _drop(found.home.path / name)
+            (found.home.path / "projections").mkdir(mode=0o700)
+            _make_private(found.home.path)
+    except OSError as error:
+        raise WriteError(f"{error.filename}: {error.strerror}; nothing was trusted") from error
+    Store(environment).put(record_of(found.home, found.files, at))
+
+
+def _facts(home: Home) -> dict[str, str]:
+    """What plane.json says of who made it; a stranger's words."""
+    with (home.path / "plane.json").open("rb") as file:
+        found = json.loads(file.read(_FACTS_BYTES_MAX))
+    return {name: str(found.get(name, ""))[:100] for name in ("created", "memplane")}
+
+
+def _real(home: Home) -> str:
+    return os.path.realpath(home.folder)
+
+
+def _defaults() -> Version:
+    return Version("", {f"policies/{name}": asset(f"policies/{name}") for name in NAMES})
+
+
+def _as_trusted(kept: Record, now: Version) -> Version:
+    """The files as they were trusted; those that count as they are, as they are."""
+    same = {name: data for name, data in now.files.items() if name.startswith("policies/")}
+    same = {name: data for name, data in same.items() if name not in kept.files}
+    trusted = {name: data for name, data in kept.files.items() if data is not None}
+    return Version("", {**same, **trusted})
+
+
+def _is_view(file: str) -> bool:
+    return file.startswith("views/")
+
+
+def _views(now: Version) -> dict[str, str]:
+    return {
+        name: data.decode("utf-8", "replace") for name, data in now.files.items() if _is_view(name)
+    }
+
+
+def _events(home: Home, clock: Clock, loads: Callable[[bytes], Any]) -> tuple[int, str, str]:
+    """How many events verify, and when the first and the last happened."""
+    count, first, last = 0, "", ""
+    log = FileLog(home.folder, home.plane_id, clock=clock, loads=loads, read_only=True)
+    with suppress(MemplaneError):
+        for line in log.read():
+            if line.event.kind != "segment":
+                count += 1
+                first, last = first or line.event.ts, line.event.ts
+    log.close()
+    return count, first, last
+
+
+def _tracked(path: Path) -> bool | None:
+    with suppress(NotFoundError, OSError):
+        said = answer(
+            path.parent, "ls-files", "-z", "--", f"{path.name}/log", most=_FACTS_BYTES_MAX
+        )
+        return bool(said)
+    return None
+
+
+def _drop(folder: Path) -> None:
+    """Remove a folder, or the link that stands in its place."""
+    try:
+        state = folder.lstat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(state.st_mode):
+        shutil.rmtree(folder)
+    else:
+        folder.unlink()
+
+
+def _make_private(top: Path) -> None:
+    """Make folders 0700 and files 0600; not what a link leads to, nor what has another name too."""
+    for _, _, files, descriptor in os.fwalk(top, follow_symlinks=False):
+        os.fchmod(descriptor, 0o700)
+        for name in files:
+            state = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            mine = stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid()
+            if not mine or state.st_nlink > 1 or stat.S_IMODE(state.st_mode) == 0o600:
+                continue
+            with suppress(PermissionError):
+                flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                file = os.open(name, flags, dir_fd=descriptor)
+                try:
+                    os.fchmod(file, 0o600)
+                finally:
+                    os.close(file)
