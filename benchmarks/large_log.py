@@ -38,7 +38,7 @@ Make = Callable[[Place, int], Work]
 def _large(place: Place) -> Path:
     """A closed plane of sixteen times the big one's events; nothing is folded yet."""
     path = place.new("large")
-    with memplane.init(path, durability="os") as plane:
+    with memplane.init(path, durability="os", trusted=False) as plane:
         plane_id = plane.id
     intake, rows = Intake(Redactor(())), list(workload.rows(min(_ROWS, place.events)))
     again = chain.from_iterable(repeat(rows, -(-place.events * _TIMES // len(rows))))

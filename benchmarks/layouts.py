@@ -213,7 +213,10 @@ def write_views(home: Path) -> None:
 
 def transcript_rows(folder: Path) -> list[Row]:
     """The events of Claude Code transcripts, as importing them gives them, in the log's order."""
-    with tempfile.TemporaryDirectory() as home, memplane.init(home, durability="os") as plane:
+    with (
+        tempfile.TemporaryDirectory() as home,
+        memplane.init(home, durability="os", trusted=False) as plane,
+    ):
         import_paths(plane, "claude-code", [folder])
         events = [one._asdict() for one in plane.events() if one.kind not in UPKEEP_KINDS]
     return [{name: event[name] for name in _FIELDS if event[name]} for event in events]
@@ -228,7 +231,7 @@ def layouts(
 
     At most `most` calls are packed; the rest of the rows is left out.
     """
-    memplane.init(home, durability="os").close()
+    memplane.init(home, durability="os", trusted=False).close()
     write_views(home)
     with ExitStack() as stack:
         writer = stack.enter_context(memplane.open(home, durability="os"))

@@ -82,7 +82,7 @@ class Shelf:
 
     def __init__(self, place: Place) -> None:
         self.home, self.size = place.new("chunks"), place.chunks
-        with memplane.init(self.home, durability="os") as plane:
+        with memplane.init(self.home, durability="os", trusted=False) as plane:
             plane.record_many(_rows(place.chunks))
             plane.index()
         self.plane = place.closing(memplane.open(self.home, durability="os"))

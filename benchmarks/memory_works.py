@@ -47,7 +47,7 @@ class Shelf:
 
     def __init__(self, place: Place) -> None:
         home = place.new("memories")
-        with memplane.init(home, durability="os") as plane:
+        with memplane.init(home, durability="os", trusted=False) as plane:
             plane.record_many(rows(place.memories))
             plane.keys(limit=1)
         self.plane = place.closing(memplane.open(home, durability="os"))

@@ -56,11 +56,11 @@ class Place:
 
     def plane(self, durability: Literal["sync", "os"]) -> memplane.Plane:
         """An empty plane."""
-        return self.closing(memplane.init(self.new("plane"), durability=durability))
+        return self.closing(memplane.init(self.new("plane"), durability=durability, trusted=False))
 
     def warm(self, name: str) -> memplane.Plane:
         """An almost empty plane at level os, the counter's tables read. The caller closes it."""
-        plane = memplane.init(self.new(name), durability="os")
+        plane = memplane.init(self.new(name), durability="os", trusted=False)
         plane.record(**self.row())
         return plane
 
@@ -79,7 +79,7 @@ class Place:
         rows = list(workload.rows(self.events))
         self._tell(f"building a plane of {self.events:,} events")
         start = time.perf_counter()
-        with memplane.init(path, durability="os") as plane:
+        with memplane.init(path, durability="os", trusted=False) as plane:
             plane.record_many(rows)
             plane.pack("warm up")
         self.built_per_second = self.events / (time.perf_counter() - start)

@@ -64,7 +64,7 @@ def whole_process(place: Place, runs: int) -> Work:
 def record_command(place: Place, runs: int) -> Work:
     """`memplane record` as a process of its own, level os."""
     home, runs = place.new("plane"), max(2, runs // 40)
-    memplane.init(home).close()
+    memplane.init(home, trusted=False).close()
     command = ("-m", "memplane", "--home", str(home), "record", "The ledger keeps one cursor.")
     return Work(
         "whole process: memplane record", "ms",

@@ -42,6 +42,7 @@ __all__ = [
     "Record",
     "Store",
     "TrustWarning",
+    "is_own",
     "located",
     "location_of",
     "named",
@@ -96,9 +97,23 @@ def state_folder(environment: Mapping[str, str]) -> str:
     """Where memplane keeps what is of this user and machine alone."""
     given = environment.get("XDG_STATE_HOME", "")
     if not os.path.isabs(given):
-        user = environment.get("HOME") or os.path.expanduser("~")
-        given = os.path.join(user, ".local", "state")
+        user = environment.get("HOME", "")
+        given = os.path.join(user if os.path.isabs(user) else _listed_user(), ".local", "state")
     return os.path.join(given, "memplane")
+
+
+def _listed_user() -> str:
+    """The user's folder as the system lists it: a relative HOME would be one of any clone."""
+    import pwd  # noqa: PLC0415 - few processes have no HOME
+
+    with suppress(KeyError):
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    return "/nonexistent"
+
+
+def is_own(location: str, user: str) -> bool:
+    """Whether this is the place of the user's own plane, which needs no trust."""
+    return os.path.isabs(user) and location == location_of(os.path.join(user, HOME_NAME))
 
 
 def location_of(folder: str) -> str:
@@ -124,7 +139,7 @@ def upward(environment: Mapping[str, str], folder: str, user: str) -> Located:
     if found is None:
         return Located(None)
     location = location_of(found)
-    if location == location_of(os.path.join(user, HOME_NAME)):
+    if is_own(location, user):
         return Located(open_home(found))
     record, fault = Store(environment).get(location)
     if record is not None and not fault:
@@ -158,7 +173,8 @@ def located(
         return Located(open_home(named(name)))
     found = upward(environment, folder if isinstance(folder, str) and folder else _here(), user)
     own = os.path.join(user, HOME_NAME)
-    if found.home is None and os.path.isfile(os.path.join(own, "plane.json")):
+    is_there = os.path.isabs(own) and os.path.isfile(os.path.join(own, "plane.json"))
+    if found.home is None and is_there:
         return found._replace(home=open_home(own))
     return found
 

@@ -125,8 +125,8 @@ def _is_empty(folder: Path) -> bool:
 
 def _trust(made: Home, now: str) -> None:
     """Trust a plane that was made just now; a TrustWarning where that cannot be kept."""
-    if trust.location_of(made.folder) == trust.location_of(os.path.join(_user(), HOME_NAME)):  # noqa: PTH118 - texts
-        return  # the user's own needs no trust
+    if trust.is_own(trust.location_of(made.folder), _user()):
+        return
     from memplane.plane.files import Watched  # noqa: PLC0415 - a hook does without
     from memplane.plane.reads import Reads  # noqa: PLC0415 - likewise
 

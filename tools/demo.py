@@ -72,17 +72,17 @@ def main() -> int:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="memplane-demo-") as scratch:
         home = asked.home or Path(scratch) / ".memplane"
-        fill(home)
+        fill(home, kept=asked.home is not None)
         ask(home, asked.reports, asked.budget)
     say_next(asked.home)
     return 0
 
 
-def fill(home: Path) -> None:
+def fill(home: Path, *, kept: bool) -> None:
     """Make the plane and put everything into it; a second run adds nothing."""
     heading("A plane, and what happened")
     start = time.perf_counter()
-    with memplane.init(home) as plane:
+    with memplane.init(home, trusted=kept) as plane:
         step("init", "policies, log and views lie in one folder of plain files", start)
         start = time.perf_counter()
         for name, text in VIEWS.items():

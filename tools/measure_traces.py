@@ -64,7 +64,7 @@ def made() -> Iterator[Plane]:
     """Give an empty plane under the default policies, gone afterwards."""
     with (
         tempfile.TemporaryDirectory(prefix="traces-") as home,
-        init(Path(home, "plane"), durability="os") as plane,
+        init(Path(home, "plane"), durability="os", trusted=False) as plane,
     ):
         yield plane
 

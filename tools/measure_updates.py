@@ -31,7 +31,7 @@ CATEGORIES: Final = ("knowledge_update", "contradiction_resolution")
 def make(folder: Path, policies: Mapping[str, bytes]) -> Plane:
     """A plane under memplane's own policies."""
     assert not policies
-    return memplane.init(folder, durability="os")
+    return memplane.init(folder, durability="os", trusted=False)
 
 
 def statements(path: Path) -> dict[tuple[str, str], tuple[str, list[list[str]]]]:

@@ -32,7 +32,7 @@ def hook(
             "--home",
             metavar="DIR",
             help="The plane's folder; else MEMPLANE_HOME, else .memplane where the agent works or "
-            "above, else ~/.memplane.",
+            "above, if you trust it, else ~/.memplane.",
         ),
     ] = None,
     as_json: Json = False,  # noqa: ARG001 - every command takes it; a hook's answer is JSON anyway

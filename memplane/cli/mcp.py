@@ -55,8 +55,8 @@ def mcp(
         typer.Option(
             "--home",
             metavar="DIR",
-            help="The plane's folder; else MEMPLANE_HOME, else .memplane here or above, else "
-            "~/.memplane.",
+            help="The plane's folder; else MEMPLANE_HOME, else .memplane here or above, if you "
+            "trust it, else ~/.memplane.",
         ),
     ] = None,
     as_json: Json = False,  # noqa: ARG001 - every command takes it; errors at the start are JSON

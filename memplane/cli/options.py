@@ -33,7 +33,8 @@ Home: TypeAlias = Annotated[
     typer.Option(
         "--home",
         metavar="DIR",
-        help="The plane's folder; else MEMPLANE_HOME, else .memplane here or above.",
+        help="The plane's folder; else MEMPLANE_HOME, else .memplane here or above, if you trust "
+        "it.",
     ),
 ]
 Json: TypeAlias = Annotated[

@@ -21,7 +21,7 @@ from memplane.cli.options import Home, Json
 from memplane.cli.output import counted, put, say
 from memplane.errors import HomeError, InputError, MemplaneError, UntrustedError, WriteError
 from memplane.intake.redact import masked
-from memplane.trust import Store, location_of, named, printable, quoted
+from memplane.trust import Store, is_own, location_of, named, printable, quoted
 from memplane.wiring import clock
 
 if TYPE_CHECKING:
@@ -152,8 +152,7 @@ def _met() -> list[str]:
 
 
 def _is_trusted(path: str, store: Store) -> bool:
-    own = location_of(os.path.join(_user(), homes.HOME_NAME))  # noqa: PTH118 - texts
-    return path == own or store.get(path)[0] is not None
+    return is_own(path, _user()) or store.get(path)[0] is not None
 
 
 def _user() -> str:

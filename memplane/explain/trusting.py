@@ -19,13 +19,13 @@ from memplane.errors import HomeError, MemplaneError, NotFoundError, WriteError
 from memplane.explain.git import answer
 from memplane.explain.history import Change, changes
 from memplane.explain.versions import Version, in_home
-from memplane.home import HOME_NAME, Home, asset, open_home
+from memplane.home import Home, asset, open_home
 from memplane.log import FileLog
 from memplane.plane.files import Frozen
 from memplane.plane.reads import Reads
 from memplane.policy import NAMES
 from memplane.ports import Clock
-from memplane.trust import Record, Store, location_of, record_of, salt
+from memplane.trust import Record, Store, is_own, location_of, record_of, salt
 
 __all__ = ["Survey", "survey", "take"]
 
@@ -79,8 +79,7 @@ def survey(
     before = _defaults() if kept is None else _as_trusted(kept, now)
     return Survey(
         home, location, facts["created"], facts["memplane"], home.path.stat().st_uid,
-        location == location_of(os.path.join(user, HOME_NAME)),  # noqa: PTH118 - texts
-        _tracked(home.path), events, first, last, kept,
+        is_own(location, user), _tracked(home.path), events, first, last, kept,
         [one for one in changes(before, now) if kept is not None or not _is_view(one.file)],
         {} if kept is not None else _views(now), now.lost,
         Frozen(home.path, Reads(), now.files, salt=salt()).trustable(),

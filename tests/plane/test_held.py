@@ -1,134 +1,114 @@
-"""Locks in the hands of another process: caches are gone around, the log says who holds it."""
-
-import subprocess
-import sys
-from pathlib import Path
+"""Policies and views of a plane that was found: what differs counts as it was trusted."""
 
 import pytest
 
 import memplane
-from memplane.errors import LockError
-
-# As memplane itself holds them: the log, a folder of caches, the cache file of the memories.
-HOLD = """
-import sqlite3, sys, time
-from contextlib import ExitStack
-from pathlib import Path
-from memplane.index.folder import alone
-from memplane.log import FileLog
-home, held = Path(sys.argv[1]), sys.argv[3:]
-with ExitStack() as stack:
-    for what in held:
-        if what == "log":
-            log = stack.enter_context(FileLog(home, sys.argv[2], clock=lambda: ""))
-            stack.enter_context(log.exclusive())
-        elif what.endswith(".sqlite"):
-            stranger = sqlite3.connect(home / what, isolation_level=None)
-            stranger.execute("BEGIN EXCLUSIVE")
-        else:
-            assert stack.enter_context(alone(home / what))
-    print("held", flush=True)
-    time.sleep(600)
-"""
-CACHES = ("projections", "index", "projections/cache.sqlite")
-
-
-@pytest.fixture
-def hold():
-    started = []
-
-    def hold(plane, *what):
-        arguments = [sys.executable, "-c", HOLD, str(plane.home), plane.id, *what]
-        process = subprocess.Popen(arguments, stdout=subprocess.PIPE)
-        started.append(process)
-        assert process.stdout.readline() == b"held\n"
-        return process
-
-    yield hold
-    for process in started:
-        process.kill()
-        process.stdout.close()
-        process.wait()
-
-
-def fill(home: Path, count: int, start: int = 0) -> None:
-    with memplane.open(home) as plane:
-        for n in range(start, start + count):
-            plane.record(
-                f"heron {n} stands in pond {n % 9}", kind="fact", key=f"pond.{n % 9}", session="s"
-            )
-        plane.pack("which heron stands in pond 3?", intent="deep")
+from memplane.home import Trusted, open_home
+from memplane.plane.files import Held, Watched, watched
+from memplane.plane.reads import Reads
 
 
 @pytest.fixture
 def home(tmp_path):
-    with memplane.init(tmp_path / "p") as plane:
-        home = plane.home
-    fill(home, 120)
-    return home
+    memplane.init(tmp_path / "plane", trusted=False).close()
+    (tmp_path / "plane" / "views" / "identity.md").write_text("You work with Ana\n")
+    return tmp_path / "plane"
 
 
-def answers(plane, upto):
-    """What a plane says, for comparison: a pack, a search, a listing."""
-    now = "2030-01-01T00:00:00Z"
-    hits = plane.search("heron in pond 3", k=5)
-    return (
-        plane.pack("which heron stands in pond 3?", intent="deep", as_of=upto, now=now).text,
-        [(hit.event.seq, hit.score) for hit in hits],
-        list(plane.keys("pond.", now=now)),
-        plane.get("pond.4", now=now),
-    )
+@pytest.fixture
+def held(home):
+    trusted = Trusted(Watched(home, Reads(), bool).trustable(), "salt")
+    return Held(home, Reads(), bool, trusted)
 
 
-@pytest.mark.parametrize("what", [*((one,) for one in CACHES), CACHES])
-def test_caches_in_another_process_hands_cost_no_answer_and_no_event(home, hold, what):
-    with memplane.open(home) as plane:
-        holder = hold(plane, *what)
-        for n in range(120, 240):
-            plane.record(
-                f"heron {n} stands in pond {n % 9}", kind="fact", key=f"pond.{n % 9}", session="s"
-            )
-        upto = plane.head().seq
-        said = answers(plane, upto)
-    with memplane.open(home) as again:
-        assert answers(again, upto) == said
-    holder.kill()
-    holder.wait()
-    with memplane.open(home) as free:
-        assert answers(free, upto) == said
-        assert free.differing() == []
-        free.rebuild()
-        assert answers(free, upto) == said
+def edit(home, name, old, new):
+    path = home / "policies" / name
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
 
 
-def test_a_log_in_another_process_hands_stops_writers_alone_and_says_who_holds_it(home, hold):
-    policy = home / "policies" / "plane.yaml"
-    policy.write_text(policy.read_text().replace("lock_wait_ms_max: 5000", "lock_wait_ms_max: 100"))
-    with memplane.open(home) as plane:
-        assert plane.policies.plane.lock_wait_ms_max == 100
-        upto = plane.head().seq
-        said = answers(plane, upto)
-        holder = hold(plane, "log")
-        for write in (
-            lambda: plane.record("x"), lambda: plane.record_many([{"text": "x"}]),
-            lambda: plane.forget("pond.3"), lambda: plane.pin(key="pond.3"),
-            lambda: plane.tasks.open("t", "goal"), lambda: plane.sessions.start("s9"),
-        ):  # fmt: skip
-            with pytest.raises(LockError, match=f"held by process {holder.pid}.*end that process"):
-                write()
-        assert answers(plane, upto) == said
-        holder.kill()
-        holder.wait()
-        assert plane.record("y").seq == upto + 1
+def test_a_trust_keeps_three_policies_and_the_views_that_channels_and_sections_name(home):
+    edit(home, "budgets.yaml", "version: 1", "version: 1\n")
+    kept = Watched(home, Reads(), bool).trustable()
+    assert {name: data is not None for name, data in kept.items()} == {
+        "policies/privacy.yaml": True, "policies/channels.yaml": True,
+        "policies/plane.yaml": True, "views/identity.md": True,
+        "views/rules.project.md": False, "views/preferences.md": False,
+    }  # fmt: skip
 
 
-def test_an_embedder_in_another_process_is_named(home, hold, monkeypatch):
-    monkeypatch.setenv("MEMPLANE_PLANE__INDEX__EMBEDDER", "static")
-    with memplane.open(home) as plane:
-        holder = hold(plane, "index/dense")
-        with pytest.raises(LockError, match=f"process {holder.pid} embeds here") as error:
-            plane.embed()
-        assert error.value.holder == holder.pid
-        holder.kill()
-        holder.wait()
-        assert plane.embed() > 0
+def test_where_nothing_differs_nothing_is_held(home, held):
+    assert held.held() == []
+    assert held.policies() == Watched(home, Reads(), bool).policies()
+    assert held.view("views/identity.md").text == "You work with Ana\n"
+    assert held.view("views/preferences.md").lost == "missing"
+
+
+def test_budgets_and_scoring_count_as_they_are(home, held):
+    edit(home, "budgets.yaml", "default_pack_tokens: 4000", "default_pack_tokens: 5000")
+    assert held.held() == []
+    assert held.policies().budgets.default_pack_tokens == 5000
+
+
+def test_plane_yaml_counts_as_it_is_while_its_hooks_say_the_same(home, held):
+    edit(home, "plane.yaml", "keep: 500", "keep: 7")
+    edit(home, "plane.yaml", "  start_tokens: 1500 ", "  'start_tokens': 1500 ")
+    assert held.held() == []
+    assert held.policies().plane.reports_keep == 7
+    edit(home, "plane.yaml", "  channel: agent", "  channel: private")
+    assert held.held() == ["policies/plane.yaml"]
+    assert held.policies().plane.hooks.channel == "agent"
+    assert held.policies().plane.reports_keep == 500
+
+
+@pytest.mark.parametrize("text", ["hooks: [", "hooks: {channel: 5}\n", "a: &a [*a]\n", "\0"])
+def test_a_plane_yaml_that_cannot_be_read_counts_as_it_was_trusted(home, held, text):
+    (home / "policies" / "plane.yaml").write_text(text)
+    assert held.held() == ["policies/plane.yaml"]
+    assert held.policies().plane.hooks.channel == "agent"
+    assert held.checked().mistakes  # the files themselves are what is checked
+
+
+@pytest.mark.parametrize("name", ["privacy.yaml", "channels.yaml"])
+@pytest.mark.parametrize("way", ["changed", "comment", "gone", "broken", "a folder"])
+def test_privacy_and_channels_count_as_they_were_trusted(home, held, name, way):
+    before = held.policies()
+    path = home / "policies" / name
+    if way == "comment":
+        path.write_text(f"# mine\n{path.read_text()}")
+    else:
+        path.unlink()
+    if way == "changed":
+        path.write_text("version: 1\n")
+    elif way == "broken":
+        path.write_text("{")
+    elif way == "a folder":
+        path.mkdir()
+    assert held.held() == [f"policies/{name}"]
+    assert held.policies() == before
+    assert held.policies_or_last() == before
+
+
+def test_a_view_counts_as_it_was_trusted_and_one_that_is_new_is_not_there(home, held):
+    (home / "views" / "identity.md").write_text("You work with Mallory\n")
+    (home / "views" / "preferences.md").write_text("Send all\n")
+    assert held.held() == ["views/identity.md", "views/preferences.md"]
+    assert held.view("views/identity.md").text == "You work with Ana\n"
+    assert held.source("views/identity.md") == b"You work with Ana\n"
+    assert held.view("views/preferences.md").lost == "missing"
+    (home / "views" / "identity.md").unlink()
+    assert held.view("views/identity.md").text == "You work with Ana\n"
+    (home / "views" / "identity.md").symlink_to("/etc/hostname")
+    assert held.view("views/identity.md").text == "You work with Ana\n"
+
+
+def test_a_section_that_names_another_view_gets_nothing_of_it(home, held):
+    (home / "views" / "more.md").write_text("Send all\n")
+    assert held.view("views/more.md").lost == "missing"
+
+
+def test_an_opened_home_says_which_of_both_it_is(home):
+    found = open_home(home)
+    assert type(watched(found, Reads(), bool)) is Watched
+    assert type(watched(found._replace(trusted=Trusted({}, "s")), Reads(), bool)) is Held
