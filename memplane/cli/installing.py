@@ -18,7 +18,7 @@ import typer
 from memplane.cli.app import command
 from memplane.cli.options import Home, Json
 from memplane.cli.output import put, say
-from memplane.cli.trust import ask_once
+from memplane.cli.trust import ask_once, say_if_untrusted
 from memplane.errors import InputError, MemplaneError, MissingExtraError
 from memplane.home import HOME_NAME
 from memplane.trust import refusal, upward
@@ -104,6 +104,7 @@ def install(
     if not dry_run:
         if not plane.there:
             init(plane.path).close()
+            say_if_untrusted(str(plane.path))
         changes = put_in(where, parts, program)
     value: dict[str, Any] = {
         "agent": agent.value, "scope": scope, "dry_run": dry_run, "program": program.words,

@@ -10,6 +10,7 @@ from memplane.cli.app import app, command
 from memplane.cli.exits import BROKEN, FINE
 from memplane.cli.options import Home, Json
 from memplane.cli.output import counted, data, put, say_aside, say_damage
+from memplane.cli.trust import say_if_untrusted
 from memplane.errors import InputError, PolicyError
 from memplane.home import HOME_NAME, VERSION
 from memplane.log import Restart
@@ -69,6 +70,7 @@ def initialise(
     with init(path) as plane:
         where = str(plane.home.absolute())
         facts = {"home": where, "plane": plane.id, "made": not there}
+    say_if_untrusted(where)
     if as_json:
         data(facts)
     else:

@@ -21,13 +21,13 @@ from memplane.cli.options import Home, Json
 from memplane.cli.output import counted, put, say
 from memplane.errors import HomeError, InputError, MemplaneError, UntrustedError, WriteError
 from memplane.intake.redact import masked
-from memplane.trust import Store, is_own, location_of, named, printable, quoted
+from memplane.trust import Store, is_own, location_of, named, printable, quoted, upward
 from memplane.wiring import clock
 
 if TYPE_CHECKING:
     from memplane.explain.trusting import Survey
 
-__all__ = ["accept", "ask_once", "trust"]
+__all__ = ["accept", "ask_once", "say_if_untrusted", "trust"]
 
 _LINES_SHOWN: Final = 200  # of a view
 _COLUMNS: Final = 2_000  # of a line
@@ -125,6 +125,16 @@ def ask_once(error: UntrustedError) -> bool:
     except MemplaneError as fault:
         say(masked(str(fault)))
         return False
+
+
+def say_if_untrusted(path: str) -> None:
+    """Say of a plane that was made around files that were there that it is not trusted."""
+    found = upward(os.environ, path, _user())
+    if found.passed is not None and not found.fault:
+        say(
+            "is not trusted yet, so not used where it is found by looking upward: `memplane trust "
+            f"{quoted(path)}` shows what its files say"
+        )
 
 
 def _asks() -> bool:

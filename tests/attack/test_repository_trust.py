@@ -263,7 +263,12 @@ def test_init_trusts_what_it_makes_and_not_what_was_there(ann, tmp_path, reposit
     bare = tmp_path / "bare"  # its policies and views alone, as people commit them
     for name in ("policies", "views"):
         shutil.copytree(repository / ".memplane" / name, bare / ".memplane" / name)
-    assert command(ann, bare, "init").returncode == 0
+    made = command(ann, bare, "init")
+    assert made.returncode == 0
+    assert (
+        f"is not trusted yet, so not used where it is found by looking upward: `memplane trust {bare}"
+        in made.stderr
+    )
     assert command(ann, bare, "pack").returncode == 3
 
 
