@@ -22,7 +22,7 @@ write them. It is written under another name, synced and renamed.
 """
 
 # A hook comes by here: `pathlib` is a twentieth of what one costs.
-# ruff: noqa: PTH100, PTH108, PTH110, PTH111, PTH112, PTH113, PTH116, PTH117, PTH118, PTH123, PTH208
+# ruff: noqa: PTH100, PTH108, PTH110, PTH111, PTH112, PTH113, PTH116, PTH117, PTH118, PTH208
 from __future__ import annotations
 
 import hashlib
@@ -33,6 +33,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from memplane import nofollow
 from memplane.errors import HomeError, UntrustedError, WriteError
 from memplane.home import HOME_NAME, VERSION, Home, Trusted, find, open_home, replace_file
 
@@ -58,8 +59,6 @@ __all__ = [
 _FORMAT: Final = 1
 _RECORD_BYTES_MAX: Final = 64 * 1024 * 1024
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
-# Nothing here may wait for a FIFO, follow a link, or be inherited.
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class TrustWarning(UserWarning):
@@ -200,13 +199,12 @@ def _elsewhere(location: str, store: Store) -> str:
     return ""
 
 
-def record_of(home: Home, files: Mapping[str, bytes | None], at: str) -> Record:
+def record_of(
+    home: Home, location: str, files: Mapping[str, bytes | None], at: str
+) -> Record:  # fmt: skip
     """The trust in a plane as it is now. `files` are those that count only as trusted."""
-    folder = home.folder
-    return Record(
-        location_of(folder), os.path.realpath(folder), home.plane_id, at, VERSION, salt(),
-        dict(files),
-    )  # fmt: skip
+    path = os.path.realpath(home.folder)
+    return Record(location, path, home.plane_id, at, VERSION, salt(), dict(files))
 
 
 def salt() -> str:
@@ -319,9 +317,8 @@ class Store:
     def _read(self, path: str) -> Any:
         """The JSON in a file of the store; OSError or ValueError for one that may not be used."""
         self._check_folders()
-        descriptor = os.open(path, _READ)
-        with open(descriptor, "rb") as file:
-            _check(os.fstat(descriptor), path, stat.S_ISREG, "a file")
+        with nofollow.opened(path) as file:
+            _check(os.fstat(file.fileno()), path, stat.S_ISREG, "a file")
             data = file.read(_RECORD_BYTES_MAX + 1)
         if len(data) > _RECORD_BYTES_MAX:
             raise ValueError(f"more than {_RECORD_BYTES_MAX} bytes")
@@ -344,11 +341,7 @@ class Store:
         if not replace_file(Path(path), data.encode()):
             raise WriteError(f"{path}: cannot be written: permission denied")
         with suppress(OSError):
-            descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            nofollow.sync_folder(self.folder)
 
 
 def printable(text: str) -> str:

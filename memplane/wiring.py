@@ -109,7 +109,7 @@ def init(
     made = home.create(folder, ulid(now), now, Assets("policies", NAMES))
     put_schemas(made.path)
     if trusted and empty:
-        _trust(made, now)
+        _trust(made, folder, now)
     return _opened(made, durability, clock, detector, environment, embedder)
 
 
@@ -123,16 +123,17 @@ def _is_empty(folder: Path) -> bool:
         return False
 
 
-def _trust(made: Home, now: str) -> None:
+def _trust(made: Home, folder: Path, now: str) -> None:
     """Trust a plane that was made just now; a TrustWarning where that cannot be kept."""
-    if trust.is_own(trust.location_of(made.folder), _user()):
+    location = trust.location_of(os.fspath(folder))
+    if trust.is_own(location, _user()):
         return
     from memplane.plane.files import Watched  # noqa: PLC0415 - a hook does without
     from memplane.plane.reads import Reads  # noqa: PLC0415 - likewise
 
     files = Watched(made.folder, Reads(), bool).trustable()
     try:
-        trust.Store(os.environ).put(trust.record_of(made, files, now))
+        trust.Store(os.environ).put(trust.record_of(made, location, files, now))
     except WriteError as error:
         warnings.warn(
             f"{made.folder}: was made, but that it is yours could not be kept ({error}); below "
@@ -235,7 +236,7 @@ def restore(
             )  # fmt: skip
             put_schemas(folder)
             if fresh:
-                _trust(home.open_home(folder), clock())
+                _trust(home.open_home(folder), folder, clock())
             return restoring.RestoreReport(os.fspath(folder), checked, None)
         begin = init if empty else open_plane
         with begin(folder, durability=durability, clock=clock, environment=environment) as plane:

@@ -61,7 +61,7 @@ def test_what_was_met_is_listed_while_it_is_there_and_not_trusted(store, tmp_pat
     store.meet(str(home), asked=True)
     store.meet(str(home))
     assert store.was_asked(str(home))
-    store.put(record_of(open_home(home), {}, "now"))
+    store.put(record_of(open_home(home), str(home), {}, "now"))
     assert store.met() == []
 
 
@@ -78,7 +78,7 @@ def test_a_relative_folder_of_state_or_home_is_not_used(tmp_path, monkeypatch):
 def test_a_plane_is_found_by_its_place_whatever_way_leads_there(store, tmp_path):
     home = tmp_path / "work" / ".memplane"
     memplane.init(home, trusted=False).close()
-    store.put(record_of(open_home(home), {}, "now"))
+    store.put(record_of(open_home(home), str(home), {}, "now"))
     (tmp_path / "way").symlink_to(tmp_path / "work")
     environment = {"XDG_STATE_HOME": str(tmp_path / "state")}
     for folder in ("work", "way", "work/.memplane", "work/.memplane/log", "work/./"):

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from memplane import nofollow
 from memplane.errors import HomeError, MemplaneError, NotFoundError, WriteError
 from memplane.explain.git import answer
 from memplane.explain.history import Change, changes
@@ -71,7 +71,7 @@ def survey(
     home = open_home(path)
     facts = _facts(home)
     now = in_home(home.path)
-    location = location_of(home.folder)
+    location = location_of(path)
     kept, _ = Store(environment).get(location)
     if kept is not None and (kept.path, kept.plane) != (_real(home), home.plane_id):
         kept = None
@@ -97,18 +97,18 @@ def take(found: Survey, environment: Mapping[str, str], at: str) -> None:
     try:
         if not found.home.read_only:
             for name in _CACHES:
-                _drop(found.home.path / name)
-            (found.home.path / "projections").mkdir(mode=0o700)
+                with suppress(FileNotFoundError):
+                    nofollow.remove_tree(found.home.path / name)
+            nofollow.make_folder(found.home.path / "projections")
             _make_private(found.home.path)
     except OSError as error:
         raise WriteError(f"{error.filename}: {error.strerror}; nothing was trusted") from error
-    Store(environment).put(record_of(found.home, found.files, at))
+    Store(environment).put(record_of(found.home, found.location, found.files, at))
 
 
 def _facts(home: Home) -> dict[str, str]:
     """What plane.json says of who made it; a stranger's words."""
-    with (home.path / "plane.json").open("rb") as file:
-        found = json.loads(file.read(_FACTS_BYTES_MAX))
+    found = json.loads(nofollow.read(home.path / "plane.json"))
     return {name: str(found.get(name, ""))[:100] for name in ("created", "memplane")}
 
 
@@ -158,18 +158,6 @@ def _tracked(path: Path) -> bool | None:
         )
         return bool(said)
     return None
-
-
-def _drop(folder: Path) -> None:
-    """Remove a folder, or the link that stands in its place."""
-    try:
-        state = folder.lstat()
-    except FileNotFoundError:
-        return
-    if stat.S_ISDIR(state.st_mode):
-        shutil.rmtree(folder)
-    else:
-        folder.unlink()
 
 
 def _make_private(top: Path) -> None:
