@@ -65,6 +65,7 @@ def alone(folder: Path) -> Iterator[bool]:
     cannot be written (a read-only home): then the block must not write.
     """
     try:
+        os.close(nofollow.enter(folder.parent, folder.parent))  # a plane is not made by its caches
         nofollow.make_folder(folder)
         descriptor = _lock_of(folder / ".lock")
     except OSError:

@@ -158,11 +158,12 @@ class Passing:
         return self._two("link", source, target, places, "link")
 
     def _two(self, kind, source, target, places, name):
-        ours = self.below(target)
+        ours = self.below(target, places.get("dst_dir_fd"))
         run = lambda: self.real[name](source, target, **places)  # noqa: E731
-        if ours is None or places:
+        if ours is None:
             return run()
-        return self.passed(Call(kind, ours, source=self.below(source) or ""), run)
+        old = self.below(source, places.get("src_dir_fd"))
+        return self.passed(Call(kind, ours, source=old or ""), run)
 
     def symlink(self, source, target, **places):
         return self._one("symlink", target, lambda: self.real["symlink"](source, target, **places))

@@ -75,7 +75,9 @@ def seen_by_strace(trace, top):
         found = re.match(r"\d+ +(\w+)\((.*)\) += (-?\d+)", line)
         if not running or found is None or not re.fullmatch(WATCHED, found[1]) or found[3] == "-1":
             continue
-        paths = re.findall(rf'[<"]{re.escape(top)}([^">]*)[">]', found[2])
+        # A name behind a folder's descriptor lies in that folder; those that come alone stay.
+        whole = re.sub(r'\d+<([^>]*)>, "([^"/]+)"', r'"\1/\2"', found[2])
+        paths = re.findall(rf'[<"]{re.escape(top)}([^">]*)[">]', whole)
         if found[1] == "unlinkat" and "AT_REMOVEDIR" in found[2]:
             continue
         if paths:
