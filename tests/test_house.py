@@ -67,3 +67,111 @@ def test_no_score_is_computed_in_floats():
 def test_nothing_in_the_repository_is_left_to_be_done():
     words = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
     assert [name_of(m) for m in MODULES if words.search(m.read_text())] == []
+
+
+# Which rooms touch a plane's folder: they open, list, make and remove through `memplane.nofollow`.
+OF_THE_PLANE = (
+    "home.py", "log/", "projections/", "index/", "plane/", "hook/", "explain/", "adapters/", "mcp/",
+    "recall/", "pack/", "intake/", "importers/consumed.py", "importers/hooked.py", "cli/doctor.py",
+    "cli/stats.py", "cli/policy.py", "cli/status.py", "wiring.py",
+)  # fmt: skip
+OS_CALLS = frozenset((
+    "open", "mkdir", "makedirs", "rename", "replace", "unlink", "remove", "rmdir", "listdir",
+    "scandir", "link", "symlink", "truncate", "chmod", "utime", "walk", "fwalk", "mkfifo",
+))  # fmt: skip
+PATH_CALLS = frozenset((
+    "read_bytes", "read_text", "write_bytes", "write_text", "mkdir", "unlink", "rename", "touch",
+    "glob", "rglob", "iterdir", "symlink_to", "hardlink_to", "rmdir", "chmod",
+))  # fmt: skip
+# By the name before the dot; all calls where it says None.
+ROOM_CALLS = {
+    "os": OS_CALLS, "shutil": None, "tempfile": None, "sqlite3": ("connect",), "nofollow": (),
+    "commands": (),
+}  # fmt: skip
+# What is no file of a plane, or is reached through a descriptor that `nofollow` gave.
+ELSEWHERE = {
+    "home.py": {
+        'open(f"{root}/{name}", "rb")',  # files that ship with memplane
+        "path.mkdir(mode=0o700, parents=True, exist_ok=True)",  # the home itself, and above it
+        "os.scandir(home)",  # looks for the links that are refused
+        'open(descriptor, "wb")',
+        "os.link(draft, path)",  # in the home, or in a folder of it that was entered for the draft
+        "os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)",  # synced, nothing else
+    },
+    "log/strays.py": {"os.scandir(fd)"},
+    "index/folder.py": {'open(descriptor, "wb")'},
+    "index/dense.py": {'open(descriptor, "wb")'},
+    "projections/cache.py": {  # after a look at the names, in a folder that is open
+        "sqlite3.connect(name, uri=path is not None, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)"
+    },
+    "plane/retrieving.py": {"path.open('rb')"},  # tables of the package
+    "plane/restoring.py": {"os.rmdir(folder)"},  # those above the home that it has made
+    "plane/folder_checks.py": {
+        "Path('/proc/self/mounts').read_text(errors='surrogateescape')",
+        "os.walk(path)",  # names only, for `doctor`; links are not entered
+    },
+    "plane/artifact_files.py": {  # a file that a person names, to add or to write
+        "os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 384)",
+        "open(descriptor, 'wb')", "draft.replace(path)", "os.link(draft, path)",
+        "draft.unlink(missing_ok=True)", "os.open(path, flags)", "open(descriptor, 'rb')",
+    },
+    "plane/reports.py": {"path.read_bytes()"},  # a report that a person names
+    "explain/git.py": {"tempfile.TemporaryFile()"},
+    "explain/versions.py": {"(root / 'views').rglob('*.md')"},  # names; a person's folder too
+    "explain/trusting.py": {  # modes, through descriptors; links are not followed
+        "os.fwalk(top, follow_symlinks=False)", "os.open(name, flags, dir_fd=descriptor)",
+    },
+    "adapters/minilm.py": {  # the model's own files
+        "(place / _WEIGHTS).open('rb')", "(place / _VOCABULARY).read_text(encoding='utf-8')",
+    },
+    "importers/consumed.py": {"path.open('rb')"},  # transcripts
+    "mcp/stdio.py": {"os.open(os.devnull, os.O_RDONLY)"},
+    "wiring.py": {
+        "(Path(__file__).parent / 'tokens' / 'bound1.idx').read_bytes()",
+        "(Path(__file__).parent / 'index' / 'data' / 'static.i8').read_bytes()",
+        "Path(export).open('rb')",  # what is restored
+        "folder.iterdir()",  # whether there is anything
+    },
+}  # fmt: skip
+
+
+def reaches_files(call: ast.Call) -> bool:
+    """Whether a call opens, lists, makes, renames or removes a file by its name."""
+    if isinstance(call.func, ast.Name):
+        return call.func.id == "open"
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    name, of = call.func.attr, call.func.value
+    room = of.id if isinstance(of, ast.Name) else ""
+    if room in ROOM_CALLS:
+        return ROOM_CALLS[room] is None or name in ROOM_CALLS[room]
+    only_constants = all(isinstance(one, ast.Constant) for one in call.args)
+    if name == "open":
+        modes = [one.value for one in call.args if isinstance(one, ast.Constant)]
+        return bool(modes) and str(modes[0]).strip("bt+") in ("r", "w", "a", "x")
+    if name == "replace":  # a text's has two arguments, a time's has names
+        return len(call.args) == 1 and not call.keywords
+    return name in PATH_CALLS and (name != "touch" or only_constants)  # an event is touched too
+
+
+def test_files_of_a_plane_are_reached_through_the_one_module_that_follows_no_link():
+    found, used = [], set()
+    for module in MODULES:
+        name = name_of(module)
+        if not name.startswith(OF_THE_PLANE):
+            continue
+        allowed = {ast.unparse(ast.parse(one)) for one in ELSEWHERE.get(name, ())}
+        for node in ast.walk(ast.parse(module.read_text())):
+            if isinstance(node, ast.Call) and reaches_files(node):
+                said = ast.unparse(node)
+                used.add((name, said))
+                if said not in allowed:
+                    found.append(f"{name}: {said}")
+    assert found == []
+    stale = [
+        f"{name}: {one}"
+        for name, calls in ELSEWHERE.items()
+        for one in calls
+        if (name, ast.unparse(ast.parse(one))) not in used
+    ]
+    assert stale == []

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -95,7 +94,13 @@ def _hooks(log: Path) -> Iterator[Check]:
 def _surroundings() -> Iterator[Check]:
     lost = [name for name in _NEEDED if _version(name) is None]
     found = {"memplane": VERSION, "python": platform.python_version()}
-    found |= {"sqlite": sqlite3.sqlite_version, "system": platform.system()}
+    try:
+        import sqlite3  # noqa: PLC0415 - a plane is used without it, too
+    except ImportError:
+        found["sqlite"] = "missing"
+    else:
+        found["sqlite"] = sqlite3.sqlite_version
+    found["system"] = platform.system()
     found |= {name: _version(name) or "missing" for name in _NEEDED}
     words = ", ".join(f"{name} {number}" for name, number in found.items())
     yield Check(

@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from memplane import nofollow
-from memplane.errors import HomeError, MemplaneError, NotFoundError, WriteError
+from memplane.errors import (
+    HomeError,
+    MemplaneError,
+    NotFoundError,
+    StrangeFileError,
+    WriteError,
+)
 from memplane.explain.git import answer
 from memplane.explain.history import Change, changes
 from memplane.explain.versions import Version, in_home
@@ -97,8 +103,7 @@ def take(found: Survey, environment: Mapping[str, str], at: str) -> None:
     try:
         if not found.home.read_only:
             for name in _CACHES:
-                with suppress(FileNotFoundError):
-                    nofollow.remove_tree(found.home.path / name)
+                _drop(found.home.path / name)
             nofollow.make_folder(found.home.path / "projections")
             _make_private(found.home.path)
     except OSError as error:
@@ -108,7 +113,7 @@ def take(found: Survey, environment: Mapping[str, str], at: str) -> None:
 
 def _facts(home: Home) -> dict[str, str]:
     """What plane.json says of who made it; a stranger's words."""
-    found = json.loads(nofollow.read(home.path / "plane.json"))
+    found = json.loads(nofollow.read(home.path / "plane.json", _FACTS_BYTES_MAX))
     return {name: str(found.get(name, ""))[:100] for name in ("created", "memplane")}
 
 
@@ -158,6 +163,15 @@ def _tracked(path: Path) -> bool | None:
         )
         return bool(said)
     return None
+
+
+def _drop(folder: Path) -> None:
+    """Remove a folder, or what stands in its place."""
+    with suppress(FileNotFoundError):
+        try:
+            nofollow.remove_tree(folder)
+        except StrangeFileError:
+            nofollow.remove(folder)
 
 
 def _make_private(top: Path) -> None:

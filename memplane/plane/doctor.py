@@ -6,7 +6,6 @@ means that something does not work or is not safe, `warn` that it may not be wha
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,6 +22,7 @@ from memplane.plane.finding import kept_upto, variant_of
 from memplane.plane.folder_checks import (
     Check,
     filesystem,
+    hard_links,
     ignored,
     leftovers,
     lock,
@@ -77,7 +77,7 @@ def examine(
 def _tried(name: str, check: Callable[[_Place], Check], place: _Place) -> Check:
     try:
         return check(place)
-    except (MemplaneError, OSError, ValueError, sqlite3.Error) as error:
+    except (MemplaneError, OSError, ValueError) as error:
         return Check(name, "fail", str(error))
 
 
@@ -281,6 +281,7 @@ _CHECKS: Final[dict[str, Callable[[_Place], Check]]] = {
     "index": _index,
     "vectors": _vectors,
     "leftovers": _of_folder(leftovers),
+    "hard-links": _of_folder(hard_links),
     "clock": _clock,
     "git-ignore": _of_folder(ignored),
 }

@@ -22,6 +22,7 @@ from memplane.log.spool import Spool
 __all__ = [
     "Check",
     "filesystem",
+    "hard_links",
     "ignored",
     "leftovers",
     "lock",
@@ -39,6 +40,7 @@ SPACE_WARN: Final = 100 * 1024 * 1024
 SPACE_FAIL: Final = 8 * 1024 * 1024  # a segment, and a checkpoint of every projection
 _LOCK_SECONDS: Final = 0.5
 _LISTED: Final = 3
+_IGNORE_BYTES_MAX: Final = 1 << 20
 # What memplane alone writes: nobody else has business there.
 _OURS: Final = ("log", "bodies", "projections", "index", "reports")
 _NETWORK: Final = frozenset((
@@ -91,6 +93,24 @@ def permissions(path: Path) -> Check:
             f"chmod -R go-rwx {path}",
         )  # fmt: skip
     return Check("permissions", "ok", f"mode {mode:04o}, yours alone")
+
+
+def hard_links(home: Path) -> Check:
+    """Files of memplane's own that have another name too, as in a backup made with `cp -al`."""
+    shared = [
+        str(file.relative_to(home))
+        for file in _files(home)
+        if file.relative_to(home).parts[0] in (*_OURS, "hooks.log")
+        and nofollow.is_file(file)
+        and file.lstat().st_nlink > 1
+    ]
+    if shared:
+        return Check(
+            "hard-links", "warn", f"{len(shared)} files have other names too: {some(shared)}",
+            "nothing is lost: each is copied before it is written, and the other name keeps what "
+            "it holds; a backup of its own is made with `memplane export` or `cp -a`",
+        )  # fmt: skip
+    return Check("hard-links", "ok", "no file has another name")
 
 
 def lock(home: Path) -> Check:
@@ -255,7 +275,8 @@ def ignored(path: Path) -> Check:
 
 def _lines(file: Path) -> set[str]:
     with contextlib.suppress(OSError):
-        return {line.strip() for line in file.read_text(errors="replace").splitlines()}
+        data = nofollow.read(file, _IGNORE_BYTES_MAX, home=file.parent)
+        return {line.strip() for line in data.decode(errors="replace").splitlines()}
     return set()
 
 
