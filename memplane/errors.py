@@ -9,7 +9,7 @@
     │   └── PurgedError     an id whose event was erased
     ├── NotFoundError       nothing by that id, key or handle
     │   └── ChangedError    a file is no longer what was added: gone, or with other content
-    ├── ScopeError          it exists, and this channel or scope may not see it
+    ├── ScopeError          a namespace or write that is not for this channel or agent
     ├── PolicyError         the YAML of the policies has mistakes, all of them listed
     ├── MissingExtraError   a feature needs an optional dependency; names the extra
     └── PlaneError          the plane on disk cannot be used as it is
@@ -109,7 +109,10 @@ class ChangedError(NotFoundError):
 
 
 class ScopeError(MemplaneError):
-    """It may exist, but the channel or scope of this call may not see it."""
+    """A namespace is not for the channel or agent of this call, to read or to write.
+
+    What they may not see is a NotFoundError, as what is not there.
+    """
 
 
 class Problem(NamedTuple):

@@ -60,7 +60,7 @@ def show(
         event = named(plane, event_id, channel=channel, agent=agent)
         text = plane.text(event)
         blocks = recalled(plane, event) if channel == "private" and agent is None else []
-        standing = plane.standing(event, now=now)
+        standing = plane.standing(event, now=now, channel=channel, agent=agent)
     fields = {**fields_of(event), "text": text}
     if as_json:
         data({**fields, **_standing(standing), **({"recalled": blocks} if blocks else {})})
@@ -88,7 +88,7 @@ def get(
         if event is None:
             raise NotFoundError(f"no value under {shown(key)} in {ns}")
         text = plane.text(event)
-        standing = plane.standing(event, now=now)
+        standing = plane.standing(event, now=now, channel=channel, agent=agent)
     put({**fields_of(event), "text": text, **_standing(standing)}, text, as_json=as_json)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from itertools import pairwise
 from typing import Any, TypeAlias
 
 from memplane.errors import InputError, NotFoundError
@@ -33,7 +32,11 @@ class Answers:
     def event(
         self, id: str | int, *, channel: str = "private", agent: str | None = None,  # noqa: A002
     ) -> Event:  # fmt: skip
-        """One event by id or seq, whatever became of it. Raises NotFoundError, ScopeError."""
+        """One event by id or seq, whatever became of it.
+
+        Raises NotFoundError: for one that the channel and agent may not see, as for none. That an
+        event was purged is for the owner.
+        """
         reader = self._engine.reader(channel, agent=agent)
         check_named(id, "id")
         line = self._log.line(id) if isinstance(id, int) else self._log.find(id)
@@ -43,23 +46,35 @@ class Answers:
             and line.event.seq > self._engine.as_of
         ):
             line = None
-        if line is None and (gone := self._log.purged_as(id)) is not None:
+        if line is None:
+            self._engine.look_in_vain()
+        if line is None and reader.is_owner and (gone := self._log.purged_as(id)) is not None:
             raise NotFoundError(f"event {shown(id)} was purged by event {gone.by}")
         return reader.one(line, id)
 
-    def archived(self, event: Event, *, now: _Time = None) -> tuple[str, int | None] | None:
+    def archived(
+        self, event: Event, *, now: _Time = None, channel: str = "private",
+        agent: str | None = None,
+    ) -> tuple[str, int | None] | None:  # fmt: skip
         """Why an event is out of force, and by which event (its seq); None where it is in force.
 
-        `superseded`, `forgotten`, `evicted`; `expired` by its own `valid_until` at the clock.
+        `superseded`, `forgotten`, `evicted`; `expired` by its own `valid_until` at the clock. The
+        seq is None where that event is one that the channel and agent may not see.
         """
-        standing = self.standing(event, now=now)
+        standing = self.standing(event, now=now, channel=channel, agent=agent)
         if standing.reason is None or standing.reason == "pending":
             return None
         return standing.reason, standing.by_seq
 
-    def standing(self, event: Event, *, now: _Time = None) -> Standing:
-        """What became of an event, what it superseded, and what time has left of its importance."""
-        reader, as_of = self._engine.reader("private", now), self._engine.as_of
+    def standing(
+        self, event: Event, *, now: _Time = None, channel: str = "private",
+        agent: str | None = None,
+    ) -> Standing:  # fmt: skip
+        """What became of an event, what it superseded, and what time has left of its importance.
+
+        Other values of its key are named where the channel and agent may see them.
+        """
+        reader, as_of = self._engine.reader(channel, now, agent=agent), self._engine.as_of
         with self._engine.lock:
             memories = self._engine.caught_up(reader.policies).memories
             return reader.standing(event, memories, as_of)
@@ -109,18 +124,19 @@ class Answers:
     ) -> Event | None:  # fmt: skip
         """The value that a key has; None where it has none, was archived or is out of time.
 
-        At the clock's time, or at `now`. Raises ScopeError for what is not for who asks.
+        At the clock's time, or at `now`. None too for a value that the channel and agent may not
+        see. Raises ScopeError for a namespace that is not for them.
         """
         reader = self._engine.reader(channel, now, agent=agent, ns=ns)
         check_text(key, "key")
         with self._engine.lock:
             memories = self._engine.caught_up(reader.policies).memories
             row = self._engine.recent.current(memories, ns, key, self._engine.as_of)
-            if row is None:
+            # The row decides, so that a hidden value takes no look at the log, as none does.
+            if row is None or not reader.shows_row(row) or not reader.in_time(row):
                 return None
             line = self._engine.recent.line(row)
-        event = reader.one(line, key, f" in {ns}")
-        return event if reader.in_time(event) else None
+        return None if line is None else reader.emit(line.event)
 
     def keys(
         self, prefix: str = "", ns: str | None = GLOBAL, *, channel: str = "private",
@@ -155,27 +171,22 @@ class Answers:
     ) -> list[Version]:  # fmt: skip
         """Every value that a key had, oldest first, each with what became of it.
 
-        Values that are not for who asks are left out; ScopeError where none is.
+        Values that the channel and agent may not see are left out, and not named as what superseded
+        another. Raises ScopeError for a namespace that is not for them.
         """
         reader = self._engine.reader(channel, now, agent=agent, ns=ns)
         check_text(key, "key")
         with self._engine.lock:
             memories = self._engine.caught_up(reader.policies).memories
-            rows = memories.history(ns, key, upto=self._engine.as_of)
-            lines = [self._engine.recent.line(row) for row in rows]
-        there = [(row, line) for row, line in zip(rows, lines, strict=True) if line is not None]
-        before = {newer.seq: older.seq for older, newer in pairwise(rows)}
-        found = [
+            rows = reader.rows(memories.history(ns, key, upto=self._engine.as_of))
+            lines = [self._engine.recent.line(row) for row, _ in rows]
+        return [
             Version(
-                reader.emit(line.event), row.reason or reader.out_of_time(line.event), row.by_seq,
-                before.get(row.seq),
+                reader.emit(line.event), row.reason or reader.out_of_time(row), row.by_seq, before
             )
-            for row, line in there
-            if reader.shows(line.event)
-        ]  # fmt: skip
-        if there and not found:
-            reader.one(there[-1][1], key, f" in {ns}")
-        return found
+            for (row, before), line in zip(rows, lines, strict=True)
+            if line is not None
+        ]
 
     def decisions(
         self, *, channel: str = "private", ns: str | None = None, agent: str | None = None
@@ -243,6 +254,7 @@ class Answers:
         `memory/<ns>/<key>` is the value that a key has, with `?depth=1` its history too.
 
         What who asks may not see is left out and counted. Raises InputError for what is no handle,
-        NotFoundError, ScopeError where nothing of it is for who asks, BudgetError.
+        NotFoundError where nothing is there that the channel and agent may see, ScopeError for a
+        namespace that is not for them and an artifact that nobody approved, BudgetError.
         """
         return expand(self._engine, handle, budget, channel=channel, agent=agent, now=now)

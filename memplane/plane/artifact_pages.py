@@ -77,23 +77,24 @@ def by_hash(engine: Engine, table: ArtifactTable, digits: str, upto: int) -> lis
 def newest(asker: Asker, digits: str, *, strict: bool = True) -> Event:
     """Return the newest artifact in force with this hash: one that is approved before others.
 
-    Raises NotFoundError, and ScopeError where the asker may know of none. Without `strict` any
+    Raises NotFoundError where the asker may know of none. Without `strict` any that he may know of
     will do: whether it may be shown is decided with others.
     """
     table = asker.folds.artifacts.state
-    found = [line.event for line in by_hash(asker.engine, table, digits, asker.as_of)]
+    reader = asker.engine.reader(asker.channel, asker.now, agent=asker.agent)
+    lines = by_hash(asker.engine, table, digits, asker.as_of)
+    if not lines:
+        asker.engine.look_in_vain()
+    found = [line.event for line in lines if reader.may_read(line.event)]
     if len({one.data["sha256"] for one in found}) > 1:
         raise InputError(f"{digits} begins the hash of several artifacts", where="handle")
     if not found:
         raise NotFoundError(f"no artifact {digits}")
     archived = asker.folds.memories.archived
     live = [one for one in found if archived(one, upto=asker.as_of) is None]
-    reader = asker.engine.reader(asker.channel, asker.now, agent=asker.agent)
-    seen = [one for one in live if reader.may_read(one) and reader.in_time(one)]
-    if strict and not live:
-        raise NotFoundError(f"no artifact {digits} is in force")
+    seen = [one for one in live if reader.in_time(one)]
     if strict and not seen:
-        raise ScopeError(f"artifact {digits} is not for channel {asker.channel}")
+        raise NotFoundError(f"no artifact {digits} is in force")
     return next((one for one in seen if _covers(asker, one)), (seen or found)[0])
 
 

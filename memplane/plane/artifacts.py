@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.errors import ChangedError, InputError, NotFoundError, ScopeError
+from memplane.errors import ChangedError, InputError, NotFoundError
 from memplane.event import at_least
 from memplane.intake import namespace
 from memplane.intake.redact import shown
@@ -149,8 +149,8 @@ class PlaneArtifacts:
     ) -> Artifact:  # fmt: skip
         """One artifact, by id, seq, hash, URI, handle or name; its file is compared with the hash.
 
-        `review` shows what was said of it to a person who has to decide. Raises NotFoundError,
-        ScopeError, and InputError where several are meant.
+        `review` shows what was said of it to a person who has to decide. Raises NotFoundError, also
+        for one that the channel and agent may not see, and InputError where several are meant.
         """
         engine = self._engine
         with engine.lock:
@@ -166,7 +166,7 @@ class PlaneArtifacts:
         """Write the bytes that were added to a file, or under their name into a folder.
 
         Of a report its sidecar, too, beside it. Raises ChangedError where they are not what was
-        added, InputError where a file is in the way, NotFoundError, ScopeError.
+        added, InputError where a file is in the way, NotFoundError.
         """
         engine = self._engine
         with engine.lock:
@@ -245,12 +245,9 @@ class PlaneArtifacts:
         return event, facts
 
     def _one(self, named: str | int, reader: Reader) -> tuple[Event, Facts]:
-        lines = self._named(named)
-        if not lines:
-            raise NotFoundError(f"no artifact {shown(named, 120)}")
-        visible = [line.event for line in lines if reader.may_read(line.event)]
+        visible = [line.event for line in self._named(named, reader)]
         if not visible:
-            raise ScopeError(f"artifact {shown(named, 120)} is not for channel {reader.channel}")
+            raise NotFoundError(f"no artifact {shown(named, 120)}")
         archived = self._engine.caught_up().memories.archived
         upto = self._engine.as_of
         live = [one for one in visible if archived(one, upto=upto) is None] or visible[:1]
@@ -261,24 +258,33 @@ class PlaneArtifacts:
         assert facts is not None, "only artifacts are found"
         return live[0], facts
 
-    def _named(self, named: str | int) -> Sequence[Line]:
-        """The artifacts that are meant: by seq, then id, then hash, then name."""
+    def _named(self, named: str | int, reader: Reader) -> Sequence[Line]:
+        """The artifacts that are meant: by seq, then id, then hash, then name.
+
+        Only those that may be read: one that may not keeps no other from being meant.
+        """
         if isinstance(named, str) and named.isascii() and named.isdigit() and len(named) < 19:
-            found = self._named(int(named))
+            found = self._named(int(named), reader)
             if found:
                 return found
         log = self._engine.log
         check_named(named, "named")
         one = log.line(named) if isinstance(named, int) else log.find(named)
-        if one is not None and facts_of(one.event) is not None and self._reaches(one):
+        if one is None:
+            self._engine.look_in_vain()
+        elif self._may_mean(one, reader):
             return [one]
         if isinstance(named, int):
             return []
         digits = digits_of(named)
         if digits is not None:
             table = self._engine.caught_up().artifacts.state
-            return by_hash(self._engine, table, digits, self._when()["as_of"])
-        return [line for line in self._newest() if _facts(line).name == named]
+            lines = by_hash(self._engine, table, digits, self._when()["as_of"])
+            if not lines:
+                self._engine.look_in_vain()
+            return [line for line in lines if reader.may_read(line.event)]
+        named_so = (line for line in self._newest() if _facts(line).name == named)
+        return [line for line in named_so if reader.may_read(line.event)]
 
     def _newest(self) -> Iterator[Line]:
         """The listed artifacts, the newest first."""
@@ -286,6 +292,10 @@ class PlaneArtifacts:
             line = self._engine.log.line(seq)
             if line is not None and facts_of(line.event) is not None and self._reaches(line):
                 yield line
+
+    def _may_mean(self, line: Line, reader: Reader) -> bool:
+        found = facts_of(line.event) is not None and self._reaches(line)
+        return found and reader.may_read(line.event)
 
     def _reaches(self, line: Line) -> bool:
         return self._engine.as_of is None or line.event.seq <= self._engine.as_of

@@ -12,7 +12,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.errors import BudgetError, InputError, NotFoundError, ScopeError
+from memplane.errors import BudgetError, InputError, NotFoundError
 from memplane.event import Event
 from memplane.intake import timestamp
 from memplane.intake.redact import shown
@@ -21,9 +21,9 @@ from memplane.pack.handles import Handle, parse
 from memplane.pack.shards import Opened, Shard, shard
 from memplane.plane.artifact_pages import check_start, newest, page_of
 from memplane.plane.asking import check_channel
-from memplane.plane.opening import Asker, line_of, memory, session, task, view_of
+from memplane.plane.opening import Asker, line_of, memory, no_key, session, task, view_of
 from memplane.projections.item import Item
-from memplane.recall.suppress import Scope, Shown
+from memplane.recall.suppress import WITHHELD, Scope, Shown
 from memplane.tokens import cut
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ __all__ = ["Expanded", "expand"]
 _NO_END: Final = 2**63
 # What an archived value of a key is hidden for in a block, and is asked for where its history is.
 _ARCHIVED: Final = frozenset(("superseded", "forgotten", "expired"))
-_FORBIDDEN: Final = frozenset(("sensitivity", "kind", "ns"))
 
 
 class Expanded(NamedTuple):
@@ -91,7 +90,7 @@ def expand(
 def _event(asker: Asker, handle: Handle, budget: int) -> Expanded:
     reader = asker.engine.reader(asker.channel, asker.now, agent=asker.agent)
     line = line_of(asker, handle)
-    event = reader.one(line, handle.name)
+    event = reader.emit(line.event)
     if event.kind == "artifact":
         return _artifact(asker, line.event, handle, budget)
     named = handle._replace(name=str(event.seq))
@@ -197,8 +196,8 @@ def _outside(found: Opened, sight: Sight) -> InputError | None:
 
 def _nothing(
     asker: Asker, found: Opened, made: Shard, sight: Sight, budget: int
-) -> BudgetError | InputError | NotFoundError | ScopeError:
-    """Why a shard is empty: no room, no right to see it, nothing in force, or a `from` outside."""
+) -> BudgetError | InputError | NotFoundError:
+    """Why a shard is empty: no room, nothing to be seen, nothing in force, or a `from` outside."""
     handle = found.handle
     name = f"{handle.form} {shown(handle.name, 160)}"
     outside = _outside(found, sight)
@@ -206,13 +205,11 @@ def _nothing(
         return outside
     if shard(found, sight, _NO_END).text:
         return BudgetError(f"{budget} tokens hold nothing of {name}", where="budget")
-    reasons = frozenset(made.hidden.values())
-    if reasons & _FORBIDDEN or not reasons:
-        who = f"channel {asker.channel}"
-        who = who if asker.agent is None else f"agent {shown(asker.agent)} on {who}"
-        return ScopeError(f"{name} is not for {who}")
-    why = ", ".join(sorted(reasons))
+    # What is withheld is not there: it is no reason either.
+    why = ", ".join(sorted(frozenset(made.hidden.values()) - WITHHELD))
     if handle.form == "memory":
+        if not why:
+            return no_key(asker, handle)
         history = handle.going_on(1, 0)
         return NotFoundError(f"no value of {name} is in force ({why}); it was {history}")
-    return NotFoundError(f"nothing of {name} is in force ({why})")
+    return NotFoundError(f"nothing of {name} is in force{f' ({why})' if why else ''}")

@@ -30,7 +30,17 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.ports import Line
 
-__all__ = ["Asker", "item_of", "line_of", "memory", "opened", "session", "task", "view_of"]
+__all__ = [
+    "Asker",
+    "item_of",
+    "line_of",
+    "memory",
+    "no_key",
+    "opened",
+    "session",
+    "task",
+    "view_of",
+]
 
 _SPAN_MAX: Final = 4000  # seqs between which a session is read line by line
 _KEYS_MAX: Final = 1000  # among which a name that is close to an unknown one is looked for
@@ -98,13 +108,20 @@ def _nothing(_start: int, _whole: bool) -> list[Member]:
 
 
 def line_of(asker: Asker, handle: Handle) -> Line:
-    """The line of an event, by its seq or its id; NotFoundError."""
+    """The line of an event, by its seq or its id; NotFoundError where the asker sees none."""
     log, seq = asker.engine.log, handle.seq
     check_text(handle.name, "handle")
+    reader = asker.engine.reader(asker.channel, asker.now, agent=asker.agent)
+
+    def seen(line: Line | None) -> bool:
+        return line is not None and line.event.seq <= asker.as_of and reader.may_read(line.event)
+
     line = log.line(seq) if seq is not None else None
-    if line is None:  # an id may be a number too
+    if not seen(line):  # an id may be a number too
         line = log.find(handle.name)
-    if line is None or line.event.seq > asker.as_of:
+    if line is None or not seen(line):
+        if line is None:
+            asker.engine.look_in_vain()
         raise NotFoundError(f"no event {shown(handle.name if seq is None else seq)}")
     return line
 
@@ -126,13 +143,14 @@ def task(asker: Asker, handle: Handle) -> Opened:
     """A task with its events; NotFoundError with the closest name that the asker may know."""
     table, log = asker.folds.tasks.state, asker.folds.log
     name = handle.name
-    from memplane.plane.tasks import unknown_task  # noqa: PLC0415 - it needs the engine, too
+    from memplane.plane.tasks import TaskReader  # noqa: PLC0415 - it needs the engine, too
 
+    reader = TaskReader(asker.engine, asker.folds, asker.policies, asker.channel, asker.agent)
     found = table.tasks.get(name)
     if found is None and (name in table.brief or table.only_in_log(name)):
         found = task_fold(log, name)
-    if found is None:
-        raise unknown_task(asker.engine, table, name, asker.channel, asker.agent)
+    if found is None or not reader.is_told(found):
+        raise reader.unknown(name)
 
     def members(start: int, facts: bool) -> Iterator[Member]:
         of = of_task(asker.folds, name)
@@ -185,10 +203,13 @@ def memory(asker: Asker, handle: Handle, *, history: bool) -> Opened:
     """
     memories, log = asker.folds.memories, asker.engine.log
     rows = memories.history(handle.ns, handle.name, upto=asker.as_of)
-    if not rows:
-        raise _no_key(asker, handle)
+    reader = asker.engine.reader(asker.channel, asker.now, agent=asker.agent, ns=handle.ns)
+    told = {row.seq: row for row, _ in reader.rows(rows)}
+    rows = rows if handle.depth else rows[-1:]
+    if told.keys().isdisjoint(row.seq for row in rows):
+        raise no_key(asker, handle)
     found = []
-    for row in reversed(rows if handle.depth else rows[-1:]):
+    for row in (told.get(one.seq, one) for one in reversed(rows)):
         line = log.line(row.seq)
         if line is None:
             continue
@@ -227,7 +248,8 @@ def _events(asker: Asker, seqs: Iterable[int]) -> Iterator[Event]:
             yield line.event
 
 
-def _no_key(asker: Asker, handle: Handle) -> NotFoundError:
+def no_key(asker: Asker, handle: Handle) -> NotFoundError:
+    """That a key has no value here; of the keys that the asker may know, the closest."""
     memories = asker.folds.memories
     rows = memories.keys("", handle.ns, limit=_KEYS_MAX, upto=asker.as_of)
     reader = asker.engine.reader(asker.channel, asker.now, agent=asker.agent)

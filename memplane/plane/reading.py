@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from memplane.errors import NotFoundError, ScopeError
@@ -25,7 +25,8 @@ class Version(NamedTuple):
     """One value that a key had, what became of it, and the seq of the value before it.
 
     `reason`: None while it is in force; `superseded`, `forgotten` or `evicted`, by the event
-    `by_seq`; `expired` by its own `valid_until`, or `pending` until its `valid_from`.
+    `by_seq`; `expired` by its own `valid_until`, or `pending` until its `valid_from`. A value that
+    the reader may not see is named neither as the one before nor as the one that superseded it.
     """
 
     event: Event
@@ -112,6 +113,21 @@ class Reader:
         seen = _Seen(row.seq, row.id, "", row.kind, row.ns, row.sensitivity)
         return self._scope.hides(seen) in NAMED
 
+    def rows(self, rows: Sequence[Row]) -> list[tuple[Row, int | None]]:
+        """The values of a key that may be shown, each with the seq of the one before it.
+
+        `rows` are all of them, oldest first. A neighbour that is hidden has no seq here.
+        """
+        found: list[tuple[Row, int | None]] = []
+        for at, row in enumerate(rows):
+            if not self.shows_row(row):
+                continue
+            before = rows[at - 1].seq if at and self.shows_row(rows[at - 1]) else None
+            if row.reason == "superseded" and not self.shows_row(rows[at + 1]):
+                row = row._replace(by_seq=None)  # noqa: PLW2901 - as it is shown
+            found.append((row, before))
+        return found
+
     def may_replace(self, value: Row | None) -> bool:
         """Whether a value under the same key may be written: none is there that is withheld here.
 
@@ -123,6 +139,11 @@ class Reader:
         """The refusal of a write: the same for another agent's namespace and a withheld value."""
         what = "a statement" if key is None else shown(key)
         return ScopeError(f"{what} in {ns} is not for {self._who()} to write; use another key")
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether the plane's owner reads."""
+        return self._scope.owner
 
     def may_read(self, event: Event) -> bool:
         """Whether the event may be read where it is named: the owner may name any agent's."""
@@ -165,12 +186,18 @@ class Reader:
         """How the event stands at the reader's clock."""
         gone = memories.archived(event, upto=upto)
         reason, by_seq = gone or (self.out_of_time(event), None)
+        before = memories.before(event)
+        if event.key is not None and (reason == "superseded" or before is not None):
+            rows = self.rows(memories.history(event.ns, event.key, upto=upto))
+            named = {row.seq: (row.by_seq, older) for row, older in rows}
+            by_seen, before = named.get(event.seq, (None, None))
+            by_seq = by_seen if reason == "superseded" else by_seq
         pinned = memories.pinned(event, upto=upto)
         touched = memories.touched(event, upto=upto)
         now, half_lives = self._scope.now, self._scoring.half_lives
         left = importance_now(event, touched, pinned=pinned, now=now, half_lives=half_lives)
         stale = self._stale(event, touched, pinned=pinned)
-        return Standing(reason, by_seq, memories.before(event), left, stale, pinned, touched)
+        return Standing(reason, by_seq, before, left, stale, pinned, touched)
 
     def fading(self, event: Event, memories: Memories, upto: int | None) -> tuple[int, bool]:
         """What time has left of the event's importance, and whether it is stale."""
@@ -216,12 +243,10 @@ class Reader:
     def _redact(self, text: str) -> str:
         return self._redactor.redact(text)[0]
 
-    def one(self, line: Line | None, named: str | int, place: str = "") -> Event:
-        """The event of a line; NotFoundError where there is none, ScopeError where it is hidden."""
-        if line is None:
-            raise NotFoundError(f"no event {shown(named)}{place}")
-        if not self.may_read(line.event):
-            raise ScopeError(f"event {shown(named)}{place} is not for {self._who()}")
+    def one(self, line: Line | None, named: str | int) -> Event:
+        """The event of a line; NotFoundError where there is none that may be read."""
+        if line is None or not self.may_read(line.event):
+            raise NotFoundError(f"no event {shown(named)}")
         return self.emit(line.event)
 
     def events(

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.errors import InputError, NotFoundError, ScopeError
+from memplane.errors import InputError, NotFoundError
 from memplane.event import Event
 from memplane.intake.redact import shown
 from memplane.plane.ending import (
@@ -245,7 +245,7 @@ class Sessions:
         """One session, with its summary if it has one that the reader may see.
 
         `agent`: who reads; what is in its own namespace is told to it alone. Raises NotFoundError,
-        and ScopeError where the channel may see nothing of the session.
+        also where the channel may see nothing of the session.
         """
         engine = self._engine
         _texts(session=session, none=False)
@@ -254,10 +254,7 @@ class Sessions:
             policies = engine.watched.policies()
             folds = engine.caught_up(policies)
             telling = Telling(engine, folds, policies, channel, agent)
-            facts = self.facts(session, folds, policies, telling) if telling.sessions else None
-            if facts is None or not telling.sees(facts):
-                who = f"channel {channel}" if agent is None else f"agent {shown(agent)}"
-                raise ScopeError(f"session {shown(session)} is not for {who}")
+            facts = self.facts(session, folds, policies, telling)
             found = _shown(facts, telling, engine.clock(), policies.plane.session_gap_minutes)
             return found._replace(summary=telling.event(facts.summary))
 
@@ -266,8 +263,8 @@ class Sessions:
     ) -> SessionFacts:
         """The session's figures; of one that the projection let go of, folded from the log.
 
-        NotFoundError with the closest name that `telling`, or else the owner, may be told. Hold the
-        engine's lock.
+        NotFoundError where there is none, or none that `telling` sees, with the closest name that
+        it, or else the owner, may be told. Hold the engine's lock.
         """
         state = folds.sessions.state
         facts = state.sessions.get(session)
@@ -275,12 +272,13 @@ class Sessions:
         if (facts is None and state.gone) or (facts is not None and facts.partial):
             counter = self._engine.counter(policies)
             facts = session_facts(folds.log, state, [session], counter).get(session, facts)
-        if facts is None:
+        if facts is None or (telling is not None and not telling.sees(facts)):
             telling = telling or Telling(self._engine, folds, policies, "private", None)
-            known = [
-                one.id for one in state.sessions.values() if not one.forgotten and telling.sees(one)
-            ]
-            close = get_close_matches(session, sorted(known), 1)
+            known = sorted(
+                one.id for one in state.sessions.values()
+                if not one.forgotten and telling.sees(one)
+            )  # fmt: skip
+            close = [one for one in get_close_matches(session, known, 1) if one != session]
             hint = f"; did you mean {close[0]}?" if close else ""
             raise NotFoundError(f"no session {shown(session)}{hint}")
         return facts

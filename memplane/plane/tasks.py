@@ -24,14 +24,15 @@ from memplane.pack.digest import (
 )
 from memplane.plane.asking import check_channel
 from memplane.plane.engine import NO_END, Engine
-from memplane.plane.folds import task_fold
+from memplane.plane.folds import Folds, task_fold
 from memplane.plane.writing import Receipt
+from memplane.policy import Policies
 from memplane.projections.quote import Quote
 from memplane.projections.task_table import CLOSED, Task, TaskTable
 from memplane.projections.tasks import PLAN_MAX
-from memplane.recall.suppress import OWNER, Scope
+from memplane.recall.suppress import OWNER, WITHHELD, Scope
 
-__all__ = ["PlaneTasks", "TaskView", "unknown_task"]
+__all__ = ["PlaneTasks", "TaskReader", "TaskView"]
 
 _ID_CHARS_MAX: Final = 48
 _WORDS: Final = regex(r"\w+")
@@ -72,6 +73,51 @@ class TaskView(NamedTuple):
 
 
 _Views = list[TaskView]  # inside the class `list` is a method
+
+
+class TaskReader(NamedTuple):
+    """Who reads tasks, and from what. Hold the engine's lock. Raises InputError for the channel."""
+
+    engine: Engine
+    folds: Folds
+    policies: Policies
+    channel: str
+    agent: str | None
+
+    def sight(self, task: Task) -> Sight:
+        """What the reader sees of what a task quotes."""
+        engine, policies = self.engine, self.policies
+        check_channel(policies, self.channel)
+        scope = Scope.of(
+            policies, self.channel, now=engine.clock(), task=task.id, specs=task.names,
+            as_of=NO_END if engine.as_of is None else engine.as_of, agent=self.agent,
+            approvals=engine.approvals(self.folds),
+        )  # fmt: skip
+        return Sight(scope.hides, engine.printer(policies))
+
+    def is_told(self, task: Task) -> bool:
+        """Whether the reader may know of a task, even where nothing of it is in force."""
+        hides, own = self.sight(task).hides, _own(task)
+        return not own or any(hides(quote) not in WITHHELD for quote in own)
+
+    def whose(self, task: Task) -> str:
+        """For the owner, who may name any agent: whose the task is, and how to ask for it."""
+        if self.channel != OWNER or self.agent is not None:
+            return ""
+        hides = self.sight(task).hides
+        spaces = {one.ns for one in _own(task) if one.ns.startswith(_AGENTS) and hides(one) == "ns"}
+        if not spaces:
+            return ""
+        whose = min(spaces)
+        return f"; it is in {whose}: ask with agent={shown(whose.removeprefix(_AGENTS), 160)}"
+
+    def unknown(self, id_: str) -> NotFoundError:
+        """That there is no such task; the closest of those that the reader may know is offered."""
+        tasks = self.folds.tasks.state.newest()
+        known = [task.id for task in tasks if is_seen(task, self.sight(task))]
+        close = get_close_matches(id_, known, 1)
+        hint = f"; did you mean {shown(close[0], 160)}?" if close else ""
+        return NotFoundError(f"no task {shown(id_, 160)}{hint}")
 
 
 class PlaneTasks:
@@ -167,9 +213,12 @@ class PlaneTasks:
         who reads.
         """
         with self._engine.lock:
-            table = self._engine.caught_up().tasks.state
+            policies = self._engine.watched.policies()
+            folds = self._engine.caught_up(policies)
+            table = folds.tasks.state
             tasks = table.newest() if all else table.open()
-            views = [self._view(table, task, channel, session, agent) for task in tasks]
+            reader = TaskReader(self._engine, folds, policies, channel, agent)
+            views = [self._view(reader, table, task, session) for task in tasks]
         return [view for view in views if view is not None]
 
     def get(
@@ -178,21 +227,22 @@ class PlaneTasks:
     ) -> TaskView:  # fmt: skip
         """One task, open or closed; one that was closed long ago is read from the log.
 
-        Raises NotFoundError, ScopeError.
+        Raises NotFoundError, also for a task of which the channel and agent may see nothing. The
+        owner gets a ScopeError for one that is in an agent's namespace, naming the agent.
         """
         with self._engine.lock:
-            folds = self._engine.caught_up()
+            policies = self._engine.watched.policies()
+            folds = self._engine.caught_up(policies)
             table = folds.tasks.state
             task = table.tasks.get(_check_text(id, "id"))
             if task is None and (id in table.brief or table.only_in_log(id)):
                 task = task_fold(folds.log, id)
-            if task is None:
-                raise unknown_task(self._engine, table, id, channel, agent)
-            view = self._view(table, task, channel, session, agent)
-        if view is None:
-            raise ScopeError(
-                f"task {shown(id, 160)} is not for channel {channel}{_whose(task, channel, agent)}"
-            )
+            reader = TaskReader(self._engine, folds, policies, channel, agent)
+            view = None if task is None else self._view(reader, table, task, session)
+            if task is not None and view is None and (whose := reader.whose(task)):
+                raise ScopeError(f"task {shown(id, 160)} is not for channel {channel}{whose}")
+            if view is None:
+                raise reader.unknown(id)
         return view
 
     def _write(
@@ -221,8 +271,9 @@ class PlaneTasks:
         task = self._find(id_)
         if task is None:
             with self._engine.lock:
-                table = self._engine.caught_up().tasks.state
-                raise unknown_task(self._engine, table, id_, "private")
+                policies = self._engine.watched.policies()
+                folds = self._engine.caught_up(policies)
+                raise TaskReader(self._engine, folds, policies, OWNER, None).unknown(id_)
         if task.status in CLOSED:
             raise InputError(
                 f"task {shown(id_, 160)} is {task.status}; open it again first", where="id"
@@ -249,9 +300,9 @@ class PlaneTasks:
         return id_, name
 
     def _view(
-        self, table: TaskTable, task: Task, channel: str, session: str | None, agent: str | None
+        self, reader: TaskReader, table: TaskTable, task: Task, session: str | None
     ) -> TaskView | None:
-        sight = _sight(self._engine, task, channel, agent)
+        sight = reader.sight(task)
         if not is_seen(task, sight):
             return None
         printer = sight.printer
@@ -289,7 +340,7 @@ def _bounded(task: Task, fields: Mapping[str, Any]) -> dict[str, Any]:
     In its agent's namespace where all of those are. Else who may see none of them would be told of
     the task by this one. What the caller gives stands.
     """
-    own = [quote for quote in (task.goal, task.note, task.plan, task.state) if quote is not None]
+    own = _own(task)
     if not own:
         return dict(fields)
     shared = [quote for quote in own if not quote.ns.startswith(_AGENTS)]
@@ -298,42 +349,14 @@ def _bounded(task: Task, fields: Mapping[str, Any]) -> dict[str, Any]:
     return bounds | ({} if shared else {"ns": own[0].ns}) | dict(fields)
 
 
-def _whose(task: Task, channel: str, agent: str | None) -> str:
-    """For the owner, who may name any agent: whose the task is, and how to ask for it."""
-    if channel != OWNER or agent is not None:
-        return ""
-    quotes = (task.goal, task.note, task.plan, task.state)
-    spaces = {quote.ns for quote in quotes if quote is not None and quote.ns.startswith(_AGENTS)}
-    if not spaces:
-        return ""
-    whose = min(spaces)
-    return f"; it is in {whose}: ask with agent={shown(whose.removeprefix(_AGENTS), 160)}"
+def _own(task: Task) -> list[Quote]:
+    """What is quoted of the task's own events."""
+    own = (task.goal, task.note, task.plan, task.state)
+    return [quote for quote in own if quote is not None]
 
 
 def _artifact(quote: Quote, sight: Sight) -> str:
     return artifact_words(quote, sight) or quote.path or quote.key or quote.id
-
-
-def unknown_task(
-    engine: Engine, table: TaskTable, id_: str, channel: str, agent: str | None = None
-) -> NotFoundError:
-    """That there is no such task; of the names that the reader may know, the closest is offered."""
-    tasks = table.newest()
-    known = [task.id for task in tasks if is_seen(task, _sight(engine, task, channel, agent))]
-    close = get_close_matches(id_, known, 1)
-    hint = f"; did you mean {shown(close[0], 160)}?" if close else ""
-    return NotFoundError(f"no task {shown(id_, 160)}{hint}")
-
-
-def _sight(engine: Engine, task: Task, channel: str, agent: str | None) -> Sight:
-    policies = engine.watched.policies()
-    check_channel(policies, channel)
-    as_of = NO_END if engine.as_of is None else engine.as_of
-    scope = Scope.of(
-        policies, channel, now=engine.clock(), as_of=as_of, task=task.id, specs=task.names,
-        agent=agent, approvals=engine.approvals(),
-    )  # fmt: skip
-    return Sight(scope.hides, engine.printer(policies))
 
 
 def _check_text(value: str, where: str) -> str:

@@ -13,12 +13,16 @@ from typing import Any, Final, Protocol, Self
 from memplane.event import GLOBAL, TYPED_KINDS
 from memplane.policy import ALL_AGENTS, ChannelRule, Policies
 
-__all__ = ["NAMED", "OWNER", "Approvals", "Scope", "Shown", "kinds_of_views"]
+__all__ = ["NAMED", "OWNER", "WITHHELD", "Approvals", "Scope", "Shown", "kinds_of_views"]
 
 OWNER: Final = "private"  # who asks on this channel and is no agent owns the plane
 # Reasons for which an event may still be named: the card of an artifact that nobody approved or
 # whose copy was changed, and an approval: its reason is about an artifact, and quoted nowhere.
 NAMED: Final = (None, "unapproved", "changed", "approval")
+
+
+# Reasons for which a reader is answered as if the event were not there, whatever became of it.
+WITHHELD: Final = frozenset(("sensitivity", "kind", "ns"))
 
 
 class Shown(Protocol):

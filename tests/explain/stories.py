@@ -29,7 +29,7 @@ def busy(plane, seed: int, count: int) -> None:
             keys = plane.keys()
             if keys:
                 plane.forget(chance.choice(keys))
-        with contextlib.suppress(ScopeError):
+        with contextlib.suppress(NotFoundError):
             if chance.random() < 0.01:
                 plane.forget(id=f"e{seed}-{chance.randint(0, at)}")
             if chance.random() < 0.02:

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from stories import busy, event_at, packed, reasons_counted, untrue
 
-from memplane.errors import InputError, NotFoundError, ScopeError
+from memplane.errors import InputError, NotFoundError
 from memplane.explain.why import retold, why
 from memplane.plane import reports
 
@@ -163,7 +163,7 @@ def test_of_all_that_is_hidden_nothing_is_told_and_nothing_named(plane):
         for line in plane._log.read():
             try:
                 plane.event(line.event.seq, channel="public")
-            except ScopeError:
+            except NotFoundError:
                 hidden.add(line.event.id)
                 with pytest.raises(NotFoundError) as raised:
                     pack.asked_about(line.event.id)

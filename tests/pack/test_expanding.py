@@ -95,7 +95,7 @@ def shown_whole(plane, events, channel):
             continue
         try:
             plane.event(event.id, channel=channel)
-        except ScopeError:
+        except NotFoundError:
             continue
         found.add(event.id)
     return found
@@ -248,14 +248,21 @@ def test_a_forgotten_session_says_that_nothing_is_in_force(plane):
         plane.expand("session/s")
 
 
-def test_what_is_not_for_the_channel_is_a_scope_error(plane):
+def test_what_is_not_for_the_channel_is_answered_as_what_is_not_there(plane):
     plane.record("Why?", role="user", session="hidden", sensitivity="high")
     plane.tasks.open("quiet", "A goal.", sensitivity="high")
     plane.record("8 spaces", kind="preference", key="tabs")
     plane.record("mine", kind="fact", key="k", ns="/agent/a")
-    for handle in ("session/hidden", "task/quiet?depth=3", "memory/global/tabs", "event/2"):
-        with pytest.raises(ScopeError, match="is not for"):
-            plane.expand(handle, channel="public")
+    for handle, words in {
+        "session/hidden": "no session 'hidden'",
+        "task/quiet?depth=3": "no task 'quiet'",
+        "memory/global/tabs": "no value of 'tabs' in /global",
+        "event/2": "no event 2",
+    }.items():
+        for call in (plane.expand, lambda handle, **asked: plane.pack(expand=[handle], **asked)):
+            with pytest.raises(NotFoundError) as error:
+                call(handle, channel="public")
+            assert str(error.value) == words
     with pytest.raises(ScopeError):
         plane.expand("memory/agent/a/k", agent="b")
     assert plane.expand("memory/agent/a/k", agent="a").text == "fact k: mine\n"

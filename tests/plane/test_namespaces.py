@@ -103,22 +103,25 @@ def test_what_is_named_is_read_or_is_an_error_never_nothing(shared, channel, age
     who = {"channel": channel, "agent": agent}
     for ns, word in WORDS.items():
         seq = plane.event(f"d:{word}").seq
-        calls = (
+        spaces = (
             lambda ns=ns, word=word: plane.get(word, ns, **who),
             lambda ns=ns, word=word: plane.history(word, ns, **who),
             lambda ns=ns: plane.keys(ns=ns, **who),
             lambda ns=ns: list(plane.events(ns=ns, **who)),
             lambda ns=ns: plane.decisions(ns=ns, **who),
+        )
+        events = (
             lambda word=word: plane.event(f"m:{word}", **who),
             lambda seq=seq: plane.event(seq, **who),
             lambda seq=seq: plane.expand(f"#{seq}", **who),
             lambda seq=seq: plane.expand(f"expand://event/{seq}", **who),
         )
-        for call in calls:
+        for call in (*spaces, *events):
             if ns in named(share, channel, agent):
                 assert spaces_in(str(call())) == {ns}
             else:
-                with pytest.raises(ScopeError):
+                # A namespace is closed whatever lies in it; a hidden event is as one that is not.
+                with pytest.raises(ScopeError if call in spaces else NotFoundError):
                     call()
 
 
@@ -147,7 +150,7 @@ def test_sessions_of_an_agent_alone_are_told_to_it_and_to_the_owner(shared, chan
         if ns in named(share, channel, agent):
             assert plane.sessions.get(f"s-{word}", channel=channel, agent=agent)
         else:
-            with pytest.raises(ScopeError):
+            with pytest.raises(NotFoundError):
                 plane.sessions.get(f"s-{word}", channel=channel, agent=agent)
 
 
@@ -171,6 +174,5 @@ def test_the_owner_is_told_with_which_agent_a_task_is_opened(plane):
         plane.tasks.get("quiet")
     assert plane.tasks.get("quiet", agent="al").goal == "A quiet goal."
     for asked in ({"agent": "bo"}, {"channel": "agent"}):
-        with pytest.raises(ScopeError) as error:
+        with pytest.raises(NotFoundError, match=r"^no task 'quiet'$"):
             plane.tasks.get("quiet", **asked)
-        assert "/agent/al" not in str(error.value)

@@ -78,8 +78,9 @@ def test_a_purge_event_is_as_hidden_as_what_it_erased(plane):
     for level in ("low", "high", "secret"):
         plane.record(SECRET, id=f"it-{level}", sensitivity=level)
         (by,) = plane.purge(f"it-{level}").by
-        found = {event.seq for event in plane.events(channel="agent")}
-        assert (by in found) is (level == "low")
+        assert plane._log.line(by).event.sensitivity == level
+        assert (by in {event.seq for event in plane.events()}) is (level != "secret")
+        assert by not in {event.seq for event in plane.events(channel="agent")}
         check_gone(plane)
 
 

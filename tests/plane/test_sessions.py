@@ -6,7 +6,7 @@ import pytest
 from talking import THREE, later, status, summary, talk
 
 import memplane
-from memplane.errors import InputError, NotFoundError, ScopeError
+from memplane.errors import InputError, NotFoundError
 
 
 def test_a_session_is_started_marked_ended_and_summed_up(plane):
@@ -270,5 +270,5 @@ def test_a_channel_without_sessions_sees_none_and_an_unknown_one_is_refused(plan
         "version: 1\nload:\n  channel_rules:\n    team: {suppress_kinds: [session]}\n"
     )
     assert plane.sessions.list(channel="team") == []
-    with pytest.raises(ScopeError):
+    with pytest.raises(NotFoundError, match=r"^no session 's'$"):
         plane.sessions.get("s", channel="team")

@@ -3,7 +3,7 @@
 import pytest
 
 import memplane
-from memplane.errors import InputError, NotFoundError, ScopeError
+from memplane.errors import InputError, NotFoundError
 
 
 def test_each_change_is_one_event_in_the_namespace_of_its_task(plane):
@@ -201,7 +201,7 @@ def test_a_task_that_a_channel_may_not_see_is_no_part_of_its_answers(plane):
     plane.tasks.open("t", "quokka", sensitivity="high")
     assert plane.tasks.get("t").goal == "quokka"
     assert plane.tasks.list(channel="public") == []
-    with pytest.raises(ScopeError, match="not for channel public"):
+    with pytest.raises(NotFoundError, match=r"^no task 't'$"):
         plane.tasks.get("t", channel="public")
     with pytest.raises(InputError, match="unknown channel"):
         plane.tasks.get("t", channel="nobody")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memplane.errors import NotFoundError, ScopeError
+from memplane.errors import NotFoundError
 
 THREE = ("Fix the herons", "and the storks", "then the cranes")
 
@@ -76,7 +76,7 @@ def test_what_is_in_an_agent_s_namespace_is_told_to_that_agent_alone(plane):
     assert (owners.files, owners.tasks, owners.branch, owners.cwd) == ((), (), None, None)
     assert (owners.agent, owners.summary) == (None, None)
     for who in ({"agent": "y"}, {"channel": "team"}, {"channel": "team", "agent": "y"}):
-        with pytest.raises(ScopeError):
+        with pytest.raises(NotFoundError):
             plane.sessions.get("s", **who)
     assert plane.sessions.list(channel="team") == []
     mine = plane.sessions.get("s", agent="x")
@@ -154,7 +154,7 @@ def test_a_session_of_which_a_channel_sees_nothing_is_in_no_list_and_no_hint(pla
     rule(plane, suppress_sensitivity=["high"])
     assert [one.id for one in plane.sessions.list(channel="team")] == ["birds"]
     assert len(plane.sessions.list()) == 2
-    with pytest.raises(ScopeError):
+    with pytest.raises(NotFoundError):
         plane.sessions.get("merger-of-acme", channel="team")
     with pytest.raises(NotFoundError) as told:
         plane.sessions.get("merger-of-acm", channel="team")
@@ -169,6 +169,6 @@ def test_a_session_of_which_a_channel_sees_nothing_is_in_no_list_and_no_hint(pla
 def test_a_channel_without_sessions_is_given_no_hint(plane):
     talk(plane, "merger-notes", "x")
     rule(plane, suppress_kinds=["session"])
-    with pytest.raises(ScopeError) as told:
+    with pytest.raises(NotFoundError) as told:
         plane.sessions.get("merger-note", channel="team")
     assert "merger-notes" not in str(told.value)
