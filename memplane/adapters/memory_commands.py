@@ -5,7 +5,7 @@ Nothing is written here: a command gives its answer, and what is to be written a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -121,15 +121,16 @@ class Tree:
         stays = any(row.seq not in seqs for row in self._rows(f"{parent}/"))
         return () if stays else (Write(f"{parent}/", _EMPTY, tuple(gone)),)
 
-    def writable(self, writes: Iterable[Write]) -> tuple[Write, ...]:
-        """The writes, without marks of empty folders that may not be set; ScopeError for a file.
+    def writable(self, done: Done) -> tuple[Write, ...]:
+        """The writes, without marks of empty folders that may not be set.
 
-        The refusal tells the model that the path is taken by something. The other ways are worse:
-        to replace a value that nobody with the right to it gave up, or to claim a file that is
-        not there when it is read.
+        Raises ScopeError for a file whose path has a value that the reader may not see (see
+        `plane.guarding`), and for every change in another agent's namespace.
         """
+        if (done.writes or done.gone) and not self._reader.may_write(self._ns):
+            raise self._reader.unwritable(self._ns, None)
         allowed = []
-        for one in writes:
+        for one in done.writes:
             value = self._memories.current(self._ns, one.key)
             if value is None or (_is_file(value) and self._reader.may_replace(value)):
                 allowed.append(one)

@@ -123,7 +123,7 @@ class MemoryFiles:
                 read = folds.memories.position
                 tree = self._tree(folds)
                 done = decide(tree)
-                writes = tree.writable(done.writes)
+                writes = tree.writable(done)
                 gone = self._with_quotes(folds, done.gone)
             drafts = [
                 *(engine.drafting()(self._row(name, one), "") for one in writes),

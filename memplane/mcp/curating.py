@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from typing import Any, Final
 
-from memplane.errors import InputError, NotFoundError, ScopeError
+from memplane.errors import InputError, NotFoundError
 from memplane.mcp.desk import Desk
 from memplane.mcp.fitting import Answer, Cap
 from memplane.pack.block import Block, Entry
@@ -28,9 +28,9 @@ def curate(desk: Desk, given: dict[str, Any]) -> Answer:
     held = _held(desk)
     while True:
         block = desk.plane.pack(
-            given["query"], budget=budget, channel=desk.channel, intent=given["mode"],
+            given["query"], budget=budget, intent=given["mode"],
             session=desk.session, task=given.get("task"), held_seq=held, save_report=True,
-            progress=desk.tell,
+            progress=desk.tell, **desk.who,
         )  # fmt: skip
         try:
             return _answer(block, cap)
@@ -48,8 +48,8 @@ def _held(desk: Desk) -> int | None:
     """
     if desk.held is None:
         return None
-    with suppress(NotFoundError, ScopeError):
-        if desk.plane.sessions.get(desk.session, channel=desk.channel).status == "ended":
+    with suppress(NotFoundError):
+        if desk.plane.sessions.get(desk.session, **desk.who).status == "ended":
             return None
     return desk.held(desk.plane.home)
 

@@ -18,8 +18,9 @@ _NAME_CHARS: Final = 80
 
 
 class Desk(NamedTuple):
-    """`actor` is the client's name; all of one server belongs to one session.
+    """The plane, and who works on it; all of one server belongs to one session.
 
+    `actor` is the client's name, and the agent that reads and writes: `/agent/<actor>` is its own.
     `held`: says behind which seq the client itself has before it what was said in that session,
     None where it has nothing of it. `tell` is told of long work: done, in all.
     """
@@ -33,6 +34,11 @@ class Desk(NamedTuple):
     tell: Callable[[int, int], None]
 
     @property
+    def who(self) -> dict[str, Any]:
+        """Who reads and writes, as every call of the plane takes it."""
+        return {"channel": self.channel, "agent": self.actor}
+
+    @property
     def counter(self) -> TokenCounter:
         """The plane's counter. Whoever writes asks for none: broken policies stop no record."""
         budgets = self.plane.policies.budgets
@@ -44,13 +50,13 @@ class Desk(NamedTuple):
 
 
 def event_named(desk: Desk, given: str) -> Event:
-    """The event that an id, `#12`, `12` or `event/12` names; raises NotFoundError, ScopeError."""
+    """The event that an id, `#12`, `12` or `event/12` names; raises NotFoundError."""
     name = given.removeprefix("expand://").removeprefix("event/").removeprefix("#")
     if name.isascii() and name.isdigit() and len(name) < 19:
-        return desk.plane.event(int(name), channel=desk.channel)
+        return desk.plane.event(int(name), **desk.who)
     if not name:
         raise NotFoundError("no event without a name; a search shows handles such as #12")
-    return desk.plane.event(name, channel=desk.channel)
+    return desk.plane.event(name, **desk.who)
 
 
 def no_value(given: dict[str, Any]) -> NotFoundError:

@@ -23,7 +23,7 @@ def get(desk: Desk, given: dict[str, Any]) -> Answer:
     if ("key" in given) == ("handle" in given):
         raise InputError("give exactly one of key and handle")
     if "key" in given:
-        event = desk.plane.get(given["key"], given["ns"], channel=desk.channel)
+        event = desk.plane.get(given["key"], given["ns"], **desk.who)
         if event is None:
             raise no_value(given)
         handle = f"event/{event.seq}"
@@ -43,7 +43,7 @@ def _opened(desk: Desk, handle: str, given: dict[str, Any]) -> Answer:
 
 def expanded(desk: Desk, handle: str, budget: int) -> Expanded:
     """What a handle opens for the channel of this server."""
-    return desk.plane.expand(handle, budget, channel=desk.channel)
+    return desk.plane.expand(handle, budget, **desk.who)
 
 
 def _as_handle(desk: Desk, given: str) -> str:
@@ -67,7 +67,7 @@ def _told(desk: Desk, found: Expanded) -> dict[str, Any]:
 
 
 def _state(desk: Desk, event: Event) -> str:
-    standing = desk.plane.standing(event)
+    standing = desk.plane.standing(event, **desk.who)
     if standing.reason is None:
         return "stale" if standing.stale else "in force"
     by = f" by #{standing.by_seq}" if standing.by_seq is not None else ""
@@ -77,8 +77,8 @@ def _state(desk: Desk, event: Event) -> str:
 def search(desk: Desk, given: dict[str, Any]) -> Answer:
     """The events that answer a query, the best first, as many as fit."""
     hits = desk.plane.search(
-        given["query"], given["limit"], channel=desk.channel, kind=given.get("type"),
-        ns=given.get("ns"), since=given.get("since"), progress=desk.tell,
+        given["query"], given["limit"], kind=given.get("type"),
+        ns=given.get("ns"), since=given.get("since"), progress=desk.tell, **desk.who,
     )  # fmt: skip
     rows = [_row(desk, hit) for hit in hits]
     cap = desk.cap(given)
@@ -114,7 +114,7 @@ def list_keys(desk: Desk, given: dict[str, Any]) -> Answer:
     prefix, limit = given["prefix"], given["limit"]
     after = given.get("after")
     most = limit + 1 if after is None else _KEYS_MAX
-    keys = desk.plane.keys(prefix, given["ns"], channel=desk.channel, limit=most)
+    keys = desk.plane.keys(prefix, given["ns"], limit=most, **desk.who)
     if after is not None:
         with suppress(UnicodeEncodeError):  # the plane refuses it in a key, so none is behind it
             keys = [key for key in keys if key.encode() > after.encode()]

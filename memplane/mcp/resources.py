@@ -54,7 +54,7 @@ def _expanded(desk: Desk, uri: str) -> str:
 
 
 def _decisions(desk: Desk) -> str:
-    found = desk.plane.decisions(channel=desk.channel)
+    found = desk.plane.decisions(**desk.who)
     lines = (
         f"#{event.seq} {event.ts[:10]}{f' {event.key}' if event.key else ''}: "
         f"{clipped(event.text, _STATEMENT_CHARS)}\n"
@@ -64,7 +64,7 @@ def _decisions(desk: Desk) -> str:
 
 
 def _tasks(desk: Desk) -> str:
-    found = desk.plane.tasks.list(session=desk.session, channel=desk.channel)
+    found = desk.plane.tasks.list(session=desk.session, **desk.who)
     texts = (view.paragraph for view in found)
     return _fitting(desk, texts, len(found), "older tasks; expand://task/ID opens one")
 
@@ -82,9 +82,13 @@ def _fitting(desk: Desk, texts: Iterable[str], total: int, rest: str) -> str:
 
 
 def _report(desk: Desk) -> str:
-    """The newest report of this channel, without its longest lists where it does not fit whole."""
+    """The newest report of this channel, without its longest lists where it does not fit whole.
+
+    None of another agent's packs, which name what is in its namespace.
+    """
     for one in reports.saved(desk.plane.home):
-        if one.report["channel"] == desk.channel:
+        agent = one.report["request"].get("agent", desk.actor)
+        if (one.report["channel"], agent) == (desk.channel, desk.actor):
             return _cut_report(desk, one)
     raise NotFoundError("no report is saved yet; memory_curate saves one")
 

@@ -7,10 +7,11 @@ import json
 from typing import Any, Final
 
 from memplane.errors import ConflictError, InputError, NotFoundError
-from memplane.event import UPKEEP_KINDS, Event
+from memplane.event import Event
 from memplane.intake import cleaned
 from memplane.mcp.desk import Desk, event_named, no_value
 from memplane.mcp.fitting import Answer, clipped
+from memplane.plane.guarding import forget_as, record_as
 from memplane.plane.writing import Receipt
 
 __all__ = ["forget", "store"]
@@ -34,25 +35,26 @@ def store(desk: Desk, given: dict[str, Any]) -> Answer:
         )
     row = _row(desk, given)
     what = _redacted(desk, given)
+    engine = desk.plane._engine  # noqa: SLF001 - it writes as the plane does, for an agent
     salt = 0
     for _ in range(_AGAIN_MAX):
         digest = hashlib.sha256(f"{what}{salt or ''}".encode()).hexdigest()[:32]
         try:
-            receipt = desk.plane.record(**row, id=f"mcp:{digest}")
-        except ConflictError as error:  # said in another session, or purged
-            event = _said(desk, row, error)
-            if event is None:
-                salt = error.seq
-                continue
-        else:
+            receipt = record_as(engine, {**row, "id": f"mcp:{digest}"}, **desk.who)
             if not receipt.duplicate:
                 return _stored(receipt)
-            event = receipt.event
-        standing = desk.plane.standing(event)
+            seq = receipt.seq
+        except ConflictError as error:  # said in another session, or purged
+            seq = error.seq
+        event = _said(desk, row, seq, f"mcp:{digest}")
+        if event is None:
+            salt = seq
+            continue
+        standing = desk.plane.standing(event)  # of the log itself, whoever may see it
         if standing.reason is None:
             return _known(event)
         salt = standing.by_seq or event.seq
-    return _stored(desk.plane.record(**row))
+    return _stored(record_as(engine, row, **desk.who))
 
 
 def forget(desk: Desk, given: dict[str, Any]) -> Answer:
@@ -60,18 +62,16 @@ def forget(desk: Desk, given: dict[str, Any]) -> Answer:
     if ("id" in given) == ("key" in given):
         raise InputError("give exactly one of id and key")
     event = _named(desk, given)
-    if event.kind in UPKEEP_KINDS:
-        raise InputError(f"#{event.seq} is the log's own ({event.kind}) and says nothing to forget")
     name = f"key {clipped(given['key'], 80)}" if "key" in given else f"#{event.seq}"
-    standing = desk.plane.standing(event)
+    standing = desk.plane.standing(event, **desk.who)
     if standing.reason == "forgotten" and standing.by_seq is not None:
         words = f"{name} was forgotten before; {_ERASE}"
         return Answer(words, {"seq": standing.by_seq, "note": words})
     reason = f"{given.get('reason', '')} (by {desk.actor})".strip()
-    if "key" in given:
-        receipt = desk.plane.forget(given["key"], ns=given["ns"], reason=reason)
-    else:
-        receipt = desk.plane.forget(id=event.id, reason=reason)
+    what: dict[str, str | None]
+    what = {"key": given["key"]} if "key" in given else {"id": event.id}
+    engine = desk.plane._engine  # noqa: SLF001 - as above
+    receipt = forget_as(engine, what, given["ns"], reason, **desk.who)
     words = f"{name} is forgotten; {_ERASE}"
     return Answer(words, {"seq": receipt.seq, "note": words})
 
@@ -81,11 +81,12 @@ def _named(desk: Desk, given: dict[str, Any]) -> Event:
     if "id" in given:
         return event_named(desk, given["id"])
     key, ns = given["key"], given["ns"]
-    event = desk.plane.get(key, ns, channel=desk.channel)
+    event = desk.plane.get(key, ns, **desk.who)
     if event is not None:
         return event
-    history = desk.plane.history(key, ns, channel=desk.channel)
-    if not history:
+    history = desk.plane.history(key, ns, **desk.who)
+    # Of one that was superseded the value in force is hidden, so there is none.
+    if not history or history[-1].reason == "superseded":
         raise no_value(given)
     return history[-1].event
 
@@ -109,13 +110,16 @@ def _redacted(desk: Desk, given: dict[str, Any]) -> str:
     return json.dumps([*said, given["importance"], redact(given["content"])])
 
 
-def _said(desk: Desk, row: dict[str, Any], error: ConflictError) -> Event | None:
-    """The event that has the id, where it says the same; None where it was purged or is foreign."""
+def _said(desk: Desk, row: dict[str, Any], seq: int, id_: str) -> Event | None:
+    """The event that has the id, where it says the same.
+
+    None where it was purged, is foreign or hidden from the agent: then it is said anew.
+    """
     try:
-        event = desk.plane.event(error.seq)
+        event = desk.plane.event(seq, **desk.who)
     except NotFoundError:
         return None
-    same = event.id == error.id and event.kind == row["kind"]
+    same = event.id == id_ and event.kind == row["kind"]
     return event if same and (event.ns, event.key) == (row["ns"], row.get("key")) else None
 
 

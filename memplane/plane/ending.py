@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import ConflictError
-from memplane.event import GLOBAL, SENSITIVITIES, Event
+from memplane.event import GLOBAL, SENSITIVITIES, Event, at_least
 from memplane.plane.writing import Receipt
 from memplane.projections.sessions import SessionFacts, session_facts
 from memplane.recall.extract import EVENTS_MIN, extract, readable
@@ -220,6 +220,9 @@ def _summed(engine: Engine, policies: Policies, facts: SessionFacts, sources: li
         "key": f"session/{facts.id}/summary", "text": made.text, "refs": list(made.refs),
         "sensitivity": made.sensitivity, "data": {"extract": True},
     }  # fmt: skip
+    # Somebody may have said since, under the same key, how sensitive it is.
+    value = engine.caught_up(policies).memories.current(made.ns, f"session/{facts.id}/summary")
+    row |= {} if value is None else at_least(value.sensitivity, row)
     last = engine.log.line(facts.summary) if facts.summary else None
     if last is None or last.event.ns == made.ns:
         return [row]

@@ -161,13 +161,19 @@ class Engine:
         appended = self.append([self.drafting(internal=True)(row, "")])[0]
         return Receipt(appended, self.durability, self.log.line)
 
-    def forget(self, named: dict[str, str | None], ns: str, reason: str, *, undo: bool) -> Receipt:
-        """Record that what is named is forgotten, or no longer; it must name something."""
+    def forget(
+        self, named: dict[str, str | None], ns: str, reason: str, *, undo: bool,
+        reader: Reader | None = None,
+    ) -> Receipt:  # fmt: skip
+        """Record that what is named is forgotten, or no longer; it must name something.
+
+        `reader`: for whom a key has a value only if they may see it.
+        """
         from memplane.plane.forgets import record_forget  # noqa: PLC0415 - likewise
         from memplane.plane.writing import Receipt  # noqa: PLC0415 - likewise
 
         self.check_open()
-        done = record_forget(self, named, ns, reason, undo=undo)
+        done = record_forget(self, named, ns, reason, undo=undo, reader=reader)
         return Receipt(done, self.durability, self.log.line)
 
     def _same(self, event: Event, draft: Draft) -> bool:
@@ -220,19 +226,21 @@ class Engine:
 
     def reader(
         self, channel: str, now: str | datetime | None = None, *, agent: str | None = None,
-        ns: str | None = None,
+        ns: str | None = None, policies: Policies | None = None,
     ) -> Reader:  # fmt: skip
         """Answers for one channel and agent, at the clock's time or another.
 
         `ns` is the one namespace that is asked for, if any: ScopeError where it may not be.
+        `policies` are those of now unless they are given; then any channel will do.
         """
         from memplane.plane.reading import Reader  # noqa: PLC0415 - a pack does without
 
         self.check_open()
         check_texts(agent=agent)
         namespace(ns)
-        policies = self.watched.policies()
-        check_channel(policies, channel)
+        if policies is None:
+            policies = self.watched.policies()
+            check_channel(policies, channel)
         moment = self.clock() if now is None else timestamp(now, where="now")
         # What is found is there: only a plane of a prefix has an end that is not the log's own.
         as_of = NO_END if self.as_of is None else self.as_of

@@ -14,6 +14,8 @@ from memplane.ports import Appended
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
+    from memplane.plane.folds import Folds
+    from memplane.plane.reading import Reader
 
 __all__ = ["record_forget"]
 
@@ -22,9 +24,13 @@ _TRIES: Final = 5  # before somebody else writes
 
 
 def record_forget(
-    engine: Engine, named: dict[str, str | None], ns: str, reason: str, *, undo: bool
-) -> Appended:
-    """Record that what is named is forgotten, or no longer; it must name something."""
+    engine: Engine, named: dict[str, str | None], ns: str, reason: str, *, undo: bool,
+    reader: Reader | None = None,
+) -> Appended:  # fmt: skip
+    """Record that what is named is forgotten, or no longer; it must name something.
+
+    With a `reader` a key whose newest value it may not see has none.
+    """
     namespace(ns)
     given = [(field, value) for field, value in named.items() if value is not None]
     if len(given) != 1:
@@ -34,9 +40,7 @@ def record_forget(
     what: dict[str, Any] = {field: value}
     if field == "key":
         with engine.lock:
-            history = engine.caught_up().memories.history(ns, value)
-        if not history or (not undo and history[-1].reason is not None):
-            raise NotFoundError(f"no value under {shown(value)} in {ns}")
+            _check_key(engine.caught_up(), ns, value, reader, undo=undo)
         what["ns"] = ns
     elif field == "id":
         if engine.log.find(value) is None:
@@ -48,17 +52,29 @@ def record_forget(
         with engine.lock:
             folds = engine.caught_up()
             read = folds.memories.position
+            if field == "key" and reader is not None:
+                _check_key(folds, ns, value, reader, undo=undo)
             quoting = summaries_quoting(engine.log, folds, field, value, ns, undo=undo)
         rows = _forgetting([what, *_by_ids(quoting)], reason, undo=undo)
         draft = engine.drafting(internal=True)
         drafts = [draft(row, "") for row in rows]
         try:
-            done = engine.append(drafts, expected_seq=read.seq if read and left else None)
+            sure = left or reader is not None
+            done = engine.append(drafts, expected_seq=read.seq if read and sure else None)
             break
         except ConflictError:
             if not left:
                 raise
     return done[0]
+
+
+def _check_key(
+    folds: Folds, ns: str, key: str, reader: Reader | None, *, undo: bool
+) -> None:  # fmt: skip
+    history = folds.memories.history(ns, key)
+    gone = not history or (not undo and history[-1].reason is not None)
+    if gone or (reader is not None and not reader.shows_row(history[-1])):
+        raise NotFoundError(f"no value under {shown(key)} in {ns}")
 
 
 def _by_ids(ids: list[str]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from memplane.errors import NotFoundError, ScopeError
 from memplane.event import UPKEEP_KINDS, Event
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from memplane.projections.memories import Memories
 
 __all__ = ["Reader", "Standing", "Version"]
+
+_AGENTS: Final = "/agent/"
 
 
 class Version(NamedTuple):
@@ -128,6 +130,11 @@ class Reader:
             found.append((row, before))
         return found
 
+    def may_write(self, ns: str) -> bool:
+        """Whether events may be written into a namespace: into every one but other agents'."""
+        own = self._scope.owner or ns == f"{_AGENTS}{self._scope.agent}"
+        return own or not ns.startswith(_AGENTS)
+
     def may_replace(self, value: Row | None) -> bool:
         """Whether a value under the same key may be written: none is there that is withheld here.
 
@@ -138,7 +145,9 @@ class Reader:
     def unwritable(self, ns: str, key: str | None) -> ScopeError:
         """The refusal of a write: the same for another agent's namespace and a withheld value."""
         what = "a statement" if key is None else shown(key)
-        return ScopeError(f"{what} in {ns} is not for {self._who()} to write; use another key")
+        return ScopeError(
+            f"{what} in {shown(ns, 160)} is not for {self._who()} to write; choose another place"
+        )
 
     @property
     def is_owner(self) -> bool:

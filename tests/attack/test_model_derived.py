@@ -309,3 +309,12 @@ def test_what_memplane_writes_of_its_log_is_for_the_owner_alone(plane):
             assert "salary" not in str(event)
             assert first.id not in str(event)
     assert {"forget", "pin", "touch"} < {event.kind for event in plane.events()}
+
+
+def test_a_summary_that_is_made_again_is_as_sensitive_as_what_the_owner_put_in_its_place(plane):
+    session(plane, "")
+    key = "session/s1/summary"
+    plane.record("shorter", kind="summary", key=key, sensitivity="high")
+    session(plane, "")
+    assert plane.get(key).data["extract"]
+    assert plane.get(key).sensitivity == "high"

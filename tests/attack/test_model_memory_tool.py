@@ -115,8 +115,8 @@ def test_a_hidden_value_is_not_replaced(plane, why, how):
     }[how]  # fmt: skip
     answer = said(files, **command)
     assert answer == (
-        "ScopeError: '/memories/d/sec.md' in /global is not for channel agent to write; "
-        "use another key"
+        "ScopeError: '/memories/d/sec.md' in '/global' is not for channel agent to write; "
+        "choose another place"
     )
     assert plane.head().seq == head
     assert archived(plane, 2) is None
@@ -205,7 +205,7 @@ def test_an_event_that_is_no_file_is_neither_shown_nor_replaced(plane, tmp_path)
     files = MemoryFiles(plane)
     assert said(files, command="view", path="/memories/paper.md").startswith("InputError: The path")
     assert said(files, command="create", path="/memories/paper.md", file_text="x").startswith(
-        "ScopeError: '/memories/paper.md' in /global is not for channel agent to write"
+        "ScopeError: '/memories/paper.md' in '/global' is not for channel agent to write"
     )
 
 
