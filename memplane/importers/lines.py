@@ -124,10 +124,11 @@ def _lines(
                     rest = text.readline(_CHUNK)
                     end += len(rest)
                 yield Line(number, b"", end, disk.tell(), fault="overlong")
-            elif body.endswith(b"\n"):
-                yield Line(number, body[:-1], end, disk.tell())
-            else:
-                yield Line(number, body, end, disk.tell(), whole=False)
+                continue
+            whole = body.endswith(b"\n")
+            if whole:
+                body = body[:-1]
+            yield Line(number, body, end, disk.tell(), whole=whole)
     except (OSError, EOFError, zlib.error):
         # A copy that was cut short: what could be unpacked has been given out.
         yield Line(number + 1, b"", end, disk.tell(), fault="damaged")

@@ -26,7 +26,7 @@ from memplane.event import (
 )
 from memplane.intake.redact import shown
 from memplane.intake.times import timestamp
-from memplane.intake.values import Cleaner
+from memplane.intake.values import PART, Cleaner
 from memplane.lazy import regex
 
 __all__ = [
@@ -289,12 +289,18 @@ def _text(value: Any, where: str, cleaner: Cleaner) -> str:
         raise InputError(f"found {_found(value)}; expected text: {hint}", where=where)
     text = cleaner.text(str(value))
     # Four bytes a character at most, so that short texts are not encoded to be measured.
-    if len(text) > TEXT_BYTES_MAX // 4 and len(text.encode()) > TEXT_BYTES_MAX:
+    if len(text) > TEXT_BYTES_MAX // 4 and _utf8_bytes(text) > TEXT_BYTES_MAX:
         raise InputError(
             f"found more than {TEXT_BYTES_MAX} bytes of UTF-8; store the file as an artifact",
             where=where,
         )
     return text
+
+
+def _utf8_bytes(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    return sum(len(text[at : at + PART].encode()) for at in range(0, len(text), PART))
 
 
 def _list_of(

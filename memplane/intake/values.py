@@ -11,13 +11,16 @@ from memplane.event import DATA_BYTES_MAX, encode
 from memplane.intake.redact import masked
 from memplane.lazy import regex
 
-__all__ = ["DATA_DEPTH_MAX", "Cleaner"]
+__all__ = ["DATA_DEPTH_MAX", "PART", "Cleaner"]
 
 DATA_DEPTH_MAX: Final = 32
 # Of a place in data, its keys apart by NUL, until secrets are masked in it for an error.
 _PATH_MAX: Final = 4096
 _INT_MIN: Final = -(2**63)
 _INT_MAX: Final = 2**64 - 1
+# Characters that are looked at at once: encoded, or replaced one by one, they take several times
+# their room.
+PART: Final = 1 << 18
 # No value takes more bytes of JSON than this, and six for each of its characters.
 _ITEM_BYTES: Final = 32
 _UNSTORABLE: Final = regex("[\0\ud800-\udfff]")
@@ -38,14 +41,18 @@ class Cleaner:
             if text.isascii():
                 return text
             try:
-                text.encode()
+                for at in range(0, len(text), PART):
+                    text[at : at + PART].encode()
             except UnicodeEncodeError:
                 pass
             else:
                 return text
-        text, number = _UNSTORABLE.subn("\ufffd", text)
-        self.replaced += number
-        return text
+        cleaned = []
+        for at in range(0, len(text), PART):
+            part, number = _UNSTORABLE.subn("\ufffd", text[at : at + PART])
+            cleaned.append(part)
+            self.replaced += number
+        return "".join(cleaned)
 
     def data(self, value: Any, where: str) -> dict[str, Any]:
         """Bring data to JSON types; what JSON cannot hold is refused by its place in it."""

@@ -17,6 +17,9 @@ __all__ = ["Descriptor", "Disk", "drop"]
 FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
 
 
+_PIECE = 1 << 23  # bytes of a file that are copied at once; a segment is smaller
+
+
 class Disk:
     """Writes, syncs, cuts and renames. Results and errors are the operating system's.
 
@@ -58,7 +61,7 @@ class Disk:
             try:
                 view = memoryview(data)
                 while view:
-                    written = self.write(fd, bytes(view))
+                    written = self.write(fd, bytes(view[:_PIECE]))
                     view = view[written:]
                 self.fdatasync(fd)
             finally:

@@ -13,6 +13,7 @@ from memplane.pack.layout import PARTS, Part, Ranked, Sheet
 from memplane.pack.request import Materials
 from memplane.projections.item import Item
 from memplane.projections.window import TIERS, limits
+from memplane.projections.words import normalised
 from memplane.recall.score import Scored, score
 from memplane.recall.suppress import Scope
 
@@ -127,7 +128,7 @@ def _by_value(hit: Scored) -> tuple[int, int, int, int, str]:
 
 def _words(item: Item) -> str:
     if item.words is None:
-        item.words = " ".join(item.text.lower().split())
+        item.words = normalised(item.text)
     return item.words
 
 

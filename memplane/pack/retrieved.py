@@ -17,6 +17,7 @@ from memplane.pack.newest import ROOM, Chosen, newest_first
 from memplane.pack.request import Materials
 from memplane.policy import Limits
 from memplane.projections.item import Item
+from memplane.projections.words import normalised
 from memplane.recall.retrieval import ONE, Candidates, Found, Retriever
 from memplane.recall.suppress import Scope
 
@@ -202,7 +203,7 @@ class _Fill:
         if words is None:
             # An artifact's item has its file's text, which the log does not.
             given = item.whole or item.kind == "artifact"
-            words = " ".join((item.text if given else self._retriever.text(seq)).lower().split())
+            words = normalised(item.text if given else self._retriever.text(seq))
             if item.whole:
                 item.words = words
         return words, -seq if words.count(" ") < _REPEATED_WORDS - 1 else 0

@@ -1,18 +1,23 @@
-"""Words of prompts and paths, in the form in which a files view compares them."""
+"""Words of texts in the forms in which they are compared: by a files view, and with each other."""
 
 from __future__ import annotations
 
+import hashlib
 from functools import lru_cache
 from typing import Final
 
 from memplane.lazy import regex
 
-__all__ = ["words"]
+__all__ = ["normalised", "words"]
 
 _WORD: Final = regex(r"[^\W_]+")
 _CAMEL: Final = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _LONGEST: Final = 24
 # Longest first: "checkpoints" and "checkpointed" are about `checkpoint.go`.
+# Characters: of a longer text stands a hash for its words, made of one part after another.
+_PART: Final = 1 << 16
+_BLANKS_MAX: Final = 64
+_BLANK: Final = regex(r"\s")
 _ENDINGS: Final = ("ing", "ed", "es", "s")
 _SAID_ANYWHERE: Final = frozenset(
     [
@@ -36,6 +41,31 @@ def words(text: str, most: int) -> list[str]:
         if len(found) >= most:
             break
     return list(found)[:most]
+
+
+def normalised(text: str) -> str:
+    """What two texts must agree in to say the same: their words in small letters, a blank between.
+
+    Where that is very long, a hash of it and as many blanks, up to 64.
+    """
+    if len(text) <= _PART and len(words := " ".join(text.lower().split())) <= _PART:
+        return words
+    digest, kept, size, blanks, at = hashlib.sha256(), [], 0, -1, 0
+    while at < len(text):
+        # Between words: what a letter becomes depends on those beside it.
+        found = _BLANK.search(text, at + _PART)
+        end = len(text) if found is None else found.end()
+        part = " ".join(text[at:end].lower().split())
+        at = end
+        if part:
+            digest.update(f" {part}".encode("utf-8", "surrogatepass"))
+            size += len(part) + 1
+            blanks += part.count(" ") + 1
+            if size <= _PART + 1:
+                kept.append(part)
+    if size <= _PART + 1:
+        return " ".join(kept)
+    return f"\0{digest.hexdigest()}{' ' * min(blanks, _BLANKS_MAX)}"
 
 
 @lru_cache(maxsize=8192)  # prompts are made of the same words again and again

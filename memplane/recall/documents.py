@@ -65,6 +65,7 @@ _NEVER: Final = frozenset((*UPKEEP_KINDS, "session", "approval", "secret"))
 _CHUNK: Final = 1_600
 _TOKEN: Final = 4
 _CHUNKS_MAX: Final = 64  # of one event: the first half and the last
+_PIECE: Final = 1 << 18  # characters of a long text that are encoded at once
 _NAME_MAX: Final = 300
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -208,6 +209,8 @@ def _cut(text: str) -> list[str]:
 def _size(text: str) -> int:
     if text.isascii():
         return len(text)
+    if len(text) > _PIECE:
+        return sum(_size(text[at : at + _PIECE]) for at in range(0, len(text), _PIECE))
     plain = len(text.encode("ascii", "ignore"))
     return plain + _TOKEN * (len(text) - plain)
 

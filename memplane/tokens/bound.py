@@ -22,11 +22,12 @@ from memplane.tokens.chunks import (
     PLAIN,
     UNSURE_CHARACTER,
     chunks,
+    parts,
     stand_ins,
     without_surrogates,
 )
 from memplane.tokens.memo import Memo
-from memplane.tokens.table import Table, unpack
+from memplane.tokens.table import PART, Table, unpack
 from memplane.tokens.vocabulary import ENCODINGS, Vocabulary
 
 if TYPE_CHECKING:
@@ -58,6 +59,11 @@ class Bound:
         """Never below the exact counts, and the sum over the lines."""
         if not text:
             return 0
+        if len(text) > PART:
+            return sum(map(self._count, parts(text, PART)))
+        return self._count(text)
+
+    def _count(self, text: str) -> int:
         costs = self._costs
         if costs is None:
             costs = self._costs = _Costs(unpack(self._read()), self._encodings)

@@ -16,7 +16,17 @@ import re
 from typing import TYPE_CHECKING
 
 from memplane.lazy import regex
-from memplane.tokens.table import LETTER, LOWER, MARK, NUMBER, OTHER, UNSURE, UPPER, WHITE
+from memplane.tokens.table import (
+    LETTER,
+    LOWER,
+    MARK,
+    NUMBER,
+    OTHER,
+    PART,
+    UNSURE,
+    UPPER,
+    WHITE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +39,7 @@ __all__ = [
     "UNSURE_CHARACTER",
     "chunks",
     "lines",
+    "parts",
     "stand_ins",
     "without_surrogates",
 ]
@@ -44,6 +55,11 @@ _WORD = f"[^{BLANKS}\\r\\n]"
 chunks = re.compile(
     f"[{BLANKS}]?{_WORD}+[\\r\\n]?|[{BLANKS}]+(?=[{BLANKS}]{_WORD})|[{BLANKS}]+[\\r\\n]|[\\r\\n]"
 ).findall
+
+# Behind one of these no chunk goes on: the last character of a word before a blank, a newline.
+_BORDER = re.compile(f"{_WORD}(?=[{BLANKS}])|[\\r\\n]")
+# Between the two of them no pretoken of either encoding goes on.
+_WORD_END = re.compile(f"{_WORD}(?=[{BLANKS}])")
 
 # One pretoken in both encodings, and the bulk of new text.
 PLAIN = regex(r" ?[A-Za-z]?[a-z]+").fullmatch
@@ -84,8 +100,27 @@ O200K = regex(
 _surrogates = re.compile("[\ud800-\udfff]")
 
 
+def parts(text: str, size: int, *, within_line: bool = False) -> Iterator[str]:
+    """Yield a text in parts of about `size` characters whose chunks are those of the whole.
+
+    `within_line`: in parts of a line that an encoding counts alone as it does in the line. A word
+    is never cut: one that is longer makes a part longer.
+    """
+    start, border = 0, _WORD_END if within_line else _BORDER
+    while len(text) - start > size:
+        found = border.search(text, start + size - 1)
+        if found is None or found.end() == len(text):
+            break
+        yield text[start : found.end()]
+        start = found.end()
+    yield text[start:] if start else text
+
+
 def stand_ins(text: str, entries: bytes) -> str:
     """Replace each character beyond ASCII by the stand-in of its class."""
+    if len(text) > PART:
+        spans = [(at, at + PART) for at in range(0, len(text), PART)]
+        return "".join([stand_ins(text[at:end], entries[at:end]) for at, end in spans])
     return "".join(
         [
             char if char < "\x80" else _STAND_IN[entry]

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from memplane.errors import MissingExtraError
 from memplane.tokens.bound import Bound
-from memplane.tokens.chunks import BLANKS, lines, without_surrogates
+from memplane.tokens.chunks import BLANKS, lines, parts, without_surrogates
+from memplane.tokens.table import PART
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,15 +48,22 @@ class Exact:
             return self._bound.count(line)
         body = line.rstrip(BLANKS + "\r\n")
         if body == line:
-            return encoding.count(line)
+            return _within(line, encoding)
         if line == body + "\n" and body[-1:].isascii() and body[-1:].isalnum():
-            return encoding.count(body) + 1
+            return _within(body, encoding) + 1
         # The last word of the line is bounded together with what follows it. Both encodings
         # split before the blank, unless more blanks stand before that.
         at = body.rfind(" ")
         if at <= 0 or line[at - 1] in BLANKS or line[at - 1] in "\r\n":
             return self._bound.count(line)
-        return encoding.count(line[:at]) + self._bound.count(line[at:])
+        return _within(line[:at], encoding) + self._bound.count(line[at:])
+
+
+def _within(line: str, encoding: _Encoding) -> int:
+    """The count of what stands within a line, of a long one in parts."""
+    if len(line) <= PART:
+        return encoding.count(line)
+    return sum(map(encoding.count, parts(line, PART, within_line=True)))
 
 
 def _load(name: str) -> _Encoding:

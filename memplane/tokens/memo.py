@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Memo"]
 
-_FULL = 200_000
+_FULL = 100_000  # texts
+_FULL_CHARACTERS = 1 << 20
 _MEMORABLE = 128  # characters; longer texts seldom come twice
 
 
@@ -22,11 +23,15 @@ class Memo(dict[str, int]):
     def __init__(self, cost: Callable[[str], int]) -> None:
         super().__init__()
         self._cost = cost
+        self._characters = 0
 
     def __missing__(self, text: str) -> int:
         cost = self._cost(text)
-        if len(text) <= _MEMORABLE:
-            if len(self) >= _FULL:
+        size = len(text)
+        if size <= _MEMORABLE:
+            if len(self) >= _FULL or self._characters >= _FULL_CHARACTERS:
                 self.clear()
+                self._characters = 0
             self[text] = cost
+            self._characters += size
         return cost

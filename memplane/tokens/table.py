@@ -32,6 +32,7 @@ __all__ = [
     "MARK",
     "NUMBER",
     "OTHER",
+    "PART",
     "UNSURE",
     "UPPER",
     "WHITE",
@@ -43,6 +44,9 @@ __all__ = [
 
 CHARACTERS = 0x20000
 WHITE, UPPER, LOWER, LETTER, MARK, NUMBER, OTHER, UNSURE = range(8)
+
+# Characters of a long text that are taken to pieces at once: each piece is an object of its own.
+PART = 1 << 16
 
 _SEPARATOR = b"\xff"
 _BEYOND = UNSURE | 3 << 3 | 3 << 5  # four bytes of UTF-8, hence four tokens at the very worst
@@ -57,6 +61,9 @@ class Table(NamedTuple):
     def entries(self, text: str) -> bytes:
         """Look up the byte of each character."""
         table = self.characters
+        if len(text) > PART:
+            spans = range(0, len(text), PART)
+            return b"".join([self.entries(text[at : at + PART]) for at in spans])
         return bytes([table[code] if code < CHARACTERS else _BEYOND for code in map(ord, text)])
 
 

@@ -8,8 +8,12 @@ from memplane.tokens.chunks import CL100K, O200K
 from memplane.tokens.index import Ranks
 from memplane.tokens.memo import Memo
 from memplane.tokens.merges import closing, merged, starting
+from memplane.tokens.table import PART
 
 if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterator
+
     from memplane.tokens.table import Table
 
 __all__ = ["ENCODINGS", "Vocabulary"]
@@ -22,6 +26,8 @@ _PATTERNS = (O200K, CL100K)
 # long ones all the time, ASCII hardly ever (rules of dashes).
 _LONGEST = 40
 _LONGEST_ASCII = 128
+_LOOKED_AHEAD = 8  # characters; no pattern looks further behind what it finds
+_LONGEST_TOKEN = 256  # bytes; no token has as many
 
 
 class Vocabulary:
@@ -50,11 +56,15 @@ class Vocabulary:
     def _apart(self, text: str, shape: str) -> int:
         cost_of = self.pretokens.__getitem__
         if shape is text:
-            return sum(map(cost_of, self._pattern.findall(text)))
+            if len(text) <= PART:
+                return sum(map(cost_of, self._pattern.findall(text)))
+            return sum(sum(map(cost_of, some)) for some in _pretokens(self._pattern, text))
         spans = self._pattern.finditer(shape)
-        return sum([cost_of(text[span.start() : span.end()]) for span in spans])
+        return sum(cost_of(text[span.start() : span.end()]) for span in spans)
 
     def _pretoken(self, text: str) -> int:
+        if len(text) > _LONGEST_TOKEN:
+            return self.anywhere(text)
         whole = text.encode()
         ranks = self._ranks()
         if len(whole) > 1 and text[-1] in "\r\n":
@@ -86,6 +96,25 @@ class Vocabulary:
         if text.isascii():
             cost_of = self._blocks.__getitem__
             starts = range(0, len(text), _LONGEST_ASCII)
-            return sum([cost_of(text[at : at + _LONGEST_ASCII]) for at in starts])
+            return sum(cost_of(text[at : at + _LONGEST_ASCII]) for at in starts)
         shift = self._shift
-        return sum([(entry >> shift & 3) + 1 for entry in self._entries(text)])
+        return sum((entry >> shift & 3) + 1 for entry in self._entries(text))
+
+
+def _pretokens(pattern: re.Pattern[str], text: str) -> Iterator[list[str]]:
+    """Yield the pretokens of a long word, some at a time: as strings they are many times as long.
+
+    They follow each other without a gap. What ends near the end of a window may go on behind it.
+    """
+    at, size = 0, PART
+    while at < len(text):
+        window = text[at : at + size]
+        found, end = pattern.findall(window), len(window)
+        if at + end < len(text):
+            while found and end > len(window) - _LOOKED_AHEAD:
+                end -= len(found.pop())
+            if not found:  # one pretoken fills the window
+                size *= 2
+                continue
+        yield found
+        at, size = at + end, PART

@@ -1,0 +1,85 @@
+"""A long text takes at most four times its bytes and 64 MB beside it, on its whole way.
+
+Measured in a process of its own, from where the text is there: recorded, found, packed, read back.
+Redaction is measured on its own, by the tests of that room: here it passes every text as it is.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = '''
+import sys
+import memplane
+from memplane.intake import redact
+from pathlib import Path
+
+unit, megabytes, home, masks = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+unit = unit.replace("NUL", "\\0")
+if not int(masks):
+    redact.Redactor.redact = lambda self, text, taken=None: (text, redact.Counts(taken))
+
+def stated(name):
+    found = [line for line in Path("/proc/self/status").read_text().split("\\n") if name in line]
+    return int(found[0].split()[1]) * 1024
+
+with memplane.init(home, durability="os") as plane:
+    plane.record("a short text of a few words, 中文 😀", role="user")
+    plane.search("words")
+    plane.pack("words")
+    text = unit * (megabytes * 1_000_000 // len(unit.encode()))
+    size = len(text.encode())
+    steps = {
+        "record": lambda: plane.record(text, kind="tool_result", role="tool", id="t"),
+        "again": lambda: plane.record(text, kind="tool_result", role="tool", id="t"),
+        "search": lambda: plane.search("INFO words"),
+        "pack": lambda: plane.pack("INFO words", budget=4000),
+        "expand": lambda: plane.expand("event/3", 2000),
+        "text": lambda: plane.text(plane.event("t")),
+        "audit": plane.audit,
+        "export": lambda: plane.export(f"{home}.jsonl"),
+    }
+    for name, step in steps.items():
+        Path("/proc/self/clear_refs").write_text("5")
+        before = stated("VmRSS")
+        step()
+        print(name, stated("VmHWM") - before, 4 * size + 64_000_000)
+'''
+UNITS = {
+    "a": "a", "short words": "z y x ", "base64": "QmFzZTY0IGlz",
+    "prose": "It was agreed in spring that the herons nest where the old pier stood. ",
+    "log lines": "2026-11-23T12:00:00Z INFO worker-3 request id=00ff path=/api/v1/items took=7ms\n",
+    "CJK": "今日は鷺が巣に戻りました。", "emoji": "👩‍👩‍👧🇩🇪❤️x ", "NUL": "\0",
+}  # fmt: skip
+
+
+def grown(unit, megabytes, home, *, masks=False):
+    """What each step took beside the text, in bytes, and how much it may."""
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("needs the peak of a process's memory, as Linux keeps it")
+    named = [sys.executable, "-c", SCRIPT, unit.replace("\0", "NUL"), str(megabytes), str(home)]
+    named.append(str(int(masks)))
+    done = subprocess.run(named, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return {
+        name: (int(took), int(most))
+        for name, took, most in map(str.split, done.stdout.strip().split("\n"))
+    }
+
+
+def check(found):
+    over = {name: (took >> 20, most >> 20) for name, (took, most) in found.items() if took > most}
+    assert (over, len(found)) == ({}, 8)
+
+
+@pytest.mark.parametrize("unit", ["short words", "emoji"])
+def test_a_long_text_is_recorded_and_read_in_pieces(unit, tmp_path):
+    check(grown(UNITS[unit], 8, tmp_path / "p"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_text_near_the_limit_is_recorded_and_read_in_pieces(unit, tmp_path):
+    check(grown(UNITS[unit], 20 if unit == "NUL" else 50, tmp_path / "p"))

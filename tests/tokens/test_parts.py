@@ -1,0 +1,70 @@
+"""A long text is counted in parts, and its count is that of the whole."""
+
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memplane.tokens import NAMES
+from memplane.tokens.chunks import chunks, parts
+from memplane.wiring import make_counter
+
+PART = 16
+MODULES = ("table", "chunks", "bound", "vocabulary", "exact")
+ALPHABET = "ab Z9.'é語😀\t\n\r/-\u3000\u0301\ud800ſ#"
+TEXTS = st.text(ALPHABET, max_size=200) | st.lists(
+    st.sampled_from(
+        ["don't ", "we'll", "a" * 40, "1234567", "\n\n", "  ", "//", "!!!\r", "語" * 20, "Straße "]
+    ),
+    max_size=30,
+).map("".join)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def counters():
+    return {name: make_counter(name, 1_000_000) for name in NAMES}
+
+
+@pytest.fixture(scope="module")
+def in_parts():
+    """Count in parts of a few characters, by counters that remember nothing of before."""
+
+    def in_parts(counter, text):
+        with pytest.MonkeyPatch.context() as patch:
+            for module in MODULES:
+                patch.setattr(f"memplane.tokens.{module}.PART", PART)
+            for costs in (getattr(counter, "_costs", None),):
+                for memo in () if costs is None else (
+                    costs.chunks, *(v.pretokens for v in costs._vocabularies)
+                ):  # fmt: skip
+                    memo.clear()
+            return counter.count(text)
+
+    return in_parts
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(text=TEXTS)
+def test_a_count_in_parts_is_the_count_of_the_whole(counters, in_parts, name, text):
+    counter = counters[name]
+    assert counter.count(text) == in_parts(counter, text)
+
+
+@given(TEXTS, st.integers(1, 30))
+def test_the_parts_are_the_text_and_have_its_chunks(text, size):
+    found = list(parts(text, size))
+    assert "".join(found) == text
+    assert [chunk for part in found for chunk in chunks(part)] == chunks(text)
+
+
+@pytest.mark.parametrize("unit", ["z y x ", "a1", "語。", "2026-11-23 INFO\n"])
+def test_counting_takes_room_for_a_part_of_a_long_text(counters, unit):
+    text = unit * (1_000_000 // len(unit.encode()))
+    counter = counters["bound/1"]
+    counter.count(unit * 1000)
+    tracemalloc.start()
+    counter.count(text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 2 * len(text.encode()) + 3_000_000
