@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = '''
+SCRIPT = """
 import sys
 import memplane
 from memplane.intake import redact
@@ -46,7 +46,7 @@ with memplane.init(home, durability="os") as plane:
         before = stated("VmRSS")
         step()
         print(name, stated("VmHWM") - before, 4 * size + 64_000_000)
-'''
+"""
 UNITS = {
     "a": "a", "short words": "z y x ", "base64": "QmFzZTY0IGlz",
     "prose": "It was agreed in spring that the herons nest where the old pier stood. ",
