@@ -231,7 +231,7 @@ def test_a_cut_never_goes_through_a_word():
 
 @given(st.text("ab. \n\u00e9\u8a9e\U0001f600", max_size=300), st.integers(1, 20))
 def test_documents_of_a_text_measured_in_pieces_are_those_of_the_whole(text, size):
-    told = event(text)
+    told = event(text=text)
     whole = documents_of(told, text, 20)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("memplane.recall.documents._PIECE", size)
