@@ -7,10 +7,11 @@ even imported. Tokens are left for the first fold of a full process to count.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memplane.errors import CorruptError, InputError, LockError, MemplaneError
 from memplane.intake import Intake, Marker, Redactor, same
+from memplane.intake.skeleton import with_permitted_actor
 from memplane.log import FileLog
 from memplane.plane.files import watched
 from memplane.plane.reads import Reads
@@ -51,7 +52,7 @@ class Recording:
         )  # fmt: skip
         self.faults: list[str] = []
 
-    def record(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def record(self, rows: Sequence[Row]) -> None:
         """Append the rows, or leave them to the spool; what cannot be taken is a fault, no error.
 
         They go in one piece; where one of them is refused, one by one.
@@ -96,9 +97,9 @@ class Recording:
             self._log.waiting.put(drafts, self._clock())
             self.faults.append(str(error))
 
-    def _draft(self, row: Mapping[str, Any]) -> Draft | None:
+    def _draft(self, row: Row) -> Draft | None:
         try:
-            return self._intake.prepare(row, id=ulid(self._clock()))
+            return self._intake.prepare(with_permitted_actor(row), id=ulid(self._clock()))
         except InputError as error:
             self.faults.append(str(error))
             return None

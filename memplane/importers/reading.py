@@ -20,6 +20,7 @@ from memplane.importers.lines import files_below, is_zstd, parse, read_lines, wr
 from memplane.importers.report import REFUSED_LISTED, FileReport, ImportReport, Refused
 from memplane.importers.statements import forget_all, gone, lost_with, rows_of
 from memplane.intake.redact import masked
+from memplane.intake.skeleton import with_permitted_actor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -283,7 +284,7 @@ class Reading:
             # The first one of an id is recorded, so that only the second one can be a conflict.
             self._flush(file)
         self._waiting[named] = row
-        self._rows.append(row)
+        self._rows.append(with_permitted_actor(row))
         self._text += len(row["text"]) if isinstance(row.get("text"), str) else 0
 
     def _flush(self, file: FileReport) -> None:

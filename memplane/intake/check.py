@@ -25,6 +25,7 @@ from memplane.event import (
     UPKEEP_KINDS,
 )
 from memplane.intake.redact import shown
+from memplane.intake.skeleton import imitated
 from memplane.intake.times import timestamp
 from memplane.intake.values import PART, Cleaner
 from memplane.lazy import regex
@@ -55,6 +56,7 @@ _CALLERS_FIELDS: Final = tuple(name for name in FIELDS if name not in _GIVEN_BY_
 _ID: Final = regex(r"[!-~]{1,128}")
 _CHECKSUM: Final = regex(r"[0-9a-f]{16}")
 _CONTROL: Final = regex("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_SEPARATOR: Final = regex("[\u2028\u2029]")
 _NS_HEADS: Final = ("/task/", "/spec/", "/agent/")
 
 
@@ -99,6 +101,8 @@ def _whole(taken: dict[str, Any], prefix: str, cleaner: Cleaner, *, internal: bo
             "record another kind",
             where=prefix + "kind",
         )
+    if not internal:
+        _check_labels(taken, prefix)
     if "ns" not in taken and "task" in taken:
         taken["ns"] = f"/task/{taken['task']}"
     for name, default in _DEFAULTS:
@@ -110,6 +114,29 @@ def _whole(taken: dict[str, Any], prefix: str, cleaner: Cleaner, *, internal: bo
     if cleaner.replaced:
         data = taken.setdefault("data", {})
         data["replaced"] = data.get("replaced", 0) + cleaner.replaced
+
+
+def _check_labels(taken: dict[str, Any], prefix: str) -> None:
+    """Refuse what a block would print as a label of its own: a second line, an actor like a role.
+
+    Whatever its case, width or unseen characters. Events of earlier versions may have such names.
+    """
+    for name in ("actor", "key"):
+        if name in taken and _SEPARATOR.search(taken[name]) is not None:
+            raise InputError(
+                "found a line or paragraph separator (U+2028, U+2029); expected a name on one line",
+                where=prefix + name,
+            )
+    actor, role = taken.get("actor"), taken.get("role")
+    if actor is None or actor == role:
+        return
+    read = imitated(actor)
+    if read is not None:
+        raise InputError(
+            f"found {shown(actor)}, which reads like the role `{read}`; expected the name of who "
+            "speaks: give another name, or leave it out and say it by `role`",
+            where=prefix + "actor",
+        )
 
 
 _BY_COMMAND: Final = {"repair": " (`memplane repair`)"}

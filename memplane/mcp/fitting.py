@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from memplane.errors import InputError
 from memplane.ports import TokenCounter
+from memplane.projections.window import one_line
 from memplane.tokens import cut
 
 __all__ = ["Answer", "Cap", "clipped"]
@@ -81,7 +82,7 @@ class Cap(NamedTuple):
 
 def clipped(text: str, most: int) -> str:
     """The text on one line of at most so many characters."""
-    line = " ".join(text[: most * 4].split())
+    line = one_line(text[: most * 4])
     whole = len(line) <= most and len(text) <= most * 4
     return line if whole else line[: most - 1] + "…"
 

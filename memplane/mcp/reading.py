@@ -10,6 +10,7 @@ from memplane.event import Event
 from memplane.mcp.desk import Desk, event_named, no_value
 from memplane.mcp.fitting import Answer
 from memplane.plane import Expanded, SearchHit
+from memplane.projections.window import named, one_line, quoted_text, shown
 from memplane.tokens import cut
 
 __all__ = ["expanded", "get", "list_keys", "search"]
@@ -37,7 +38,7 @@ def _opened(desk: Desk, handle: str, given: dict[str, Any]) -> Answer:
     handle = _as_handle(desk, handle)
     data = cap.text(lambda budget: _told(desk, expanded(desk, handle, budget)))
     facts = [data[name] for name in ("type", "date", "state") if name in data]
-    words = [" ".join([data["handle"], *facts]), data["text"]]
+    words = [" ".join([data["handle"], *facts]), quoted_text(data["text"])]
     return Answer(cap.words("\n".join([*words, *filter(None, [data.get("note")])])), data)
 
 
@@ -92,12 +93,13 @@ def search(desk: Desk, given: dict[str, Any]) -> Answer:
         return data
 
     data = cap.rows(rows, make)
-    lines = [
-        " ".join(filter(None, [row["handle"], row["date"], row["type"], row.get("key")]))
-        + f": {row['text']}"
-        for row in data["hits"]
-    ]
-    return Answer(cap.words("\n".join([*lines, *filter(None, [data.get("note")])])), data)
+    lines = [shown(_head(row), row["text"]) for row in data["hits"]]
+    return Answer(cap.words("".join([*lines, data.get("note", "")]).rstrip("\n")), data)
+
+
+def _head(row: dict[str, Any]) -> str:
+    names = [row["handle"], row["date"], row["type"], named(row.get("key", ""))]
+    return " ".join(filter(None, names))
 
 
 def _row(desk: Desk, hit: SearchHit) -> dict[str, Any]:
@@ -133,4 +135,4 @@ def list_keys(desk: Desk, given: dict[str, Any]) -> Answer:
 
     data = cap.rows(page, make)
     note = filter(None, [data.get("note")])
-    return Answer(cap.words("\n".join([*data["keys"], *note])), data)
+    return Answer(cap.words("\n".join([*map(one_line, data["keys"]), *note])), data)

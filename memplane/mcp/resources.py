@@ -13,6 +13,7 @@ from memplane.mcp.desk import Desk
 from memplane.mcp.fitting import clipped
 from memplane.mcp.reading import expanded
 from memplane.plane import reports
+from memplane.projections.window import named
 
 __all__ = ["RESOURCES", "TEMPLATE", "TOKENS_MAX", "Resource", "read"]
 
@@ -56,7 +57,7 @@ def _expanded(desk: Desk, uri: str) -> str:
 def _decisions(desk: Desk) -> str:
     found = desk.plane.decisions(**desk.who)
     lines = (
-        f"#{event.seq} {event.ts[:10]}{f' {event.key}' if event.key else ''}: "
+        f"#{event.seq} {event.ts[:10]}{f' {named(event.key)}' if event.key else ''}: "
         f"{clipped(event.text, _STATEMENT_CHARS)}\n"
         for event in reversed(found)
     )

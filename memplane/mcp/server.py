@@ -22,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 from memplane.errors import InputError, MemplaneError, NotFoundError
 from memplane.home import VERSION
 from memplane.intake.redact import masked, shown
+from memplane.intake.skeleton import permitted_actor
 from memplane.mcp import curating, reading, resources, storing
 from memplane.mcp.arguments import checked
 from memplane.mcp.desk import Desk
@@ -191,7 +192,7 @@ def _actor(context: _Context) -> str:
     client = context.session.client_params
     name = client.client_info.name if client is not None else ""
     printed = "".join(one if one.isprintable() else " " for one in name[: _ACTOR_CHARS * 4])
-    return clipped(printed, _ACTOR_CHARS) or "mcp"
+    return permitted_actor(clipped(printed, _ACTOR_CHARS), None) or "mcp"
 
 
 def _listed(tool: Tool) -> types.Tool:

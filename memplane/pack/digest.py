@@ -13,7 +13,7 @@ from memplane.lazy import regex
 from memplane.projections.item import Printer
 from memplane.projections.quote import TEXT_CHARS_MAX, Form, Place, Quote
 from memplane.projections.task_table import CLOSED, SHOWN, Task
-from memplane.projections.window import handle
+from memplane.projections.window import handle, named, one_line, own_end
 from memplane.recall.suppress import NAMED, Shown
 from memplane.tokens import cut
 
@@ -138,12 +138,14 @@ def paragraph(
     status = "active" if active and task.status == "open" else task.status
     lines: list[_Line] = []
     if headed:
-        label = f"task {_plain(task.id)} ({status})"
+        label = f"task {named(task.id)} ({status})"
         lines.append(_head(label, task, sight, min(room, _GOAL_TOKENS)))
     free = room - sum(line.tokens for line in lines)
     if free < 0:
         return None
     said = [*_state(task, sight), *_plan(task, sight), *_history(task, sight)]
+    if headed:  # behind the first line of an entry every other one is set in
+        said = [one._replace(label=f" {one.label}") for one in said]
     left: list[Quote] = []
     for at in sorted(range(len(said)), key=lambda at: (_ORDER.index(said[at].rank), at)):
         one = said[at]
@@ -169,7 +171,7 @@ def short(task: Task, sight: Sight, room: int, *, label: bool = True) -> Digest 
         return None
     goal = _goal(task, sight)
     what, whole = sentence(goal.text, sight.printer) if goal is not None else (_NO_GOAL, False)
-    name = f"task {_plain(task.id)}" if label else ""
+    name = f"task {named(task.id)}" if label else ""
     second, about = _standing(task, sight)
     for tail, quote in ((second, about), ("", None)):
         words = f"{what} {tail}".rstrip()
@@ -259,7 +261,7 @@ def artifact_words(quote: Quote, sight: Sight) -> str:
 
 
 def _failing(word: str, quote: Quote) -> str:
-    return f"{word} {_plain(quote.tool)[:_TOOL_CHARS]}".rstrip()
+    return f"{word} {named(quote.tool)[:_TOOL_CHARS]}".rstrip()
 
 
 def _standing(task: Task, sight: Sight) -> tuple[str, Quote | None]:
@@ -286,13 +288,13 @@ def _standing(task: Task, sight: Sight) -> tuple[str, Quote | None]:
 
 def sentence(text: str, printer: Printer) -> tuple[str, bool]:
     """Return the first sentence, marked where it is not the whole text; and whether it is that."""
-    words = _plain(printer.redact(text))
+    words = one_line(printer.redact(text))
     first = _SENTENCE.split(words, maxsplit=1)[0]
     kept = first[:_SENTENCE_CHARS]
     if kept != first:
         kept = kept.rpartition(" ")[0] or kept
     if kept == words and len(text) < TEXT_CHARS_MAX:
-        return (kept if kept.endswith(_ENDS) else f"{kept}."), words == _plain(text)
+        return (kept if kept.endswith(_ENDS) else f"{kept}."), words == one_line(text)
     return f"{kept}{_MARK}", False
 
 
@@ -309,14 +311,14 @@ def _line(at: int, said: _Said, most: int, printer: Printer) -> _Line | None:
 
 def _made(said: _Said, quote: Quote, most: int, printer: Printer) -> tuple[str, int, bool]:
     count = printer.counter.count
-    label, words = printer.redact(said.label), _plain(printer.redact(said.text))
+    label, words = printer.redact(said.label), own_end(one_line(printer.redact(said.text)))
     own = said.text is quote.text or said.text == quote.text
     clipped = own and not quote.whole and len(quote.text) >= TEXT_CHARS_MAX
     tail = f"{_MARK} {handle(quote.seq)}"
     line = f"{label}: {words}{tail if clipped else ''}\n" if words else f"{label}\n"
     tokens = count(line)
     if tokens <= most:
-        return line, tokens, own and quote.whole and words == _plain(quote.text)
+        return line, tokens, own and quote.whole and words == one_line(quote.text)
     room = most - count(f"{label}:{tail}\n")
     while room > 0:
         kept = _to_sentence(cut(printer.counter, words, room).rstrip())
@@ -373,7 +375,3 @@ def _digest(lines: list[_Line], left: list[Quote], sight: Sight) -> Digest:
         tuple(events.values()),
         tuple(quote for quote in left if quote.id not in told),
     )
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())

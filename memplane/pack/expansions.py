@@ -15,7 +15,7 @@ from memplane.pack.handles import Handle, parse
 from memplane.pack.layout import PARTS, Sheet
 from memplane.pack.request import Expansion, Materials, View
 from memplane.pack.shards import Opened, Shard, shard
-from memplane.projections.window import plain, shown
+from memplane.projections.window import named, plain, shown
 from memplane.recall.suppress import Scope
 from memplane.tokens import cut
 
@@ -85,18 +85,18 @@ def _place_view(sheet: Sheet, view: View) -> None:
         lost = Omission(name, 0, _PART.section, 0, "past_end", 0, 0)
         sheet.views_omitted.append(lost)
         return
-    lines = shown(f"view {view.path}", plain(view.text))
+    head = f"view {named(view.path)}"
+    lines = shown(head, plain(view.text))
     tokens = count(lines)
     spare = tokens - room
     while tokens > room:
         kept = cut(sheet.counter, view.text, max(0, count(view.text) - spare))
         kept = kept[: kept.rfind("\n") + 1]
         if not kept.strip():
-            whole = count(shown(f"view {view.path}", plain(view.text)))
+            whole = count(shown(head, plain(view.text)))
             _give_up(sheet, str(handle.behind(view.start)), whole, whole - room)
             return
-        mark = f"… {handle.behind(view.start + len(kept))}\n"
-        lines = f"{shown(f'view {view.path}', plain(kept))}{mark}"
+        lines = shown(head, plain(kept), f"\n… {handle.behind(view.start + len(kept))}")
         tokens = count(lines)
         spare += max(1, tokens - room)
     source = f"view:{view.path}@{view.sha256}"
@@ -136,14 +136,14 @@ def _fitted(sheet: Sheet, opened: Opened, sight: Sight, room: int) -> tuple[Shar
     """The shard, and the line that says where it goes on; both within the room."""
     count = sheet.counter.count
     marked, whole = partial(sheet.marked, _PART), sheet.whole
-    made, spare = shard(opened, sight, room, whole=whole, marked=marked), 0
+    made, spare = shard(opened, sight, room, whole=whole, marked=marked, inside=True), 0
     for _ in range(_TRIES):
-        mark = "" if made.next is None else f"… {made.next}\n"
+        mark = "" if made.next is None else f" … {made.next}\n"
         over = made.tokens + count(mark) - room
         if over <= 0 or not made.text:
             return made, mark
         spare += max(over, count(mark) - spare)
-        made = shard(opened, sight, room - spare, whole=whole, marked=marked)
+        made = shard(opened, sight, room - spare, whole=whole, marked=marked, inside=True)
     return made, ""
 
 
@@ -151,7 +151,8 @@ def _least(opened: Opened, sight: Sight) -> int:
     """Tokens of the shortest thing to say of it; 0 where there is nothing."""
     handle = opened.handle
     shortest = opened._replace(handle=handle if handle.start else handle.going_on(0, 0))
-    return shard(shortest, sight, _NO_END, whole=frozenset(sight.elsewhere)).tokens
+    elsewhere = frozenset(sight.elsewhere)
+    return shard(shortest, sight, _NO_END, whole=elsewhere, inside=True).tokens
 
 
 def _give_up(sheet: Sheet, handle: str, tokens: int, short_by: int, seq: int = 0) -> None:

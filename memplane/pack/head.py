@@ -81,7 +81,7 @@ def _view_form(sheet: Sheet, view: View, room: int) -> tuple[str, int, bool]:
     tokens = count(whole)
     if tokens <= room:
         return whole, tokens, True
-    note = f"… expand://{view.path}\n"
+    note = f" … expand://{view.path}\n"
     kept = cut(sheet.counter, whole, max(0, room - count(note)))
     kept = kept[: kept.rfind("\n") + 1]
     lines = kept + note

@@ -13,7 +13,7 @@ from memplane.pack.block import Entry, Omission
 from memplane.pack.layout import PARTS, Sheet
 from memplane.pack.request import Materials
 from memplane.projections.map_state import Cell, MapState, Name, Witness
-from memplane.projections.window import shown
+from memplane.projections.window import one_line, shown
 from memplane.recall.suppress import Scope
 
 __all__ = ["place_map"]
@@ -123,7 +123,7 @@ def _names(state: MapState, sort: str, scope: Scope, upto: int) -> list[tuple[st
             continue
         seen = _visible(told, scope, upto)
         if seen is not None:
-            found.append((*seen, " ".join(name.split())))
+            found.append((*seen, one_line(name)))
     found.sort()
     return [(name, id_) for _, id_, name in found[-_NAMES_MAX:]]
 
@@ -151,7 +151,7 @@ def _put(sheet: Sheet, materials: Materials, line: str, ids: tuple[str, ...]) ->
     known = memo.get(key)
     if known is None:
         head, _, rest = printer.redact(line).partition(": ")
-        text = shown(head, " ".join(rest.split()))
+        text = shown(head, rest)
         if len(memo) >= _REMEMBERED:
             memo.clear()
         known = memo[key] = (text, printer.counter.count(text), True)

@@ -17,7 +17,7 @@ from memplane.pack.digest import Digest, Sight
 from memplane.pack.handles import EVENTS_FROM, Handle
 from memplane.projections.item import Item
 from memplane.projections.sessions import is_extract
-from memplane.projections.window import plain
+from memplane.projections.window import nested, plain
 from memplane.recall.suppress import Shown
 from memplane.tokens import cut
 
@@ -91,14 +91,15 @@ def says(event: Event) -> bool:
 
 def shard(
     opened: Opened, sight: Sight, room: int, *, whole: Collection[int] = frozenset(),
-    marked: Callable[[Item], Item] = _unmarked,
+    marked: Callable[[Item], Item] = _unmarked, inside: bool = False,
 ) -> Shard:  # fmt: skip
     """Compose the shard that the handle asks for; without text where the room holds none of it.
 
     `whole` are the seqs of events that stand whole where the shard will stand. `marked` gives what
-    is printed of an event: the one whose label says that it is stale, where it is.
+    is printed of an event: the one whose label says that it is stale, where it is. `inside` a block
+    the shard is one entry: all behind its first line is set in.
     """
-    page = _Page(opened, sight, room, whole, marked)
+    page = _Page(opened, sight, room, whole, marked, inside=inside)
     page.fill()
     return Shard(
         "".join(page.lines), page.tokens, page.events,
@@ -118,10 +119,10 @@ class _Page:
 
     def __init__(
         self, opened: Opened, sight: Sight, room: int, whole: Collection[int],
-        marked: Callable[[Item], Item],
+        marked: Callable[[Item], Item], *, inside: bool,
     ) -> None:  # fmt: skip
         self._opened, self._sight, self._room, self._whole = opened, sight, room, whole
-        self._marked = marked
+        self._marked, self._inside = marked, inside
         self._told: set[int] = set()  # shown one by one
         self._lacking: list[int] = []  # seqs that the leads had no place for
         self.left, self.tokens = max(0, room), 0
@@ -166,10 +167,16 @@ class _Page:
         digest = lead(self._sight, self.left)
         if digest is None:
             return
-        if digest.tokens > self.left:
+        text, tokens = self._set_in(digest.text, digest.tokens)
+        if self.lines and tokens > self.left and digest.tokens <= self.left:
+            digest = lead(self._sight, max(0, 2 * self.left - tokens))
+            if digest is None:
+                return
+            text, tokens = self._set_in(digest.text, digest.tokens)
+        if tokens > self.left:
             self._cut(digest)
             return
-        self._put(digest.text, digest.tokens)
+        self._put(text, tokens)
         self.events.update(zip(digest.events, digest.whole, strict=True))
         self.parts.update(dict.fromkeys(digest.parts))
         self._lacking += [quote.seq for quote in digest.left]
@@ -190,6 +197,13 @@ class _Page:
             room -= max(1, tokens - self.left)
         self._lacking.append(self._opened.first)
         self.left = 0
+
+    def _set_in(self, text: str, tokens: int) -> tuple[str, int]:
+        """The lines as they stand behind the first one."""
+        if not (self._inside and self.lines):
+            return text, tokens
+        text = nested(text)
+        return text, self._sight.printer.counter.count(text)
 
     def _put(self, text: str, tokens: int) -> None:
         self.lines.append(text)
@@ -214,19 +228,19 @@ class _Page:
             return True
         item = self._marked(item)
         text = f"{member.note}{plain(said)}"
-        form: tuple[str, int, bool] | None = item.lines_of(text, whole=True, printer=printer)
-        assert form is not None
-        if form[1] > self.left:
-            if form[1] <= self._room or (self.left < _LEAST and self.lines):
+        lines, tokens, whole = item.lines_of(text, whole=True, printer=printer)
+        lines, tokens = self._set_in(lines, tokens)
+        if tokens > self.left:
+            if tokens <= self._room or (self.left < _LEAST and self.lines):
                 return False  # it has a page of its own to come
             emitted = printer.redact(said)
             form = item.expanded(
-                emitted, self.left, printer, on=partial(_rest_of, event),
-                whole=emitted == said, note=member.note,
+                emitted, self.left, printer, on=partial(_rest_of, event), whole=emitted == said,
+                note=member.note, inside=self._inside and bool(self.lines),
             )  # fmt: skip
             if form is None:
                 return False
-        lines, tokens, whole = form
+            lines, tokens, whole = form
         self._put(lines, tokens)
         self._told.add(item.seq)
         if whole:

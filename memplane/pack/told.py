@@ -13,6 +13,7 @@ from memplane.pack.digest import Digest, Sight, paragraph, sentence, short
 from memplane.pack.shards import Lead, Member
 from memplane.projections.task_table import Task
 from memplane.projections.tasks import task_of
+from memplane.projections.window import named, one_line
 from memplane.recall.extract import extract, readable
 
 __all__ = ["session_leads", "task_leads"]
@@ -50,10 +51,10 @@ def session_leads(
         lines, refs = _summary(seen, sight, min(room, tokens_max), now)
         lines = [line for line in lines if line != _said_already(seen, sight)]
         count = sight.printer.counter.count
-        named, naming = _tasks(seen, sight)
+        tasks, naming = _tasks(seen, sight)
         text = "".join(lines)
-        if named and count(text) + count(named) <= room:
-            text, refs = f"{text}{named}", [*refs, *naming]
+        if tasks and count(text) + count(tasks) <= room:
+            text, refs = f"{text}{tasks}", [*refs, *naming]
         parts = tuple(dict.fromkeys(refs))
         return Digest(text, count(text), (), parts, (), ()) if text else None
 
@@ -69,7 +70,7 @@ def _line(name: str, seen: list[Member], sight: Sight) -> Digest:
     days = sorted((seen[0].item.ts[:10], *(one.item.ts[:10] for one in seen)))
     span = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
     count = "1 event" if len(seen) == 1 else f"{len(seen)} events"
-    label = sight.printer.redact(f"session {' '.join(name.split())} ({span}, {count})")
+    label = sight.printer.redact(f"session {named(name)} ({span}, {count})")
     about = _about(seen)
     events, parts, whole = (), (), ()  # type: tuple[str, ...], tuple[str, ...], tuple[int, ...]
     said = ""
@@ -97,7 +98,7 @@ def _said_already(seen: list[Member], sight: Sight) -> str:
     about = _about(seen)
     if about is None or not sentence(about.event.text, sight.printer)[1]:
         return ""
-    return f"- Asked first: {' '.join(about.event.text.split())}\n"
+    return f"- Asked first: {one_line(about.event.text)}\n"
 
 
 def _summary(seen: list[Member], sight: Sight, room: int, now: str) -> tuple[list[str], list[str]]:
@@ -109,7 +110,7 @@ def _summary(seen: list[Member], sight: Sight, room: int, now: str) -> tuple[lis
         made = extract(events, counter=counter, tokens_max=most, redact=sight.printer.redact)
         if made is None:
             break
-        lines = [f"- {line}\n" for line in made.text.split("\n")]
+        lines = [f"- {one_line(line)}\n" for line in made.text.split("\n")]
         over = counter.count("".join(lines)) - room
         if over <= 0:
             return lines, list(made.refs)
@@ -123,5 +124,5 @@ def _tasks(seen: list[Member], sight: Sight) -> tuple[str, list[str]]:
     for one in reversed(seen):
         name = task_of(one.event)
         if name is not None and len(found) < _TASKS_MAX:
-            found.setdefault(sight.printer.redact(" ".join(name.split())), one.event.id)
+            found.setdefault(sight.printer.redact(one_line(name)), one.event.id)
     return (f"- Tasks: {', '.join(found)}\n" if found else ""), list(found.values())

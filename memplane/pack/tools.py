@@ -12,7 +12,7 @@ from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
 from memplane.projections.touches import FILES, Touch
-from memplane.projections.window import shown
+from memplane.projections.window import one_line, shown
 from memplane.recall.files import guess
 from memplane.recall.suppress import Scope
 
@@ -108,7 +108,7 @@ def _place(
     named = f"{file.path} ({file.branch})" if file.branch else file.path
     known = memo.get((named, 0, sheet.printer.stamp))
     if known is None:
-        line = shown("file", sheet.printer.redact(" ".join(named.split())))
+        line = shown("file", sheet.printer.redact(one_line(named)))
         if len(memo) >= _REMEMBERED:
             memo.clear()
         known = memo[named, 0, sheet.printer.stamp] = (line, sheet.counter.count(line), True)

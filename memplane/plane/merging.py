@@ -16,6 +16,7 @@ from memplane.errors import InputError, WriteError
 from memplane.event import GLOBAL, decode
 from memplane.intake.check import OWN_KINDS, is_checksum
 from memplane.intake.redact import masked
+from memplane.intake.skeleton import with_permitted_actor
 from memplane.log.bodies import body_path, store_body
 from memplane.log.disk import Disk, drop
 from memplane.log.export_lines import Body, LogLines, Opened, Row
@@ -185,6 +186,7 @@ class _Merging:
             row["text"] = text.decode()
         self._take_recalled(row["id"], data)
         row["data"] = data
+        row = with_permitted_actor(row)
         for each in self._own(row):
             self._rows.append(each)
             self._seqs.append(seq)

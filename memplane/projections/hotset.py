@@ -61,7 +61,7 @@ class Hotset:
     """The projector. `counter` names the variant: another counter means another fold."""
 
     name = "hotset"
-    version = 4
+    version = 5
 
     def __init__(self, counter: TokenCounter) -> None:
         self.counter = counter

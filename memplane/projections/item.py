@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, TYPED_KINDS, Event
 from memplane.lazy import regex
 from memplane.ports import TokenCounter
-from memplane.projections.window import handle, label, limits, plain, short_handle, shown
+from memplane.projections.window import handle, label, limits, nested, plain, short_handle, shown
 from memplane.tokens import cut
 
 __all__ = ["Item", "Printer", "digest_of", "size_of"]
@@ -197,7 +197,7 @@ class Item:
         return lines, self.cost if known else printer.counter.count(lines), whole
 
     def _lines(self, head: str, text: str, *, whole: bool) -> str:
-        return shown(head, text if whole else f"{text} … {handle(self.seq)}")
+        return shown(head, text, "" if whole else f" … {handle(self.seq)}")
 
     def _head(self, printer: Printer | None = None) -> str:
         named = {"task": self.task, "tool_result": self.tool}.get(self.kind, self.key)
@@ -237,7 +237,7 @@ class Item:
     def passage(self, text: str, printer: Printer) -> tuple[str, int, bool]:
         """The entry with a passage of the text, which ends in the short handle of the rest."""
         head, emitted = printer.redact(self._head(printer)), printer.redact(text)
-        lines = shown(head, f"{emitted} …{short_handle(self.seq)}")
+        lines = shown(head, plain(emitted), f" …{short_handle(self.seq)}")
         return lines, printer.counter.count(lines), False
 
     def says(self, text: str) -> bool:
@@ -250,18 +250,19 @@ class Item:
 
     def expanded(
         self, text: str, room: int, printer: Printer, *, on: Callable[[int], str],
-        whole: bool = False, ends: bool = True, note: str = "",
+        whole: bool = False, ends: bool = True, note: str = "", inside: bool = False,
     ) -> tuple[str, int, bool] | None:  # fmt: skip
         """An entry with a text that is redacted already, cut to `room` tokens; None if none fit.
 
         What is cut, or does not end where the text does (`ends`), closes with the handle that goes
         on there: `on` names it by the characters that are shown. `note` stands before the text;
-        `whole` says that this is all of the event's.
+        `whole` says that this is all of the event's, `inside` that it stands in another entry.
         """
         head = printer.redact(self._head(printer))
 
         def entry(kept: str, mark: str) -> tuple[str, int]:
-            lines = shown(head, f"{note}{printer.redact(plain(kept))}{mark}")
+            lines = shown(head, f"{note}{printer.redact(plain(kept))}", mark)
+            lines = nested(lines) if inside else lines
             return lines, printer.counter.count(lines)
 
         lines, tokens = entry(text, "" if ends else f" … {on(len(text))}")

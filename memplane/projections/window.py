@@ -6,11 +6,17 @@ reads the same in every later pack and a provider's prompt cache stays valid.
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from typing import Final
 
+from memplane.intake.skeleton import imitated, skeleton
 from memplane.lazy import regex
 
-__all__ = ["TIERS", "handle", "label", "limits", "plain", "short_handle", "shown", "shown_view"]
+__all__ = [
+    "HANDLE", "TIERS", "handle", "is_own_line", "label", "limits", "named", "nested", "one_line",
+    "own_end", "own_text", "plain", "quoted", "quoted_text", "short_handle", "shown", "shown_view",
+]  # fmt: skip
 
 # Tokens that an event may take, by kind. A small window shows shorter turns,
 # not fewer: each tier divides the limits of the first.
@@ -19,16 +25,46 @@ _OTHER: Final = 200
 TIERS: Final = (1, 3, 8)
 _LEAST: Final = 16
 
-# A line that opens like this could pass for one of ours (a heading, a fence,
-# a label, a date, the end mark), or costs tokens that depend on the line above (`//`).
+# What stands at the beginning of a block's own lines: headings and their underlines, fences, marks,
+# dates, labels; and what models are trained to take for the words of somebody else. Matched against
+# the skeleton of a line, so that no unseen mark, case or width gets by.
+_LABELS: Final = (
+    "user", "assistant", "system", "tool", "human", "developer", "note", "call", "result", "task",
+    "file", "view", "omitted", "recorded", "fact", "decision", "observation", "plan", "summary",
+    "preference", "rule", "insight", "approval", "artifact", "episode", "session", "secret",
+)  # fmt: skip
 _OURS: Final = regex(
-    r"[ \t]*(?:#|```|~~~|memplane:|\d{4}-\d\d-\d\d[ \t]*$)|//"
-    r"|(?:user|assistant|system|tool|note|call|result|task|file|omitted"
-    r"|fact|decision|observation|plan|summary|preference|rule|insight)\b[^:\n]{0,80}:"
+    r"(?:\s*\[[\d;?]*[a-z])*\s*"  # what is left of a terminal's sequence
+    r"(?:#|```|~~~|memplane ?:|[=-]+\s*$|\d{4}-\d\d-\d\d(?:, newest first)?\s*$"
+    rf"|(?:{'|'.join(_LABELS)})\b[^:\n]{{0,80}}:"
+    r"|<[|/!?]{0,2}\s?(?:user|assistant|system|tool|human|developer|im_)|\[/?inst\]|<<sys>>)",
+    re.ASCII,
 )
+_HEAD_MAX: Final = 160  # characters of a skeleton that decide what the line reads like
 _INDENT: Final = "    "
 _BLANK_RUN: Final = regex(r"\n[ \t\n]*\n")
 _LINE_ENDS: Final = regex(r"\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_CONTROLS: Final = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_MARGIN: Final = " "  # before every line of an entry but its first
+_AT_MARGIN: Final = regex(r"^(?=[^\n])", re.MULTILINE)
+# What the first line of a view may not be.
+_STRUCTURE: Final = regex(
+    r"\\*(?:## |~~~~|memplane:|//|\d{4}-\d\d-\d\d(?:, newest first)?\Z)", re.ASCII
+)
+_ESCAPE: Final = "\\"
+# How an entry ends that shows a part, and an end that would read so.
+HANDLE: Final = regex(r" \u2026(?: (expand://\S+)|(#\d{1,18}))\Z", re.ASCII)
+_LIKE_HANDLE: Final = regex(r"\u2026 ?(?=(?:expand://\S+|#\d{1,18})\s*\Z)", re.ASCII)
+_HANDLE_MAX: Final = 4096
+# Of a name what would end its label, or cite an event there; unseen marks but those of emoji.
+_ENDS_LABEL: Final = regex(r":\s+")
+_CITES: Final = regex(r"(?:(?<=\s)|\A)#(?=\d)")
+_UNSEEN_IN_NAMES: Final = regex(
+    "[\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
+    "\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
+)
+_PUNCTUATION: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+_OF_THE_MAP: Final = frozenset(("open tasks", "keys", "tags", "namespaces", "tools used"))
 
 
 def _tiers(most: int) -> tuple[int, ...]:
@@ -65,73 +101,128 @@ def plain(text: str) -> str:
     return _BLANK_RUN.sub("\n\n", text) if "\n" in text else text
 
 
-def label(kind: str, role: str | None, actor: str | None, named: str, status: str) -> str:
+def _settled(text: str) -> str:
+    """The text with line feeds alone as line ends."""
+    return text if _CONTROLS.search(text) is None else _LINE_ENDS.sub("\n", text)
+
+
+def _printed(text: str) -> str:
+    """The text with a blank for every control: none moves a cursor, no two words become one."""
+    return _CONTROLS.sub(" ", text)
+
+
+def one_line(text: str) -> str:
+    """The words of a text on one line, without controls."""
+    return " ".join(_printed(text).split())
+
+
+@lru_cache(maxsize=4096)
+def named(name: str) -> str:
+    """A name as a label may hold it: on one line, and no part of it ends the label or cites."""
+    if name.isascii() and name.isprintable() and " " not in name:
+        return f"# {name[1:]}" if name.startswith("#") and name[1:2].isdigit() else name
+    return _CITES.sub("# ", _ENDS_LABEL.sub(":", one_line(_UNSEEN_IN_NAMES.sub("", name))))
+
+
+def label(kind: str, role: str | None, actor: str | None, said_of: str, status: str) -> str:
     """Who speaks, or what the line is: the words before the colon.
 
-    `named` is the event's key, task or tool.
+    `said_of` is the name of the event's key, task or tool.
     """
     if kind == "message":
-        name = actor or role or "note"
-        # Somebody may be called "decision": the role in front keeps such a turn a turn.
-        return f"{role or 'note'} {name}" if actor and name != role and _is_ours(name) else name
+        return _speaker(role, actor) if actor else role or "note"
     if kind == "tool_call":
         return "call"
+    said_of = named(said_of) if said_of else ""
     if kind == "tool_result":
-        return f"result error {named}".rstrip() if status == "error" else "result"
-    return f"{kind} {named}" if named else kind
+        return f"result error {said_of}".rstrip() if status == "error" else "result"
+    return f"{kind} {said_of}" if said_of else kind
 
 
-def shown(head: str, text: str) -> str:
-    """The lines of an entry, each with its newline; no line can pass for one of the block's own."""
-    lines = f"{head}: {text}".split("\n")
-    if not _is_ours(head):
-        lines[0] = _escaped(lines[0])
-    if len(lines) > 1:
-        lines[1:] = map(_escaped, lines[1:])
-    return "\n".join(lines) + "\n"
+@lru_cache(maxsize=4096)
+def _speaker(role: str | None, actor: str) -> str:
+    """The name, behind its role where it could pass for something else than a person's name.
+
+    Somebody may be called "decision", and intake once took every name; tools speak for nobody.
+    """
+    said, name = role or "note", named(actor)
+    if not name or name == said:
+        return said
+    read = skeleton(name)
+    if role in (None, "user", "assistant") and not (
+        read[:1] in _PUNCTUATION
+        or read in _OF_THE_MAP
+        or imitated(name) is not None
+        or _OURS.match(f"{read}:")
+        or _OURS.match(read)
+    ):
+        return name
+    return f"{said} {name}"
+
+
+def shown(head: str, text: str, mark: str = "") -> str:
+    """The lines of an entry, each with its newline: `head`, a colon and the text, then `mark`.
+
+    Only the first line begins at the margin, so nothing in the text begins an entry, a heading or
+    a fence, whatever it is; a line that could pass for one is set in further, out of Markdown's
+    reach.
+    """
+    text = _settled(text)
+    if not mark:
+        text = own_end(text)
+    if "\n" not in text and "\n" not in mark:
+        return f"{head}: {_printed(text)}{mark}\n"
+    first, *more = f"{text}{mark}".split("\n")
+    return f"{head}: {_printed(first)}\n{''.join([quoted(line) for line in more])}"
 
 
 def shown_view(text: str) -> str:
-    """The lines of a view: its headings are the owner's, only our marks are kept out of it."""
-    lines = plain(text).split("\n")
-    return "".join(
-        f"{_INDENT}{line}\n" if line.startswith(("//", "memplane:")) else f"{line}\n"
-        for line in lines
-    )
+    """The lines of a view: its headings are the owner's, but none begins at the block's margin.
+
+    "" where nothing is in it.
+    """
+    first, *more = plain(_printed(_settled(text))).strip().split("\n")
+    if not first:
+        return ""
+    first = f"{_ESCAPE}{first}\n" if _STRUCTURE.match(first) else f"{first}\n"
+    return first + nested("\n".join([*more, ""]))
 
 
-def _escaped(line: str) -> str:
-    return _INDENT + line if _OURS.match(line) else line
+def nested(lines: str) -> str:
+    """The lines of an entry as lines of another one, where they stand behind its first."""
+    return _AT_MARGIN.sub(_MARGIN, lines)
 
 
-def _is_ours(head: str) -> bool:
-    """Whether a label opens with a word of ours rather than with a name that somebody chose."""
-    return head.partition(" ")[0] in _LABELS
+def quoted(line: str) -> str:
+    """A line of a text as an entry shows it behind its first one, with its newline."""
+    if not line:
+        return "\n"
+    return f"{_INDENT if is_own_line(line) else _MARGIN}{_printed(line)}\n"
 
 
-_LABELS: Final = frozenset(
-    [
-        "user",
-        "assistant",
-        "system",
-        "tool",
-        "note",
-        "call",
-        "result",
-        "task",
-        "file",
-        "fact",
-        "decision",
-        "observation",
-        "plan",
-        "summary",
-        "preference",
-        "rule",
-        "insight",
-        "approval",
-        "artifact",
-        "episode",
-        "session",
-        "secret",
-    ]
-)
+def quoted_text(text: str) -> str:
+    """The lines of a text as they stand below something that is not quoted."""
+    return "".join([quoted(line) for line in _settled(text).split("\n")]).rstrip("\n")
+
+
+def is_own_line(line: str) -> bool:
+    """Whether the line reads like one of the block's own, whatever it hides behind."""
+    if _OURS.match(skeleton(line)[:_HEAD_MAX]) is not None:
+        return True
+    # A sequence of a terminal may swallow what a reader still sees.
+    printed = _printed(line)
+    return printed != line and _OURS.match(skeleton(printed)[:_HEAD_MAX]) is not None
+
+
+def own_text(line: str) -> str:
+    """What `quoted` was given, of a line without its newline."""
+    bare = line[len(_INDENT) :]
+    return bare if line.startswith(_INDENT) and is_own_line(bare) else line[len(_MARGIN) :]
+
+
+def own_end(text: str) -> str:
+    """The text, the end of which cannot pass for the mark of what was cut."""
+    if "\u2026" not in text:
+        return text
+    found = _LIKE_HANDLE.search(text, max(0, len(text) - _HANDLE_MAX))
+    return text if found is None else f"{text[: found.start()]}...{text[found.start() + 1 :]}"

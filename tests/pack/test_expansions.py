@@ -115,7 +115,7 @@ def test_a_shard_that_is_cut_ends_with_the_handle_that_goes_on(plane):
         plane.record(f"turn {number} on nested lists", role="user", session="s")
     block = plane.pack(budget=400, expand=["task/parser?depth=3"], **ALONE)
     (entry,) = expansions(block)
-    handle = entry.text.splitlines()[-1].removeprefix("… ")
+    handle = entry.text.splitlines()[-1].removeprefix(" … ")
     assert handle.startswith("expand://task/parser?depth=3&from=")
     assert handle in [o.id for o in block.omissions if o.reason == "cut"]
     told, more = {*entry.events, *entry.parts}, plane.expand(handle, 4000)

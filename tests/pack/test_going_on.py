@@ -121,8 +121,8 @@ def test_a_view_goes_on_exactly_where_its_lines_stopped(plane):
         block = plane.pack(budget=500, expand=[handle], **ALONE)
         (entry,) = [entry for entry in block.entries if entry.section == "expansions"]
         lines = entry.text.partition(": ")[2].splitlines(keepends=True)
-        handle = lines.pop().strip("… \n") if lines[-1].startswith("…") else None
-        said += "".join(lines)
+        handle = lines.pop().strip("… \n") if lines[-1].startswith(" …") else None
+        said += "".join([lines[0], *(line.removeprefix(" ") for line in lines[1:])])
     assert said == long_text()
 
 

@@ -14,7 +14,7 @@ open tasks: parse
 keys: db.*
 ## Tasks
 task parse (active): Rewrite the parser
-- decided: We keep PostgreSQL
+ - decided: We keep PostgreSQL
 ## Decisions
 decision: We ship on Fridays
 ## Knowledge
@@ -22,9 +22,9 @@ rule: Never push to main. Ask first.
 ## Last sessions
 2026-01-05
 summary session/s0/summary: Asked first: Please make the index faster, part 0
-Asked last: Please make the index faster, part 2
-Decided on: db.engine
-Said last: Done with part 2.
+ Asked last: Please make the index faster, part 2
+ Decided on: db.engine
+ Said last: Done with part 2.
 2026-01-05
 user: Please make the index faster, part 2
 assistant: Done with part 2.

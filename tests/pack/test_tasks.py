@@ -137,13 +137,13 @@ def test_the_paragraph_tells_goal_status_plan_decision_failure_and_files(plane):
                  data={"tool": "Edit", "path": "src/lexer.py"})  # fmt: skip
     assert paragraph(plane) == (
         "task parser (active): Parse nested lists\n"
-        "- plan 1 done: write tests\n"
-        "- plan 2 doing: port the lexer\n"
-        "- plan 3 todo: docs\n"
-        "- note: half of it ported\n"
-        "- decided: We keep the old lexer\n"
-        "- failing Bash: E AssertionError: 1 != 2\n"
-        "- files: src/lexer.py\n"
+        " - plan 1 done: write tests\n"
+        " - plan 2 doing: port the lexer\n"
+        " - plan 3 todo: docs\n"
+        " - note: half of it ported\n"
+        " - decided: We keep the old lexer\n"
+        " - failing Bash: E AssertionError: 1 != 2\n"
+        " - files: src/lexer.py\n"
     )
 
 
