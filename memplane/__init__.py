@@ -73,6 +73,10 @@ if TYPE_CHECKING:
     from memplane.pack.block import Block as Block
     from memplane.pack.block import Entry as Entry
     from memplane.pack.block import Omission as Omission
+    from memplane.pack.render import ParsedBlock as ParsedBlock
+    from memplane.pack.render import ParsedEntry as ParsedEntry
+    from memplane.pack.render import ParsedSection as ParsedSection
+    from memplane.pack.render import parse_block as parse_block
     from memplane.plane import (
         BulkReceipt as BulkReceipt,
     )
@@ -102,6 +106,7 @@ _HOMES = {
     ),
     "memplane.event": ("Event",),
     "memplane.pack.block": ("Block", "Entry", "Omission"),
+    "memplane.pack.render": ("ParsedBlock", "ParsedEntry", "ParsedSection", "parse_block"),
     "memplane.plane": ("BulkReceipt", "Plane", "Receipt", "SearchHit", "Spooled"),
     "memplane.wiring": ("init", "open", "restore"),
 }  # fmt: skip

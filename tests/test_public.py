@@ -22,9 +22,9 @@ def test_the_public_names_are_these_and_each_can_be_had():
     assert memplane.__all__ == [
         "Block", "BudgetError", "BulkReceipt", "ChangedError", "ConflictError", "CorruptError",
         "Entry", "Event", "FormatError", "HomeError", "InputError", "LockError", "MemplaneError",
-        "MissingExtraError", "NotFoundError", "Omission", "Plane", "PlaneError", "PolicyError",
-        "PurgedError", "Receipt", "ScopeError", "SearchHit", "Spooled", "UntrustedError", "WriteError",
-        "init", "open", "restore",
+        "MissingExtraError", "NotFoundError", "Omission", "ParsedBlock", "ParsedEntry", "ParsedSection",
+        "Plane", "PlaneError", "PolicyError", "PurgedError", "Receipt", "ScopeError", "SearchHit",
+        "Spooled", "UntrustedError", "WriteError", "init", "open", "parse_block", "restore",
     ]  # fmt: skip
     assert all(getattr(memplane, name) is not None for name in memplane.__all__)
 

@@ -17,7 +17,7 @@ from memplane.projections.item import Item, Printer
 
 __all__ = [
     "FENCE", "ORIENT_PARTS", "PARTS", "Group", "Part", "Ranked", "Sheet", "entry_of", "group_of",
-    "own_part",
+    "own_part", "part_under",
 ]  # fmt: skip
 
 FENCE: Final = "~~~~\n"
@@ -116,9 +116,24 @@ ORIENT_PARTS: Final = tuple(
 )
 
 
+_BY_HEADING: Final = {part.heading: part for part in PARTS}
+_OWN: Final = " (own section)"  # behind a heading that would be one of ours
+
+
 def own_part(section: str) -> Part:
     """The part of a section that a policy added: in the tail, under its own name."""
-    return Part(f"own:{section}", "G", section, f"## {section.replace('_', ' ').capitalize()}")
+    heading = f"## {section.replace('_', ' ').capitalize()}"
+    heading = f"{heading}{_OWN}" if heading in _BY_HEADING else heading
+    return Part(f"own:{section}", "G", section, heading)
+
+
+def part_under(heading: str) -> Part:
+    """The part that prints under a heading: one of the table, else a section of a policy's own."""
+    known = _BY_HEADING.get(heading)
+    if known is not None:
+        return known
+    name = heading.removeprefix("## ").removesuffix(_OWN)
+    return own_part(name.lower().replace(" ", "_"))
 
 
 class Sheet:

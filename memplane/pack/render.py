@@ -1,18 +1,37 @@
-"""Placed entries to text, with the marks that let intake recognise a quoted block."""
+"""Placed entries to text, with the marks that let intake recognise a quoted block; and back.
+
+What begins at the margin of a block is its own: the marks, headings, fences, date lines, and the
+first line of each entry. Every other line of an entry is empty or set in by a blank, whatever text
+it quotes. So a block can be read back from its text alone, and no text changes what is read.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+import re
+from typing import Final, NamedTuple
 
+from memplane.errors import InputError
+from memplane.intake.redact import shown
+from memplane.lazy import regex
 from memplane.pack.block import Entry
-from memplane.pack.layout import FENCE, Part
+from memplane.pack.layout import FENCE, Part, part_under
 from memplane.ports import TokenCounter
+from memplane.projections.window import HANDLE, own_text
 
-__all__ = ["BEGIN", "Rendered", "frame_reserve", "render"]
+__all__ = [
+    "BEGIN", "ParsedBlock", "ParsedEntry", "ParsedSection", "Rendered", "frame_reserve",
+    "parse_block", "render",
+]  # fmt: skip
 
 BEGIN = "memplane:begin\n"
 _END = "memplane:end "
+_END_LINE: Final = regex(r"memplane:end ([0-9a-f]{16})\n\Z")
+_DATE: Final = regex(r"(\d{4}-\d\d-\d\d)(?:, newest first)?", re.ASCII)
+_LABEL: Final = regex(r"(.+?): ")
+_CITED: Final = regex(r" #(\d{1,18})(?: \d{4}-\d\d-\d\d)?(?: \(stale\))?\Z", re.ASCII)
+_VIEWS: Final = frozenset(("identity", "rules"))
+_REMEDY: Final = "give the text of a block as `pack` made it, whole and unchanged"
 
 
 class Rendered(NamedTuple):
@@ -80,3 +99,153 @@ def render(
     tokens += counter.count(end)
     text = BEGIN + body + end
     return Rendered(text, tokens, frame + marks, tuple(entries), ends, tuple(at))
+
+
+class ParsedEntry(NamedTuple):
+    """One entry of a block's text.
+
+    `text` is its lines as they stand there, what `Entry.text` is. `label` says who speaks or what
+    it is; None for a view under Identity or Rules. `said` is the text without label, margin and
+    the mark of what was cut. `date` is the day of the line above its group, in UTC; `seq` the
+    event that the label or the mark of a passage names, 0 where they name none; `handle` what
+    `expand` takes to go on where the entry was cut.
+    """
+
+    section: str
+    text: str
+    label: str | None
+    said: str
+    date: str | None
+    seq: int
+    handle: str | None
+
+
+class ParsedSection(NamedTuple):
+    """A heading of a block and what stands under it. Several headings may share a section."""
+
+    section: str
+    heading: str
+    entries: tuple[ParsedEntry, ...]
+
+
+class ParsedBlock(NamedTuple):
+    """A block as its text says it. `checksum` verified; None for a block without marks."""
+
+    sections: tuple[ParsedSection, ...]
+    checksum: str | None
+
+    @property
+    def entries(self) -> tuple[ParsedEntry, ...]:
+        """The entries of all sections, in the order of the block."""
+        return tuple(entry for section in self.sections for entry in section.entries)
+
+
+def parse_block(text: str) -> ParsedBlock:
+    """Read a block back from its text alone, in O(n): sections, and the entries under each.
+
+    These are exactly the entries that were placed (`Block.entries`): no recorded text adds one,
+    hides one or moves one. Raises InputError for a text that is no block: marks that are cut or do
+    not verify, a line that no block has.
+    """
+    if not isinstance(text, str):
+        raise InputError(f"expected the text of a block, found {shown(text)}", where="text")
+    body, checksum = _unframed(text)
+    reading = _Reading()
+    if body and not body.endswith("\n"):
+        raise _no_block(body.count("\n") + (checksum is not None) + 1, "a line without its end")
+    for number, line in enumerate(body.split("\n")[:-1], 1 if checksum is None else 2):
+        reading.take(line, number)
+    return ParsedBlock(reading.done(), checksum)
+
+
+def _unframed(text: str) -> tuple[str, str | None]:
+    """The lines between the marks, and the checksum that they have; the text where none are."""
+    if not text.startswith(BEGIN):
+        return text, None
+    end = _END_LINE.search(text, max(0, len(text) - 64))
+    body = text[len(BEGIN) : end.start()] if end is not None else ""
+    if end is None:
+        raise InputError(f"found no end mark; {_REMEDY}", where="last line")
+    digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    if digest != end[1]:
+        raise InputError(
+            f"found lines of checksum {digest}, expected {end[1]} as it stands there: they were "
+            f"changed; {_REMEDY}",
+            where="last line",
+        )
+    return body, end[1]
+
+
+class _Reading:
+    """The lines of a block as they come."""
+
+    def __init__(self) -> None:
+        self._sections: list[tuple[Part, list[ParsedEntry]]] = []
+        self._date: str | None = None
+        self._lines: list[str] = []  # of the open entry
+        self._fenced = False
+
+    def take(self, line: str, number: int) -> None:
+        if self._lines and (not line or line[0] == " "):
+            self._lines.append(line)
+            return
+        self._close()
+        if line.startswith("## ") and not self._fenced:
+            self._open(line, number)
+        elif not self._sections or not line or line[0] == " ":
+            raise _no_block(number, shown(line))
+        elif self._sections[-1][0].fenced and f"{line}\n" == FENCE:
+            self._turn_fence(number)
+        elif self._sections[-1][0].fenced and not self._fenced:
+            raise _no_block(number, shown(line))
+        elif self._sections[-1][0].dated and (date := _DATE.fullmatch(line)) is not None:
+            self._date = date[1]
+        else:
+            self._lines = [line]
+
+    def done(self) -> tuple[ParsedSection, ...]:
+        self._close()
+        if self._fenced:
+            raise InputError(f"found no end of a fence; {_REMEDY}", where="last line")
+        return tuple(
+            ParsedSection(part.section, part.heading, tuple(entries))
+            for part, entries in self._sections
+        )
+
+    def _open(self, heading: str, number: int) -> None:
+        if self._sections and not self._sections[-1][1]:
+            raise _no_block(number, "a heading right below another")
+        self._sections.append((part_under(heading), []))
+        self._date = None
+
+    def _turn_fence(self, number: int) -> None:
+        if self._fenced != bool(self._sections[-1][1]):
+            raise _no_block(number, "a fence out of place")
+        self._fenced = not self._fenced
+
+    def _close(self) -> None:
+        if self._lines:
+            part, entries = self._sections[-1]
+            entries.append(_entry_of(part, self._lines, self._date))
+            self._lines = []
+
+
+def _entry_of(part: Part, lines: list[str], date: str | None) -> ParsedEntry:
+    text = "\n".join([*lines, ""])
+    cut = HANDLE.search(lines[-1])
+    if cut is not None:
+        lines = [*lines[:-1], *filter(None, [lines[-1][: cut.start()]])]
+    first, *more = lines
+    label = None if part.name in _VIEWS else _LABEL.match(first)
+    said = first if label is None else first[label.end() :]
+    handle = None if cut is None else cut[1] or cut[2]
+    cited = _CITED.search(label[1]) if label is not None else None
+    seq = cited[1] if cited is not None else handle[1:] if handle and handle[0] == "#" else "0"
+    return ParsedEntry(
+        part.section, text, None if label is None else label[1],
+        "\n".join([said, *map(own_text, more)]), date, int(seq), handle,
+    )  # fmt: skip
+
+
+def _no_block(number: int, found: str) -> InputError:
+    return InputError(f"found {found}, which no block has there; {_REMEDY}", where=f"line {number}")

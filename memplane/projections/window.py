@@ -181,7 +181,7 @@ def shown_view(text: str) -> str:
 
     "" where nothing is in it.
     """
-    first, *more = plain(_printed(_settled(text))).strip().split("\n")
+    first, *more = own_end(plain(_printed(_settled(text)))).strip().split("\n")
     if not first:
         return ""
     first = f"{_ESCAPE}{first}\n" if _STRUCTURE.match(first) else f"{first}\n"
