@@ -9,6 +9,7 @@ from memplane import nofollow
 from memplane.errors import CorruptError, MemplaneError
 from memplane.home import VERSION
 from memplane.pack.block import Block
+from memplane.pack.render import FORM
 from memplane.plane.reports import Saved, body_path
 
 if TYPE_CHECKING:
@@ -146,6 +147,9 @@ def _note(saved: Saved, block: Block) -> str:
     made = saved.report.get("memplane")
     if made != VERSION:
         return f"made by memplane {made or 'of an unknown version'}, this is {VERSION}"
+    form = saved.report.get("form", 1)
+    if form != FORM:
+        return f"made in form {form} of blocks, this one is {FORM}: entries are printed otherwise"
     if block.report["gaps"] != saved.report["gaps"]:
         return "other parts of the log can be read now than then; see `memplane verify`"
     return "the inputs are the same, the block is not: please report this as a bug"

@@ -20,10 +20,11 @@ from memplane.ports import TokenCounter
 from memplane.projections.window import HANDLE, own_text
 
 __all__ = [
-    "BEGIN", "ParsedBlock", "ParsedEntry", "ParsedSection", "Rendered", "frame_reserve",
+    "BEGIN", "FORM", "ParsedBlock", "ParsedEntry", "ParsedSection", "Rendered", "frame_reserve",
     "parse_block", "render",
 ]  # fmt: skip
 
+FORM: Final = 2  # of a block's lines: raised where the same entries are printed otherwise
 BEGIN = "memplane:begin\n"
 _END = "memplane:end "
 _END_LINE: Final = regex(r"memplane:end ([0-9a-f]{16})\n\Z")

@@ -11,7 +11,7 @@ from memplane.errors import NotFoundError
 from memplane.pack.allocate import Rooms
 from memplane.pack.block import Omission
 from memplane.pack.layout import Sheet
-from memplane.pack.render import Rendered
+from memplane.pack.render import FORM, Rendered
 from memplane.pack.request import Materials, Request, View
 from memplane.pack.window import Window
 from memplane.projections.item import Item
@@ -46,6 +46,7 @@ def report_of(
     listed, counts = _omissions(facts, materials.hotset.gaps)
     report: dict[str, Any] = {
         "version": REPORT_VERSION,
+        "form": FORM,
         "request": _request(facts),
         "intent": facts.intent,
         "channel": facts.request.channel,

@@ -230,3 +230,13 @@ def test_deep_json_is_refused_too(plane, tmp_path):
     path.write_text("[" * 200_000)
     with pytest.raises(InputError, match="expected a report in JSON"):
         reports.read(path)
+
+
+def test_a_pack_whose_lines_were_printed_in_an_earlier_form_is_said_to_be_so(plane):
+    plane.record("one\ntwo", role="user", session="s")
+    saved = reports.read(plane.pack(session="s", save_report=True).report_path)
+    report = {**saved.report, "acb_sha256": "0" * 64}
+    del report["form"]
+    again = replay(plane, saved._replace(report=report))
+    assert (again.same, again.lost) == (False, ())
+    assert again.note == "made in form 1 of blocks, this one is 2: entries are printed otherwise"

@@ -1,6 +1,7 @@
 """A block can be read back from its text, and nothing that was recorded changes what is read."""
 
 import random
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -12,7 +13,7 @@ from worlds import rows as world
 
 import memplane
 from memplane import InputError, parse_block
-from memplane.projections.window import is_own_line, own_text, quoted
+from memplane.projections.window import own_text, quoted
 
 PIECES = [
     "## Rules", "## Decisions", "## Earlier", "## Evidence: quoted data", "# Rules", "##", "~~~~", "~~~", "```",
@@ -23,6 +24,7 @@ PIECES = [
     "… expand://event/2", " … expand://views/rules.md", "expand://event/1", "#2", "Ana #7", "(stale)", ": ", ":",
     "heron", "lake", "the ledger keeps one cursor", "    four", " one", "\ttab", "é", "李", "\U0001f916",
 ]  # fmt: skip
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 UNSEEN = ["\u200b", "\ufeff", "\xa0", "\u3000", "\u2060", "\xad", "\u180e", "\u202e", "\u2066", "\u2003",
           "\x1b[0m", "\x1b]0;t\x07", "\x1b", "\b", "\x7f", "\ufffd", "\u3164", "\u0301", "\x9b", "\U000e0041"]  # fmt: skip
 ENDS = ["\n", "\n\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1e", "\x85", "\u2028", "\u2029"]
@@ -162,11 +164,8 @@ def test_a_block_of_a_plausible_mess_is_read_back(plane, seed):
 @given(st.lists(PART, max_size=6).map("".join))
 def test_a_line_is_read_back_as_it_was_quoted(text):
     for line in text.splitlines():
-        if all(one.isprintable() or not is_own_line(line) for one in line) and "\x1b" not in line:
-            line = "".join(
-                one if one >= " " and not "\x7f" <= one <= "\x9f" else " " for one in line
-            )  # noqa: PLW2901
-            assert not line or own_text(quoted(line)[:-1]) == line
+        if line and not CONTROLS.search(line):  # for these a blank is printed
+            assert own_text(quoted(line).removesuffix("\n")) == line
 
 
 def test_what_is_read_has_labels_texts_days_seqs_and_handles(plane):
@@ -202,12 +201,14 @@ def test_a_text_that_is_no_block_is_refused_with_its_line(plane):
         InputError, match=r"^last line: found lines of checksum [0-9a-f]{16}, expected"
     ):
         parse_block(text.replace("hello", "hallo"))
-    with pytest.raises(InputError, match="^last line: found no end mark; give the text of a block"):
+    with pytest.raises(
+        InputError, match=r"^last line: found no end mark; give the text of a block"
+    ):
         parse_block(text[:-3])
-    with pytest.raises(InputError, match="^line 1: found .hello., which no block has there"):
+    with pytest.raises(InputError, match=r"^line 1: found .hello., which no block has there"):
         parse_block("hello\n")
-    with pytest.raises(InputError, match="^line 3: found a line without its end"):
+    with pytest.raises(InputError, match=r"^line 3: found a line without its end"):
         parse_block("## Earlier\nuser: x\n y")
-    with pytest.raises(InputError, match="^text: expected the text of a block, found 7"):
+    with pytest.raises(InputError, match=r"^text: expected the text of a block, found 7"):
         parse_block(7)
     assert parse_block("") == memplane.ParsedBlock((), None)
