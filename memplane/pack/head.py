@@ -64,7 +64,8 @@ def _place_view(sheet: Sheet, materials: Materials, view: View, part: Part) -> N
     memo_key = (f"{view.path}@{view.sha256}", room, sheet.printer.stamp)
     made = materials.memo.get(memo_key)
     if made is None:
-        made = materials.memo[memo_key] = _view_form(sheet, view, room)
+        own = part.name not in _VIEW_PARTS
+        made = materials.memo[memo_key] = _view_form(sheet, view, room, own=own)
     lines, tokens, whole = made
     if not lines:
         sheet.views_omitted.append(Omission(view.path, 0, part.section, 0, "budget", 0, 1))
@@ -75,9 +76,9 @@ def _place_view(sheet: Sheet, materials: Materials, view: View, part: Part) -> N
     sheet.put(part, Entry(part.section, part.place, lines, tokens, 0, (), (), source, part.area))
 
 
-def _view_form(sheet: Sheet, view: View, room: int) -> tuple[str, int, bool]:
+def _view_form(sheet: Sheet, view: View, room: int, *, own: bool) -> tuple[str, int, bool]:
     count = sheet.counter.count
-    whole = shown_view(sheet.printer.redact(view.text))
+    whole = shown_view(sheet.printer.redact(view.text), beside_events=own)
     tokens = count(whole)
     if tokens <= room:
         return whole, tokens, True

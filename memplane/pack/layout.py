@@ -17,7 +17,7 @@ from memplane.projections.item import Item, Printer
 
 __all__ = [
     "FENCE", "ORIENT_PARTS", "PARTS", "Group", "Part", "Ranked", "Sheet", "entry_of", "group_of",
-    "own_part", "part_under",
+    "is_own_part", "own_part", "part_under",
 ]  # fmt: skip
 
 FENCE: Final = "~~~~\n"
@@ -117,6 +117,7 @@ ORIENT_PARTS: Final = tuple(
 
 
 _BY_HEADING: Final = {part.heading: part for part in PARTS}
+_OWN_NAME: Final = "own:"  # before the name of the part of a section that a policy added
 _OWN: Final = " (own section)"  # behind a heading that would be one of ours
 
 
@@ -124,7 +125,12 @@ def own_part(section: str) -> Part:
     """The part of a section that a policy added: in the tail, under its own name."""
     heading = f"## {section.replace('_', ' ').capitalize()}"
     heading = f"{heading}{_OWN}" if heading in _BY_HEADING else heading
-    return Part(f"own:{section}", "G", section, heading)
+    return Part(f"{_OWN_NAME}{section}", "G", section, heading)
+
+
+def is_own_part(part: Part) -> bool:
+    """Whether a policy added the section of the part: views and events may stand in it."""
+    return part.name.startswith(_OWN_NAME)
 
 
 def part_under(heading: str) -> Part:

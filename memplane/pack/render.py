@@ -15,9 +15,9 @@ from memplane.errors import InputError
 from memplane.intake.redact import shown
 from memplane.lazy import regex
 from memplane.pack.block import Entry
-from memplane.pack.layout import FENCE, Part, part_under
+from memplane.pack.layout import FENCE, Part, is_own_part, part_under
 from memplane.ports import TokenCounter
-from memplane.projections.window import HANDLE, own_text
+from memplane.projections.window import HANDLE, own_text, own_view
 
 __all__ = [
     "BEGIN", "FORM", "ParsedBlock", "ParsedEntry", "ParsedSection", "Rendered", "frame_reserve",
@@ -106,10 +106,10 @@ class ParsedEntry(NamedTuple):
     """One entry of a block's text.
 
     `text` is its lines as they stand there, what `Entry.text` is. `label` says who speaks or what
-    it is; None for a view under Identity or Rules. `said` is the text without label, margin and
-    the mark of what was cut. `date` is the day of the line above its group, in UTC; `seq` the
-    event that the label or the mark of a passage names, 0 where they name none; `handle` what
-    `expand` takes to go on where the entry was cut.
+    it is; None for a view. `said` is the text without label, margin and the mark of what was cut.
+    `date` is the day of the line above its group, in UTC; `seq` the event that the label or the
+    mark of a passage names, 0 where they name none; `handle` what `expand` takes to go on where
+    the entry was cut.
     """
 
     section: str
@@ -236,16 +236,17 @@ def _entry_of(part: Part, lines: list[str], date: str | None) -> ParsedEntry:
     cut = HANDLE.search(lines[-1])
     if cut is not None:
         lines = [*lines[:-1], *filter(None, [lines[-1][: cut.start()]])]
-    first, *more = lines
-    label = None if part.name in _VIEWS else _LABEL.match(first)
-    said = first if label is None else first[label.end() :]
     handle = None if cut is None else cut[1] or cut[2]
-    cited = _CITED.search(label[1]) if label is not None else None
+    own = is_own_part(part)
+    viewed = own_view(lines, beside_events=own) if own or part.name in _VIEWS else None
+    label = _LABEL.match(lines[0]) if viewed is None else None
+    if label is None:
+        said = viewed if viewed is not None else "\n".join(lines)
+        return ParsedEntry(part.section, text, None, said, date, 0, handle)
+    said = "\n".join([lines[0][label.end() :], *map(own_text, lines[1:])])
+    cited = _CITED.search(label[1])
     seq = cited[1] if cited is not None else handle[1:] if handle and handle[0] == "#" else "0"
-    return ParsedEntry(
-        part.section, text, None if label is None else label[1],
-        "\n".join([said, *map(own_text, more)]), date, int(seq), handle,
-    )  # fmt: skip
+    return ParsedEntry(part.section, text, label[1], said, date, int(seq), handle)
 
 
 def _no_block(number: int, found: str) -> InputError:

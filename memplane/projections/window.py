@@ -7,6 +7,7 @@ reads the same in every later pack and a provider's prompt cache stays valid.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -15,7 +16,8 @@ from memplane.lazy import regex
 
 __all__ = [
     "HANDLE", "TIERS", "handle", "is_own_line", "label", "limits", "named", "nested", "one_line",
-    "own_end", "own_text", "plain", "quoted", "quoted_text", "short_handle", "shown", "shown_view",
+    "own_end", "own_text", "own_view", "plain", "quoted", "quoted_text", "short_handle",
+    "shown", "shown_view",
 ]  # fmt: skip
 
 # Tokens that an event may take, by kind. A small window shows shorter turns,
@@ -51,6 +53,7 @@ _AT_MARGIN: Final = regex(r"^(?=[^\n])", re.MULTILINE)
 _STRUCTURE: Final = regex(
     r"\\*(?:## |~~~~|memplane:|//|\d{4}-\d\d-\d\d(?:, newest first)?\Z)", re.ASCII
 )
+_LABELLED: Final = regex(r"\\|.*?: ")  # nor, where entries with labels stand beside it
 _ESCAPE: Final = "\\"
 # How an entry ends that shows a part, and an end that would read so.
 HANDLE: Final = regex(r" \u2026(?: (expand://\S+)|(#\d{1,18}))\Z", re.ASCII)
@@ -176,16 +179,28 @@ def shown(head: str, text: str, mark: str = "") -> str:
     return f"{head}: {_printed(first)}\n{''.join([quoted(line) for line in more])}"
 
 
-def shown_view(text: str) -> str:
+def shown_view(text: str, *, beside_events: bool = False) -> str:
     """The lines of a view: its headings are the owner's, but none begins at the block's margin.
 
-    "" where nothing is in it.
+    Where it stands `beside_events` its first line does not read like one that has a label. "" where
+    nothing is in it.
     """
     first, *more = own_end(plain(_printed(_settled(text)))).strip().split("\n")
     if not first:
         return ""
-    first = f"{_ESCAPE}{first}\n" if _STRUCTURE.match(first) else f"{first}\n"
+    escaped = _STRUCTURE.match(first) or (beside_events and _LABELLED.match(first))
+    first = f"{_ESCAPE}{first}\n" if escaped else f"{first}\n"
     return first + nested("\n".join([*more, ""]))
+
+
+def own_view(lines: Sequence[str], *, beside_events: bool) -> str | None:
+    """The text of a view of these lines, None where they are those of an event."""
+    first, *more = lines
+    if first.startswith(_ESCAPE) and (beside_events or _STRUCTURE.match(first[1:])):
+        first = first[1:]
+    elif beside_events and _LABELLED.match(first):
+        return None
+    return "\n".join([first, *(line[len(_MARGIN) :] for line in more)])
 
 
 def nested(lines: str) -> str:
