@@ -21,8 +21,18 @@ if TYPE_CHECKING:
 __all__ = ["bearers", "commands", "json_keys", "markup", "private_keys", "sql", "urls"]
 
 _URL: Final = regex(
-    r"""://[^\s/?#:"'`<>\[\]{}]{0,128}:(?P<value>[^\s/?#@"'`<>\[\]{}$%*][^\s/?#@"'`<>\[\]{}]{0,1023})@"""
-    r"""(?=[A-Za-z0-9\[])"""
+    r"""://(?P<user>[^\s/?#:"'`<>\[\]{}@]{0,128}(?:@[^\s/?#:"'`<>\[\]{}@]{1,128})?)"""
+    r"""(?::(?P<value>[^\s/?#@"'`<>\[\]{}][^\s/?#"'`<>\[\]]{0,1023}))?@(?=[A-Za-z0-9\[])"""
+)
+# A user without a password that is a token: of hex, or long and with a digit.
+_URL_TOKEN: Final = regex(
+    r"[0-9a-f]{32,64}|(?=[^\d]{0,40}\d)(?=[^A-Za-z]{0,40}[A-Za-z])[A-Za-z0-9_-]{36,128}"
+)
+# What a template, a shell or a document puts there: `$USER`, `${PASS}`, `***`, `password`.
+_URL_NAMED: Final = regex(
+    r"\$(?:[A-Z_][A-Z0-9_]*|[A-Za-z_]*(?i:pass|pw|pwd|password|passwd|secret|token)[A-Za-z_]*)\Z|[${%]\{|\$\("
+    r"|\{[^}]*\}\Z|%[sdrv]\Z|%[A-Za-z_]+%\Z|%\(|[xX*.•]{3,}\Z|\.\.\.|…"
+    r"|(?i:(?:my|your)?[_-]?(?:password|passwd|pass|pwd|pw|secret|token|user|username|key|port))\Z"
 )
 _QUERY: Final = regex(
     r"""[?&](?:[a-z]{1,8}[_-]){0,3}(?:key|sig|signature|password|secret|token)="""
@@ -35,16 +45,28 @@ def urls(text: str, lowered: str) -> Iterable[Span]:
     """Passwords in URLs, `postgres://user:…@host/db`, and keys in queries, `?key=…`."""
     if ("@" not in lowered and "=" not in lowered) or "://" not in lowered:
         return ()
-    found = [match.span("value") for match in _URL.finditer(text)] if "@" in lowered else []
+    found = list(_credentials(text)) if "@" in lowered else []
     if "=" in lowered:
         found += [m.span("value") for m in _QUERY.finditer(text) if "[redacted:" not in m.group()]
     return sorted(found)
 
 
+def _credentials(text: str) -> Iterator[Span]:
+    for match in _URL.finditer(text):
+        value = match["value"]
+        if value is None:
+            if _URL_TOKEN.fullmatch(match["user"]) is not None:
+                yield match.span("user")
+        elif _URL_NAMED.match(value) is None and "${" not in value:
+            yield match.span("value")
+
+
 _BEARER: Final = regex(
     r"""\bbearer[ \t]{1,4}(?P<bearer>[A-Za-z0-9._~+/=-]{16,})"""
-    r"""|\bauthorization\\?["']?[ \t]{0,4}[:=][ \t]{0,4}\\?["']?"""
-    r"""(?:basic|token|apikey|negotiate|ntlm)[ \t]{1,4}(?P<other>[A-Za-z0-9._~+/=-]{8,})""",
+    r"""|(?:\b|(?<=[0-9]m))authorization\\{0,7}["']?[ \t]{0,4}[:=,][ \t]{0,4}\\{0,7}["']?"""
+    r"""(?:(?:basic|token|apikey|negotiate|ntlm|ssws|oauth|key|bot|genie-?key)[ \t]{1,4}"""
+    r"""(?P<other>[A-Za-z0-9._~+/=-]{8,})"""
+    r"""|[a-z][a-z0-9-]{1,24}[ \t]{1,4}(?P<any>[A-Za-z0-9._~+/=-]{20,}))""",
     re.IGNORECASE,
 )
 
@@ -58,13 +80,13 @@ def bearers(text: str, lowered: str) -> Iterable[Span]:
 
 def _bearers(text: str) -> Iterator[Span]:
     for match in _BEARER.finditer(text):
-        name = "bearer" if match["bearer"] is not None else "other"
+        name = match.lastgroup
+        assert name is not None
         # Prose about bearer tokens has long words, but no digits in them.
         if any(map(str.isdigit, match[name])) or name == "other":
             yield match.span(name)
 
 
-_PEM_BEGIN: Final = regex(r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END: Final = regex(r"-----END [A-Z0-9 ]{0,60}-----|KEY(?: BLOCK)?-----")
 _PEM_BODY: Final = regex(r"[A-Za-z0-9+/=]{20}")
 _PEM_MOST: Final = 65_536
@@ -72,23 +94,52 @@ _PEM_MOST: Final = 65_536
 # never passes another block's beginning but on a line of base64, which is masked: so no character
 # is looked at for more than one block.
 _PEM_LINES: Final = regex(
-    r"(?:(?:\s|\\[nr])*+(?:[A-Za-z0-9+/=]{16,}+"
+    r"(?:(?:\s|\\{1,7}[nr])*+-?(?:[A-Za-z0-9+/=]{16,}+"
     r"|(?:Proc-Type|DEK-Info):(?:(?!-----BEGIN)[^\n]){0,80}"
     r"|[^\n]{1,40}[ \t|>\"'][A-Za-z0-9+/=]{40,}+(?=[\s\"'\\]|\Z)))*+"
-    r"(?:(?:\s|\\[nr])*+[A-Za-z0-9+/=]{1,15}\Z)?"
+    r"(?:(?:\s|\\{1,7}[nr])*+[A-Za-z0-9+/=]{1,15}\Z)?"
+)
+# An end without a beginning: the lines of base64 before it, from the last to the first.
+_PEM_EDGE: Final = regex(
+    r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----"
+    r"|(?P<last>-----END [A-Z0-9 ]{0,60}PRIVATE KEY(?: BLOCK)?-----)"
+)
+_PEM_ROW: Final = regex(
+    r"(?:[ \t]{0,4}[0-9]{1,5}\t|//)?[^A-Za-z0-9+/=\n]{0,24}[+-]?"
+    r"(?P<row>[A-Za-z0-9+/]{16,76}={0,2})[^A-Za-z0-9+/=]{0,12}\Z"
+)
+_PEM_BREAK: Final = regex(r"\r?\n|\\{1,7}n")
+_PUTTY: Final = regex(
+    r"(?i:private-lines):[ \t]{0,4}[0-9]{1,3}"
+    r"(?P<body>(?:(?:\s|\\{1,7}[nr]){1,12}+(?:[0-9]{1,5}\t|//|[^\sA-Za-z0-9+/=]{0,4})[ \t]{0,4}"
+    r"[A-Za-z0-9+/=]{16,80}(?![A-Za-z0-9+/=-])){1,200})"
 )
 
 
 def private_keys(text: str, lowered: str) -> Iterable[Span]:
     """PEM blocks over any number of lines: cut off, with escaped line ends, in lines of a log."""
-    return _private_keys(text) if "-----" in lowered and "private key" in lowered else ()
+    if "private" not in lowered:
+        return ()
+    found: list[Span] = []
+    if "-----" in lowered and "private key" in lowered:
+        found += _private_keys(text)
+    if "private-lines" in lowered:
+        found += [match.span("body") for match in _PUTTY.finditer(text)]
+        found.sort()
+    return found
 
 
 def _private_keys(text: str) -> Iterator[Span]:
     last = 0
-    for begin in _PEM_BEGIN.finditer(text):
-        start, body = begin.span()
+    for edge in _PEM_EDGE.finditer(text):
+        start, body = edge.span()
         if start < last:
+            continue
+        if edge["last"] is not None:
+            first = _rows_before(text, start, last)
+            if first < start:
+                last = body
+                yield first, last
             continue
         # What opens next ends the search: two blocks are two.
         mark = text.find("-----", body, body + _PEM_MOST)
@@ -105,8 +156,28 @@ def _private_keys(text: str) -> Iterator[Span]:
                 yield start, last
 
 
+def _rows_before(text: str, end: int, least: int) -> int:
+    """Where the rows of base64 begin that stand right before the end of a key."""
+    first = at = end
+    while at > least:
+        window = text[max(least, at - 140) : at]
+        breaks = [match.span() for match in _PEM_BREAK.finditer(window)]
+        stop, begin = breaks[-1] if breaks else (0, 0)
+        row = _PEM_ROW.fullmatch(window, begin)
+        if row is not None:
+            first = at - len(window) + row.start("row")
+        elif (begin < len(window.rstrip(" \t>|+#-\"',")) and first < end) or (
+            first == end and window[begin:].strip(" \t>|+#*/-\"',0123456789")
+        ):
+            break
+        if not breaks:
+            break
+        at = at - len(window) + stop
+    return first
+
+
 _JWK: Final = regex(
-    r"""\\?["'](?:d|p|q|dp|dq|qi|k)\\?["'][ \t]{0,4}:[ \t]{0,4}\\?["']"""
+    r"""\\{0,7}["'](?:d|p|q|dp|dq|qi|k)\\{0,7}["'][ \t]{0,4}:[ \t]{0,4}\\{0,7}["']"""
     r"""(?P<value>[A-Za-z0-9_-]{20,})"""
 )
 
@@ -121,12 +192,20 @@ def json_keys(text: str, lowered: str) -> Iterable[Span]:
 _ELEMENT: Final = regex(
     r"<(?P<key>[A-Za-z][\w:.-]{2,60})(?:\s[^<>\n]{0,200})?>(?P<value>[^<>\s]{6,1024})</(?P=key)>"
 )
+# `<property name="db.password">…</property>`, and of property lists `<key>…</key><string>…`.
+_ENTRY: Final = regex(
+    r"""<(?:[A-Za-z][\w:.-]{0,60}\s[^<>\n]{0,120}?\b(?:name|key|id)=\\{0,7}["'](?P<key>[\w.-]{2,80})"""
+    r"""\\{0,7}["'][^<>\n/]{0,120}"""
+    r"""|key>(?P<name>[\w .-]{2,80})</key>(?:\s|\\{1,7}[nrt]|[>|+#*/-]){0,40}<string)>"""
+    r"""(?P<value>[^<>\s]{6,1024})</"""
+)
 # A name and its value side by side: XML attributes, lists of variables in YAML and JSON.
 _NAMED: Final = regex(
-    r"""[nkNK](?<!\w[nkNK])(?:(?<=[nN])ame|(?<=[kK])ey)\\?["']?[ \t]{0,4}[:=][ \t]{0,4}\\?["']?"""
-    r"""(?P<key>[A-Za-z][\w.-]{2,60})\\?["']?(?:,|\\[nrt]|\s){1,40}"""
-    r"""\\?["']?(?:value|Value)\\?["']?[ \t]{0,4}[:=][ \t]{0,4}"""
-    r"""(?:\\?(?P<quote>["'])(?P<quoted>(?:(?!(?P=quote))[^\n\\]){6,1024})(?:\\?(?P=quote))"""
+    r"""[nkNK](?<!\w[nkNK])(?:(?<=[nN])ame|(?<=[kK])ey)\\{0,7}["']?[ \t]{0,4}[:=][ \t]{0,4}"""
+    r"""\\{0,7}["']?(?P<key>[A-Za-z][\w.-]{2,60})\\{0,7}["']?"""
+    r"""(?:,|\\{1,7}[nrt]|\s|(?<=\n)(?:[>|+#*/-]{1,2}|[ ]{0,4}[0-9]{1,4}\t)){1,40}"""
+    r"""\\{0,7}["']?(?:value|Value)\\{0,7}["']?[ \t]{0,4}[:=][ \t]{0,4}"""
+    r"""(?:(?P<esc>\\{0,7})(?P<quote>["'])(?P<quoted>(?:(?!(?P=quote))[^\n\\]){6,1024})(?:(?P=esc)(?P=quote))"""
     r"""|(?P<value>[^\s"'\\,;{}<>&$]{6,1024}))"""
 )
 
@@ -142,6 +221,11 @@ def markup(text: str, lowered: str) -> Iterable[Span]:
             match.span("value")
             for match in _ELEMENT.finditer(text)
             if secret_key(match["key"]) and looks_secret(match["value"])
+        ]
+        found += [
+            match.span("value")
+            for match in _ENTRY.finditer(text)
+            if secret_key(match["key"] or match["name"]) and looks_secret(match["value"])
         ]
     if named:
         for match in _NAMED.finditer(text):
@@ -189,35 +273,121 @@ def _sql(text: str, *, statement: bool) -> Iterator[Span]:
             yield match.span(name)
 
 
-_COMMAND: Final = regex(
-    r"""\b(?:"""
-    r"""curl\b[^\n]{0,400}?[ \t](?:-u|--user|--proxy-user|-U)[ \t=]{0,2}\\?["']?[^\s:"'`]{1,80}:"""
-    r"""(?P<user>[^\s"'`\\]{3,256})"""
-    r"""|(?:mysql(?:dump|admin)?|mariadb(?:-dump|-admin)?)\b[^\n|;&]{0,200}?[ \t]-p\\?["']?"""
-    r"""(?P<attached>[^\s"'`\\]{4,256})"""
-    r"""|sshpass[ \t]{1,4}-p[ \t]{0,4}\\?["']?(?P<sshpass>[^\s"'`\\]{4,256})"""
-    r"""|redis-cli\b[^\n|;&]{0,200}?[ \t](?:-a|--pass)[ \t]{1,4}\\?["']?"""
-    r"""(?P<redis>[^\s"'`\\]{4,256})"""
-    r"""|convertto-securestring(?:[ \t]{1,4}-(?:string|force|asplaintext)){0,3}[ \t]{1,4}\\?["']?"""
+# Options that take a password, and the commands in whose lines they do: -p is a port elsewhere.
+_ARGUMENT: Final = r"""(?P<gap>\\{0,7}["']?[ \t,=]{1,4}|(?=[^\s]))\\{0,7}["']?(?P<value>[^\s"'`\\\x1b<>|]{4,256})"""
+_LONGER: Final = regex(
+    r"-{1,2}(?P<option>hp|pw|passin|passout|user|proxy-user|body|storepass|keypass|pass)"
+    + _ARGUMENT
+)
+_SHORTER: Final = regex(r"-(?P<option>[pPwaUukb])" + _ARGUMENT)
+_ATTACHED: Final = "attached"
+_SPACED: Final = "spaced"
+_PAIR: Final = "pair"
+_TAKERS: Final = {
+    "p": (
+        (_ATTACHED, r"mysql\w*|mariadb[\w-]*|7z[ar]?|rar|unrar|sshpass|mycli"),
+        (_SPACED, r"sshpass|mongo\w*|twine|rdesktop|crackmapexec|nxc|netexec|evil-winrm|useradd|usermod|influx"
+                  r"|(?:docker|podman|nerdctl|buildah|helm|oras|skopeo|crane|oc|az|cf|ibmcloud|argocd|rosa|ocm)\b[^\n]{0,200}\blogin"),
+    ),
+    "hp": ((_ATTACHED, r"rar|unrar"),),
+    "P": ((_SPACED, r"zip|unzip|zipcloak|sqlcmd|bcp|ipmitool|mosquitto_\w+|tsql"),
+          (_ATTACHED, r"sqlcmd|bcp|tsql")),
+    "w": ((_SPACED, r"ldap\w+|add-(?:generic|internet)-password|iwconfig"),
+          (_ATTACHED, r"ldap\w+")),
+    "U": ((_PAIR, r"smbclient|rpcclient|net|wmic|smbget|curl|winexe"),),
+    "u": ((_PAIR, r"curl|http|https|xh"),),
+    "user": ((_PAIR, r"curl"),),
+    "proxy-user": ((_PAIR, r"curl"),),
+    "a": ((_SPACED, r"redis-cli"), (_PAIR, r"https?|xhs?")),
+    "pw": ((_SPACED, r"plink|pscp|psftp|puttygen|kitty"),),
+    "pass": ((_SPACED, r"redis-cli"),),
+    "passin": ((_PAIR, r"openssl"),),
+    "passout": ((_PAIR, r"openssl"),),
+    "k": ((_SPACED, r"openssl"),),
+    "storepass": ((_SPACED, r"keytool|jarsigner"),),
+    "keypass": ((_SPACED, r"keytool|jarsigner"),),
+    "b": ((_ATTACHED, r"gh\b[^\n]{0,80}\bsecret"), (_SPACED, r"gh\b[^\n]{0,80}\bsecret")),
+    "body": ((_SPACED, r"gh\b[^\n]{0,80}\bsecret"),),
+}  # fmt: skip
+_TAKER: Final = {
+    (option, how): regex(rf"(?i:(?:(?<![\w-])|(?<=[0-9]m)|(?<=\n-)|(?<=\A-))(?:{names})(?![\w-]))")
+    for option, takers in _TAKERS.items()
+    for how, names in takers
+}
+_PORTS: Final = regex(r"[\d.:/-]*(?:tcp|udp)?")
+_OTHER: Final = regex(
+    r"""(?:(?:\b|(?<=[0-9]m))echo[ \t]{1,4}(?:-n[ \t]{1,4})?\\{0,7}["']?(?P<piped>[^\s"'`\\|]{4,256})\\{0,7}["']?[ \t]{0,4}\|[ \t]{0,4}"""
+    r"""(?:[^\n|]{0,200}--(?:password-)?stdin\b|sudo[ \t]{1,4}(?:-\w{1,4}[ \t]{1,4}){0,3}-S|chpasswd|passwd[ \t]{1,4}--stdin)"""
+    r"""|convertto-securestring(?:[ \t]{1,4}-(?:string|force|asplaintext)){0,3}[ \t]{1,4}\\{0,7}["']?"""
     r"""(?P<secure>[^\s"'`\\-][^\s"'`\\]{5,256})"""
     r""")""",
     re.IGNORECASE,
 )
-_COMMANDS: Final = ("curl", "mysql", "mariadb", "sshpass", "redis-cli", "convertto-securestring")
+_PIPED: Final = ("stdin", "sudo", "chpasswd")
+_LINE_BACK: Final = 400  # characters of a line in which a command's name is looked for
 
 
 def commands(text: str, lowered: str) -> Iterable[Span]:
     """Passwords in arguments of well-known commands: `curl -u user:…`, `mysql -p…`."""
-    # All but the last take theirs as an option, and most texts have none.
-    if "-" not in lowered or not (
-        " -" in lowered or ("\t" in lowered and "\t-" in lowered) or _COMMANDS[-1] in lowered
-    ):
-        return ()
-    return _commands(text) if any(map(lowered.__contains__, _COMMANDS)) else ()
+    found: list[Span] = []
+    if "-" in lowered:
+        places = [at for opener in _OPENERS for at in _places(text, opener)]
+        if places:
+            found += _options(text, sorted(places))
+        piped = "|" in lowered and any(map(lowered.__contains__, _PIPED))
+        if piped or "convertto-securestring" in lowered:
+            found += _others(text)
+    return sorted(found)
 
 
-def _commands(text: str) -> Iterator[Span]:
-    for match in _COMMAND.finditer(text):
+def _places(text: str, opener: str) -> Iterator[int]:
+    at = text.find(opener)
+    while at >= 0:
+        dash = at + len(opener) - 1
+        if text[dash + 1 : dash + 2] in _FIRST:
+            yield dash
+        at = text.find(opener, dash + 1)
+
+
+_OPENERS: Final = (" -", '", "-', '","-')
+_FIRST: Final = frozenset("pPwUuakbhs-")
+
+
+def _options(text: str, places: list[int]) -> Iterator[Span]:
+    for at in places:
+        for option in (_LONGER, _SHORTER):  # `-pw…` may be PuTTY's option, or a password behind -p
+            match = option.match(text, at)
+            span = _argument(text, at, match) if match is not None else None
+            if span is not None:
+                yield span
+                break
+
+
+def _argument(text: str, at: int, match: re.Match[str]) -> Span | None:
+    option, spaced = match["option"], bool(match["gap"])
+    begin = max(text.rfind("\n", 0, at) + 1, at - _LINE_BACK)
+    for how in (_ATTACHED, _SPACED, _PAIR):
+        taker = _TAKER.get((option, how))
+        if taker is None or (how is not _PAIR and spaced != (how is _SPACED)):
+            continue
+        if taker.search(text, begin, at) is None:
+            continue
+        start, end = match.span("value")
+        if how is _PAIR:
+            percent = text.find("%", start, end) if option == "U" else -1
+            cut = percent if percent >= 0 else text.find(":", start, end)
+            if cut < 0 or end - cut < 4:
+                continue
+            start = cut + 1
+        value = text[start:end]
+        # `$PASSWORD`, `<password>`: what stands there is no secret yet.
+        if value[0] not in "$<{%-/" and "[redacted:" not in value and not _PORTS.fullmatch(value):
+            return start, end
+    return None
+
+
+def _others(text: str) -> Iterator[Span]:
+    for match in _OTHER.finditer(text):
         assert match.lastgroup is not None
         value = match[match.lastgroup]
         # `$PASSWORD`, `<password>`: what stands there is no secret yet.

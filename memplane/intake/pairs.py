@@ -18,7 +18,16 @@ from memplane.lazy import regex
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MARK", "key_values", "looks_secret", "secret_key"]
+__all__ = [
+    "MARK",
+    "chosen",
+    "key_values",
+    "looks_secret",
+    "passphrase",
+    "password_key",
+    "secret_key",
+    "stems",
+]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -27,14 +36,14 @@ def _words(text: str) -> frozenset[str]:
 
 # Whole parts of a key: `auth` is one in `x-auth-data` and none in `author`.
 _SECRET_PARTS: Final = _words(
-    "password passwd passphrase passcode pwd pass pw secret secrets token credential credentials "
+    "password passwd passphrase passcode pwd pass pw psk secret secrets token credential credentials "
     "creds auth authorization authentication bearer apikey authtoken accesstoken accesskey "
-    "secretkey privatekey pgpassword nonce salt"
+    "secretkey privatekey presharedkey pgpassword nonce salt"
 )
 # Of these only the pair with `key` is secret: `api_key`, `signing-key`.
 _SECRET_PAIRS: Final = _words(
     "api access secret private encryption signing account auth authentication activation master "
-    "shared license"
+    "shared preshared license"
 )
 _SECRET_ENDS: Final = ("password", "passwords", "passwd", "passphrase", "secret", "apikey", "pwd")
 # `mysqlpass` ends in a password, and `bypass` does not; `pswd` and `passwrd` are passwords too.
@@ -50,56 +59,93 @@ _HARMLESS_ENDS: Final = _words(
     "method methods mode provider required enabled exists valid index ref hint rule rules "
     "pattern patterns regex strength placeholder manager service"
 )
+# Behind these a value may be digits alone, or words.
+_PASSWORDS: Final = _words("password passwd passphrase passcode pwd pgpassword")
 _PARTS: Final = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 _PLACEHOLDERS: Final = _words(
     "string number boolean object required optional undefined default bearer basic digest oauth "
     "oauth2 password passwd secret secrets redacted hidden masked placeholder example changeme "
-    "unknown disabled enabled invalid missing expired private public inherit"
+    "change_me change-me changeit replaceme replace_me unknown disabled enabled invalid missing "
+    "expired private public inherit"
 )
 _SPACE: Final = regex(r"\s")
 _TEMPLATE: Final = regex(
-    r"[$<{%]|your[_-]|my[_-]|process\.|os\.|env\.|[xX*.•-]{4}|\.\.\.|…"
-    r"|(?:test|fake|dummy|mock|sample|example|demo|some|any|valid|invalid|wrong|new|old|bad)"
-    r"[-_.]?(?:api[-_]?)?(?:key|token|secret|password|credential|value|auth)s?[-_]?[0-9]{0,3}\Z"
+    r"\$(?:[A-Za-z_]\w*\Z|[({])|<[^>]*>|\{[^}]*\}|%(?:[A-Za-z_]\w*%|[sdrvq]\Z|\()|(?i:your)[_-]?|my[_-]"
+    r"|#[0-9a-fA-F]{3,8}\Z|process\.|os\.|env\.|getenv|[xX*.•-]{4}|\.\.\.|…"
+    r"|(?i:test|fake|dummy|mock|sample|example|demo|some|any|valid|invalid|wrong|new|old|bad)"
+    r"[-_.]?(?i:api[-_]?)?(?i:key|token|secret|password|credential|value|auth)s?[-_]?[0-9]{0,3}\Z"
 )
 _PATH: Final = regex(
     r"(?:~|\.{0,2})/[A-Za-z0-9_.@/-]*|[\w.@-]+(?:/[\w.@-]+){1,20}\.[a-z]{1,5}|[A-Za-z]:\\.*|[a-z][a-z0-9+.-]{1,20}://.*"
 )
 # What code writes behind `token =`: names, calls, attributes, subscripts.
-_CODE: Final = regex(r"[A-Za-z_][A-Za-z_]*[0-9]{0,2}(?:(?:\.|->|::|\?\.)[A-Za-z_][A-Za-z_0-9]*)*")
+_CODE: Final = regex(
+    r"[A-Za-z_][A-Za-z_]*[0-9]{0,2}(?:(?:\.|->|::|\?\.)[A-Za-z_][A-Za-z_0-9]*)*"
+    r"|[A-Za-z_]+[0-9]{1,5}[A-Za-z_]*(?:(?:\.|->|::|\?\.)[A-Za-z_]+[0-9]{0,5}[A-Za-z_]*)+"
+)
 
 # Where a key may begin, in lower case; it is completed to the left and judged whole.
-_STEMS: Final = ("pass", "swd", "swr", "pw", "secret", "token", "cred", "auth", "bearer", "key")
+_STEMS: Final = (
+    "pass", "sw", "pw", "psk", "secret", "token", "cred", "auth", "bearer", "key", "_pat=",
+)  # fmt: skip
+# A line break with what quotes or numbers the next line, and that of a text inside JSON.
+_BREAK: Final = r"(?:\r?\n|\\{1,7}n|\\{1,7}r\\{1,7}n)(?:[ \t]{0,12}(?:[>|#+*-]|//|[0-9]{1,5}\t))?"
 # Behind the key a separator: an assignment (after a type too), a comparison, a comma between quoted
-# arguments, blanks before a quoted value (`#define PASSWORD "…"`), one blank behind an option. No
-# repeat but that of `plain` can give back what the next part takes, so none of them tries.
+# arguments, a call, blanks before a quoted value (`#define PASSWORD "…"`), one blank behind an
+# option. Then the value, perhaps on the next line, with the escapes of its own quotes. No repeat
+# can give back what the next part takes, so none of them tries.
 _VALUE: Final = regex(
-    r"""[A-Za-z0-9_-]{0,40}+(?:(?P<close>\\?["'`])?[ \t]{0,4}+"""
+    r"""[A-Za-z0-9_-]{0,40}+(?:(?P<close>\\{0,7}["'`]?\]?)[ \t]{0,4}+"""
     r"""(?:(?P<typed>:[ \t]{0,2}+[A-Za-z][\w.\[\]|? ]{0,30}+=)"""
-    r"""|:=|=>|!={1,2}|={1,3}|:|(?P<comma>,))"""
-    r"""|(?P<blank>(?:[ \t]|\\t){1,4}+))"""
-    r"""[ \t]{0,4}+(?:\\?(?P<quote>["'`])(?P<quoted>[^\s"'`\\]{6,}+)\\?(?P=quote)"""
+    r"""|:=|=>|!={1,2}|={1,3}|:|(?P<comma>,)|(?P<call>\()|is:)"""
+    rf"""(?P<block>[ \t]{{0,4}}+(?:[|>][+-]?[1-9]?[ \t]{{0,4}}+)?{_BREAK}(?=[ \t]))?"""
+    r"""|(?P<shut>\\{0,7}["'])?(?P<blank>(?:[ \t]|\\t){1,4}+)(?:[0-9][ ])?)"""
+    r"""[ \t]{0,24}+(?:(?P<esc>\\{0,7})(?P<quote>["'`])(?:(?P<quoted>(?:[^\s"'`\\]"""
+    r"""|(?!(?P=esc)(?P=quote))(?:["'`]|\\(?:\\\\){0,3}["'`]|\\{1,8}(?!["'`\\\s])|(?:\\\\){1,4}(?=["'`])))"""
+    r"""{6,}+)|(?P<words>[^\n\r"'`\\]{6,100}))(?P=esc)(?P=quote)"""
     # Behind a blank a bare value has a digit, or is none.
-    r"""|(?(blank)(?=[^\d\s"'`\\,;()\[\]{}<>&|]{0,127}+\d))"""
-    r"""(?P<plain>[^\s"'`\\,;()\[\]{}<>&|]{8,128})(?![(\[{<"'`]))"""
+    r"""|(?(blank)(?=[^\d\s"'`\\,;()\[\]{}<>&|\x1b]{0,127}+\d))"""
+    r"""(?P<plain>[^\s"'`\\,;()\[\]{}<>&|\x1b]{6,128}+)(?![(\[{]|<(?!/)))"""
 )
-_PLAIN_REST: Final = regex(r"""[^\s"'`\\,;()\[\]{}<>&|]*""")
+_PLAIN_REST: Final = regex(r"""[^\s"'`\\,;()\[\]{}<>&|\x1b]*""")
+_LINE_REST: Final = regex(r"""[^\s"'`\\\x1b]*""")
+# `&` goes on with a value, unless it begins the next pair of a query, or of a shell's commands.
+_MORE: Final = regex(r"""&(?!&|[A-Za-z_][\w.%\[\]-]{0,60}=)[^\s"'`\\,;()\[\]{}<>|&\x1b]+""")
 _KEY_HEAD: Final = regex(r"[A-Za-z0-9_-]*\Z")
 _KEY_TAIL: Final = regex(r"[A-Za-z0-9_-]{0,40}")
+_COLOUR: Final = regex(r"[0-9]{1,2}m")  # of a terminal
 _WORD_BEFORE: Final = regex(r"([A-Za-z]{3,16}) \Z")
+# What sets a variable or an option with a blank between its name and its value.
+_SETS: Final = regex(
+    r"(?:(?:\b|(?<=[0-9]m))(?:ENV|ARG|[Ss]et[Ee]nv|setx|SETX|set[ \t]+-[a-zA-Z]{1,3}|(?i:enable)|configure[ \t]+set"
+    r"|config[ \t]+(?:set|add|--[a-z]+)|user-secrets[ \t]+set|secrets?[ \t]+set"
+    r"|(?:login|user|account)[ \t]+[^\s]{1,80}))(?:\s|\\{1,3}[nrt]){1,12}"
+    r"(?:\\{0,3}[\"']|//)?[\w./:@-]{0,80}\Z"
+)
+_SETS_ITSELF: Final = _words("requirepass masterauth masteruser")
 
 
 @lru_cache(maxsize=4096)
 def secret_key(key: str) -> bool:
     """Whether a key names a secret, judged by its whole parts."""
     parts = [part.lower() for part in _PARTS.findall(key)]
-    if not parts or parts[-1] in _HARMLESS_ENDS:
+    if not parts or parts[-1] in _HARMLESS_ENDS or "public" in parts:
         return False
     return any(
         part in _SECRET_PARTS or part.endswith(_SECRET_ENDS) or _PASS_END.fullmatch(part)
         for part in parts
-    ) or any(first in _SECRET_PAIRS and second == "key" for first, second in pairwise(parts))
+    ) or (
+        any(first in _SECRET_PAIRS and second == "key" for first, second in pairwise(parts))
+        or (parts[-1] == "pat" and len(parts) > 1 and key.isupper())  # a personal access token
+    )
+
+
+@lru_cache(maxsize=4096)
+def password_key(key: str) -> bool:
+    """Whether a secret's key names a password: its value may be digits alone, or words."""
+    parts = [part.lower() for part in _PARTS.findall(key)]
+    return bool(parts) and (parts[-1] in _PASSWORDS or parts[-1].endswith(("password", "passwd")))
 
 
 def looks_secret(value: str) -> bool:
@@ -114,47 +160,114 @@ def looks_secret(value: str) -> bool:
     )
 
 
-def key_values(text: str, lowered: str) -> Iterator[Span]:
+def chosen(value: str, key: str) -> bool:
+    """Whether a value was chosen to be secret: no word of prose or name of code."""
+    if _DIGIT.search(value) is None:
+        return _random(value)
+    if _LETTER.search(value) is None:
+        return password_key(key)
+    return True
+
+
+# The pairs of letters that make up most of English, and of names in code.
+_PAIRS: Final = _words(
+    "th he in er an re on at en nd ti es or te of ed is it al ar st to nt ng se ha as ou io le "
+    "ve co me de hi ri ro ic ne ea ra ce li ch ll be ma si om ur ca el ta la ns di fo ho pe ec "
+    "pr no ct us ac ot il tr ly nc et ut ss so rs un lo wa ge ie wh ee wi em ad ol rt po we na "
+    "ul ni ts mo ow pa im mi ai sh ir su id os iv ia am fi ci vi pl ig tu ev ld ry mp fe bl ab "
+    "gh ty op wo sa ay ex ke ui av ag if ap gr od bo sp rd do uc bu ei ov by rm ep tt oc fa ef "
+    "cu rn sc gi da yo cr cl du ga qu ue ff ba ey ls va um pp ua up lu go ht ru ug ds lt pi rc "
+    "rr eg au ck ew mu br bi pt ak"
+)
+
+
+def _random(value: str) -> bool:
+    """Whether a value without digits is a row of letters that no language has."""
+    value = value.rstrip(".,:;!?")
+    if len(value) < _RANDOM_MIN or _LETTERS.fullmatch(value) is None:
+        return False
+    small = value.lower()
+    usual = sum(first + second in _PAIRS for first, second in pairwise(small))
+    return 100 * usual < _USUAL * (len(value) - 1)
+
+
+_RANDOM_MIN: Final = 16
+_USUAL: Final = 60  # of 100 pairs; names in code have some 80, random letters 28
+_LETTERS: Final = regex(r"[A-Za-z]+[+/=]{0,3}[A-Za-z]*={0,2}")
+# A sentence about a password, and no password of several words.
+_PROSE: Final = regex(
+    r"(?i)\b(?:the|a|an|is|are|be|must|should|your|you|please|enter|for|to|of|with|in|not|no|and|or|at"
+    r"|least|characters?|required|invalid|incorrect|forgot|reset|this|that|if|will|can|new|from|on"
+    r"|password|passphrase|failed|error|hidden|prompt|none|null|see|set|use)\b|[.:?…]\Z|[%{}<>$]"
+)
+
+
+def passphrase(value: str) -> bool:
+    """Whether words in the place of a password are one: with a digit, and no sentence."""
+    return (
+        6 <= len(value) <= 100
+        and " " in value.strip()
+        and value == value.strip()
+        and "\n" not in value
+        and _DIGIT.search(value) is not None
+        and _PROSE.search(value) is None
+        and MARK.search(value) is None
+    )
+
+
+def key_values(text: str, stems: list[int]) -> Iterator[Span]:
     """Values of secret-looking keys: `API_KEY=…`, `"password": "…"`, `--token …`."""
     last, value_at = 0, _VALUE.match
-    for stem in _stems(lowered):
+    for stem in stems:
         match = value_at(text, stem) if stem >= last else None
         if match is None:
             continue
-        key, stands_alone = _key(text, stem)
-        quoted = match["quoted"] is not None
-        start, end = match.span("quoted" if quoted else "plain")
+        key, begin = _key(text, stem)
+        if not secret_key(key):
+            continue
+        kind = match.lastgroup
+        assert kind is not None
+        if match["quoted"] is not None:
+            kind = "quoted"
+        elif match["words"] is not None:
+            kind = "words"
+        else:
+            kind = "plain"
+        start, end = match.span(kind)
         value = text[start:end]
-        if not (secret_key(key) and looks_secret(value)):
+        if kind == "words":
+            if not (password_key(key) and passphrase(value)):
+                continue
+        elif not looks_secret(value):
             continue
-        if match["comma"] is not None and not (key.isupper() or stands_alone):
+        elif kind == "quoted":
+            if not _quoted_fits(text, value, key, begin, match):
+                continue
+        elif not _bare_fits(text, value, key, begin, match):
             continue
-        if not (
-            _quoted_fits(value, key, match)
-            if quoted
-            else _bare_fits(value, key, match, tight=text[start - 1] in ":=")
-        ):
-            continue
-        if not quoted:  # the pattern looks at 128 characters; the secret may be longer
-            end = _PLAIN_REST.match(text, end).end()  # type: ignore[union-attr]  # it matches ""
+        else:
+            end = _bare_end(text, begin, start, end)
         yield start, end
         last = end
 
 
-def _key(text: str, stem: int) -> tuple[str, bool]:
-    """The whole key that holds the stem, and whether a quote opens it; `access key` is one too."""
+def _key(text: str, stem: int) -> tuple[str, int]:
+    """The whole key that holds the stem, and where it begins; `access key` is one too."""
     head, tail = _KEY_HEAD.search(text[max(0, stem - 40) : stem]), _KEY_TAIL.match(text, stem)
     assert head is not None
     assert tail is not None
     key = head.group() + tail.group()
     begin = stem - len(head.group())
+    if begin > 0 and text[begin - 1] in "[;" and (colour := _COLOUR.match(key)) is not None:
+        key, begin = key[colour.end() :], begin + colour.end()
     if key.lower() == "key":
         before = _WORD_BEFORE.search(text[max(0, stem - 18) : stem])
         key = f"{before[1]}_{key}" if before is not None else key
-    return key, begin > 0 and text[begin - 1] in "\"'`"
+    return key, begin
 
 
-def _stems(lowered: str) -> list[int]:
+def stems(lowered: str) -> list[int]:
+    """Where the name of a secret may stand: without one there is none in the text."""
     starts: list[int] = []
     find = lowered.find
     for stem in _STEMS:
@@ -170,28 +283,104 @@ def _stems(lowered: str) -> list[int]:
 _DIGIT: Final = regex(r"\d")
 _LETTER: Final = regex(r"[^\W\d_]")
 _WEAK: Final = frozenset(("pass", "pw"))
+_CLASS: Final = regex(r"(?:[A-Z][a-z]{2,}){2}")
+_QUOTES: Final = frozenset("\"'`")
+_SETTERS: Final = _words("set with use add put")
+_ASKS: Final = _words(
+    "get is has check verify validate find load read fetch compare hash encode decode parse make "
+    "create generate test assert match matches expect on from to new need needs require"
+)
 
 
-def _quoted_fits(value: str, key: str, match: re.Match[str]) -> bool:
+def _quoted_fits(text: str, value: str, key: str, begin: int, match: re.Match[str]) -> bool:
     """Whether this quoted value is a secret: a literal, unless it is a word as code has them."""
+    has_digit = _DIGIT.search(value) is not None
+    if match["call"] is not None:
+        return has_digit and _calls(text, value, key, begin)
     if match["blank"] is not None and not key.startswith("-"):
-        return _DIGIT.search(value) is not None and _LETTER.search(value) is not None
+        return key not in _WEAK and has_digit and _LETTER.search(value) is not None
     if match["comma"] is not None:
-        return _DIGIT.search(value) is not None
-    return _CODE.fullmatch(value) is None or _DIGIT.search(value) is not None
+        quoted = begin > 0 and text[begin - 1] in _QUOTES
+        named = _CODE.fullmatch(value) is not None or _CLASS.search(value) is not None
+        return has_digit and (key.isupper() or quoted) and not named
+    if value[len(key) : len(key) + 1] in "-_." and value.lower().startswith(key.lower()):
+        return False  # the name of a thing that is named so, `"auth0": "auth0-python"`
+    if match["close"] == "]" and text[begin - 1 : begin] != ":":
+        return False  # the index of something, not its name
+    return has_digit or _CODE.fullmatch(value) is None or _random(value)
 
 
-def _bare_fits(value: str, key: str, match: re.Match[str], *, tight: bool) -> bool:
+def _calls(text: str, value: str, key: str, begin: int) -> bool:
+    """Whether a call sets the secret: `setPassword("…")`, `.token("…")`; `getToken("…")` asks."""
+    if _LETTER.search(value) is None or _CODE.fullmatch(value) is not None or "/" in value:
+        return False
+    parts = [part.lower() for part in _PARTS.findall(key)]
+    if parts[0] in _SETTERS or (key.isupper() and password_key(key)):
+        return True
+    return begin > 0 and text[begin - 1] == "." and parts[0] not in _ASKS
+
+
+def _bare_fits(text: str, value: str, key: str, begin: int, match: re.Match[str]) -> bool:
     """Whether these bare characters are a secret: chosen by somebody, no word of prose or code."""
-    if match["comma"] is not None or match["typed"] is not None:
+    if match["comma"] is not None or match["typed"] is not None or match["call"] is not None:
         return False
-    if match["blank"] is not None and not (key.startswith("-") and len(match["blank"]) == 1):
+    if match["close"] == "]":
         return False
-    if _DIGIT.search(value) is None or _LETTER.search(value) is None:
+    if match["block"] is not None and (value.endswith(":") or not _ends_line(text, match.end())):
+        return False
+    start = match.start("plain")
+    tight = text[start - 1] in ":="
+    if match["blank"] is not None:
+        option = key.startswith("-") and len(match["blank"]) == 1
+        if not option and not _is_set(text, key, begin):
+            return False
+        return (
+            _DIGIT.search(value) is not None
+            and _LETTER.search(value) is not None
+            and len(value) >= 6
+        )
+    if len(value) < 8 and not (tight and password_key(key)):
         return False
     mixed = value.lower() != value != value.upper()
-    if _CODE.fullmatch(value) is not None and not (tight and mixed and key.isupper()):
+    if _DIGIT.search(value) is None:
+        return tight and _random(value)
+    if _LETTER.search(value) is None:
+        return (tight or match["close"] != "") and password_key(key)
+    if _CODE.fullmatch(value) is not None and not (
+        tight and key.isupper() and (mixed or ("_" not in value and "." not in value))
+    ):
         return False
-    if _WEAK.isdisjoint(key.lower().replace("-", "_").split("_")):
+    if key.lower() not in _WEAK:
         return True
-    return tight and mixed
+    return tight and (mixed or text[begin - 1 : begin] == ".")
+
+
+def _is_set(text: str, key: str, begin: int) -> bool:
+    return key.lower() in _SETS_ITSELF or _SETS.search(text, max(0, begin - 160), begin) is not None
+
+
+_LINE_END: Final = regex(
+    r"""[ \t]{0,4}(?:\\{0,7}["'`,]{0,3}(?:\r?\n|\\{1,7}[rn]|\Z|\\{0,7}["'])|\x1b|</|\|)"""
+)
+
+
+def _ends_line(text: str, at: int) -> bool:
+    return _LINE_END.match(text, at) is not None
+
+
+_ASSIGNED: Final = regex(r"(?:^|\n)[ \t]{0,8}(?:export[ \t]{1,4})?[A-Z][A-Z0-9_]{2,60}=\Z")
+
+
+def _bare_end(text: str, begin: int, start: int, end: int) -> int:
+    """Where a bare value ends: the pattern looks at 128 characters, the secret may be longer.
+
+    In a line of a file of variables nothing but a blank ends it.
+    """
+    line = _ASSIGNED.search(text, max(0, begin - 24), start)
+    if line is not None:
+        return _LINE_REST.match(text, end).end()  # type: ignore[union-attr]  # it matches ""
+    end = _PLAIN_REST.match(text, end).end()  # type: ignore[union-attr]  # it matches ""
+    if begin == 0 or text[begin - 1] not in "?&":
+        while (more := _MORE.match(text, end)) is not None:
+            end = more.end()
+    return end

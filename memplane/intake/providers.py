@@ -15,9 +15,11 @@ __all__ = ["PROVIDERS", "Row"]
 _ESCAPE: Final = r"(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=[\[;][0-9]m)|(?<=[\[;][0-9]{2}m)"
 _START: Final = rf"(?:(?<![A-Za-z0-9])|{_ESCAPE})"
 # For shapes that are mostly hash: `restore-key-<md5>` is a cache key, `key-<md5>` is a token.
-ALONE: Final = rf"(?:(?<![A-Za-z0-9_-])|{_ESCAPE})"
+ALONE: Final = rf"(?:(?<![A-Za-z0-9_-])|(?<=\n-)|(?<=\A-)|{_ESCAPE})"
 # For shapes that the base64 of an image could hold behind a slash.
-BARE: Final = rf"(?:(?<![A-Za-z0-9+/=_-])|{_ESCAPE})"
+BARE: Final = rf"(?:(?<![A-Za-z0-9+/=_-])|(?<=\n[+-])|(?<=\A[+-])|{_ESCAPE})"
+# For shapes that nothing else looks like: glued to a word too, `tokenghp_…`.
+_GLUED: Final = ""
 _END: Final = r"(?![A-Za-z0-9])"
 # A part of a JSON web token, in quoted JSON too: an escape that means a character ends it.
 _JWT: Final = r"(?:[A-Za-z0-9_/-]|\\(?![nrtu\"'\\]))"
@@ -37,7 +39,12 @@ def _row(name: str, literals: str, pattern: str, *, start: str = _START) -> Row:
 
 
 PROVIDERS: Final = (
-    _row("anthropic-key", "sk-ant-", r"sk-ant-[a-z0-9]{3,12}-[A-Za-z0-9_-]{24,}"),
+    _row(
+        "anthropic-key",
+        "*sk-ant-",
+        r"sk-ant-[a-z0-9]{3,12}-[A-Za-z0-9_-]{24,}",
+        start=_GLUED,
+    ),
     _row("openrouter-key", "sk-or-", r"sk-or-v1-[a-f0-9]{48,}"),
     _row(
         "openai-key",
@@ -53,9 +60,11 @@ PROVIDERS: Final = (
     _row("huggingface-token", "hf_ api_org_", r"hf_[A-Za-z0-9]{34,}|api_org_[A-Za-z]{34}"),
     _row(
         "aws-access-key",
-        "AKIA{16} ASIA{16} ABIA{16} ACCA{16} A3T{17}",
+        "*AKIA *ASIA ABIA{16} ACCA{16} A3T{17}",
         # The one of the manuals ends in EXAMPLE.
-        r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)(?![A-Z0-9]{9}EXAMPLE)[A-Z0-9]{16}" + _END,
+        rf"(?:AKIA|ASIA|{_START}(?:A3T[A-Z0-9]|ABIA|ACCA))(?![A-Z0-9]{{9}}EXAMPLE)[A-Z0-9]{{16}}"
+        + _END,
+        start=_GLUED,
     ),
     _row(
         "aws-bedrock-key",
@@ -64,15 +73,23 @@ PROVIDERS: Final = (
     ),
     _row(
         "github-token",
-        "ghp_ gho_ ghu_ ghs_ ghr_",
+        "*ghp_ *gho_ *ghu_ *ghs_ *ghr_",
         r"gh[pousr]_(?:[A-Za-z0-9]{36,}|[0-9]{4,12}_ey[A-Za-z0-9_.-]{40,})",
+        start=_GLUED,
     ),
-    _row("github-fine-grained-token", "github_pat_", r"github_pat_[A-Za-z0-9_]{50,}"),
+    _row(
+        "github-fine-grained-token",
+        "*github_pat_",
+        r"github_pat_[A-Za-z0-9_]{50,}",
+        start=_GLUED,
+    ),
     _row(
         "gitlab-token",
-        "glpat- glrtr- glwt- gldt- glrt- glcbt- glptt- glft- glsoat- glagent- gloas- glimt- "
+        "*glpat- glrtr- glwt- gldt- glrt- glcbt- glptt- glft- glsoat- glagent- gloas- glimt- "
         "glffct-",
-        r"gl(?:pat|rtr|wt|dt|rt|cbt|ptt|ft|soat|agent|oas|imt|ffct)-[A-Za-z0-9_-]{20,}(?:\.[A-Za-z0-9]{2,9}){0,2}",
+        rf"(?:glpat|{_START}gl(?:rtr|wt|dt|rt|cbt|ptt|ft|soat|agent|oas|imt|ffct))-"
+        r"[A-Za-z0-9_-]{20,}(?:\.[A-Za-z0-9]{2,9}){0,2}",
+        start=_GLUED,
     ),
     _row("gitlab-runner-token", "GR1348941", r"GR1348941[A-Za-z0-9_-]{20,}"),
     _row("gitlab-session", "_gitlab_session=", r"_gitlab_session=[0-9a-z]{32}"),
@@ -83,16 +100,23 @@ PROVIDERS: Final = (
     ),
     _row(
         "slack-token",
-        "xoxb- xoxp- xoxa- xoxr- xoxe- xoxe. xoxo- xoxs- xapp- XAPP- xoxc- xoxd-",
-        r"xox[abcdeoprs]-(?=[A-Za-z-]{0,80}+[0-9])[A-Za-z0-9-]{13,}|xoxe\.xox[bp]-[0-9]-[A-Za-z0-9]{100,}"
-        r"|(?i:xapp)-[0-9]-[A-Za-z0-9]+-[0-9]+-[A-Za-z0-9]+",
+        "*xoxb- *xoxp- xoxa- xoxr- xoxe- xoxe. xoxo- xoxs- xapp- XAPP- xoxc- xoxd-",
+        rf"(?:{_START}xoxe\.xox[bp]-[0-9]-[A-Za-z0-9]{{100,}}"
+        rf"|(?:xox[bp]|{_START}xox[acdeors])-(?=[A-Za-z-]{{0,80}}+[0-9])[A-Za-z0-9-]{{13,}}"
+        rf"|{_START}(?i:xapp)-[0-9]-[A-Za-z0-9]+-[0-9]+-[A-Za-z0-9]+)",
+        start=_GLUED,
     ),
     _row(
         "stripe-key",
         "sk_live_ sk_test_ sk_prod_ rk_live_ rk_test_ rk_prod_ pk_live_ pk_test_ whsec_",
         r"[srp]k_(?:live|test|prod)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{24,}",
     ),
-    _row("google-api-key", "AIza", r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])"),
+    _row(
+        "google-api-key",
+        "*AIza",
+        r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])",
+        start=_GLUED,
+    ),
     _row(
         "google-oauth",
         "ya29. GOCSPX- 1//0",
@@ -105,8 +129,13 @@ PROVIDERS: Final = (
     ),
     _row("azure-storage-key", "AccountKey=", r"AccountKey=[A-Za-z0-9+/]{40,}={0,2}"),
     _row("azure-sas-signature", "sig=", r"sig=[A-Za-z0-9%+/]{40,}={0,2}"),
-    _row("digitalocean-token", "doo_v1_ dop_v1_ dor_v1_", r"do[opr]_v1_[a-f0-9]{64}"),
-    _row("npm-token", "npm_", r"npm_[A-Za-z0-9]{36}" + _END),
+    _row(
+        "digitalocean-token",
+        "*doo_v1_ *dop_v1_ *dor_v1_",
+        r"do[opr]_v1_[a-f0-9]{64}",
+        start=_GLUED,
+    ),
+    _row("npm-token", "*npm_", r"npm_[A-Za-z0-9]{36}" + _END, start=_GLUED),
     _row("pypi-token", "pypi-AgE", r"pypi-AgE[A-Za-z0-9_-]{50,}"),
     _row("rubygems-key", "rubygems_", r"rubygems_[a-f0-9]{48}"),
     _row("clojars-token", "CLOJARS_ clojars_", r"(?i:clojars)_[A-Za-z0-9]{60}"),
@@ -137,7 +166,12 @@ PROVIDERS: Final = (
         "FLWSECK_ FLWPUBK_",
         r"FLW(?:SEC|PUB)K_(?:TEST|LIVE)-[A-Za-z0-9]{12,32}(?:-X)?",
     ),
-    _row("telegram-token", "*:A *%3AA", r"[0-9]{5,16}(?::|%3A)A[A-Za-z0-9_-]{34}(?![A-Za-z0-9_-])"),
+    _row(
+        "telegram-token",
+        "*:A *%3AA",
+        r"[0-9]{5,16}(?::|%3A)A[A-Za-z0-9_-]{34}(?![A-Za-z0-9_-])",
+        start=rf"(?:{_START}|(?<=bot))",
+    ),
     _row(
         "discord-token",
         "MT Mj Mz ND NT Nj Nz OD OT",
@@ -311,4 +345,63 @@ PROVIDERS: Final = (
     _row("nvidia-key", "nvapi-", r"nvapi-[A-Za-z0-9_-]{60,}"),
     _row("e2b-key", "e2b_", r"e2b_[a-f0-9]{40}" + _END),
     _row("neon-key", "napi_", r"napi_[a-z0-9]{60,}"),
+    _row(
+        "session-cookie",
+        "*ionid= *IONID= *ionId= *ESSID= *t.sid=",
+        r"(?i:(?:j|php|asp\.net_)?sess(?:ion)?_?id|connect\.sid)="
+        r"(?![0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-)(?=[A-Za-z%._:+/=-]{0,80}[0-9])[A-Za-z0-9%._:+/=-]{20,}",
+    ),
+    _row(
+        "laravel-key",
+        "*base64: *base64%3A",
+        r"base64(?::|%3A)(?:[A-Za-z0-9+/]|%2[BF]){43}(?:=|%3D)(?![A-Za-z0-9+/])",
+    ),
+    _row(
+        "extended-private-key",
+        "xprv{107} yprv{107} zprv{107} tprv{107} uprv{107} vprv{107}",
+        r"[xyztuv]prv[1-9A-HJ-NP-Za-km-z]{107,108}" + _END,
+    ),
+    _row(
+        "azure-devops-token",
+        "*AZDO",
+        r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}" + _END,
+    ),
+    _row("azure-key", "*JQQJ99", r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{20,40}={0,2}"),
+    _row("fcm-key", "*APA91b", r"AAAA[A-Za-z0-9_-]{7}(?::|%3A)APA91b[A-Za-z0-9_-]{100,}"),
+    _row(
+        "docker-config",
+        "*eyJhdXRocyI6 *ewogICJhdXRocyI6 *ewoJImF1dGhzIjog",
+        r"(?:eyJhdXRocyI6|ewogICJhdXRocyI6|ewoJImF1dGhzIjog)"
+        r"[A-Za-z0-9+/]{24,}={0,2}",
+    ),
+    _row(
+        "private-key-der",
+        "MII MHcCAQEE MIGHAgEAMBMGByqGSM49 MIGkAgEB MC4CAQAwBQYDK2Vw *b3BlbnNzaC1rZXktdjE",
+        r"(?:MII[A-Za-z0-9+/]{2}[A-Za-z0-9+/](?:IBAA|gIBAA)[A-Za-z0-9+/]{40,}"
+        r"|MII[A-Za-z0-9+/]{2}(?:[QwgkA-Za-z]IBADANBgkqhkiG9w0BAQEFAASC)[A-Za-z0-9+/]{20,}"
+        r"|MHcCAQEE[A-Za-z0-9+/]{40,}|MIGHAgEAMBMGByqGSM49[A-Za-z0-9+/]{60,}|MIGkAgEB[A-Za-z0-9+/]{80,}"
+        r"|MC4CAQAwBQYDK2Vw[A-Za-z0-9+/]{44,}|b3BlbnNzaC1rZXktdjE[A-Za-z0-9+/]{60,})={0,2}",
+        start=BARE,
+    ),
+    _row("razorpay-key", "rzp_live_ rzp_test_", r"rzp_(?:live|test)_[A-Za-z0-9]{14,}"),
+    _row("gcs-hmac-key", "GOOG1", r"GOOG1[A-Z0-9]{56,58}" + _END),
+    _row("tencent-key", "AKID{32}", r"AKID[A-Za-z0-9]{32}" + _END, start=BARE),
+    _row(
+        "launchdarkly-key",
+        "sdk- mob-",
+        r"(?:sdk|mob)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+        start=ALONE,
+    ),
+    _row(
+        "chat-webhook",
+        "*hooks/catch/ *open-apis/bot/v2/hook/ *with/key/",
+        r"hooks\.zapier\.com/hooks/catch/[0-9]{4,12}/[A-Za-z0-9]{5,12}"
+        r"|open-apis/bot/v2/hook/[0-9a-f-]{36}"
+        r"|maker\.ifttt\.com/trigger/[A-Za-z0-9_-]{1,60}/(?:json/)?with/key/[A-Za-z0-9_-]{16,}",
+    ),
+    _row(
+        "k3s-token",
+        "K10{64}",
+        r"K10[0-9a-f]{64}(?::|%3A){2}(?:(?:server|node)(?::|%3A))?[A-Za-z0-9]{16,}",
+    ),
 )

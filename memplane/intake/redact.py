@@ -21,8 +21,8 @@ from memplane.intake.forms import (
     urls,
 )
 from memplane.intake.marks import MARK, Span, widened
-from memplane.intake.pairs import key_values, looks_secret, secret_key
-from memplane.intake.shapes import RUN_MIN, suspects
+from memplane.intake.pairs import key_values, looks_secret, secret_key, stems
+from memplane.intake.shapes import RUN_MIN, looked_at, suspects, torn
 from memplane.lazy import regex
 
 if TYPE_CHECKING:
@@ -52,16 +52,17 @@ class Counts(dict[str, int]):
 # A pass that changes nothing ends it; only a pattern that feeds on its own marks needs many.
 _PASSES_MAX: Final = 32
 _SECRET_VALUE: Final = "secret-value"  # noqa: S105 - the name of a rule
-_FINDERS: Final[tuple[tuple[str, Callable[[str, str], Iterable[tuple[int, int]]]], ...]] = (
-    ("private-key", private_keys),
+# Finders by what they look at first: the text in small letters, or where it names a secret.
+_FINDERS: Final[tuple[tuple[str, Callable[[str, str], Iterable[Span]] | None], ...]] = (
     ("private-key", json_keys),
     (_SECRET_VALUE, markup),
     (_SECRET_VALUE, sql),
     (_SECRET_VALUE, commands),
-    (_SECRET_VALUE, key_values),
+    (_SECRET_VALUE, None),  # `key_values`, which looks where a key may stand
     ("url-password", urls),
     ("bearer", bearers),
 )
+_NAMED: Final = frozenset((markup, bearers))  # find nothing in a text that names no secret
 _SHORT: Final = 128  # characters of what may come again
 _MANY: Final = 10_000
 # A pattern that begins with a plain word can only match where that word stands.
@@ -160,14 +161,25 @@ class Redactor:
         for rule, pattern, word in self._patterns:
             if word in lowered:
                 text = _spliced(text, _matches(text, pattern), rule, counts)
-        for shape in suspects(text.encode("ascii", "replace")):
+        if "private" in lowered:  # before the shapes of what stands in a block
+            text = _spliced(text, private_keys(text, lowered), "private-key", counts)
+        shapes, halves = looked_at(text)
+        if halves and (found := list(torn(text, halves))):
+            for name, span in reversed(found):
+                text = _spliced(text, [span], name, counts)
+            shapes = suspects(text.encode("ascii", "replace"))
+        for shape in shapes:
             text = _spliced(text, shape.spans(text), shape.name, counts)
-        seen = text if not counts else None
+        seen, named = (None, []) if counts else (text, stems(lowered))
         for rule, find in _FINDERS:
             # Finders look up places of `lowered` in the text: the two are of one length.
             if seen is not text:
                 seen, lowered = text, _lowered(text)
-            spans = find(text, lowered)
+                named = stems(lowered)
+            if find is None:
+                spans: Iterable[Span] = key_values(text, named) if named else ()
+            else:
+                spans = find(text, lowered) if named or find not in _NAMED else ()
             if spans:
                 text = _spliced(text, spans, rule, counts)
         return text

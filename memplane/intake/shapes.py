@@ -9,7 +9,9 @@ uuids and tool-use ids are our daily text, and they look as random as a key.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.intake.providers import PROVIDERS
@@ -18,7 +20,9 @@ from memplane.lazy import regex
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["RUN_MIN", "SHAPES", "Shape", "suspects"]
+    from memplane.intake.marks import Span
+
+__all__ = ["RUN_MIN", "SHAPES", "Shape", "looked_at", "suspects", "torn"]
 
 # The shortest token of the table; a shorter unbroken run cannot hold any.
 RUN_MIN: Final = 18
@@ -55,6 +59,24 @@ class Shape(NamedTuple):
             if found is not None:
                 last = found.end()
                 yield found.span()
+
+    def over(self, text: str, first: int, gap: int, end: int) -> tuple[int, int] | None:
+        """The token that begins before `gap` and ends behind it, if the text ended at `end`."""
+        for match in _compiled(self.pattern).finditer(text, first, end):
+            if match.start() >= gap:
+                break
+            if match.end() > gap:
+                return match.span()
+        return None
+
+    def begins(self, text: str, at: int) -> bool:
+        """Whether a token may begin there, by what stands before it."""
+        return _compiled(self.start).match(text, at) is not None
+
+    def ends(self, text: str, start: int) -> int:
+        """Where the token ends that begins there, or -1."""
+        found = _compiled(self.start + self.pattern).match(text, start)
+        return -1 if found is None else found.end()
 
 
 @cache
@@ -94,10 +116,14 @@ class _Literal(NamedTuple):
     least: int
     shapes: tuple[int, ...]
 
-    def begins(self, words: list[bytes]) -> bool:
+    def begins(self, words: set[bytes]) -> bool:
         """Whether one of the words may be the head of such a token."""
         word, least = self.word, self.least
         return any(len(each) >= least and each.startswith(word) for each in words)
+
+
+# Literals that stand inside a token, by what they begin with, and the shapes that they are of.
+_Inner = tuple[str, tuple[tuple[str, int], ...]]
 
 
 def _plain(literal: str) -> str:
@@ -105,7 +131,7 @@ def _plain(literal: str) -> str:
 
 
 def _by_literal() -> tuple[
-    dict[bytes, list[_Literal]], dict[bytes, list[_Literal]], tuple[tuple[str, int], ...]
+    dict[bytes, list[_Literal]], dict[bytes, list[_Literal]], tuple[_Inner, ...]
 ]:
     """Literals whose first word ends in them, by it; those it goes on behind, by its head; others.
 
@@ -131,7 +157,20 @@ def _by_literal() -> tuple[
             opened.setdefault(word[:2], []).append(_Literal(text, word, least, tuple(found)))
         else:
             whole.setdefault(word, []).append(_Literal(text, word, least, tuple(found)))
-    return whole, opened, tuple(inner)
+    opening: dict[str, list[tuple[str, int]]] = {}
+    for literal, number in inner:
+        opening.setdefault(literal[:2], []).append((literal, number))
+    return whole, opened, tuple((_common(found), tuple(found)) for found in opening.values())
+
+
+def _common(literals: list[tuple[str, int]]) -> str:
+    """What all of them begin with."""
+    first = literals[0][0]
+    return next(
+        first[:size]
+        for size in range(len(first), 0, -1)
+        if all(literal.startswith(first[:size]) for literal, _ in literals)
+    )
 
 
 _SMALL: Final = b"a"  # capitals and digits come before it
@@ -143,16 +182,47 @@ _HEADS: Final = frozenset(_OPENED)
 
 def suspects(encoded: bytes) -> tuple[Shape, ...]:
     """Shapes that the text (in ASCII or UTF-8) may hold, in table order; usually none."""
-    runs = _long_runs(encoded)
+    return _suspects(encoded, _long_runs(encoded, None))
+
+
+def looked_at(text: str) -> tuple[tuple[Shape, ...], frozenset[Shape]]:
+    """Shapes that the text may hold as it stands, and those it may hold torn: see `torn`."""
+    encoded = text.encode("ascii", "replace")
+    edges: list[tuple[int, int]] = []
+    runs = _long_runs(encoded, edges)
+    plain = _suspects(encoded, runs) if runs else ()
+    if not encoded.isascii() or (b"?" in encoded and any(map(text.__contains__, _WIDTHLESS))):
+        narrow = _NARROW.sub("", text).encode("ascii", "replace")
+        edges = []
+        runs = _long_runs(narrow, edges)
+        torn = {*_suspects(narrow, runs), *suspects(_joined(narrow, edges))}
+        return plain, frozenset(torn)
+    joined = _joined(encoded, edges) if edges else b""
+    if not joined:
+        return plain, _NONE
+    # With the bracket of a terminal's colours, which no run holds.
+    return plain, frozenset(suspects(b"[ " + joined if b"[" in encoded else joined))
+
+
+_NONE: Final[frozenset[Shape]] = frozenset()
+
+
+def _suspects(encoded: bytes, runs: bytes) -> tuple[Shape, ...]:
     if not runs:
         return ()
     plain = _COLOURS.sub(b" ", runs) if b"[" in encoded or b";" in encoded else runs
-    words = plain.translate(_WORDS).split()
+    words = set(plain.translate(_WORDS).split())
     if b"\\" in runs or b"%" in runs:
         # Both readings: `%AB` may be an escape, or a percent sign before a token.
-        words += _ESCAPES.sub(b" ", plain).translate(_WORDS).split()
+        words.update(_ESCAPES.sub(b" ", plain).translate(_WORDS).split())
     text = runs.decode("ascii")
-    found = [number for literal, number in _INNER if literal in text]
+    found = [
+        number
+        for opening, literals in _INNER
+        if opening in text
+        for literal, number in literals
+        if literal in text
+    ]
     for word in _WHOLE_WORDS.intersection(words):
         for literal in _WHOLE[word]:
             if literal.text in text and literal.least <= max(map(len, words)):
@@ -165,8 +235,11 @@ def suspects(encoded: bytes) -> tuple[Shape, ...]:
     return tuple([SHAPES[number] for number in sorted(set(found))]) if found else ()
 
 
-def _long_runs(encoded: bytes) -> bytes:
-    """The unbroken runs of RUN_MIN bytes and more, each once and with a space before it."""
+def _long_runs(encoded: bytes, edges: list[tuple[int, int]] | None) -> bytes:
+    """The unbroken runs of RUN_MIN bytes and more, each once and with a space before it.
+
+    `edges` gets those that may be halves of a token: with a digit or a backslash in them.
+    """
     mask = encoded.translate(_MASK)
     find = mask.find
     at = find(_LONG)
@@ -177,6 +250,162 @@ def _long_runs(encoded: bytes) -> bytes:
         end = find(b" ", at + RUN_MIN)
         if end < 0:
             end = len(encoded)
-        runs[encoded[at:end]] = None
+        run = encoded[at:end]
+        runs[run] = None
+        if edges is not None and _HALF(run) is not None:
+            edges.append((at, end))
         at = find(_LONG, end)
     return b" ".join(runs)
+
+
+_HALF: Final = regex(rb"[0-9\\]").search
+
+
+# What may stand inside a token that was not meant to: characters without a width, and a break of
+# the line with what quotes or numbers the next one; as they are, and as JSON escapes them.
+_WIDTHLESS: Final = "\u200b\u200c\u200d\u2060\ufeff\u00ad"
+_IN_RUN: Final = r"[A-Za-z0-9_.+/=~:%-]"
+_QUOTING: Final = r"(?:[ \t]{0,12}(?:[>|#+*-]|//|[0-9]{1,5}(?:\t|\\{1,7}t))?[ \t]{0,8})"
+_GAP: Final = regex(
+    rf"(?<={_IN_RUN})(?:[{_WIDTHLESS}]+|(?:\\{{1,7}}u(?:00[aA][dD]|200[b-dB-D]|2060|[fF][eE][fF][fF]))+"
+    rf"|(?P<line>(?:\\?\r?\n|\\{{1,7}}n|\\{{1,7}}r\\{{1,7}}n){_QUOTING}))(?={_IN_RUN})"
+    r"(?!ey[A-Za-z0-9_-]{10})"
+)
+_NARROW: Final = regex(f"[{_WIDTHLESS}]+")
+_NEXT: Final = regex(
+    rb"\\?\r?\n(?:[ \t]{0,12}(?:[>|#+*-]|//|[0-9]{1,5}\t)?[ \t]{0,8})(?=[A-Za-z0-9_.+/=~:%-])"
+)
+_BEFORE: Final = 24  # bytes of quoting before a line's first run
+_QUOTED: Final = b" \t>|#+*-/0123456789\r"
+_WORD: Final = regex(r"[A-Za-z]?[a-z]*|[A-Z]*")
+_WHOLE_RUN: Final = regex(rf"{_IN_RUN}*\Z")
+_HEAD_MAX: Final = 4096  # characters of a token before its first gap
+_GAPS_MAX: Final = 100  # that one token may go over
+_AHEAD_MAX: Final = 3  # of them before it is long enough to be one
+_LINE_MIN: Final = 56  # characters of a line that was broken because it was full
+
+
+def torn(text: str, shapes: frozenset[Shape]) -> Iterator[tuple[str, Span]]:
+    """Tokens over a break of the line, or with characters without a width inside: name and span.
+
+    The text is read as if those were not there, but only where that makes a token.
+    """
+    gaps = list(_GAP.finditer(text))
+    removed = [0, *accumulate(gap.end() - gap.start() for gap in gaps)]
+    places = [gap.start() - before for gap, before in zip(gaps, removed, strict=False)]
+    view = _GAP.sub("", text)
+    places.append(len(view))
+    found: list[tuple[int, int, str]] = []
+    for shape in shapes:  # in any order: what they find is sorted
+        last = 0
+        for number, gap in enumerate(gaps):
+            if places[number] < last:
+                continue
+            span = _over(view, shape, places, number)
+            if span is None:
+                continue
+            start, end = span[0] + removed[number], span[1] + removed[bisect_left(places, span[1])]
+            if shape.begins(text, start) and _goes_on(text, shape, start, end, gap):
+                last = span[1]
+                found.append((start, end, shape.name))
+    last = 0
+    for start, end, name in sorted(found):
+        if start >= last:
+            yield name, (start, end)
+            last = end
+
+
+def _over(view: str, shape: Shape, places: list[int], number: int) -> tuple[int, int] | None:
+    """The token that this gap tears first, in the view: over as many more gaps as it goes on."""
+    gap, span = places[number], None
+    first, before = max(places[number - 1] if number else 0, gap - _HEAD_MAX), gap
+    for ahead, end in enumerate(places[number + 1 : number + 1 + _GAPS_MAX]):
+        longer = shape.over(view, first, gap, end)
+        if longer is not None:
+            first = longer[0]
+            if span is not None and not _is_tail(view[span[1] : longer[1]]):
+                break
+            span = longer
+        # What does not reach the next gap ends here.
+        reaches = _WHOLE_RUN.match(view, before, end) if longer is None else longer[1] == end
+        if not reaches or (span is None and ahead == _AHEAD_MAX):
+            break
+        before = end
+    return span
+
+
+def _is_tail(text: str) -> bool:
+    """Whether the characters on the next line could go on with a token: no word of prose."""
+    return len(text) >= 4 and _WORD.fullmatch(text) is None
+
+
+def _goes_on(text: str, shape: Shape, start: int, end: int, gap: re.Match[str]) -> bool:
+    """Whether a token that is whole before the break of a line goes on behind it."""
+    if gap["line"] is None or shape.ends(text, start) != gap.start():
+        return True
+    line = gap.start() - text.rfind("\n", 0, gap.start())
+    return line >= _LINE_MIN and _is_tail(text[gap.end() : end])
+
+
+def _joined(encoded: bytes, edges: list[tuple[int, int]]) -> bytes:
+    """The runs at the ends of lines, each with that at the beginning of the next; mostly none.
+
+    Only where one of the two is long: a token is, and so is the longer half of it. Escapes that
+    stand for what may tear a token are taken out of a run.
+    """
+    joined: list[bytes] = []
+    done, size = 0, len(encoded)
+    for at, end in edges:
+        if at < done:
+            continue
+        first = _run_before(encoded, at)
+        if first < at or (end < size and encoded[end] in _LINE_ENDS):
+            done = _chain(encoded, first, joined)
+        elif b"\\" in encoded[at:end]:
+            run = encoded[at:end]
+            narrow = _ESCAPED.sub(b"", run)
+            if narrow != run:
+                joined.append(narrow)
+            _put_together(_BROKEN.split(narrow), joined)
+    return b" ".join(joined)
+
+
+_LINE_ENDS: Final = b"\n\r\\"
+_ESCAPED: Final = regex(rb"\\{1,7}u(?:00[aA][dD]|200[b-dB-D]|2060|[fF][eE][fF][fF])")
+_BROKEN: Final = regex(rb"(?:\\{1,7}r)?\\{1,7}n(?:[>|#+*-]|//)?")
+_END_BYTES: Final = 320  # of a run, which is more than any literal with what must stand behind it
+
+
+def _put_together(pieces: list[bytes], joined: list[bytes]) -> None:
+    """Each piece with the two behind it: a literal stands in one of them, the token goes on."""
+    for number in range(len(pieces) - 1):
+        following = b"".join(piece[:_END_BYTES] for piece in pieces[number + 1 : number + 3])
+        joined.append(pieces[number][-_END_BYTES:] + following)
+
+
+def _run_before(encoded: bytes, at: int) -> int:
+    """Where the run begins at the end of the line before; `at` if there is none."""
+    line = encoded.rfind(b"\n", max(0, at - _BEFORE), at)
+    if line <= 0 or encoded[line + 1 : at].strip(_QUOTED):
+        return at
+    before = _LAST_RUN.search(encoded, max(0, line - RUN_MIN), line)
+    return at if before is None else before.start()
+
+
+_LAST_RUN: Final = regex(rb"[A-Za-z0-9_.+/=~:%@\\-]+(?=\r?\Z)")
+_RUN_ON: Final = regex(rb"[A-Za-z0-9_.+/=~:%@\\-]*")
+
+
+def _chain(encoded: bytes, first: int, joined: list[bytes]) -> int:
+    """Put the runs together that go on from line to line; gives back where they end."""
+    pieces: list[bytes] = []
+    at = first
+    while True:
+        run = _RUN_ON.match(encoded, at)
+        assert run is not None
+        pieces.append(run.group())
+        if (gap := _NEXT.match(encoded, run.end())) is None:
+            break
+        at = gap.end()
+    _put_together(pieces, joined)
+    return run.end()
