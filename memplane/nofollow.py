@@ -199,12 +199,29 @@ def files(folder: Path, home: Path | None = None) -> list[str]:
         os.close(fd)
 
 
-def walk(folder: Path) -> Iterator[str]:
-    """The paths of the regular files in a folder and below it, sorted; links are not entered."""
-    folder = os.fspath(folder)
-    for root, folders, _ in os.walk(folder):
-        folders.sort()
-        yield from (f"{root}/{name}" for name in files(root))
+def walk(top: Path, *, folders: bool = False) -> Iterator[str]:
+    """The paths of the regular files in a folder and below it, those of one folder sorted.
+
+    With `folders` all that is there, of whatever sort. Links are not entered.
+    """
+    top = os.fspath(top)
+    try:
+        fd = enter(top)
+    except OSError:
+        return
+    try:
+        with os.scandir(fd) as entries:
+            found = sorted(
+                (each.name, each.is_dir(follow_symlinks=False), each.is_file(follow_symlinks=False))
+                for each in entries
+            )
+    finally:
+        os.close(fd)
+    for name, is_folder, is_regular in found:
+        if folders or is_regular:
+            yield f"{top}/{name}"
+        if is_folder:
+            yield from walk(f"{top}/{name}", folders=folders)
 
 
 def remove(path: Path, *, home: Path | None = None) -> None:

@@ -108,7 +108,6 @@ ELSEWHERE = {
     "plane/restoring.py": {"os.rmdir(folder)"},  # those above the home that it has made
     "plane/folder_checks.py": {
         "Path('/proc/self/mounts').read_text(errors='surrogateescape')",
-        "os.walk(path)",  # names only, for `doctor`; links are not entered
     },
     "plane/artifact_files.py": {  # a file that a person names, to add or to write
         "os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 384)",

@@ -10,7 +10,6 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -72,7 +71,7 @@ def permissions(path: Path) -> Check:
         )  # fmt: skip
     open_ones: list[str] = []
     strange: list[str] = []
-    for file in _files(path, folders=True):
+    for file in map(Path, nofollow.walk(path, folders=True)):
         below = file.relative_to(path)
         if below.parts[0] not in _OURS:
             continue
@@ -99,10 +98,8 @@ def hard_links(home: Path) -> Check:
     """Files of memplane's own that have another name too, as in a backup made with `cp -al`."""
     shared = [
         str(file.relative_to(home))
-        for file in _files(home)
-        if file.relative_to(home).parts[0] in (*_OURS, "hooks.log")
-        and nofollow.is_file(file)
-        and file.lstat().st_nlink > 1
+        for file in map(Path, nofollow.walk(home))
+        if file.relative_to(home).parts[0] in (*_OURS, "hooks.log") and file.lstat().st_nlink > 1
     ]
     if shared:
         return Check(
@@ -223,8 +220,8 @@ def network_kind(mounts: str, path: Path) -> tuple[str, bool]:
 
 def leftovers(home: Path) -> Check:
     """Files that a crash or a repair left."""
-    drafts = [file for file in _files(home) if file.suffix in (".tmp", ".new")]
-    aside = [file for file in _files(home) if file.parent.name == "quarantine"]
+    drafts = [file for file in map(Path, nofollow.walk(home)) if file.suffix in (".tmp", ".new")]
+    aside = [file for file in map(Path, nofollow.walk(home)) if file.parent.name == "quarantine"]
     restoring = home / "bodies" / "restoring"
     drafts += [restoring] if restoring.is_dir() else []
     if drafts:
@@ -239,7 +236,9 @@ def leftovers(home: Path) -> Check:
             "leftovers", "warn", f"{size} bytes in {len(aside)} files of log/quarantine",
             "a repair set them aside: look at them, then delete them",
         )  # fmt: skip
-    moved = [file for file in _files(home, folders=True) if _ASIDE.search(file.name)]
+    moved = [
+        file for file in map(Path, nofollow.walk(home, folders=True)) if _ASIDE.search(file.name)
+    ]
     if moved:
         return Check(
             "leftovers", "warn", f"folders that stood in the place of caches: "
@@ -278,13 +277,6 @@ def _lines(file: Path) -> set[str]:
         data = nofollow.read(file, _IGNORE_BYTES_MAX, home=file.parent)
         return {line.strip() for line in data.decode(errors="replace").splitlines()}
     return set()
-
-
-def _files(path: Path, *, folders: bool = False) -> Iterator[Path]:
-    for root, below, names in os.walk(path):
-        below.sort()
-        for name in sorted([*below, *names] if folders else names):
-            yield Path(root, name)
 
 
 def some(found: list[str]) -> str:

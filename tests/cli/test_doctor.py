@@ -46,9 +46,9 @@ def test_a_sound_plane_has_no_failure_and_nothing_in_it_is_written(examined, fil
     assert code == 0
     assert {name for name, check in checks.items() if check["status"] != "ok"} <= {"git"}
     assert list(checks) == [
-        "home", "permissions", "lock", "spool", "space", "filesystem", "policies", "counter", "log",
-        "projections", "index", "vectors", "leftovers", "clock", "git-ignore", "versions",
-        "extra tokens", "git",
+        "home", "permissions", "lock", "spool", "space", "filesystem", "trust", "policies", "counter",
+        "log", "projections", "index", "vectors", "leftovers", "hard-links", "clock", "git-ignore",
+        "versions", "extra tokens", "git",
     ]  # fmt: skip
     assert every_file(filled) == before
     words = run("doctor", "--home", filled).out.splitlines()

@@ -75,13 +75,17 @@ def seen_by_strace(trace, top):
         found = re.match(r"\d+ +(\w+)\((.*)\) += (-?\d+)", line)
         if not running or found is None or not re.fullmatch(WATCHED, found[1]) or found[3] == "-1":
             continue
-        # A name behind a folder's descriptor lies in that folder; those that come alone stay.
-        whole = re.sub(r'\d+<([^>]*)>, "([^"/]+)"', r'"\1/\2"', found[2])
+        name, whole = SAME.get(found[1], found[1]), found[2]
+        if found[1] in SAME and found[1].startswith(
+            ("rename", "unlink", "mkdir", "link", "symlink")
+        ):
+            # A name behind the descriptor of a folder lies in that folder.
+            whole = re.sub(r'\d+<([^>]*)>, "([^"/]+)"', r'"\1/\2"', whole)
         paths = re.findall(rf'[<"]{re.escape(top)}([^">]*)[">]', whole)
-        if found[1] == "unlinkat" and "AT_REMOVEDIR" in found[2]:
-            continue
+        if "AT_REMOVEDIR" in whole:
+            name = "rmdir"
         if paths:
-            call = SAME.get(found[1], found[1]), paths[-1].removesuffix(" (deleted)")
+            call = name, paths[-1].removesuffix(" (deleted)")
             seen[call] += ours(*call)
     return +seen
 
