@@ -39,29 +39,16 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_below_home(tmp_path_factory):
-    """No run writes below HOME: it, and the folder of state, are temporary for every process."""
-    here, at = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("state")
-    user = Path(os.environ.get("HOME") or Path.home())
+    """No test writes below HOME: that, and the folder of state, are temporary for every process."""
+    here, state = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("state")
     before = {name: os.environ.get(name) for name in ("HOME", "XDG_STATE_HOME")}
-    there = _of_user(user)
-    os.environ |= {"HOME": str(here), "XDG_STATE_HOME": str(at)}
+    os.environ |= {"HOME": str(here), "XDG_STATE_HOME": str(state)}
     yield
     for name, value in before.items():
         os.environ.pop(name) if value is None else os.environ.update({name: value})
-    assert _of_user(user) == there, "a test wrote into the plane or the state of who ran it"
-    ours = {".memplane", ".local", ".claude", ".codex"}
-    assert not {one.name for one in here.iterdir()} & ours, (
-        "a test wrote below HOME, without one of its own"
-    )
-
-
-def _of_user(user):
-    """Names, sizes and times of what memplane could have written for a user."""
-    state = Path(os.environ.get("XDG_STATE_HOME") or user / ".local" / "state") / "memplane"
-    above = {str(one): one.exists() for one in (user / ".memplane", state)}
-    files = [one for top in (user / ".memplane", state) for one in top.rglob("*")]
-    seen = {str(one): one.lstat() for one in files}
-    return above, {path: (one.st_size, one.st_mtime_ns) for path, one in seen.items()}
+    ours = {".memplane", ".local", ".claude", ".claude.json", ".codex"}
+    found = {one.name for one in here.iterdir()} & ours
+    assert not found, f"a test without a HOME of its own wrote {found} below it"
 
 
 class Clock:

@@ -19,7 +19,14 @@ from memplane.cli.app import command, policy_app
 from memplane.cli.exits import FINE, NO
 from memplane.cli.options import Home, Json
 from memplane.cli.output import counted, put, say
-from memplane.errors import HomeError, InputError, MemplaneError, UntrustedError, WriteError
+from memplane.errors import (
+    HomeError,
+    InputError,
+    MemplaneError,
+    PolicyError,
+    UntrustedError,
+    WriteError,
+)
 from memplane.intake.redact import masked
 from memplane.trust import Store, is_own, location_of, named, printable, quoted, upward
 from memplane.wiring import clock
@@ -95,6 +102,8 @@ def accept(*, yes: _Yes = False, home: Home = None, as_json: Json = False) -> in
             f"{printable(found.location)}: is used as it is where it is named; where it is found "
             f"it is not trusted: `memplane trust {quoted(found.location)}`"
         )
+    elif found.mistakes:
+        raise PolicyError(found.mistakes)  # nothing would be packed under them
     else:
         taken = _shown_and_taken(found, yes=yes, as_json=as_json)
     if as_json:

@@ -19,6 +19,8 @@ from memplane.errors import (
     HomeError,
     MemplaneError,
     NotFoundError,
+    PolicyError,
+    Problem,
     StrangeFileError,
     WriteError,
 )
@@ -44,7 +46,7 @@ class Survey(NamedTuple):
 
     `tracked`: whether git holds its log, None where there is no repository. `changes`: what differs
     from `kept`, else from memplane's defaults. `views`: their texts, without a `kept` trust.
-    `files`: the bytes that `take` would trust.
+    `mistakes`: those of the policies. `files`: the bytes that `take` would trust.
     """
 
     home: Home
@@ -61,6 +63,7 @@ class Survey(NamedTuple):
     changes: list[Change]
     views: dict[str, str]
     lost: tuple[str, ...]
+    mistakes: tuple[Problem, ...]
     files: dict[str, bytes | None]
 
     @property
@@ -87,8 +90,7 @@ def survey(
         home, location, facts["created"], facts["memplane"], home.path.stat().st_uid,
         is_own(location, user), _tracked(home.path), events, first, last, kept,
         [one for one in changes(before, now) if kept is not None or not _is_view(one.file)],
-        {} if kept is not None else _views(now), now.lost,
-        Frozen(home.path, Reads(), now.files, salt=salt()).trustable(),
+        {} if kept is not None else _views(now), now.lost, *_read(home, now),
     )  # fmt: skip
 
 
@@ -154,6 +156,16 @@ def _events(home: Home, clock: Clock, loads: Callable[[bytes], Any]) -> tuple[in
                 first, last = first or line.event.ts, line.event.ts
     log.close()
     return count, first, last
+
+
+def _read(home: Home, now: Version) -> tuple[tuple[Problem, ...], dict[str, bytes | None]]:
+    """The mistakes of the policies, and what a trust would keep; no parsed form is believed."""
+    files, mistakes = Frozen(home.path, Reads(), now.files, salt=salt()), tuple[Problem, ...]()
+    try:
+        files.policies()
+    except PolicyError as error:
+        mistakes = error.problems
+    return mistakes, files.trustable()
 
 
 def _tracked(path: Path) -> bool | None:

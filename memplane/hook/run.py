@@ -47,9 +47,11 @@ def run(argv: Sequence[str], environment: Mapping[str, str], opened: Openers) ->
     watch = _Watch()
     try:
         watch.end_after(_MILLISECONDS)
-        watch.home = _located(argv, environment, None).home  # its log has what is wrong with stdin
+        found = _located(argv, environment, None)
+        watch.home = found.home  # its log has what is wrong with stdin
         said = _stdin()
-        found = _located(argv, environment, said.get("cwd"))
+        if not _works_here(said.get("cwd")):
+            found = _located(argv, environment, said.get("cwd"))
         watch.home = home = found.home
         agent = _agent(argv)
         if home is None:
@@ -84,6 +86,14 @@ def _located(argv: Sequence[str], environment: Mapping[str, str], folder: object
         folder = environment.get("CLAUDE_PROJECT_DIR") or folder
     user = os.path.expanduser("~")  # noqa: PTH111 - pathlib has nothing to add
     return located(environment, folder, user, given=_named_home(argv))
+
+
+def _works_here(folder: object) -> bool:
+    """Whether the folder that an agent works in is the one that its hook was started in."""
+    try:
+        return folder == os.getcwd()  # noqa: PTH109 - a text is asked for
+    except OSError:
+        return False
 
 
 def _notice(

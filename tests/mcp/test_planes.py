@@ -36,8 +36,11 @@ def project(tmp_path):
     return folder
 
 
-def store(user, folder, *options, before="", **environment):
-    """Start a server in a folder, store one fact; give back whether it was refused, and the words."""
+def store(user, folder, *options, before="", said="", **environment):
+    """Start a server in a folder, store one fact; give back whether it was refused, and the words.
+
+    `said`: a part of what the person is told on stderr, where that is anything.
+    """
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": STORING}
     words = [sys.executable, "-m", "memplane", "mcp", *options]
     if before:
@@ -47,7 +50,7 @@ def store(user, folder, *options, before="", **environment):
         capture_output=True, input="\n".join(json.dumps(one) for one in (*OPENING, call)),
         check=True,
     )  # fmt: skip
-    assert ran.stderr == ""
+    assert (said in ran.stderr and ran.stderr.count("\n") == 1) if said else ran.stderr == ""
     answers = {one["id"]: one for one in map(json.loads, ran.stdout.splitlines()) if "id" in one}
     result = answers[1]["result"]
     return result.get("isError", False), result["content"][0]["text"]
@@ -75,6 +78,19 @@ def test_a_projects_plane_goes_before_the_users_and_a_named_one_before_both(
     assert not store(user, project, MEMPLANE_HOME=str(tmp_path / "named"))[0]
     assert facts(tmp_path / "named") == ["Herons stay"]
     assert facts(user / ".memplane") == []
+
+
+def test_a_projects_plane_that_is_not_trusted_is_passed_over(user, project):
+    home = project.parent / ".memplane"
+    init(home, trusted=False).close()
+    before = {path: path.lstat().st_mtime_ns for path in (home, *home.rglob("*"))}
+    refused, words = store(user, project, said=f"memplane trust {home}")
+    assert refused
+    assert f"memplane trust {home}" in words
+    init(user / ".memplane").close()
+    assert not store(user, project, said=f"{user / '.memplane'} is served")[0]
+    assert facts(user / ".memplane") == ["Herons stay"]
+    assert {path: path.lstat().st_mtime_ns for path in (home, *home.rglob("*"))} == before
 
 
 def test_the_project_that_a_client_names_goes_before_the_folder(user, project, tmp_path):
