@@ -115,7 +115,9 @@ def take(found: Survey, environment: Mapping[str, str], at: str) -> None:
 
 def _facts(home: Home) -> dict[str, str]:
     """What plane.json says of who made it; a stranger's words."""
-    found = json.loads(nofollow.read(home.path / "plane.json", _FACTS_BYTES_MAX))
+    found: dict[str, Any] = {}
+    with suppress(ValueError):  # more than that is nobody's plane.json
+        found = json.loads(nofollow.read(home.path / "plane.json", _FACTS_BYTES_MAX))
     return {name: str(found.get(name, ""))[:100] for name in ("created", "memplane")}
 
 
