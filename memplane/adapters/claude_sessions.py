@@ -32,6 +32,7 @@ from memplane.errors import InputError, MemplaneError, MissingExtraError
 from memplane.importers.rows import name
 from memplane.intake import timestamp
 from memplane.intake.redact import shown
+from memplane.intake.skeleton import with_permitted_actor
 
 if TYPE_CHECKING:
     from memplane.plane.plane import Plane
@@ -141,7 +142,7 @@ class PlaneSessionStore:
 
     def _store(self, rows: list[dict[str, Any]]) -> int:
         """Record rows and return how many were there; raise where an entry cannot be stored."""
-        receipt = self._plane.record_many(rows, strict=False)
+        receipt = self._plane.record_many(map(with_permitted_actor, rows), strict=False)
         for one in receipt.refused:
             # What was purged stays so; a turn that is no memory still stands in its transcript.
             if one.reason != "purged" and rows[one.index]["id"].startswith(f"{SOURCE}:"):

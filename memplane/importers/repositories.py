@@ -18,6 +18,7 @@ from memplane.importers import git
 from memplane.importers.consumed import Consumed
 from memplane.importers.git import Repository, row_of
 from memplane.importers.report import REFUSED_LISTED, FileReport, ImportReport, Refused
+from memplane.intake.skeleton import with_permitted_actor
 
 if TYPE_CHECKING:
     import os
@@ -134,7 +135,7 @@ class _Reading:
         rows, self._rows, self._text = self._rows, [], 0
         if not rows:
             return
-        receipt = self._plane.record_many(rows, strict=False)
+        receipt = self._plane.record_many(map(with_permitted_actor, rows), strict=False)
         self._file.events += len(rows) - receipt.duplicates - len(receipt.refused)
         self._file.repeated += receipt.duplicates
         for refusal in sorted(receipt.refused):
