@@ -6,9 +6,10 @@ code name      when
 0    FINE      done, or answered. A list may be empty, a block too, and an import may
                have refused rows: both say so. The reader of a pipe went away.
                `log --follow` was ended with Ctrl-C.
-1    NO        the answer is no: nothing by that id, key or handle (NotFoundError), not
-               for this channel (ScopeError), the id is another event's (ConflictError),
-               nothing there to forget, nothing that `search` finds; `verify`, `policy check`,
+1    NO        the answer is no: nothing by that id, key or handle (NotFoundError), a
+               namespace that is not for this channel or agent (ScopeError), the id is
+               another event's (ConflictError), nothing there to forget, nothing that
+               `search` finds; `verify`, `policy check`,
                `audit`, `scenario run` and `doctor` found something (3, where `doctor` finds
                that the plane cannot be opened); `replay` made another block than it was
 2    WRONG     wrong use: arguments, options, or what was given cannot be taken
