@@ -102,7 +102,7 @@ def test_an_agent_is_told_what_is_in_its_namespace_and_others_are_not(run, home)
     assert "ann" not in told
     bobs = run("session", "show", "s", "--agent", "bob", "--home", home)
     assert (bobs.code, bobs.out) == (1, "")
-    assert "session 's' is not for agent 'bob'" in bobs.err
+    assert "no session 's'" in bobs.err
 
 
 def test_the_help_says_which_sessions_a_start_ends(run):

@@ -1,5 +1,6 @@
 """Saved requests packed again under two policies: the very blocks, and what is said of them."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -9,7 +10,7 @@ import pytest
 from worlds import rows, sentence
 
 import memplane
-from memplane.errors import PolicyError
+from memplane.errors import NotFoundError, PolicyError
 from memplane.explain import halves, trying
 from memplane.explain.replay import asked_of
 from memplane.explain.trying import blocks_of, last, trial
@@ -45,7 +46,9 @@ def lived_in(plane, seed: int, packs: int) -> None:
             asked["as_of"] = chance.randint(2, plane.head().seq)
         if chance.random() < 0.2:
             seq = chance.randint(2, asked.get("as_of", plane.head().seq))
-            asked["expand"] = [f"expand://event/{seq}"]
+            with contextlib.suppress(NotFoundError):  # of what is hidden nothing is packed at all
+                plane.event(seq, channel=asked["channel"])
+                asked["expand"] = [f"expand://event/{seq}"]
         query = chance.choice(["", "parser retry timeout", sentence(chance, 6)])
         plane.pack(query, save_report=True, **asked)
 

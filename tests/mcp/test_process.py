@@ -254,15 +254,16 @@ def test_half_a_character_is_replaced_and_the_message_is_answered(start, opened)
 
 
 def slow(tmp_path, name):
-    """The environment of a process where a method of the plane takes a long time."""
+    """The environment of a process where searching (`search`) or recording takes a long time."""
+    owner = {"search": "memplane.Plane", "append": "memplane.plane.engine.Engine"}[name]
     (tmp_path / "sitecustomize.py").write_text(
-        "import memplane, time, sys\n"
-        f"real = memplane.Plane.{name}\n"
+        "import memplane, memplane.plane.engine, time, sys\n"
+        f"real = {owner}.{name}\n"
         "def slow(*a, **b):\n"
         "    print('begun', file=sys.stderr, flush=True)\n"
         "    time.sleep(3)\n"
         "    return real(*a, **b)\n"
-        f"memplane.Plane.{name} = slow\n"
+        f"{owner}.{name} = slow\n"
     )
     return {**os.environ, "PYTHONPATH": str(tmp_path)}
 
@@ -275,12 +276,12 @@ def test_a_search_that_takes_long_is_answered_behind_the_end_of_the_input(start,
     assert answers(out)[1]["result"]["structuredContent"]["hits"] == []
 
 
-@pytest.mark.parametrize(("name", "stored"), [("search", 0), ("record", 1)])
+@pytest.mark.parametrize(("name", "stored"), [("search", 0), ("append", 1)])
 def test_a_signal_cuts_a_search_short_and_no_record(start, tmp_path, opened, name, stored):
     server = start(env=slow(tmp_path, name))
     asked = {
         "search": request(1, "tools/call", name="memory_search", arguments={"query": "herons"}),
-        "record": storing(1, "Herons stay"),
+        "append": storing(1, "Herons stay"),
     }[name]
     say(server, *opening(), asked)
     assert server.stderr.readline() == "begun\n"
