@@ -27,6 +27,7 @@ from memplane.errors import ConflictError, InputError, LockError
 from memplane.event import GLOBAL, inherited
 from memplane.intake import namespace
 from memplane.intake.redact import shown
+from memplane.intake.skeleton import with_permitted_actor
 from memplane.plane.quoting import summaries_quoting
 
 if TYPE_CHECKING:
@@ -160,9 +161,8 @@ class MemoryFiles:
             if event.role == "tool":
                 row["role"] = event.role
             if one.moved:
-                row |= {
-                    "role": event.role, "actor": event.actor, "markers": list(event.markers)
-                }  # fmt: skip
+                said = {"role": event.role, "actor": event.actor, "markers": list(event.markers)}
+                row = with_permitted_actor(row | said)
         return row | kept
 
     def _with_quotes(self, folds: Folds, ids: tuple[str, ...]) -> list[str]:

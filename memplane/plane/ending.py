@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import ConflictError
 from memplane.event import GLOBAL, SENSITIVITIES, Event, at_least
+from memplane.intake.skeleton import with_permitted_actor
 from memplane.plane.writing import Receipt
 from memplane.projections.sessions import SessionFacts, session_facts
 from memplane.recall.extract import EVENTS_MIN, extract, readable
@@ -127,6 +128,7 @@ def end_all(
 def write(engine: Engine, rows: Rows, *, expected_seq: int | None = None) -> list[Receipt]:
     """Record events of memplane's own, all of them or none; ConflictError as the log's append."""
     draft = engine.drafting(internal=True)
+    rows = [with_permitted_actor(row) for row in rows]  # of older events
     done = engine.append([draft(row, "") for row in rows], expected_seq=expected_seq)
     return [Receipt(one, engine.durability, engine.log.line) for one in done]
 

@@ -7,6 +7,7 @@ import pytest
 import memplane
 from memplane.adapters.memory_files import COMMANDS, MemoryFiles
 from memplane.errors import MemplaneError, ScopeError
+from memplane.event import FIELDS, Draft, encode
 
 WORD = "quibblefrost"
 PAST, FUTURE = "2020-01-01T00:00:00Z", "2099-01-01T00:00:00Z"
@@ -220,3 +221,23 @@ def test_an_agents_files_are_for_that_agent_alone(plane):
 def test_an_unknown_channel_is_refused_at_once(plane):
     with pytest.raises(memplane.InputError, match="unknown channel"):
         MemoryFiles(plane, channel="everybody").view("/memories")
+
+
+def test_what_an_older_version_recorded_of_an_actor_that_reads_like_a_role_is_still_moved_and_ended(
+    plane,
+):
+    for number, fields in enumerate(
+        (
+            {"kind": "session", "session": "s", "actor": "System", "data": {"status": "start"}},
+            {"kind": "fact", "session": "s", "actor": "System", "text": WORD, "key": "/memories/a"},
+        )
+    ):
+        rest = encode({name: fields[name] for name in FIELDS if name in fields})[1:-1].encode()
+        plane._log.append(
+            [Draft(f"old{number}", True, None, fields["kind"], "/global", None, "s",
+                   fields.get("key"), fields.get("text", ""), rest)]
+        )  # fmt: skip
+    MemoryFiles(plane).rename("/memories/a", "/memories/b")
+    assert plane.get("/memories/b").actor == "actor system"
+    plane.sessions.end("s")
+    assert [one.status for one in plane.sessions.list()] == ["ended"]
