@@ -16,6 +16,8 @@ from memplane.intake.redact import shown
 __all__ = ["BYTES_MAX", "at_line", "objects", "read", "text_of"]
 
 BYTES_MAX: Final = 64 * 1024 * 1024
+_PIECE: Final = 1 << 18  # characters
+_BYTES: Final = re.compile("[\udc80-\udcff]")  # that are no UTF-8, as a text has them
 _ROW: Final = re.compile(r"rows\[(\d+)\]")
 
 
@@ -43,13 +45,21 @@ def text_of(data: bytes) -> str:
     InputError for what would be too large then: three bytes stand for each one replaced.
     """
     text = data.decode("utf-8", "surrogateescape")
-    if len(data) > BYTES_MAX // 3 and len(text.encode("utf-8", "surrogatepass")) > BYTES_MAX:
+    if len(data) > BYTES_MAX // 3 and len(data) + 2 * _replaced(text) > BYTES_MAX:
         raise InputError(
             "is no text: with U+FFFD for each byte that is not UTF-8 it has more than 64 MiB; "
             "nothing was stored",
             where="stdin",
         )
     return text
+
+
+def _replaced(text: str) -> int:
+    """How many bytes were no UTF-8; in pieces, as each is an object where it is found."""
+    if text.isascii():
+        return 0
+    pieces = range(0, len(text), _PIECE)
+    return sum(len(_BYTES.findall(text[at : at + _PIECE])) for at in pieces)
 
 
 def objects(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -35,7 +35,7 @@ from memplane.log.disk import Disk, drop
 from memplane.log.format import prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = ["BYTES_MAX", "FILES_MAX", "AsideNote", "Spool", "Waiting", "spooled"]
 
@@ -129,16 +129,12 @@ class Spool:
 
         WriteError where the disk refuses or the spool is full, InputError for what no line can be.
         """
-        number = _FORMAT_RECALLED if any(draft.recalled for draft in drafts) else FORMAT
-        lines = [encode({"format": number, "plane": self._plane, "events": len(drafts)})]
-        for draft in drafts:
-            quoted = prepared(draft)
-            lines.append(f'{{{quoted},"ts":"{draft.ts or now}",{draft.rest.decode()}}}')
-            if draft.body is not None:
-                lines.append(encode({"body": draft.body.decode()}))
-            lines += [encode({"recalled": block.decode()}) for block in draft.recalled]
-        said = "".join(f"{line}\n" for line in lines).encode()
-        data = said + b'{"sha256":"%b"}\n' % sha256(said).hexdigest().encode()
+        digest, lines = sha256(), []
+        for line in self._lines(drafts, now):
+            digest.update(line)
+            lines.append(line)
+        data = b"".join([*lines, b'{"sha256":"%b"}\n' % digest.hexdigest().encode()])
+        lines.clear()  # a long text is held once
         path = f"{self.folder}/{self._new_name(len(data), now)}"
         try:
             self._make_folder()
@@ -148,6 +144,19 @@ class Spool:
             # Renamed and not durable: nobody may believe in it, unless a writer did already.
             drop(path, self._home)
             raise WriteError(f"{self.folder}: {error.strerror}; nothing was spooled") from error
+
+    def _lines(self, drafts: Sequence[Draft], now: str) -> Iterator[bytes]:
+        """What a file says of the drafts, before its checksum."""
+        number = _FORMAT_RECALLED if any(draft.recalled for draft in drafts) else FORMAT
+        head = {"format": number, "plane": self._plane, "events": len(drafts)}
+        yield f"{encode(head)}\n".encode()
+        for draft in drafts:
+            said = f'{{{prepared(draft)},"ts":"{draft.ts or now}",'.encode()
+            yield b"%b%b}\n" % (said, draft.rest)
+            if draft.body is not None:
+                yield f"{encode({'body': draft.body.decode()})}\n".encode()
+            for block in draft.recalled:
+                yield f"{encode({'recalled': block.decode()})}\n".encode()
 
     def read(self, name: str) -> Waiting | None:
         """What lies there by that name; None where nothing does. OSError says nothing about it."""
@@ -201,12 +210,12 @@ class Spool:
 
     def _parsed(self, data: bytes) -> tuple[Draft, ...]:
         """The drafts of a file's bytes; raises _FaultError, or what its lines make fail."""
-        said, end = data[:-_SUM_BYTES], _SUM.fullmatch(data, max(len(data) - _SUM_BYTES, 0))
+        end = _SUM.fullmatch(data, max(len(data) - _SUM_BYTES, 0))
         if end is None:
             raise _FaultError("is torn, or no spool file: it does not end with its checksum")
-        if sha256(said).hexdigest().encode() != end[1]:
+        if sha256(memoryview(data)[:-_SUM_BYTES]).hexdigest().encode() != end[1]:
             raise _FaultError("is not what was written: its checksum does not match")
-        head, *lines = said.split(b"\n")[:-1]
+        head, *lines = data.split(b"\n")[:-2]
         facts = self._loads(head)
         if facts["format"] not in (FORMAT, _FORMAT_RECALLED):
             raise _FaultError(f"is of another format than {FORMAT} or {_FORMAT_RECALLED}")
