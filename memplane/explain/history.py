@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from memplane.explain.versions import Commit, Repository, Version
 from memplane.home import Assets
+from memplane.intake.redact import masked
 from memplane.policy import NAMES
 from memplane.policy.document import plain
 from memplane.policy.effective import Row, as_yaml, rows_of
@@ -153,7 +154,7 @@ def _file(name: str, *files: tuple[str, bytes]) -> _File:
     own = [problem for problem in read.problems if problem.file == name]
     if own:
         placed = (problem._replace(file=f"policies/{name}") for problem in own)
-        return _File({}, None, tuple(map(str, placed)))
+        return _File({}, None, tuple(masked(str(problem)) for problem in placed))
     written = any(path == f"policies/{name}" for path, _ in files)
     rows = list(rows_of(name, read, written=written, defaults=Assets("policies", NAMES)))
     root = read.roots[name]

@@ -99,10 +99,23 @@ class Recording:
 
     def _draft(self, row: Row) -> Draft | None:
         try:
-            return self._intake.prepare(with_permitted_actor(row), id=ulid(self._clock()))
+            row = with_permitted_actor(row)
+            return self._intake.prepare(self._named(row), id=ulid(self._clock()))
         except InputError as error:
             self.faults.append(str(error))
             return None
+
+    def _named(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The row without what the policy masks in its identifiers; an id like that is left out."""
+        redactor = self._intake.redactor
+        changed = {
+            field: redactor.name(row[field])
+            for field in ("session", "actor")
+            if field in row and redactor.in_name(row[field])
+        }
+        if "id" in row and redactor.in_name(row["id"]):
+            changed["id"] = None
+        return {**row, **changed} if changed else row
 
     def _same(self, event: Event, draft: Draft) -> bool:
         log = self._log

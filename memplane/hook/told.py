@@ -33,6 +33,7 @@ from memplane.importers.calls import own_command, render, touched
 from memplane.importers.client_texts import HOOK_TAG, Spoken, asked_of_codex, compaction, spoken
 from memplane.importers.rows import Row, name, text_of, told
 from memplane.intake.recalled import is_own
+from memplane.intake.redact import masked_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -70,6 +71,7 @@ class Told(NamedTuple):
 
 def read(agent: str, said: Mapping[str, Any]) -> Told:
     """Say what a hook was told by one of AGENTS."""
+    said = _clean(said)
     event, sub = text_of(said, "hook_event_name"), text_of(said, "agent_id")
     session, folder = _session(agent, said), text_of(said, "cwd")
     frame: Row = {"session": name(session)} if session else {}
@@ -88,6 +90,24 @@ def read(agent: str, said: Mapping[str, Any]) -> Told:
         words = _spoken(agent, said)
         return found._replace(asks="prompt", query=words.text) if words.role == "user" else found
     return found
+
+
+def _clean(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same without secrets in identifiers, which would be refused, and the event lost.
+
+    Sessions and sub-agents keep a masked name. What names a turn or a call is left out: masked, two
+    of them would be one.
+    """
+    changed: dict[str, str] = {}
+    for field in _WHOSE + _WHICH:
+        given = text_of(said, field)
+        if given and (masked := masked_name(given)) != given:
+            changed[field] = masked if field in _WHOSE else ""
+    return {**said, **changed} if changed else said
+
+
+_WHOSE: Final = ("session_id", "agent_id")
+_WHICH: Final = ("prompt_id", "turn_id", "tool_use_id")
 
 
 def _mark(event: str, said: Mapping[str, Any]) -> str:

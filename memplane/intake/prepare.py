@@ -268,7 +268,7 @@ def _redact(
 
     `blocks` were moved out of the text: they are named in data by what is left of them.
     """
-    text, counts = redactor.redact(line.get("text", ""))
+    text, counts = redactor.redact_value(line.get("key") or "", line.get("text", ""))
     if counts:
         line["text"] = text
     moved = tuple(_masked(redactor.redact(block), counts) for block in blocks)

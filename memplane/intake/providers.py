@@ -298,7 +298,8 @@ PROVIDERS: Final = (
         "jwt",
         "~.ey",
         r"ey[A-Za-z0-9_-]{10,}\.ey" + _JWT + r"{10,}\.(?:" + _JWT + r"{10,}={0,2})?",
-        start=ALONE,
+        # Behind a dash too, in the name of a file; bounded, since each dash is one to try.
+        start=rf"(?:{ALONE}|(?<=[-_])(?=ey[A-Za-z0-9_-]{{10,400}}\.ey))",
     ),
     _row(
         "private-key-base64",

@@ -8,6 +8,7 @@ values beside the name of a secret, URL credentials and Bearer. What a rule mask
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError
@@ -21,7 +22,15 @@ from memplane.intake.forms import (
     urls,
 )
 from memplane.intake.marks import MARK, Span, widened
-from memplane.intake.pairs import key_values, looks_secret, secret_key, stems
+from memplane.intake.pairs import (
+    chosen,
+    key_values,
+    looks_secret,
+    passphrase,
+    password_key,
+    secret_key,
+    stems,
+)
 from memplane.intake.shapes import RUN_MIN, looked_at, suspects, torn
 from memplane.lazy import regex
 
@@ -31,7 +40,7 @@ if TYPE_CHECKING:
     from memplane.intake.second import Second
     from memplane.ports import Detector
 
-__all__ = ["Counts", "Redactor", "masked", "masked_data", "shown"]
+__all__ = ["Counts", "Redactor", "masked", "masked_data", "masked_name", "secrets_in", "shown", "without"]
 
 
 class Counts(dict[str, int]):
@@ -62,6 +71,9 @@ _FINDERS: Final[tuple[tuple[str, Callable[[str, str], Iterable[Span]] | None], .
     ("url-password", urls),
     ("bearer", bearers),
 )
+# What an identifier is searched for beside tokens.
+_IN_NAMES: Final = (("private-key", private_keys), ("url-password", urls), ("bearer", bearers))
+_QUOTED: Final = regex("%([0-7][0-9A-Fa-f])")
 _NAMED: Final = frozenset((markup, bearers))  # find nothing in a text that names no secret
 _SHORT: Final = 128  # characters of what may come again
 _MANY: Final = 10_000
@@ -116,10 +128,19 @@ class Redactor:
         counts = Counts(taken)
         return self._walk(value, counts, under_secret=False), counts
 
+    def redact_value(self, key: str, text: str) -> tuple[str, Counts]:
+        """Mask a text that is stored under a key: whole, if the key names a secret and it is one."""
+        masked, counts = self.redact(text)
+        value = text.strip()
+        if not counts and secret_key(key) and looks_secret(value) and chosen(value, key):
+            return self._taken(value, counts), counts
+        return masked, counts
+
     def in_name(self, name: str) -> Counts:
         """What an identifier holds that it must not: tokens, and what patterns and detector find.
 
-        What only looks like a key and its value is none: identifiers are `a=b` and `a:b`.
+        What only looks like a key and its value is none, unless it names a password: identifiers
+        are `a=b` and `a:b`.
         """
         if name in self._identifiers:
             return Counts()
@@ -140,20 +161,31 @@ class Redactor:
         if not self.in_name(name):
             return name
         head, slash, last = self.redact(name)[0].rpartition("/")
-        return f"{head}{slash}{self.redact(last)[0]}"
+        masked = f"{head}{slash}{self.redact(last)[0]}"
+        found = self._in_name(masked)
+        return f"[redacted:{min(found).partition(':')[0]}]" if found else masked
 
     def _in_name(self, name: str) -> Counts:
         counts = Counts()
-        if self._patterns:
-            lowered = _lowered(name)
-            for rule, pattern, word in self._patterns:
-                if word in lowered:
-                    _spliced(name, _matches(name, pattern), rule, counts)
+        lowered = _lowered(name)
+        for rule, pattern, word in self._patterns:
+            if word in lowered:
+                _spliced(name, _matches(name, pattern), rule, counts)
         if len(name) >= RUN_MIN:
-            for shape in suspects(name.encode("ascii", "replace")):
+            shapes, halves = looked_at(name)
+            for rule, span in torn(name, halves) if halves else ():
+                _spliced(name, [span], rule, counts)
+            for shape in shapes:
                 _spliced(name, shape.spans(name), shape.name, counts)
+        for rule, find in _IN_NAMES:
+            _spliced(name, find(name, lowered), rule, counts)
+        if "=" in name:
+            _spliced(name, _passwords(name, lowered), _SECRET_VALUE, counts)
         if self._detector is not None:
             self._detected(self._detector, name, counts)
+        if not counts and "%" in name:  # an importer writes `://` so
+            plain = _QUOTED.sub(lambda code: chr(int(code[1], 16)), name)
+            return self._in_name(plain) if plain != name else counts
         return counts
 
     def _once(self, text: str, counts: Counts) -> str:
@@ -194,22 +226,66 @@ class Redactor:
         if isinstance(value, str):
             return self._string(value, counts, under_secret=under_secret)
         if isinstance(value, dict):
+            labelled = _labelled(value)
             out: dict[str, Any] = {}
             for key, item in value.items():
                 name = self._string(key, counts, under_secret=False)
                 while name in out:
                     name += "'"  # two secret keys under one mark: neither value may be lost
-                judged = self._names.get(name)
-                if judged is None:
-                    # As stored: a mark that names a token makes no secret of what it labels.
-                    judged = secret_key(MARK.sub("", name))
-                    if name in self._clean:
-                        self._names[name] = judged
-                out[name] = self._walk(item, counts, under_secret=judged)
+                out[name] = self._under(name, item, counts, labelled=key in labelled)
             return out
         if isinstance(value, list | tuple):
-            return [self._walk(item, counts, under_secret=under_secret) for item in value]
+            return self._list(value, counts, under_secret=under_secret)
         return value
+
+    def _under(self, name: str, item: Any, counts: Counts, *, labelled: bool) -> Any:
+        judged = self._names.get(name)
+        if judged is None:
+            # As stored: a mark that names a token makes no secret of what it labels.
+            judged = secret_key(MARK.sub("", name))
+            if name in self._clean:
+                self._names[name] = judged
+        if judged and _as_number(name, item):
+            return self._taken(str(item), counts)
+        if judged and isinstance(item, str) and password_key(name) and passphrase(item):
+            return self._taken(item, counts)
+        return self._walk(item, counts, under_secret=judged or labelled)
+
+    def _list(self, items: list[Any] | tuple[Any, ...], counts: Counts, *, under_secret: bool) -> Any:
+        """The items, each masked; then what only gives itself away beside its neighbours."""
+        out = [self._walk(item, counts, under_secret=under_secret) for item in items]
+        texts = [(number, item) for number, item in enumerate(out) if isinstance(item, str)]
+        if len(texts) < 2 or under_secret:  # noqa: PLR2004
+            return out
+        for (at, name), (number, item) in pairwise(texts):
+            if number == at + 1 and _names_next(name) and looks_secret(item) and _digits(item):
+                out[number] = self._taken(item, counts)
+        texts = [(number, out[number]) for number, _ in texts]
+        # A command's arguments, and the lines of a file: as one text, masked item by item.
+        joined = " ".join(item for _, item in texts)
+        lowered = _lowered(joined)
+        for rule, find in _IN_LISTS:
+            spans = list(find(joined, lowered))
+            if not spans:
+                continue
+            begin = 0
+            for number, item in texts:
+                end = begin + len(item)
+                inside = [
+                    (max(start, begin) - begin, min(last, end) - begin)
+                    for start, last in spans
+                    if start < end and last > begin
+                ]
+                out[number] = _spliced(item, inside, rule, counts)
+                begin = end + 1
+            return self._list(out, counts, under_secret=False)
+        return out
+
+    def _taken(self, text: str, counts: Counts) -> str:
+        counts[_SECRET_VALUE] = counts.get(_SECRET_VALUE, 0) + 1
+        if counts.taken is not None:
+            counts.taken.append(text)
+        return f"[redacted:{_SECRET_VALUE}]"
 
     def _string(self, text: str, counts: Counts, *, under_secret: bool) -> str:
         if not under_secret and text in self._clean:
@@ -221,12 +297,51 @@ class Redactor:
                 self._names.clear()
             self._clean.add(text)
         if under_secret and masked == text and looks_secret(text):
-            counts[_SECRET_VALUE] = counts.get(_SECRET_VALUE, 0) + 1
-            if counts.taken is not None:
-                counts.taken.append(text)
-            return f"[redacted:{_SECRET_VALUE}]"
+            return self._taken(text, counts)
         counts.add(found)
         return masked
+
+
+# In objects with the name of something beside its value.
+_LABELS: Final = ("name", "key", "Name", "Key", "variable", "env", "header", "field", "option", "label")
+_VALUES: Final = ("value", "val", "Value", "content", "default", "secret", "data", "text")
+_OPTION: Final = regex(r"-{0,2}[A-Za-z][A-Za-z0-9_.-]{2,60}:?")
+
+
+def _labelled(value: dict[str, Any]) -> tuple[str, ...]:
+    """The keys whose values belong to what another value names: `{"name": "TOKEN", "value": …}`."""
+    if len(value) < 2:  # noqa: PLR2004
+        return ()
+    for label in _LABELS:
+        name = value.get(label)
+        if isinstance(name, str) and len(name) <= _SHORT and secret_key(MARK.sub("", name)):
+            return tuple(key for key in _VALUES if key in value)
+    return ()
+
+
+def _as_number(name: str, item: Any) -> bool:
+    """Whether a number is a password: `{"password": 12345678}`."""
+    return type(item) is int and abs(item) >= _NUMBER_MIN and password_key(name)
+
+
+_NUMBER_MIN: Final = 100_000
+
+
+def _names_next(name: str) -> bool:
+    """Whether an item of a list names the next one: `["X-Api-Key", …]`, `["--token", …]`."""
+    return len(name) <= _SHORT and _OPTION.fullmatch(name) is not None and secret_key(name)
+
+
+def _digits(text: str) -> bool:
+    return any(map(str.isdigit, text))
+
+
+_IN_LISTS: Final = (("private-key", private_keys), (_SECRET_VALUE, commands))
+
+
+def masked_name(name: str) -> str:
+    """An identifier from outside as it is, or masked where the built-in rules find a secret."""
+    return _BUILT_IN.name(name)
 
 
 def masked(text: str) -> str:
@@ -239,12 +354,40 @@ def masked_data(value: Any) -> Any:
     return _BUILT_IN.redact_data(value)[0]
 
 
+def secrets_in(text: str) -> list[str]:
+    """What the built-in rules find in a text, longest first: for taking it out, never to show."""
+    taken: list[str] = []
+    _BUILT_IN.redact(text, taken)
+    return sorted(set(taken), key=lambda secret: (-len(secret), secret))
+
+
+def without(text: str, secrets: Iterable[str]) -> str:
+    """A text for people without these secrets, nor the beginning of one at which it was cut off."""
+    for secret in secrets:
+        for size in range(len(secret), min(len(secret), _BEGINNING) - 1, -1):
+            if secret[:size] in text:
+                text = text.replace(secret[:size], f"[redacted:{_SECRET_VALUE}]")
+                break
+    return masked(text)
+
+
+_BEGINNING: Final = 8  # characters of a secret that may be shown are fewer
+
+
 def shown(value: object, most: int = 60) -> str:
     """Show a value in an error message: short, and without the tokens that it may hold."""
     text = repr(value).encode("utf-8", "backslashreplace").decode()
     # Masked first: what is cut off a token's end leaves a beginning that no rule knows.
     text = masked(text[:4096])
     return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def _passwords(name: str, lowered: str) -> Iterator[Span]:
+    """Passwords behind their names: of other pairs identifiers are full."""
+    for start, end in key_values(name, stems(lowered)):
+        key = name[:start].rstrip("=\"'")
+        if len(key) < start and password_key(key):
+            yield start, end
 
 
 def _compiled(pattern: str, number: int) -> tuple[str, re.Pattern[str], str]:

@@ -8,6 +8,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import nofollow, policy
@@ -84,6 +85,7 @@ class Watched:
         self._policies: Policies | None = None
         self._hashes: tuple[bytes | None, ...] = ()
         self._views: dict[str, View] = {}
+        self._clean: dict[str, tuple[bytes, bytes]] = {}  # of views: as they lie there, as loaded
 
     def bytes_of(self, path: str, most: int = _POLICY_BYTES_MAX) -> bytes | None:
         """What the file holds now, None where there is none; opened only if it may have changed."""
@@ -158,7 +160,7 @@ class Watched:
             )
 
     def _loaded(self, files: dict[str, bytes | None], overrides: Mapping[str, str]) -> Policies:
-        with _problems_in_the_home():
+        with _problems_in_the_home(files, overrides):
             return policy.load(
                 files, defaults=Assets("policies", NAMES), schemas=Assets("schemas", _SCHEMAS),
                 version=self._version, overrides=overrides, cached=self._cached, keep=self._kept,
@@ -168,9 +170,10 @@ class Watched:
         """Every value in force, with its origin; raises PolicyError."""
         from memplane.policy.effective import rows  # noqa: PLC0415 - for people
 
-        with _problems_in_the_home():
+        files = self._policy_bytes()
+        with _problems_in_the_home(files, self.overrides):
             return rows(
-                self._policy_bytes(), defaults=Assets("policies", NAMES),
+                files, defaults=Assets("policies", NAMES),
                 schemas=Assets("schemas", _SCHEMAS), overrides=self.overrides,
             )  # fmt: skip
 
@@ -187,8 +190,9 @@ class Watched:
             schemas=Assets("schemas", _SCHEMAS), overrides=self.overrides,
             views=[view for view in views if view.endswith(".md") and not self.view(view).lost],
         )  # fmt: skip
-        mistakes = [*self._unreadable(), *_placed(found.mistakes)]
-        return found._replace(mistakes=mistakes, doubts=_placed(found.doubts))
+        problems = partial(_placed, files=files, overrides=self.overrides)
+        mistakes = [*self._unreadable(), *problems(found.mistakes)]
+        return found._replace(mistakes=mistakes, doubts=problems(found.doubts))
 
     def _bytes_of_all(self) -> dict[str, bytes | None]:
         return {name: self.bytes_of(path) for name, path in self._paths.items()}
@@ -223,7 +227,7 @@ class Watched:
         file = f"{self._home}/{path}"
         if not self._inside(file):
             return View(path, "", "", "outside")
-        data = self.bytes_of(file, _VIEW_BYTES_MAX)
+        data = self._view_bytes(path)
         if data is None:
             return View(path, "", "", "missing")
         sha256 = hashlib.sha256(data).hexdigest()
@@ -232,6 +236,23 @@ class Watched:
             known = View(path, sha256, data.decode(errors="replace"))
             self._views[path] = known
         return known
+
+    def _view_bytes(self, path: str) -> bytes | None:
+        """The bytes of a view as it is loaded: without the secrets that the built-in rules find.
+
+        They are what its hash is of and what a snapshot holds, so that a replay gets the same.
+        """
+        data = self.bytes_of(f"{self._home}/{path}", _VIEW_BYTES_MAX)
+        if data is None:
+            return None
+        known = self._clean.get(path)
+        if known is None or known[0] != data:
+            from memplane.intake.redact import masked  # noqa: PLC0415 - who records reads no view
+
+            text = data.decode(errors="replace")
+            clean = masked(text)
+            known = self._clean[path] = (data, data if clean == text else clean.encode())
+        return known[1]
 
     def trustable(self) -> dict[str, bytes | None]:
         """What a trust in this plane keeps: privacy, channels, plane.yaml and the views in use.
@@ -270,6 +291,8 @@ class Watched:
         is_policy = folder == "policies" and name in NAMES
         if is_policy and self._policies is not None and name in self._policies.overridden:
             return self._policies.overridden[name]
+        if not is_policy:
+            return self._view_bytes(path)
         data = self.bytes_of(f"{self._home}/{path}", _VIEW_BYTES_MAX)
         return Assets(folder, NAMES)[name] if data is None and is_policy else data
 
@@ -408,17 +431,32 @@ def watched(
 
 
 @contextlib.contextmanager
-def _problems_in_the_home() -> Iterator[None]:
+def _problems_in_the_home(
+    files: Mapping[str, bytes | None], overrides: Mapping[str, str]
+) -> Iterator[None]:
     """Name files as they lie in the home, wherever their mistakes are told."""
     try:
         yield
     except PolicyError as error:
-        raise PolicyError(tuple(_placed(error.problems))) from None
+        raise PolicyError(tuple(_placed(error.problems, files, overrides))) from None
 
 
-def _placed(problems: Iterable[Problem]) -> list[Problem]:
+def _placed(
+    problems: Iterable[Problem], files: Mapping[str, bytes | None], overrides: Mapping[str, str]
+) -> list[Problem]:
+    """The problems with their files as they lie in the home, and without the secrets in them."""
+    if not (problems := list(problems)):
+        return problems
+    from memplane.intake.redact import secrets_in, without  # noqa: PLC0415 - of mistakes only
+
+    texts = [data.decode(errors="replace") for data in files.values() if data is not None]
+    secrets = [secret for text in (*texts, *overrides.values()) for secret in secrets_in(text)]
     return [
-        problem._replace(file=f"policies/{problem.file}") if problem.file in NAMES else problem
+        problem._replace(
+            file=f"policies/{problem.file}" if problem.file in NAMES else problem.file,
+            key=without(problem.key, secrets),
+            message=without(problem.message, secrets),
+        )
         for problem in problems
     ]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane import nofollow
 from memplane.errors import InputError, MemplaneError, NotFoundError, WriteError
 from memplane.home import VERSION, replace_file
-from memplane.intake.redact import shown
+from memplane.intake.redact import masked, shown
 from memplane.pack.block import Block
 from memplane.pack.comparing import (
     chain_of,
@@ -100,7 +100,7 @@ def save(
     try:
         for name, sha256 in zip([*names, *report["views"]], hashes, strict=True):
             data = bodies(name)
-            if data is not None and hashlib.sha256(data).hexdigest() == sha256:
+            if data is not None and hashlib.sha256(data).hexdigest() == sha256 and _keeps(data):
                 path = body_path(home, sha256)
                 if not nofollow.is_file(path) and not replace_file(path, data):
                     return None
@@ -115,6 +115,12 @@ def save(
         with contextlib.suppress(OSError):
             nofollow.remove(old)
     return path if nofollow.is_file(path) else None
+
+
+def _keeps(data: bytes) -> bool:
+    """Whether the bytes may be kept: a policy with a token in it is not (views have none left)."""
+    text = data.decode(errors="replace")
+    return masked(text) == text
 
 
 def body_path(home: Path, sha256: str) -> Path:

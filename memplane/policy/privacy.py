@@ -40,8 +40,8 @@ class Privacy(NamedTuple):
 
     never_store_kinds: tuple[str, ...] = ("secret",)
     redact_patterns: tuple[str, ...] = (
-        r"(?i)api_key\s*[:=]\s*\S+",
-        r"(?i)password\s*[:=]\s*\S+",
+        r"""(?i)\bapi_key\s*[:=]\s*["']?(?=[\w./+-]*\d)[\w./+-]{8,}""",
+        r"""(?i)password\s*[:=]\s*["']?(?=[^\s"'`,;(){}\[\]<>$]*\d)[^\s"'`,;(){}\[\]<>$]{6,}""",
     )
     rules: dict[str, ChannelRule] = _RULES
 
