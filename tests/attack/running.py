@@ -56,7 +56,7 @@ class Forks:
         """Run `memplane ARGV` there; what is not in `env` is not in its environment."""
         for path, data in zip(self._files, (stdin, b"", b""), strict=True):
             Path(path).write_bytes(data)
-        request = {"argv": argv, "cwd": str(cwd), "env": env, "files": self._files}
+        request = {"argv": [*map(str, argv)], "cwd": str(cwd), "env": env, "files": self._files}
         self._requests.write(json.dumps({**request, "seconds": seconds}) + "\n")
         self._requests.flush()
         code = json.loads(self._answers.readline())
@@ -69,11 +69,15 @@ class Forks:
         assert self._child.wait(60) == 0
 
 
-def fresh(*argv, cwd, env, stdin=b"", seconds=SECONDS, interpreter=()):
-    """Run `python -m memplane ARGV` there, in a session of its own, and end it when it hangs."""
-    words = [sys.executable, *interpreter, "-m", "memplane", *map(str, argv)]
+def fresh(*argv, cwd, env, stdin=b"", seconds=SECONDS, prepared=None):
+    """Run `python -m memplane ARGV` there, in a session of its own, and end it when it hangs.
+
+    `prepared` runs in its process before all else.
+    """
+    words = [sys.executable, "-m", "memplane", *map(str, argv)]
+    own = {"preexec_fn": prepared, "start_new_session": True}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(words, cwd=cwd, env=env, start_new_session=True, **pipes) as process:
+    with subprocess.Popen(words, cwd=cwd, env=env, **own, **pipes) as process:
         try:
             out, err = process.communicate(stdin, timeout=seconds)
             code = process.returncode

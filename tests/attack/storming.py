@@ -12,6 +12,7 @@ import random
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 MODULES = ("memplane.cli.run", "memplane.wiring", "memplane.hook.recording", "memplane.index.build")
@@ -187,20 +188,33 @@ def serve(home, folder):
     for module in MODULES:
         importlib.import_module(module)
     running = []
-    for line in sys.stdin:
-        asked = json.loads(line)
-        if "start" in asked:
-            turn = asked["start"]
-            running = [started(home, folder, act, f"{act.__name__}{turn}", turn) for act in ACTORS]
-        else:
-            random.Random(asked["kill"]).shuffle(running)
-            for child in running:
-                os.killpg(child, signal.SIGKILL)
-            killed = len(running)
-            while running:
-                os.waitpid(running.pop(), 0)
-        sys.stdout.write(f"{killed}\n")
-        sys.stdout.flush()
+    try:
+        for line in sys.stdin:
+            turn, killed = json.loads(line), 0
+            if "start" in turn:
+                name = turn["start"]
+                running = [
+                    started(home, folder, act, f"{act.__name__}{name}", name) for act in ACTORS
+                ]
+            else:
+                killed = end(running, turn["kill"])
+            sys.stdout.write(f"{killed}\n")
+            sys.stdout.flush()
+    finally:
+        end(running, 0)
+
+
+def end(running, seed):
+    """Kill them in any order; how many there were."""
+    count = len(running)
+    random.Random(seed).shuffle(running)
+    for child in running:
+        with suppress(ProcessLookupError):  # it has no session yet
+            os.killpg(child, signal.SIGKILL)
+        os.kill(child, signal.SIGKILL)
+    while running:
+        os.waitpid(running.pop(), 0)
+    return count
 
 
 if __name__ == "__main__":
