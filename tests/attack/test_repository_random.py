@@ -137,7 +137,7 @@ class Visit:
 def visited(world, forks, said, seed, *, hooks, commands):
     """Use a clone before it is trusted, then after; what was broken."""
     chance = random.Random(f"visit {seed}")
-    others, clone = world.others(), entries(world.clone)
+    others, clone, linked = world.others(), entries(world.clone), world.linked()
     first = Visit(world, forks, chance)
     first.hook("claude-code", agent_says(world)[0], start=fresh if seed % 10 == 0 else None)
     first.work(hooks, commands)
@@ -150,7 +150,12 @@ def visited(world, forks, said, seed, *, hooks, commands):
         second.run("trust", "--yes")
     second.work(hooks, commands)
     broken += second.broken
-    broken += [f"changed outside, trusted: {one}" for one in changed(others, world.others())]
+    after = world.others()
+    broken += [
+        f"changed outside, trusted: {one}"
+        for one in changed(others, after)
+        if not (linked and one.startswith(f"{linked}"))
+    ]
     return [f"{one}\n    ({'; '.join(said)})" for one in broken]
 
 
