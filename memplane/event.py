@@ -26,6 +26,7 @@ __all__ = [
     "IMPORTANCE_DEFAULT",
     "KINDS",
     "MARKERS",
+    "NO_EVENT",
     "REFS_MAX",
     "ROLES",
     "SENSITIVITIES",
@@ -198,6 +199,8 @@ def at_least(sensitivity: str, row: Mapping[str, Any]) -> dict[str, str]:
     return {} if highest == given else {"sensitivity": highest}
 
 
+# What parsing and `decode` raise for a line that memplane did not write, though it may verify.
+NO_EVENT: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _NORMAL: Final = "normal"
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
@@ -208,21 +211,32 @@ def encode(fields: dict[str, Any]) -> str:
 
 
 def decode(fields: dict[str, Any]) -> Event:
-    """Build an event from a parsed line; fields that a newer memplane added are ignored."""
-    # Every line that is read passes here, and a log knows few forms of lines: where each field
-    # stands, or that it is as usual, is found out once for each.
-    names = tuple(fields)
-    in_order = _FORMS.get(names) or _form(names)
+    """Build an event from a parsed line; fields that a newer memplane added are ignored.
+
+    Raises one of NO_EVENT where a field is missing or of another type than memplane writes.
+    """
+    # Every line that is read passes here, and a log knows few forms of lines: which types are there
+    # and where each field stands, or that it is as usual, is found out once for each.
+    form = (*fields, *map(type, fields.values()))
+    in_order = _FORMS.get(form) or _form(form)
     event: Event = tuple.__new__(Event, in_order((*fields.values(), *_USUAL)))
     if "tags" in fields or "markers" in fields or "refs" in fields:
-        event = event._replace(
-            tags=tuple(event.tags), markers=tuple(event.markers), refs=tuple(event.refs)
-        )
+        tags, markers, refs = tuple(event.tags), tuple(event.markers), tuple(event.refs)
+        if not all(isinstance(one, str) for one in (*tags, *markers, *refs)):
+            raise TypeError("tags, markers, refs: expected texts")
+        event = event._replace(tags=tags, markers=markers, refs=refs)
     return event if event.rec is not None else event._replace(rec=fields["ts"])
 
 
-def _form(names: tuple[str, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """What puts a line's values, with the usual ones behind them, in the order of an event."""
+def _form(form: tuple[Any, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What puts a line's values, with the usual ones behind them, in the order of an event.
+
+    `form`: the names of a line's fields, then the types of their values.
+    """
+    names, types = form[: len(form) // 2], form[len(form) // 2 :]
+    for name, found in zip(names, types, strict=True):
+        if found not in _TYPES.get(name, (found,)):
+            raise TypeError(f"{name}: expected {_TYPES[name][0].__name__}, found {found.__name__}")
     stands = {name: at for at, name in enumerate(names)}
     for name in _REQUIRED:
         _ = stands[name]
@@ -231,11 +245,21 @@ def _form(names: tuple[str, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]
     places = [stands.get(name, at) for name, at in zip(Event._fields, usual, strict=True)]
     made: Callable[[tuple[Any, ...]], tuple[Any, ...]] = itemgetter(*places)
     if len(_FORMS) < _FORMS_MAX:  # what others write may have any number of them
-        _FORMS[names] = made
+        _FORMS[form] = made
     return made
 
 
+_NOTHING: Final = type(None)
+_TEXTS: Final = ("session", "task", "actor", "role", "key", "rec", "valid_from", "valid_until")
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    **dict.fromkeys(("id", "ts", "kind", "ns", "text", "sensitivity", "h"), (str,)),
+    **dict.fromkeys(_TEXTS, (str, _NOTHING)),
+    **dict.fromkeys(("seq", "dur", "importance"), (int,)),
+    **dict.fromkeys(("tags", "markers", "refs"), (list, tuple)),
+    "tokens": (int, _NOTHING),
+    "data": (dict,),
+}
 _REQUIRED: Final = ("seq", "id", "ts", "kind")
 _USUAL: Final = tuple(Event._field_defaults.get(name) for name in Event._fields)
-_FORMS: Final[dict[tuple[str, ...], Callable[[tuple[Any, ...]], tuple[Any, ...]]]] = {}
+_FORMS: Final[dict[tuple[Any, ...], Callable[[tuple[Any, ...]], tuple[Any, ...]]]] = {}
 _FORMS_MAX: Final = 1000

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memplane.event import decode
+from memplane.event import NO_EVENT, decode
 from memplane.log.segments import Segments, read_file
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Purges:
         while at >= 0:
             end = data.find(b"\n", at)
             start = data.rfind(b"\n", 0, at) + 1
-            with suppress(ValueError, KeyError, TypeError):  # a damaged line says nothing
+            with suppress(*NO_EVENT):  # a damaged line says nothing
                 self.note(decode(self._loads(data[start:end])))
             at = data.find(_KIND, end)
 

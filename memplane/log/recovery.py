@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import CorruptError
-from memplane.event import Draft, Event, decode, encode
+from memplane.event import NO_EVENT, Draft, Event, decode, encode
 from memplane.log.format import SUFFIX_BYTES, Run, opening, own_draft, ulid
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def restarts(segments: Segments) -> list[Restart]:
             continue
         try:
             event = decode(json.loads(raw))
-        except (ValueError, KeyError, TypeError):
+        except NO_EVENT:
             continue
         data = event.data
         lost = data.get("case") == RESTARTED or (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import NotFoundError
-from memplane.event import Event, decode
+from memplane.event import NO_EVENT, Event, decode
 from memplane.log.beyond import Beyond, beyond_of
 from memplane.log.bodies import body_hash, load_body, recalled_hashes
 from memplane.log.format import Run, line_id, opening, until
@@ -160,7 +160,7 @@ class Survey:
     def _check_line(self, number: int, start: int, raw: bytes) -> None:
         try:
             event = decode(self.loads(raw))
-        except (ValueError, KeyError, TypeError) as error:
+        except NO_EVENT as error:
             self.report(
                 number, start, start + len(raw) + 1, 0, 0, f"verifies, but is no event: {error}"
             )

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, NotFoundError, PlaneError, WriteError
-from memplane.event import Event, decode
+from memplane.event import NO_EVENT, Event, decode
 from memplane.intake.redact import shown
 from memplane.log.bodies import body_hash, load_body, recalled_hashes
 from memplane.log.copying import Begun, Damaged, Lines, pieces
@@ -258,8 +258,9 @@ def _erased_by(piece: Lines) -> Iterator[int]:
 
     ends = [*piece.run.starts[1:], piece.run.end]
     for row in _rows_with(piece, _PURGE):
-        event = decode(json.loads(piece.data[piece.run.starts[row] : ends[row]]))
-        yield from (one.seq for one in erased_by(event))
+        with suppress(*NO_EVENT):
+            event = decode(json.loads(piece.data[piece.run.starts[row] : ends[row]]))
+            yield from [one.seq for one in erased_by(event)]
 
 
 def _check_still(engine: Engine, head: Head, missing: set[int]) -> None:
@@ -286,7 +287,7 @@ class _Bodies:
 
         try:
             event = decode(json.loads(raw))
-        except (ValueError, KeyError, TypeError):  # a purged line, or one that is no event
+        except NO_EVENT:  # a purged line, or one that is no event
             return
         named = [body_hash(event), *recalled_hashes(event)]
         facts = facts_of(event)

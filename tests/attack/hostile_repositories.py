@@ -118,10 +118,16 @@ class Stranger:
         plane.pack("deploy", session="s1", save_report=True)
 
     def lines(self):
-        """The stranger's events as written, without their hashes."""
+        """The stranger's events as written, without their hashes; in place of a purged one a fact."""
         data = (self.home / "log" / "00000001.jsonl").read_text()
         found = [json.loads(line) for line in data.splitlines()]
-        return [{k: v for k, v in one.items() if k != "h"} for one in found]
+        usual = {"ts": "2026-01-05T12:00:00.000000Z", "kind": "fact", "text": WORD}
+        return [
+            {"seq": one["seq"], "id": one["id"], **usual}
+            if "purged" in one
+            else {name: value for name, value in one.items() if name != "h"}
+            for one in found
+        ]
 
 
 # What memplane would make or look for, and this plane does not have.
