@@ -577,7 +577,7 @@ def huge(it):
         if it.chance.random() < 0.3:
             file.write(b'{"seq":1,"id":"a","ts":"x","kind":"fact","text":"')
             file.write(b"a" * BIG)
-        file.truncate(it.chance.choice([BIG, BIG + 1, 1 << 33]))
+        file.truncate(it.chance.choice([BIG, BIG + 1, 3 * BIG]))
     it.note(f"huge {name}")
 
 
