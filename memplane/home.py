@@ -192,7 +192,7 @@ def open_home(path: Path | str) -> Home:
         raise
     except OSError as error:
         raise HomeError(f"{file}: cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise HomeError(
             f"{file}: expected a JSON object with format and plane; it is damaged"
         ) from None
@@ -219,7 +219,7 @@ def _id_of_log(path: Path) -> str | None:
     try:
         with nofollow.opened(first) as file:
             named = json.loads(file.readline(1 << 20))["data"]["plane"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         named = None
     if not isinstance(named, str):
         raise HomeError(f"{first}: a log whose first line names no plane; nothing was changed")

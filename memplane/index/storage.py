@@ -99,7 +99,7 @@ def fields_of(path: Path) -> dict[str, object] | None:
         if rest.strip() != hashlib.sha256(body).hexdigest().encode():
             return None
         fields = json.loads(body)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) else None
 

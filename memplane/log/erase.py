@@ -85,7 +85,7 @@ def read_note(segments: Segments) -> Plan | None:
         lines = dict(zip(map(int, said["seqs"]), map(str, said["ids"]), strict=True))
         holes = tuple((int(number), int(start), int(end)) for number, start, end in said["holes"])
         return Plan(tuple(map(str, said["events"])), lines, tuple(map(str, said["files"])), holes)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 

@@ -161,7 +161,7 @@ def marked(segments: Segments, number: int) -> int:
         note = json.loads(nofollow.read(segments.broken_path(number), 4096))
         ours = note["plane"] == segments.plane_id and note["segment"] == number
         return int(note["watermark"]) if ours else 0
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return 0
 
 

@@ -74,7 +74,7 @@ def scan(
                 fields = loads(data[start : end - 1])
                 if _is_odd(fields):
                     odd.append(start)
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 odd.append(start)
     return Scan(file, seq, h, believed, odd)
 

@@ -167,7 +167,7 @@ class Segments:
             said = fields["data"]
             prev_h = said["prev_h"].encode()
             prev_seq = int(said["prev_seq"])
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
         if link(prev_h, raw[:-SUFFIX_BYTES]) != h or first.seq != prev_seq + 1:
             return None

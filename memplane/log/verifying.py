@@ -178,7 +178,7 @@ def is_interrupted(note: str) -> bool:
         pid = json.loads(read_file(note)).get("pid")
     except FileNotFoundError:
         return False
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return True
     try:
         os.kill(pid, 0)

@@ -300,6 +300,6 @@ class _Audit:
         try:
             entries = json.loads(report).get("entries", ())
             named = {one for entry in entries for one in (*entry["events"], *entry["parts"])}
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return False
         return not named.isdisjoint(self._ids)

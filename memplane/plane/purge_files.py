@@ -116,7 +116,7 @@ def names(report: str, ids: set[str]) -> bool:
     """Whether a report names one of the events, wherever: as entry, omission, prompt, query."""
     try:
         said: list[Any] = [json.loads(report)]
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     while said:
         one = said.pop()

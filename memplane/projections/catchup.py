@@ -287,7 +287,7 @@ class Folded(Generic[State]):
             return
         try:
             self.state = self.projector.load(there.state)
-        except (ValueError, TypeError, LookupError):
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             self.state = self.projector.initial()
             self._refused = there
         else:

@@ -86,7 +86,7 @@ def parse(data: bytes) -> Checkpoint | None:
         fields = json.loads(header + b"}")
         texts = [fields[name] for name in ("projector", "plane", "variant", "h")]
         numbers = [fields[name] for name in ("version", "seq", "segment", "offset")]
-    except (ValueError, TypeError, LookupError):
+    except (ValueError, TypeError, LookupError, RecursionError):
         return None
     if not all(type(text) is str for text in texts) or not all(type(n) is int for n in numbers):
         return None

@@ -9,8 +9,8 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from plane_operations import opened_plane, promised_by
-from promises import broken_by_plane
+from plane_operations import opened_plane, promised_by, rows
+from promises import Erased, broken_by_plane
 
 from memplane.errors import MemplaneError
 
@@ -97,6 +97,8 @@ def fill(home, ack, rng):
             lambda: plane._engine.caught_up().save(),
             plane.index,
             lambda: plane.forget("k1"),
+            lambda n=n: ack_many(plane, ack, f"m{n}-"),
+            lambda n=n: ack_purge(plane, ack, f"p{n}"),
         ]
         try:
             rng.choice(things)()
@@ -111,3 +113,18 @@ def fill(home, ack, rng):
 
 def ack_one(plane, ack, id_, text):
     promised_by(plane, ack, [plane.record(text, id=id_).seq])
+
+
+def ack_many(plane, ack, prefix):
+    done = plane.record_many(rows(prefix, 40), batch=9)
+    lines = (plane._log.line(seq) for seq in range(done.first_seq, done.last_seq + 1))
+    own = [line.event.seq for line in lines if line is not None and line.event.kind != "segment"]
+    promised_by(plane, ack, own)
+
+
+def ack_purge(plane, ack, id_):
+    """Record a word that stands nowhere else and purge it; one that was refused may be there."""
+    word = f"quagga-{id_}-quagga"
+    plane.record(word, id=id_)
+    plane.purge(id_)
+    ack([Erased(id_, word.encode())])

@@ -1,6 +1,7 @@
 """R9: a pack starts with the stable part of the one before it, unless something listed lies between."""
 
 import random
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -207,3 +208,38 @@ def test_the_law_holds_on_long_random_histories(tmp_path, seed):
                 if (session, budget) in before:
                     holds(plane, before[session, budget], block)
                 before[session, budget] = block
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", range(8))
+def test_the_law_holds_across_processes_reopenings_bulks_and_odd_times(tmp_path, seed):
+    """Packs by any of three handles on one plane, which others write to in bulk, at any time."""
+    chance = random.Random(f"law {seed}")
+    times = ("2020-01-01T00:00:00Z", "2026-01-05T12:00:00Z", "2031-12-31T23:59:59Z")
+    memplane.init(tmp_path / "p", durability="os").close()
+    planes = [memplane.open(tmp_path / "p", durability="os") for _ in range(3)]
+    before: dict = {}
+    steps = iter(rows(f"law{seed}", 4000))
+    kept = Counter()
+    for turn in range(160):
+        writer = chance.randrange(3)
+        if chance.random() < 0.1:
+            planes[writer].close()
+            planes[writer] = memplane.open(tmp_path / "p", durability="os")
+        bulk = [
+            next(steps) for _ in range(chance.choice([1, 1, 1, 2, 5, 130 if turn % 20 == 0 else 1]))
+        ]
+        for row in bulk:
+            if chance.random() < 0.2:
+                row["ts"] = chance.choice(times)
+        planes[writer].record_many(bulk)
+        for _ in range(2):
+            session, budget = f"s{chance.randrange(3)}", chance.choice([1200, 3000, 12_000, 40_000])
+            block = planes[chance.randrange(3)].pack(session=session, budget=budget)
+            if (session, budget) in before:
+                kept[holds(planes[0], before[session, budget], block)] += 1
+            before[session, budget] = block
+    for plane in planes:
+        plane.close()
+    assert kept["kept"] > sum(kept.values()) / 4
