@@ -105,10 +105,10 @@ class Recording:
             self.faults.append(str(error))
             return None
 
-    def _named(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _named(self, row: Row) -> Row:
         """The row without what the policy masks in its identifiers; an id like that is left out."""
         redactor = self._intake.redactor
-        changed = {
+        changed: Row = {
             field: redactor.name(row[field])
             for field in ("session", "actor")
             if field in row and redactor.in_name(row[field])
