@@ -6,17 +6,18 @@ import anyio
 import pytest
 
 import memplane
+from memplane.plane.engine import Engine
 from memplane.wiring import init, open_plane
 
 MODES = ("auto", "legacy")
 
 
 class Held:
-    """Holds a method of the plane until it is let go, and counts its calls."""
+    """Holds a method of the plane, or of its engine, until it is let go; counts its calls."""
 
-    def __init__(self, monkeypatch, name):
+    def __init__(self, monkeypatch, name, owner=memplane.Plane):
         self.begun, self.go, self.calls = threading.Event(), threading.Event(), 0
-        real = getattr(memplane.Plane, name)
+        real = getattr(owner, name)
 
         def held(plane, *args, **more):
             self.calls += 1
@@ -24,7 +25,7 @@ class Held:
             assert self.go.wait(60)
             return real(plane, *args, **more)
 
-        monkeypatch.setattr(memplane.Plane, name, held)
+        monkeypatch.setattr(owner, name, held)
 
     async def has_begun(self):
         await anyio.to_thread.run_sync(self.begun.wait, 60)
@@ -58,7 +59,7 @@ def test_while_searches_wait_the_server_answers_stores_and_lists(talk, monkeypat
 def test_a_record_that_was_begun_is_finished_though_its_client_gave_up(
     talk, monkeypatch, opened, mode
 ):
-    held = Held(monkeypatch, "record")
+    held = Held(monkeypatch, "append", Engine)
 
     async def script(client):
         asked = {"content": "Herons stay", "type": "fact", "key": "herons"}
