@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from memplane.lazy import regex
 
-__all__ = ["imitated", "permitted_actor", "skeleton", "with_permitted_actor"]
+__all__ = ["hides_nothing", "imitated", "permitted_actor", "skeleton", "with_permitted_actor"]
 
 # Escape sequences of terminals: CSI, OSC with its text, the other string controls, two characters.
 _SEQUENCE: Final = regex(
@@ -28,6 +28,7 @@ _UNSEEN: Final = regex(
     "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufffd\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+_BEYOND_ASCII: Final = regex(r"[^\x00-\x7f]")
 _COMBINING: Final = "".join(
     map(chr, (*range(0x300, 0x370), *range(0x20D0, 0x2100), *range(0xFE20, 0xFE30)))
 )
@@ -44,7 +45,8 @@ _LIKE: Final = {
     "p": "\u0440\u0420\u03c1\u03a1\u1d18", "r": "\u0280", "s": "\u0455\u0405\ua731",
     "t": "\u0422\u03a4\u03c4\u0442\u1d1b", "u": "\u03c5\u057d\u1d1c", "v": "\u03bd\u1d20",
     "w": "\u051d\u1d21", "x": "\u0445\u0425\u03a7", "y": "\u0443\u0423\u04ae\u04af\u03a5\u028f",
-    "z": "\u0396\u1d22", ":": "\u2236\ua789\u02d0\u05c3\u0589\u1804", "<": "\u2039\u3008\u2329",
+    "z": "\u0396\u1d22", " ": "\u1680",
+    ":": "\u2236\ua789\u02d0\u05c3\u0589\u1804", "<": "\u2039\u3008\u2329",
 }  # fmt: skip
 _LETTERS_FROM: Final = (0x1F130, 0x1F150, 0x1F170, 0x1F1E6)  # squared, circled, flags
 # What a client or a model calls those who speak. Who is called so speaks in their place.
@@ -73,6 +75,20 @@ def skeleton(text: str) -> str:
         text = ucd_3_2_0.normalize("NFKC", _UNSEEN.sub("", text).translate(_table()))
         text = text.lstrip(f"{_COMBINING} \t\n")
     return text.lower().lstrip()
+
+
+def hides_nothing(text: str) -> bool:
+    """Whether the skeleton of each line is what stands there, in small letters; no controls in it.
+
+    True for nearly every text, in whatever script, and quick to know.
+    """
+    return text.isascii() or all(map(_is_inert, set(_BEYOND_ASCII.findall(text))))
+
+
+@lru_cache(maxsize=8192)
+def _is_inert(char: str) -> bool:
+    among = f"x{char}x"
+    return not char.isspace() and char not in _COMBINING and skeleton(among) == among.lower()
 
 
 @lru_cache(maxsize=1024)

@@ -20,7 +20,9 @@ _MARKS: Final = (
 )
 _MARK: Final = regex(rf"<(?={_MARKS})", re.IGNORECASE | re.ASCII)
 _READS_SO: Final = regex(rf"<(?:{_MARKS})", re.ASCII)
-_OPENS: Final = regex(r"[<\uff1c\ufe64\u2039\u3008\u2329]")
+_LIKE: Final = "<\uff1c\ufe64\u2039\u3008\u2329"
+# Only where the next character begins a mark, or could hide its beginning.
+_OPENS: Final = regex(rf"[{_LIKE}](?=[|/bceltu s]|[^!-~])", re.IGNORECASE)
 _REACH: Final = 600  # characters from the opening on that are looked at
 _LONGEST: Final = 32  # of a mark in which nothing unseen stands
 _CONTROLS: Final = regex(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -28,11 +30,11 @@ _CONTROLS: Final = regex(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 def defused(text: str) -> str:
     """The text with a blank in each such mark: the same for a reader, no mark for a client."""
-    if not text.isascii():
-        return _OPENS.sub(_parted, text)
-    if "<" not in text:
-        return text
-    return (_OPENS.sub if _CONTROLS.search(text) else _MARK.sub)(_parted, text)
+    if text.isascii():
+        if "<" not in text:
+            return text
+        return (_OPENS.sub if _CONTROLS.search(text) else _MARK.sub)(_parted, text)
+    return _OPENS.sub(_parted, text) if any(one in text for one in _LIKE) else text
 
 
 def _parted(opens: re.Match[str]) -> str:

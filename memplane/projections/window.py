@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from memplane.intake.skeleton import imitated, skeleton
+from memplane.intake.skeleton import hides_nothing, imitated, skeleton
 from memplane.lazy import regex
 
 __all__ = [
@@ -35,19 +35,23 @@ _LABELS: Final = (
     "file", "view", "omitted", "recorded", "fact", "decision", "observation", "plan", "summary",
     "preference", "rule", "insight", "approval", "artifact", "episode", "session", "secret",
 )  # fmt: skip
-_OURS: Final = regex(
-    r"(?:\s*\[[\d;?]*[a-z])*\s*"  # what is left of a terminal's sequence
-    r"(?:#|```|~~~|memplane ?:|[=-]+\s*$|\d{4}-\d\d-\d\d(?:, newest first)?\s*$"
+_READS_SO: Final = (
+    r"(?:[ \t]*\[[\d;?]*[a-z])*[ \t]*"  # what is left of a terminal's sequence
+    r"(?:#|```|~~~|memplane ?:|[=-]+[ \t]*$|\d{4}-\d\d-\d\d(?:, newest first)?[ \t]*$"
     rf"|(?:{'|'.join(_LABELS)})\b[^:\n]{{0,80}}:"
-    r"|<[|/!?]{0,2}\s?(?:user|assistant|system|tool|human|developer|im_)|\[/?inst\]|<<sys>>)",
-    re.ASCII,
+    r"|<[|/!?]{0,2}[ \t]?(?:user|assistant|system|tool|human|developer|im_)|\[/?inst\]|<<sys>>)"
 )
-_HEAD_MAX: Final = 160  # characters of a skeleton that decide what the line reads like
+_OURS: Final = regex(_READS_SO, re.ASCII)
+# The same of a text that hides nothing: of one line, and of each line behind another.
+_OURS_PLAINLY: Final = regex(_READS_SO, re.ASCII | re.IGNORECASE)
+_OURS_BEHIND: Final = regex(rf"\n(?={_READS_SO})", re.ASCII | re.IGNORECASE | re.MULTILINE)
 _INDENT: Final = "    "
 _BLANK_RUN: Final = regex(r"\n[ \t\n]*\n")
 _LINE_ENDS: Final = regex(r"\r\n?|[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _CONTROLS: Final = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _MARGIN: Final = " "  # before every line of an entry but its first
+_FURTHER: Final = f"\n{_INDENT.removesuffix(_MARGIN)}"
+_EMPTY: Final = f"\n{_MARGIN}\n"
 _AT_MARGIN: Final = regex(r"^(?=[^\n])", re.MULTILINE)
 # What the first line of a view may not be.
 _STRUCTURE: Final = regex(
@@ -170,12 +174,15 @@ def shown(head: str, text: str, mark: str = "") -> str:
     a fence, whatever it is; a line that could pass for one is set in further, out of Markdown's
     reach.
     """
-    text = _settled(text)
     if not mark:
         text = own_end(text)
-    if "\n" not in text and "\n" not in mark:
-        return f"{head}: {_printed(text)}{mark}\n"
-    first, *more = f"{text}{mark}".split("\n")
+    text = f"{text}{mark}"
+    if _CONTROLS.search(text) is None:
+        if "\n" not in text:
+            return f"{head}: {text}\n"
+        if hides_nothing(text):
+            return f"{head}: {_set_in(text)}"
+    first, *more = _settled(text).split("\n")
     return f"{head}: {_printed(first)}\n{''.join([quoted(line) for line in more])}"
 
 
@@ -220,13 +227,24 @@ def quoted_text(text: str) -> str:
     return "".join([quoted(line) for line in _settled(text).split("\n")]).rstrip("\n")
 
 
+def _set_in(text: str) -> str:
+    """The text, which hides nothing, as `quoted` would show each line behind the first."""
+    lines = f"{_OURS_BEHIND.sub(_FURTHER, text)}\n".replace("\n", f"\n{_MARGIN}")
+    lines = lines.removesuffix(_MARGIN)
+    while _EMPTY in lines:
+        lines = lines.replace(_EMPTY, "\n\n")
+    return lines
+
+
 def is_own_line(line: str) -> bool:
     """Whether the line reads like one of the block's own, whatever it hides behind."""
-    if _OURS.match(skeleton(line)[:_HEAD_MAX]) is not None:
+    if _CONTROLS.search(line) is None and hides_nothing(line):
+        return _OURS_PLAINLY.match(line) is not None
+    if _OURS.match(skeleton(line)) is not None:
         return True
     # A sequence of a terminal may swallow what a reader still sees.
     printed = _printed(line)
-    return printed != line and _OURS.match(skeleton(printed)[:_HEAD_MAX]) is not None
+    return printed != line and _OURS.match(skeleton(printed)) is not None
 
 
 def own_text(line: str) -> str:
