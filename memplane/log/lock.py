@@ -36,7 +36,7 @@ class LogLock:
         # Nobody else writes these bytes: finding them means that nobody held the lock since.
         self._mark = b"%-*d%b\n" % (_CHANCE_AT, os.getpid(), os.urandom(8).hex().encode())
         self._fd = -1
-        self._file = (0, 0)  # which one: a file of another name, or of several, is no lock of ours
+        self._inode = self._device = 0  # of the open file
         _ALL.add(self)
 
     def acquire(self, *, wait: bool = True) -> bool:
@@ -54,10 +54,14 @@ class LogLock:
                 self._wait(fd, self._wait_ms_max if wait else 0)
             # Someone may have deleted or replaced the file while we held or awaited it; a lock on
             # a file without that name excludes nobody.
-            names = self._names()
-            if names > 1:
-                self._separate()
-            if names:
+            try:
+                found = os.lstat(self._path)
+            except FileNotFoundError:
+                self.close()
+                continue
+            if found.st_ino == self._inode and found.st_dev == self._device:
+                if found.st_nlink > 1:
+                    self._separate()
                 break
             self.close()
         if os.pread(self._fd, 64, 0) == self._mark:
@@ -104,17 +108,12 @@ class LogLock:
             raise HomeError(
                 f"{self._path}: {error.strerror}; a log needs to write there"
             ) from error
-        found = os.fstat(fd)
-        self._file = (found.st_ino, found.st_dev)
+        self._note(fd)
         return fd
 
-    def _names(self) -> int:
-        """How many names the open file has; 0 where the lock's is not among them."""
-        try:
-            found = os.lstat(self._path)
-        except FileNotFoundError:
-            return 0
-        return found.st_nlink if (found.st_ino, found.st_dev) == self._file else 0
+    def _note(self, fd: int) -> None:
+        found = os.fstat(fd)
+        self._inode, self._device = found.st_ino, found.st_dev
 
     def _separate(self) -> None:
         """While it is held, put a file of our own in the place of one that has other names too.
@@ -139,8 +138,8 @@ class LogLock:
                 "nothing was changed"
             ) from error
         os.close(self._fd)
-        self._fd, found = fd, os.fstat(fd)
-        self._file = (found.st_ino, found.st_dev)
+        self._fd = fd
+        self._note(fd)
 
     def _wait(self, fd: int, wait_ms_max: int) -> None:
         deadline = time.monotonic() + wait_ms_max / 1000

@@ -2,6 +2,8 @@
 
 import os
 import sqlite3
+import subprocess
+import sys
 import time
 
 import pytest
@@ -10,6 +12,7 @@ from test_checkpoint import in_process
 from test_ledger import forget
 from test_memories import KEYED, opened
 
+import memplane
 from memplane.projections.checkpoint import alone
 from memplane.projections.memories import Memories
 
@@ -175,3 +178,24 @@ def test_a_process_killed_at_any_moment_leaves_nothing_that_is_believed_wrongly(
         process.wait()
         assert in_process("look", tmp_path).wait() == 0
     assert in_process("check", tmp_path).wait() == 0
+
+
+def test_without_sqlite_a_plane_is_folded_from_its_log(tmp_path):
+    """Some builds of Python have none: nothing is kept there, and every answer is the same."""
+    script = """
+import sys
+sys.modules["sqlite3"] = None
+import memplane
+with memplane.open(sys.argv[1]) as plane:
+    plane.record("We move to SQLite", kind="decision", key="db")
+    print(plane.get("db").text, len(plane.history("db")), plane.pack("database").text.count("SQLite"))
+"""
+    with memplane.init(tmp_path / "plane", durability="os") as plane:
+        for number in range(70):
+            plane.record(f"We keep {number}", kind="decision", key="db")
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "plane")], capture_output=True, text=True,
+        check=False, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("We move to SQLite 71 ")
