@@ -50,11 +50,11 @@ def main() -> int:
         out["code"][name] = _count(files, Redactor(patterns), show=show)
     out["cost"] = _cost([text for _, text in files], shipped)
     if asked.spans is not None:
-        lines = [json.loads(line) for line in gzip.open(asked.spans, "rt")]
+        lines = _rows_of(asked.spans)
         out["spans"] = {name: _spans(lines, Redactor(p)) for name, p in policies.items()}
     if asked.texts is not None:
         for path in asked.texts:
-            rows = [json.loads(line)["text"] for line in gzip.open(path, "rt")]
+            rows = [row["text"] for row in _rows_of(path)]
             texts = [(f"{path.parent.name}:{number}", text) for number, text in enumerate(rows)]
             out[f"texts {path.parent.name}"] = {
                 name: _count(texts, Redactor(patterns), show=asked.show and name == "shipped")
@@ -62,6 +62,11 @@ def main() -> int:
             }
     print(json.dumps(out) if asked.json else _words(out))
     return 0
+
+
+def _rows_of(path: Path) -> list[dict[str, Any]]:
+    with gzip.open(path, "rt") as lines:
+        return [json.loads(line) for line in lines]
 
 
 def code_sample(most: int = CODE_BYTES) -> Iterator[tuple[str, str]]:
@@ -101,7 +106,7 @@ def _count(
 
 
 def _cost(texts: list[str], patterns: tuple[str, ...]) -> dict[str, float]:
-    """Microseconds of the processor a KB, the least of five rounds, and their ratio to one search."""
+    """Microseconds of the processor a KB, the least of five rounds, and the ratio to one search."""
     pieces = [
         text[at : at + 1024] for text in texts[:_COST_FILES] for at in range(0, len(text), 1024)
     ]
@@ -143,7 +148,8 @@ def _spans(lines: list[dict[str, Any]], redactor: Redactor) -> dict[str, Any]:
             wrong += not any(s["start"] < end and start < s["end"] for s in line["spans"])
     return {
         "labelled": labelled, "found": found, "recall": round(found / labelled, 4), "masks": masks,
-        "beside": wrong, "precision": round(1 - wrong / masks, 4), "missed": dict(missed.most_common(12)),
+        "beside": wrong, "precision": round(1 - wrong / masks, 4),
+        "missed": dict(missed.most_common(12)),
     }  # fmt: skip
 
 

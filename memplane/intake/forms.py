@@ -274,7 +274,10 @@ def _sql(text: str, *, statement: bool) -> Iterator[Span]:
 
 
 # Options that take a password, and the commands in whose lines they do: -p is a port elsewhere.
-_ARGUMENT: Final = r"""(?P<gap>\\{0,7}["']?[ \t,=]{1,4}|(?=[^\s]))\\{0,7}["']?(?P<value>[^\s"'`\\\x1b<>|]{4,256})"""
+_ARGUMENT: Final = (
+    r"""(?P<gap>\\{0,7}["']?[ \t,=]{1,4}|(?=[^\s]))\\{0,7}["']?"""
+    r"""(?P<value>[^\s"'`\\\x1b<>|]{4,256})"""
+)
 _LONGER: Final = regex(
     r"-{1,2}(?P<option>hp|pw|passin|passout|user|proxy-user|body|storepass|keypass|pass)"
     + _ARGUMENT
@@ -283,11 +286,17 @@ _SHORTER: Final = regex(r"-(?P<option>[pPwaUukb])" + _ARGUMENT)
 _ATTACHED: Final = "attached"
 _SPACED: Final = "spaced"
 _PAIR: Final = "pair"
+_LOGINS: Final = (
+    r"(?:docker|podman|nerdctl|buildah|helm|oras|skopeo|crane|oc|az|cf|ibmcloud|argocd|rosa|ocm)\b"
+    r"[^\n]{0,200}\blogin"
+)
+_NETWORK: Final = (
+    r"sshpass|mongo\w*|twine|rdesktop|crackmapexec|nxc|netexec|evil-winrm|useradd|usermod|influx"
+)
 _TAKERS: Final = {
     "p": (
         (_ATTACHED, r"mysql\w*|mariadb[\w-]*|7z[ar]?|rar|unrar|sshpass|mycli"),
-        (_SPACED, r"sshpass|mongo\w*|twine|rdesktop|crackmapexec|nxc|netexec|evil-winrm|useradd|usermod|influx"
-                  r"|(?:docker|podman|nerdctl|buildah|helm|oras|skopeo|crane|oc|az|cf|ibmcloud|argocd|rosa|ocm)\b[^\n]{0,200}\blogin"),
+        (_SPACED, f"{_NETWORK}|{_LOGINS}"),
     ),
     "hp": ((_ATTACHED, r"rar|unrar"),),
     "P": ((_SPACED, r"zip|unzip|zipcloak|sqlcmd|bcp|ipmitool|mosquitto_\w+|tsql"),
@@ -316,9 +325,12 @@ _TAKER: Final = {
 }
 _PORTS: Final = regex(r"[\d.:/-]*(?:tcp|udp)?")
 _OTHER: Final = regex(
-    r"""(?:(?:\b|(?<=[0-9]m))echo[ \t]{1,4}(?:-n[ \t]{1,4})?\\{0,7}["']?(?P<piped>[^\s"'`\\|]{4,256})\\{0,7}["']?[ \t]{0,4}\|[ \t]{0,4}"""
-    r"""(?:[^\n|]{0,200}--(?:password-)?stdin\b|sudo[ \t]{1,4}(?:-\w{1,4}[ \t]{1,4}){0,3}-S|chpasswd|passwd[ \t]{1,4}--stdin)"""
-    r"""|convertto-securestring(?:[ \t]{1,4}-(?:string|force|asplaintext)){0,3}[ \t]{1,4}\\{0,7}["']?"""
+    r"""(?:(?:\b|(?<=[0-9]m))echo[ \t]{1,4}(?:-n[ \t]{1,4})?\\{0,7}["']?"""
+    r"""(?P<piped>[^\s"'`\\|]{4,256})\\{0,7}["']?[ \t]{0,4}\|[ \t]{0,4}"""
+    r"""(?:[^\n|]{0,200}--(?:password-)?stdin\b|sudo[ \t]{1,4}(?:-\w{1,4}[ \t]{1,4}){0,3}-S"""
+    r"""|chpasswd|passwd[ \t]{1,4}--stdin)"""
+    r"""|convertto-securestring(?:[ \t]{1,4}-(?:string|force|asplaintext)){0,3}"""
+    r"""[ \t]{1,4}\\{0,7}["']?"""
     r"""(?P<secure>[^\s"'`\\-][^\s"'`\\]{5,256})"""
     r""")""",
     re.IGNORECASE,

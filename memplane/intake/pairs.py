@@ -16,7 +16,7 @@ from memplane.intake.marks import MARK, Span
 from memplane.lazy import regex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 __all__ = [
     "MARK",
@@ -36,9 +36,10 @@ def _words(text: str) -> frozenset[str]:
 
 # Whole parts of a key: `auth` is one in `x-auth-data` and none in `author`.
 _SECRET_PARTS: Final = _words(
-    "password passwd passphrase passcode pwd pass pw psk secret secrets token credential credentials "
-    "creds auth authorization authentication bearer apikey authtoken accesstoken accesskey "
-    "secretkey privatekey presharedkey pgpassword nonce salt"
+    "password passwd passphrase passcode pwd pass pw psk secret secrets token "
+    "credential credentials creds auth authorization authentication bearer apikey "
+    "authtoken accesstoken accesskey secretkey privatekey presharedkey pgpassword "
+    "nonce salt"
 )
 # Of these only the pair with `key` is secret: `api_key`, `signing-key`.
 _SECRET_PAIRS: Final = _words(
@@ -89,6 +90,7 @@ _CODE: Final = regex(
 _STEMS: Final = (
     "pass", "sw", "pw", "psk", "secret", "token", "cred", "auth", "bearer", "key", "_pat=",
 )  # fmt: skip
+_WINDOW: Final = 1 << 20  # characters of a long text that are searched at once
 # A line break with what quotes or numbers the next line, and that of a text inside JSON.
 _BREAK: Final = r"(?:\r?\n|\\{1,7}n|\\{1,7}r\\{1,7}n)(?:[ \t]{0,12}(?:[>|#+*-]|//|[0-9]{1,5}\t))?"
 # Behind the key a separator: an assignment (after a type too), a comparison, a comma between quoted
@@ -118,8 +120,9 @@ _COLOUR: Final = regex(r"[0-9]{1,2}m")  # of a terminal
 _WORD_BEFORE: Final = regex(r"([A-Za-z]{3,16}) \Z")
 # What sets a variable or an option with a blank between its name and its value.
 _SETS: Final = regex(
-    r"(?:(?:\b|(?<=[0-9]m))(?:ENV|ARG|[Ss]et[Ee]nv|setx|SETX|set[ \t]+-[a-zA-Z]{1,3}|(?i:enable)|configure[ \t]+set"
-    r"|config[ \t]+(?:set|add|--[a-z]+)|user-secrets[ \t]+set|secrets?[ \t]+set"
+    r"(?:(?:\b|(?<=[0-9]m))(?:ENV|ARG|[Ss]et[Ee]nv|setx|SETX|set[ \t]+-[a-zA-Z]{1,3}"
+    r"|(?i:enable)|configure[ \t]+set|config[ \t]+(?:set|add|--[a-z]+)"
+    r"|user-secrets[ \t]+set|secrets?[ \t]+set"
     r"|(?:login|user|account)[ \t]+[^\s]{1,80}))(?:\s|\\{1,3}[nrt]){1,12}"
     r"(?:\\{0,3}[\"']|//)?[\w./:@-]{0,80}\Z"
 )
@@ -215,7 +218,7 @@ def passphrase(value: str) -> bool:
     )
 
 
-def key_values(text: str, stems: list[int]) -> Iterator[Span]:
+def key_values(text: str, stems: Iterable[int]) -> Iterator[Span]:
     """Values of secret-looking keys: `API_KEY=…`, `"password": "…"`, `--token …`."""
     last, value_at = 0, _VALUE.match
     for stem in stems:
@@ -225,30 +228,23 @@ def key_values(text: str, stems: list[int]) -> Iterator[Span]:
         key, begin = _key(text, stem)
         if not secret_key(key):
             continue
-        kind = match.lastgroup
-        assert kind is not None
-        if match["quoted"] is not None:
-            kind = "quoted"
-        elif match["words"] is not None:
-            kind = "words"
-        else:
-            kind = "plain"
+        kind = next(kind for kind in ("quoted", "words", "plain") if match[kind] is not None)
         start, end = match.span(kind)
-        value = text[start:end]
-        if kind == "words":
-            if not (password_key(key) and passphrase(value)):
-                continue
-        elif not looks_secret(value):
+        if not _fits(kind, text, text[start:end], key, begin, match):
             continue
-        elif kind == "quoted":
-            if not _quoted_fits(text, value, key, begin, match):
-                continue
-        elif not _bare_fits(text, value, key, begin, match):
-            continue
-        else:
+        if kind == "plain":
             end = _bare_end(text, begin, start, end)
         yield start, end
         last = end
+
+
+def _fits(
+    kind: str, text: str, value: str, key: str, begin: int, match: re.Match[str]
+) -> bool:  # fmt: skip
+    if kind == "words":
+        return password_key(key) and passphrase(value)
+    fits = _quoted_fits if kind == "quoted" else _bare_fits
+    return looks_secret(value) and fits(text, value, key, begin, match)
 
 
 def _key(text: str, stem: int) -> tuple[str, int]:
@@ -266,15 +262,31 @@ def _key(text: str, stem: int) -> tuple[str, int]:
     return key, begin
 
 
-def stems(lowered: str) -> list[int]:
-    """Where the name of a secret may stand: without one there is none in the text."""
+def stems(lowered: str, window: int = _WINDOW) -> Iterable[int]:
+    """Where the name of a secret may stand, from left to right; () if it stands nowhere.
+
+    Of a long text in windows, one after the other.
+    """
+    if len(lowered) <= window:
+        return _stems(lowered, 0, len(lowered))
+    return _windows(lowered, window) if any(map(lowered.__contains__, _STEMS)) else ()
+
+
+def _windows(lowered: str, window: int) -> Iterator[int]:
+    for at in range(0, len(lowered), window):
+        yield from _stems(lowered, at, at + window)
+
+
+def _stems(lowered: str, first: int, last: int) -> list[int]:
+    """Those that begin from `first` up to `last`."""
     starts: list[int] = []
     find = lowered.find
     for stem in _STEMS:
-        at = find(stem)
+        more = len(stem) - 1
+        at = find(stem, first, last + more)
         while at >= 0:
             starts.append(at)
-            at = find(stem, at + len(stem))
+            at = find(stem, at + more + 1, last + more)
     starts.sort()
     return starts
 
@@ -322,30 +334,24 @@ def _calls(text: str, value: str, key: str, begin: int) -> bool:
 
 def _bare_fits(text: str, value: str, key: str, begin: int, match: re.Match[str]) -> bool:
     """Whether these bare characters are a secret: chosen by somebody, no word of prose or code."""
-    if match["comma"] is not None or match["typed"] is not None or match["call"] is not None:
+    if any(match[kind] is not None for kind in ("comma", "typed", "call")) or match["close"] == "]":
         return False
-    if match["close"] == "]":
-        return False
-    if match["block"] is not None and (value.endswith(":") or not _ends_line(text, match.end())):
-        return False
-    start = match.start("plain")
-    tight = text[start - 1] in ":="
     if match["blank"] is not None:
         option = key.startswith("-") and len(match["blank"]) == 1
-        if not option and not _is_set(text, key, begin):
-            return False
-        return (
-            _DIGIT.search(value) is not None
-            and _LETTER.search(value) is not None
-            and len(value) >= 6
-        )
-    if len(value) < 8 and not (tight and password_key(key)):
+        return _has_both(value) and (option or _is_set(text, key, begin))
+    tight = text[match.start("plain") - 1] in ":="
+    alone = match["block"] is None or (value[-1] != ":" and _ends_line(text, match.end()))
+    if not alone or (len(value) < _BARE_MIN and not (tight and password_key(key))):
         return False
-    mixed = value.lower() != value != value.upper()
-    if _DIGIT.search(value) is None:
+    if _has_both(value):
+        return _mixed_fits(text, value, key, begin, tight=tight)
+    if _LETTER.search(value) is not None:
         return tight and _random(value)
-    if _LETTER.search(value) is None:
-        return (tight or match["close"] != "") and password_key(key)
+    return password_key(key) and (tight or match["close"] != "")
+
+
+def _mixed_fits(text: str, value: str, key: str, begin: int, *, tight: bool) -> bool:
+    mixed = value.lower() != value != value.upper()
     if _CODE.fullmatch(value) is not None and not (
         tight and key.isupper() and (mixed or ("_" not in value and "." not in value))
     ):
@@ -353,6 +359,13 @@ def _bare_fits(text: str, value: str, key: str, begin: int, match: re.Match[str]
     if key.lower() not in _WEAK:
         return True
     return tight and (mixed or text[begin - 1 : begin] == ".")
+
+
+def _has_both(value: str) -> bool:
+    return _DIGIT.search(value) is not None and _LETTER.search(value) is not None
+
+
+_BARE_MIN: Final = 8
 
 
 def _is_set(text: str, key: str, begin: int) -> bool:

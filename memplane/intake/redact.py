@@ -31,7 +31,7 @@ from memplane.intake.pairs import (
     secret_key,
     stems,
 )
-from memplane.intake.shapes import RUN_MIN, looked_at, suspects, torn
+from memplane.intake.shapes import RUN_MIN, looked_at, torn
 from memplane.lazy import regex
 
 if TYPE_CHECKING:
@@ -40,7 +40,16 @@ if TYPE_CHECKING:
     from memplane.intake.second import Second
     from memplane.ports import Detector
 
-__all__ = ["Counts", "Redactor", "masked", "masked_data", "masked_name", "secrets_in", "shown", "without"]
+__all__ = [
+    "Counts",
+    "Redactor",
+    "masked",
+    "masked_data",
+    "masked_name",
+    "secrets_in",
+    "shown",
+    "without",
+]
 
 
 class Counts(dict[str, int]):
@@ -129,7 +138,7 @@ class Redactor:
         return self._walk(value, counts, under_secret=False), counts
 
     def redact_value(self, key: str, text: str) -> tuple[str, Counts]:
-        """Mask a text that is stored under a key: whole, if the key names a secret and it is one."""
+        """Mask a text stored under a key: all of it, if the key names a secret and it is one."""
         masked, counts = self.redact(text)
         value = text.strip()
         if not counts and secret_key(key) and looks_secret(value) and chosen(value, key):
@@ -195,25 +204,22 @@ class Redactor:
                 text = _spliced(text, _matches(text, pattern), rule, counts)
         if "private" in lowered:  # before the shapes of what stands in a block
             text = _spliced(text, private_keys(text, lowered), "private-key", counts)
-        shapes, halves = looked_at(text)
-        if halves and (found := list(torn(text, halves))):
-            for name, span in reversed(found):
-                text = _spliced(text, [span], name, counts)
-            shapes = suspects(text.encode("ascii", "replace"))
-        for shape in shapes:
-            text = _spliced(text, shape.spans(text), shape.name, counts)
-        seen, named = (None, []) if counts else (text, stems(lowered))
+        text = _tokens(text, counts)
+        if counts:
+            lowered = _lowered(text)
+        named = stems(lowered)
         for rule, find in _FINDERS:
             # Finders look up places of `lowered` in the text: the two are of one length.
-            if seen is not text:
-                seen, lowered = text, _lowered(text)
-                named = stems(lowered)
             if find is None:
                 spans: Iterable[Span] = key_values(text, named) if named else ()
             else:
                 spans = find(text, lowered) if named or find not in _NAMED else ()
-            if spans:
-                text = _spliced(text, spans, rule, counts)
+            if spans and (pieces := _pieces(text, spans, rule, counts)):
+                spans = named = ()
+                lowered = ""  # before the new text is made: of a long one there are few copies
+                text = "".join(pieces)
+                lowered = _lowered(text)
+                named = stems(lowered)
         return text
 
     def _detected(self, detector: Second, text: str, counts: Counts) -> str:
@@ -251,11 +257,13 @@ class Redactor:
             return self._taken(item, counts)
         return self._walk(item, counts, under_secret=judged or labelled)
 
-    def _list(self, items: list[Any] | tuple[Any, ...], counts: Counts, *, under_secret: bool) -> Any:
+    def _list(
+        self, items: list[Any] | tuple[Any, ...], counts: Counts, *, under_secret: bool
+    ) -> Any:
         """The items, each masked; then what only gives itself away beside its neighbours."""
         out = [self._walk(item, counts, under_secret=under_secret) for item in items]
         texts = [(number, item) for number, item in enumerate(out) if isinstance(item, str)]
-        if len(texts) < 2 or under_secret:  # noqa: PLR2004
+        if len(texts) < 2 or under_secret:
             return out
         for (at, name), (number, item) in pairwise(texts):
             if number == at + 1 and _names_next(name) and looks_secret(item) and _digits(item):
@@ -303,14 +311,25 @@ class Redactor:
 
 
 # In objects with the name of something beside its value.
-_LABELS: Final = ("name", "key", "Name", "Key", "variable", "env", "header", "field", "option", "label")
+_LABELS: Final = (
+    "name",
+    "key",
+    "Name",
+    "Key",
+    "variable",
+    "env",
+    "header",
+    "field",
+    "option",
+    "label",
+)
 _VALUES: Final = ("value", "val", "Value", "content", "default", "secret", "data", "text")
 _OPTION: Final = regex(r"-{0,2}[A-Za-z][A-Za-z0-9_.-]{2,60}:?")
 
 
 def _labelled(value: dict[str, Any]) -> tuple[str, ...]:
     """The keys whose values belong to what another value names: `{"name": "TOKEN", "value": …}`."""
-    if len(value) < 2:  # noqa: PLR2004
+    if len(value) < 2:
         return ()
     for label in _LABELS:
         name = value.get(label)
@@ -421,18 +440,46 @@ def _matches(text: str, pattern: re.Pattern[str]) -> Iterator[Span]:
     return widened(text, (match.span() for match in pattern.finditer(text)))
 
 
+def _tokens(text: str, counts: Counts) -> str:
+    """The text with the tokens of known providers masked, torn ones first."""
+    shapes, halves = looked_at(text)
+    if halves and (found := list(torn(text, halves))):
+        for name, span in reversed(found):
+            text = _spliced(text, [span], name, counts)
+        shapes = looked_at(text)[0]
+    for shape in shapes:
+        text = _spliced(text, shape.spans(text), shape.name, counts)
+    return text
+
+
 def _spliced(text: str, spans: Iterable[Span], rule: str, counts: Counts) -> str:
-    kept = []
-    last = 0
+    pieces = _pieces(text, spans, rule, counts)
+    return "".join(pieces) if pieces else text
+
+
+def _pieces(text: str, spans: Iterable[Span], rule: str, counts: Counts) -> list[str]:
+    """The text with marks in place of the spans, in few pieces; [] where there are no spans."""
+    joined: list[str] = []
+    pieces: list[str] = []
+    last = number = 0
     for start, end in spans:
         if start < last:  # inside what was just masked
             continue
-        kept.append((start, end))
+        pieces += (text[last:start], f"[redacted:{rule}]")
+        if counts.taken is not None:
+            counts.taken.append(text[start:end])
         last = end
-    if not kept:
-        return text
-    counts[rule] = counts.get(rule, 0) + len(kept)
-    return _masked(text, kept, rule, counts)
+        number += 1
+        if len(pieces) == _PIECES_MAX:
+            joined.append("".join(pieces))
+            pieces.clear()
+    if not number:
+        return []
+    counts[rule] = counts.get(rule, 0) + number
+    return [*joined, *pieces, text[last:]]
+
+
+_PIECES_MAX: Final = 4096
 
 
 def _masked(text: str, spans: Iterable[Span], mark: str, counts: Counts) -> str:

@@ -22,10 +22,14 @@ if TYPE_CHECKING:
 
     from memplane.intake.marks import Span
 
-__all__ = ["RUN_MIN", "SHAPES", "Shape", "looked_at", "suspects", "torn"]
+__all__ = ["RUN_MIN", "SHAPES", "WINDOW", "Shape", "looked_at", "suspects", "torn"]
 
 # The shortest token of the table; a shorter unbroken run cannot hold any.
 RUN_MIN: Final = 18
+# Characters of a long text that are searched at once, and those on both sides that are shared with
+# the next: more than the head of a token, its literal and what must stand behind that.
+WINDOW: Final = 1 << 20
+_SHARED: Final = 8192
 
 
 class Shape(NamedTuple):
@@ -185,18 +189,32 @@ def suspects(encoded: bytes) -> tuple[Shape, ...]:
     return _suspects(encoded, _long_runs(encoded, None))
 
 
-def looked_at(text: str) -> tuple[tuple[Shape, ...], frozenset[Shape]]:
-    """Shapes that the text may hold as it stands, and those it may hold torn: see `torn`."""
+def looked_at(text: str, window: int = WINDOW) -> tuple[tuple[Shape, ...], frozenset[Shape]]:
+    """Shapes that the text may hold as it stands, and those it may hold torn: see `torn`.
+
+    A long text is looked at in windows, which share more at their edges than a token's head.
+    """
+    if len(text) <= window + 2 * _SHARED:
+        return _looked_at(text)
+    plain: set[Shape] = set()
+    halves: set[Shape] = set()
+    for at in range(0, len(text), window):
+        found, torn = _looked_at(text[max(0, at - _SHARED) : at + window + _SHARED])
+        plain.update(found)
+        halves |= torn
+    return tuple([shape for shape in SHAPES if shape in plain]), frozenset(halves)
+
+
+def _looked_at(text: str) -> tuple[tuple[Shape, ...], frozenset[Shape]]:
     encoded = text.encode("ascii", "replace")
     edges: list[tuple[int, int]] = []
     runs = _long_runs(encoded, edges)
     plain = _suspects(encoded, runs) if runs else ()
-    if not encoded.isascii() or (b"?" in encoded and any(map(text.__contains__, _WIDTHLESS))):
+    if b"?" in encoded and any(map(text.__contains__, _WIDTHLESS)):
         narrow = _NARROW.sub("", text).encode("ascii", "replace")
         edges = []
         runs = _long_runs(narrow, edges)
-        torn = {*_suspects(narrow, runs), *suspects(_joined(narrow, edges))}
-        return plain, frozenset(torn)
+        return plain, frozenset((*_suspects(narrow, runs), *suspects(_joined(narrow, edges))))
     joined = _joined(encoded, edges) if edges else b""
     if not joined:
         return plain, _NONE

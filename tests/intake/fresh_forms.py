@@ -251,7 +251,7 @@ def lines(fresh):
             yield f"{kind} {row}", made.replace("\0", "{").replace("\1", "}"), secret
 
 
-def odd(fresh):
+def odd(fresh):  # noqa: PLR0915 - a table
     """What needs more than one value in a line."""
     pw = fresh.pw()
     yield "url percent first", f"postgres://u:%24{pw}@db/x", pw

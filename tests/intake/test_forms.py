@@ -1,11 +1,16 @@
 """The forms in which secrets are really written, with secrets made anew at each run."""
 
 import random
+import tracemalloc
 
 import pytest
 from fresh_forms import CONTEXTS, forms, left
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from memplane.intake import Redactor
+from memplane.intake.pairs import stems
+from memplane.intake.shapes import WINDOW, looked_at
 
 BUILT_IN = Redactor()
 FIRST = Redactor((r"(?i)api_key\s*[:=]\s*\S+", r"(?i)password\s*[:=]\s*\S+"))
@@ -49,3 +54,71 @@ def test_a_form_alone_is_masked_whatever_secret_it_holds():
                 failed.append((seed, name))
     assert [name for _, name in failed if not name.startswith("letters")] == []
     assert len(failed) <= tried // 500
+
+
+LONG = st.lists(
+    st.one_of(
+        st.sampled_from([text for _, text, _ in forms(7)]),
+        st.sampled_from(
+            [
+                "\n",
+                " ",
+                "x" * 300,
+                "z y x " * 60,
+                "設定 ",
+                "\u200b",
+                "password: ",
+                "ghp_",
+                "-----BEGIN ",
+            ]
+        ),
+    ),
+    max_size=14,
+).map("".join)
+
+
+@settings(max_examples=25, deadline=None)
+@given(LONG, st.integers(1, 400))
+def test_a_long_text_that_is_searched_in_windows_loses_nothing(text, window):
+    """Shapes looked for in windows are those of the whole text, and more cost time alone."""
+    padded = text + "z y x " * 3000 + text
+    whole, halves = looked_at(padded, len(padded))
+    some, torn_some = looked_at(padded, window * 40)
+    assert set(whole) <= set(some)
+    assert halves <= torn_some
+    lowered = padded.lower()
+    assert list(stems(lowered, window)) == list(stems(lowered, len(lowered)))
+
+
+def test_a_text_over_several_windows_is_masked_as_its_parts_are():
+    """Secrets at the borders too: the windows of a megabyte share more than a token's head."""
+    token = dict.fromkeys(text for name, text, _ in forms(8) if name == "github-token 0")
+    (token,) = token
+    for before in range(WINDOW - 60, WINDOW + 20, 26):
+        text = ("z y x " * (before // 6 + 1))[:before] + f" {token} " + "DB_PASSWORD=hunter2x9 "
+        masked = BUILT_IN.redact(text)[0]
+        assert masked.endswith(" [redacted:github-token] DB_PASSWORD=[redacted:secret-value] ")
+
+
+def peak(text):
+    """Bytes that redacting a text adds at most."""
+    tracemalloc.start()
+    BUILT_IN.redact(text)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "z y x ", "a", "INFO request 12345 took 15 ms, token cache hit key=abc path=/v1/items/42\n",
+        "The service reads its settings and runs. ", "設定は今日から変わりました。", '{"key":"value","token":[1]},',
+        "DB_PASSWORD=hunter2x9 ", "token " * 4,
+    ],
+)  # fmt: skip
+def test_redacting_a_long_text_takes_twice_its_memory_at_most(piece):
+    size = 6_000_000
+    text = piece * (size // len(piece.encode()))
+    assert peak(text) <= 2 * size + (8 << 20)
