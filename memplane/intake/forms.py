@@ -390,10 +390,13 @@ def _argument(text: str, at: int, match: re.Match[str]) -> Span | None:
             cut = percent if percent >= 0 else text.find(":", start, end)
             if cut < 0 or end - cut < 4:
                 continue
+            if option.startswith("pass") and text[start:cut] != "pass":
+                continue  # `file:…` names a file
             start = cut + 1
         value = text[start:end]
         # `$PASSWORD`, `<password>`: what stands there is no secret yet.
-        if value[0] not in "$<{%-/" and "[redacted:" not in value and not _PORTS.fullmatch(value):
+        named = _URL_NAMED.match(value) or _PORTS.fullmatch(value) or "[redacted:" in value
+        if value[0] not in "$<{%-/" and not named:
             return start, end
     return None
 

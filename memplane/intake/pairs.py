@@ -58,7 +58,7 @@ _HARMLESS_ENDS: Final = _words(
     "expiry expires expiration length len size field fields kind id ids scope scopes env var "
     "format header headers status error errors message label labels prefix hash max min budget "
     "method methods mode provider required enabled exists valid index ref hint rule rules "
-    "pattern patterns regex strength placeholder manager service"
+    "pattern patterns regex strength placeholder manager service stdin"
 )
 # Behind these a value may be digits alone, or words.
 _PASSWORDS: Final = _words("password passwd passphrase passcode pwd pgpassword")

@@ -60,9 +60,9 @@ PROVIDERS: Final = (
     _row("huggingface-token", "hf_ api_org_", r"hf_[A-Za-z0-9]{34,}|api_org_[A-Za-z]{34}"),
     _row(
         "aws-access-key",
-        "*AKIA *ASIA ABIA{16} ACCA{16} A3T{17}",
+        "*AKIA ASIA{16} ABIA{16} ACCA{16} A3T{17}",
         # The one of the manuals ends in EXAMPLE.
-        rf"(?:AKIA|ASIA|{_START}(?:A3T[A-Z0-9]|ABIA|ACCA))(?![A-Z0-9]{{9}}EXAMPLE)[A-Z0-9]{{16}}"
+        rf"(?:AKIA|{_START}(?:A3T[A-Z0-9]|ASIA|ABIA|ACCA))(?![A-Z0-9]{{9}}EXAMPLE)[A-Z0-9]{{16}}"
         + _END,
         start=_GLUED,
     ),
