@@ -88,7 +88,7 @@ _CODE: Final = regex(
 
 # Where a key may begin, in lower case; it is completed to the left and judged whole.
 _STEMS: Final = (
-    "pass", "sw", "pw", "psk", "secret", "token", "cred", "auth", "bearer", "key", "_pat=",
+    "pass", "sw", "pw", "psk", "secret", "token", "cred", "auth", "bearer", "key",
 )  # fmt: skip
 _WINDOW: Final = 1 << 20  # characters of a long text that are searched at once
 # A line break with what quotes or numbers the next line, and that of a text inside JSON.
