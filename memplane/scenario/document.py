@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from memplane.errors import InputError, Problem
 from memplane.intake import timestamp
-from memplane.policy.document import Node, Path, plain, read
+from memplane.lazy import regex
+from memplane.policy.document import Fault, Node, Path, plain, read
 from memplane.policy.mistakes import problems
 from memplane.scenario.faults import faults, said_of, step_of
 
@@ -28,6 +29,21 @@ __all__ = [
 
 CLOCK: Final = "2026-01-05T12:00:00.000000Z"
 
+_KEY: Final = regex(rb"[A-Za-z_]+:")
+# What a file of assertions alone may have at its top, and what its assertions are then about:
+# twenty packs over a conversation that ends with a decision.
+_ALONE: Final = frozenset((b"assertions", b"version", b"title"))
+_GIVEN: Final = {
+    "events": [
+        {"role": "user", "session": "s", "repeat": 500, "text": "Turn {n} about the invoices"},
+        {"id": "asked", "role": "user", "session": "s", "text": "Which database do we use?"},
+        {
+            "id": "decided", "kind": "decision", "key": "db.engine", "session": "s",
+            "text": "We keep PostgreSQL", "refs": ["asked"],
+        },
+    ]
+}  # fmt: skip
+_WHEN: Final = [{"pack": {"query": "what was decided?", "repeat": 20, "as": "pack"}}]
 _MAIN_OF_STEPS: Final = {"pack": "query", "search": "query", "run": "command"}
 
 
@@ -82,8 +98,9 @@ class Scenario(NamedTuple):
 
 
 def is_scenario(data: bytes) -> bool:
-    """Whether the bytes look like a scenario of ours: they have its key at the top."""
-    return data.startswith(b"scenario:") or b"\nscenario:" in data
+    """Whether the bytes look like a scenario: `scenario:` at the top, or `assertions:` alone."""
+    keys = {line.partition(b":")[0] for line in data.splitlines() if _KEY.match(line)}
+    return b"scenario" in keys or (b"assertions" in keys and keys <= _ALONE)
 
 
 def read_scenario(
@@ -97,16 +114,50 @@ def read_scenario(
     if root is None:
         none = [Problem(file, 0, "", "expected a scenario, found an empty file")]
         raise ScenarioError(tuple(found or none))
-    document = plain(root)
+    document, keys = _in_full(plain(root), file)
     files: dict[str, bytes] = {}
-    found = [*found, *problems(file, root, faults(document, schema, files, open_file))]
+    wrong = [_as_written(fault, keys) for fault in faults(document, schema, files, open_file)]
+    found = [*found, *problems(file, root, wrong)]
     if found:
         raise ScenarioError(tuple(sorted(found, key=lambda one: (one.line == 0, one.line))))
-    return _built(file, document, root, files)
+    return _built(file, document, root, files, keys)
 
 
-def _built(file: str, document: dict[str, Any], root: Node, files: dict[str, bytes]) -> Scenario:
+def _in_full(document: Any, file: str) -> tuple[Any, tuple[str, ...]]:
+    """The document with its assertions as a list, and the keys they had where they were a mapping.
+
+    A file of assertions alone gets its name as the scenario's, generated events, and packs.
+    """
+    if not isinstance(document, dict):
+        return document, ()
+    if "assertions" in document and {key.encode() for key in document} <= _ALONE:
+        stem = file.rpartition("/")[2].rpartition(".")[0]
+        name = "".join(c if c.isascii() and c.isalnum() else "-" for c in stem).strip("-")
+        alone = {"version": 1, "scenario": name[:64] or "assertions", "given": _GIVEN}
+        document = {**alone, "when": _WHEN, **document}
+    said = document.get("assertions")
+    if not isinstance(said, dict) or not said:
+        return document, ()
+    listed = [{key: value} for key, value in said.items()]
+    return {**document, "assertions": listed}, tuple(said)
+
+
+def _as_written(fault: Fault, keys: tuple[str, ...]) -> Fault:
+    """The fault of an assertion at its place in a mapping, where that is how they are written."""
+    path = fault.path
+    if not keys or path[:1] != ("assertions",) or len(path) < 2:
+        return fault
+    key = keys[int(path[1])]
+    rest = path[3:] if path[2:3] == (key,) else path[2:]
+    return Fault(("assertions", key, *rest), fault.message)
+
+
+def _built(
+    file: str, document: dict[str, Any], root: Node, files: dict[str, bytes], keys: tuple[str, ...]
+) -> Scenario:
     given = document.get("given", {})
+    said = document["assertions"]
+    places: list[str | int] = [*keys] if keys else [*range(len(said))]
     return Scenario(
         file, document["scenario"], document.get("title", ""), document.get("long", False),
         Given(
@@ -115,8 +166,8 @@ def _built(file: str, document: dict[str, Any], root: Node, files: dict[str, byt
         ),
         tuple(_steps(document.get("when", []), ("when",), root)),
         tuple(
-            Assertion(*said_of(written)[:2], root.place(("assertions", at))[0])
-            for at, written in enumerate(document["assertions"])
+            Assertion(*said_of(written)[:2], root.place(("assertions", place))[0])
+            for place, written in zip(places, said, strict=True)
         ),
         files,
     )  # fmt: skip

@@ -32,11 +32,12 @@ def _lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
         name = f"{scenario.name:<{width}}"
         yield f"{said} {name}  {scenario.title} ({outcome.seconds:.1f} s{short})".rstrip()
         yield from (f"       {failure}" for failure in outcome.failures)
-        yield from (f"       {_timed(held)}" for held in outcome.held if not held.enforced)
+        yield from (f"       {_timed(held)}" for held in outcome.held if held.timed)
 
 
 def _timed(held: Held) -> str:
-    state = "within" if held.finding.passed else "OVER, not enforced"
+    over = "OVER" if held.enforced else "OVER, not enforced"
+    state = "within" if held.finding.passed else over
     return f"{held.finding.found}; expected {held.finding.expected}: {state}"
 
 

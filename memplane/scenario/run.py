@@ -27,13 +27,13 @@ _PREFIX: Final = "memplane-scenario-"
 class Settings(NamedTuple):
     """How scenarios are run.
 
-    `short` makes long ones short, `strict_time` enforces limits of time. `policies` (by file name)
-    stand in place of memplane's own. `progress` is told of work done: steps, and events by the
+    `short` makes long ones short, `lenient_time` only reports limits of time. `policies` (by file
+    name) replace memplane's own. `progress` is called with the work done: steps, and events by the
     thousand.
     """
 
     short: bool = False
-    strict_time: bool = False
+    lenient_time: bool = False
     policies: Mapping[str, bytes] = MappingProxyType({})
     progress: Callable[[float], None] = lambda _done: None
 
@@ -44,6 +44,11 @@ class Held(NamedTuple):
     assertion: Assertion
     finding: Finding
     enforced: bool
+
+    @property
+    def timed(self) -> bool:
+        """Whether it limits a time: its figure is reported in every mode."""
+        return self.assertion.type in TIMED
 
     @property
     def passed(self) -> bool:
@@ -176,7 +181,7 @@ class Runner:
             except MemplaneError as error:
                 found = f"{type(error).__name__}: {error}"
                 finding = Finding(False, "a plane that can be asked", found)
-            enforced = assertion.type not in TIMED or self._settings.strict_time
+            enforced = assertion.type not in TIMED or not self._settings.lenient_time
             held.append(Held(assertion, finding, enforced))
             self._settings.progress(1)
         return held

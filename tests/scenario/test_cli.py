@@ -56,9 +56,40 @@ def test_mistakes_of_all_files_are_named_at_once_and_a_name_that_two_have(run):
     )
 
 
-def test_a_limit_of_time_fails_only_with_strict_time(run):
-    assert run("scenarios", a=SLOW)[0] == 0
-    assert run("scenarios", "--strict-time")[0] == 1
+def test_a_limit_of_time_fails_unless_it_is_only_reported_and_is_printed_either_way(run):
+    code, out, _ = run("scenarios", a=SLOW)
+    assert code == 1
+    assert ": OVER\n" in out
+    code, out, _ = run("scenarios", "--lenient-time")
+    assert code == 0
+    assert ": OVER, not enforced\n" in out
+
+
+def test_a_limit_of_time_that_is_kept_is_printed_too(run):
+    code, out, _ = run("scenarios", a=SLOW.replace("p95_ms: 0", "p95_ms: 60000"))
+    assert code == 0
+    assert ": within\n" in out
+
+
+def test_assertions_alone_are_asked_of_packs_over_a_conversation_and_may_be_a_mapping(run):
+    alone = "assertions:\n  acb_max_tokens: 65000\n  traceability: {target: decision, must_have_refs: true}\n"
+    code, out, _ = run("scenarios", "--json", alone=alone)
+    (one,) = json.loads(out)["scenarios"]
+    assert code == 0
+    assert (one["scenario"], one["packs"][0]["runs"]) == ("alone", 20)
+    assert [(held["type"], held["line"]) for held in one["assertions"]] == [
+        ("acb_max_tokens", 2),
+        ("traceability", 3),
+    ]
+    assert run("scenarios", alone=alone.replace("65000", "1"))[0] == 1
+
+
+def test_a_mistake_in_a_mapping_of_assertions_is_named_where_it_is_written(run):
+    wrong = "assertions:\n  acb_max_tokens: many\n  contians: x\n"
+    code, out, _ = run("scenarios/alone.yaml", alone=wrong)
+    assert code == 2
+    assert out.splitlines()[0].startswith("scenarios/alone.yaml:2: assertions.acb_max_tokens: ")
+    assert "scenarios/alone.yaml:3: assertions.contians: unknown; did you mean `contains`?" in out
 
 
 def test_a_file_or_folder_that_holds_no_scenario_is_wrong_use(run):
