@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -23,8 +24,11 @@ ROOM = 4 << 30
 def pytest_configure(config):
     """Temporary folders lie in memory where there is room: no promise is about what a sync costs.
 
-    They go when the run ends; `--basetemp` puts them elsewhere and keeps them.
+    They go when the run ends; `--basetemp` puts them elsewhere and keeps them. Children get the
+    usual SIGINT where the suite itself was started with that signal ignored (`nohup`, `&`).
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.option.basetemp is not None or not os.access(MEMORY, os.W_OK):
         return
     for left in MEMORY.glob(OURS.format("[0-9]*") + "*"):  # by runs that were killed

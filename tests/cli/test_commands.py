@@ -281,11 +281,14 @@ def test_the_log_lists_the_last_ones_or_the_first_behind_a_number(run, home, tmp
 def test_follow_goes_on_with_what_is_recorded_until_interrupted(run, filled):
     argv = [sys.executable, "-m", "memplane", "log", "--follow", "--json", "--home", str(filled)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        before = [json.loads(process.stdout.readline())["seq"] for _ in range(4)]
-        run("record", "news", "--home", filled)
-        new = json.loads(process.stdout.readline())
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        try:
+            before = [json.loads(process.stdout.readline())["seq"] for _ in range(4)]
+            run("record", "news", "--home", filled)
+            new = json.loads(process.stdout.readline())
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
     assert (before, new["seq"], new["text"]) == ([1, 2, 3, 4], 5, "news")
     assert (process.returncode, out, err) == (0, b"", b"")
 
@@ -323,10 +326,13 @@ def test_a_closed_pipe_and_an_interrupt_are_quiet(run, home, tmp_path):
     assert (process.returncode, err) == (0, b"")
     command = [sys.executable, "-m", "memplane", "record", "--stdin", "--home", str(home)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        while not _reads_stdin(process.pid):
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=20)
+        try:
+            while not _reads_stdin(process.pid):
+                time.sleep(0.01)
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+        finally:
+            process.kill()
     assert (process.returncode, err) == (130, b"")
 
 

@@ -97,13 +97,16 @@ def refused(call):
 
 @pytest.fixture
 def process(home):
-    """The parameters of a server in a process of its own."""
-    from mcp import StdioServerParameters
+    """The SDK's connection to a server in a process of its own."""
+    from mcp import StdioServerParameters, stdio_client
 
     def process(*options, home=home):
-        return StdioServerParameters(
+        server = StdioServerParameters(
             command=sys.executable, args=["-m", "memplane", "mcp", "--home", str(home), *options]
         )
+        # Without `errlog` the SDK gives the server the `sys.stderr` of the moment it was imported:
+        # under pytest's capture that has no file descriptor.
+        return stdio_client(server, errlog=sys.__stderr__)
 
     return process
 
