@@ -118,6 +118,8 @@ class MemoryFiles:
     def _do(self, name: str, decide: Callable[[commands.Tree], commands.Done]) -> str:
         """Decide by the files as they are, and write only if they still are so."""
         engine = self._engine
+        if name != "view":
+            engine.take_in_waiting()
         for _ in range(_TRIES):
             with engine.lock:
                 folds = engine.caught_up()

@@ -96,7 +96,8 @@ class FileLog:
     ) -> list[Appended]:
         """See `memplane.ports.EventLog.append`; ConflictError too if not at `expected_seq`.
 
-        Without `wait`, LockError at once where somebody holds the lock.
+        What waits in the spool is taken in first, which may move the head from `expected_seq`.
+        Without drafts, that is all. Without `wait`, LockError at once if somebody holds the lock.
         """
         quoted = [prepared(draft) for draft in drafts]
         if self._read_only:
@@ -109,15 +110,11 @@ class FileLog:
             self._missed = False
             if self._reader.suspicious:
                 self._refuse_damage()
-            if expected_seq is None and (self._looks or not drafts):
-                self._looks = self.waiting.waits()
-                if self._looks:
-                    from memplane.log.taking import take_in  # noqa: PLC0415 - seldom there is any
-
-                    active = take_in(
-                        self.waiting, self._home, self._writer, active, self._write_new,
-                        self._known.unerased,
-                    )  # fmt: skip
+            if self._looks or not drafts:
+                # What was acknowledged before this comes before it. All of it, where the drafts
+                # depend on what is there: they forget, or expect a head, or are none.
+                every = expected_seq is not None or _forgets(drafts) or (wait and not drafts)
+                active = self._take_in(active, every=every)
             if expected_seq is not None and expected_seq != active.seq:
                 raise ConflictError(
                     f"the log is at seq {active.seq}, expected {expected_seq}; read on, try again",
@@ -348,6 +345,23 @@ class FileLog:
                 seq=gap.first - 1,
             )
 
+    def _take_in(self, active: Active, *, every: bool) -> Active:
+        """Take in some of what waits in the spool, or `every` file. Under the lock."""
+        self._looks = self.waiting.waits()
+        names = self.waiting.names() if self._looks else []
+        while names:
+            from memplane.log.taking import take_in  # noqa: PLC0415 - seldom there is any
+
+            active = take_in(
+                self.waiting, self._home, self._writer, active, self._write_new,
+                self._known.unerased,
+            )  # fmt: skip
+            # Only what lay there before: others may spool all the time. Where the disk refuses,
+            # the same files stay.
+            left = [name for name in self.waiting.names() if name in names]
+            names = left if every and len(left) < len(names) else []
+        return active
+
     def _write_new(
         self, active: Active, drafts: Sequence[Draft], quoted: list[str]
     ) -> tuple[Active, list[Appended]]:
@@ -431,3 +445,7 @@ class FileLog:
         except FileNotFoundError:
             return False
         return found.st_size == head.offset and found.st_ino == active.inode
+
+
+def _forgets(drafts: Sequence[Draft]) -> bool:
+    return any(draft.kind == "forget" for draft in drafts)

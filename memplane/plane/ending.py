@@ -99,6 +99,7 @@ def end_all(
     """
     ended: list[Ended] = []
     left = _TRIES
+    engine.take_in_waiting()
     while True:
         folds = engine.caught_up(policies)
         at = folds.memories.position

@@ -142,6 +142,15 @@ class Engine:
                 self.finder.follow(done[-1].seq if done else 0)
         return done
 
+    def take_in_waiting(self) -> None:
+        """Make what waits in the spool part of the log, before something is decided on it.
+
+        Raises HomeError where the plane cannot be written, LockError as an append.
+        """
+        self.check_open()
+        if self.log.waiting.waits():
+            self.append([])
+
     def drafting(self, *, internal: bool = False) -> Drafting:
         """What checks rows: under the policies of now, or the last good ones if they are broken."""
         policies = self.watched.policies_or_last()

@@ -56,6 +56,8 @@ def evict(
         known = ", ".join(FADING_KINDS)
         raise InputError(f"expected one of {known}; found {shown(kind)}", where="kind")
     reader = engine.reader("private", now, ns=ns)
+    if not dry_run:
+        engine.take_in_waiting()
     for left in range(_TRIES, -1, -1):
         with engine.lock:
             folds = engine.caught_up()

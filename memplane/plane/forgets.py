@@ -38,6 +38,7 @@ def record_forget(
     (field, value) = given[0]
     check_texts(**{field: value}, reason=reason)
     what: dict[str, Any] = {field: value}
+    engine.take_in_waiting()
     if field == "key":
         with engine.lock:
             _check_key(engine.caught_up(), ns, value, reader, undo=undo)

@@ -16,7 +16,6 @@ from memplane.event import SENSITIVITIES, Event, encode
 from memplane.index.folder import alone, holder
 from memplane.log.bodies import body_path
 from memplane.log.erase import KEPT, clear
-from memplane.log.taking import take_in_all
 from memplane.plane.given import check_texts
 from memplane.plane.lost import Already, Lost
 from memplane.plane.purge_plan import Plan, Progress, Quote, plan_of
@@ -93,7 +92,6 @@ def purge(
     with engine.lock:
         if not dry_run:  # what is torn or waits in the spool is part of the log first
             engine.log.append([])
-            take_in_all(engine.log)
         engine.caught_up()
         plan = plan_of(engine, named, ns, cascade=cascade, progress=progress)
         taken = plan.events or plan.lost

@@ -121,12 +121,14 @@ class Recording(Answers):
 
         Exactly one of id (or seq) and key (with ns), which names the value that it has now.
         """
+        self._engine.take_in_waiting()
         return self._engine.write(pin_row(self, id, key, ns, undo=False))
 
     def unpin(
         self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002
     ) -> Receipt:  # fmt: skip
         """Take a pin back; named as `pin` names it."""
+        self._engine.take_in_waiting()
         return self._engine.write(pin_row(self, id, key, ns, undo=True))
 
     def touch(
