@@ -208,7 +208,8 @@ def restore(
     A whole one becomes the plane that it was in a folder without a plane, or in a plane that holds
     nothing: same id, seqs and chain, the same bytes. Into a plane with events, and of a part, the
     events are recorded anew, with their ids and, in `data.origin`, where they are from; a second
-    time records nothing. Without `into` it is the plane that `find_home` finds, else `.memplane`
+    time records nothing. Of two values of a key the later is in force, whichever plane it is from
+    and whenever it comes. Without `into` it is the plane that `find_home` finds, else `.memplane`
     here; a plane that is made is trusted, as by `init`. All of the export is checked before
     anything is written: raises InputError for one that is damaged, cut or foreign (`name` stands
     before the line), FormatError for a newer one, WriteError, HomeError.

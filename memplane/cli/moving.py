@@ -123,7 +123,8 @@ def restore(
 
     In a folder without a plane, or a plane that holds nothing, it becomes the plane that was
     exported: same id, seqs and bytes. A plane with events takes its events in, each once, and
-    says where they are from; so does any plane with a part.
+    says where they are from; so does any plane with a part. A value that is older than the one
+    here becomes history, and a forget hides what it meant there.
     """
     with Bar("restore") as bar:
         if path != _STREAM:
@@ -174,8 +175,10 @@ def _restored(report: RestoreReport) -> str:
                 f"{counted(end.lost, 'body', 'bodies')} lost, as they were when it was exported"
             )
         return "\n".join(lines)
+    kept = f", kept {counted(merged.kept, 'newer value')}" if merged.kept else ""
     lines = [
         f"recorded  {counted(merged.recorded, 'event')} from plane {one_line(opened.plane, 40)}"
+        + kept
     ]
     if merged.repeated:
         lines.append(f"repeated  {merged.repeated} that were there already")

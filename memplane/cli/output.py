@@ -10,6 +10,7 @@ from memplane.errors import PolicyError
 from memplane.event import FIELDS, Event
 from memplane.plane import Plane
 from memplane.projections.acts import acts_of
+from memplane.projections.order import moment_of
 
 __all__ = [
     "DAMAGED",
@@ -131,7 +132,7 @@ def _row(event: Event) -> str:
 
 def _target(event: Event) -> str:
     """What a forget, pin or touch is about, and whether it takes one back."""
-    acts = acts_of(event)
+    acts = acts_of(event, moment_of(event, None))
     if event.kind == "touch":
         return f"touch id {', '.join(event.refs)}:"
     if not acts:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from memplane.explain.sources import ITSELF, never_of
 from memplane.explain.story import WINDOW, LeftOut
 from memplane.plane.folds import items_of_event
-from memplane.projections.acts import KEYLESS_KINDS
+from memplane.projections.order import KEYLESS_KINDS
 from memplane.recall.retrieval import Candidates
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ class Archive:
         found = self._memories.archived(event, upto=self._upto)
         gone = [] if found is None else [found]
         if event.key is not None and event.kind not in KEYLESS_KINDS:
-            rows = self._memories.history(event.ns, event.key, upto=self._upto)
-            later = next((row.seq for row in rows if row.seq > event.seq), None)
+            later = self._memories.superseded(event, upto=self._upto)
             if later is not None and ("superseded", later) not in gone:
                 gone.append(("superseded", later))
         return gone

@@ -35,7 +35,7 @@ from memplane.explain.story import (
 from memplane.intake.redact import shown
 from memplane.pack.block import Block, Entry
 from memplane.pack.retrieved import parts_of
-from memplane.projections.acts import KEYLESS_KINDS
+from memplane.projections.order import KEYLESS_KINDS
 from memplane.recall.retrieval import ONE, Candidates
 from memplane.recall.suppress import NAMED, OWNER
 

@@ -178,7 +178,7 @@ class Answers:
         check_text(key, "key")
         with self._engine.lock:
             memories = self._engine.caught_up(reader.policies).memories
-            rows = reader.rows(memories.history(ns, key, upto=self._engine.as_of))
+            rows = reader.rows(memories.history(ns, key, upto=self._engine.as_of), memories)
             lines = [self._engine.recent.line(row) for row, _ in rows]
         return [
             Version(

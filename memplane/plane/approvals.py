@@ -4,7 +4,8 @@ Not while the copy that was approved is another one by now.
 
 An approval covers the content that it names, of the artifacts that it names, from its seq on,
 while it is in force (not forgotten, not replaced) and in time. One that takes back ends all before
-it, and is ended itself where it is forgotten.
+it, and is ended itself where it is forgotten. What came from another plane stands among the others
+by its time (`projections.order`).
 """
 
 from __future__ import annotations
@@ -90,10 +91,8 @@ class Approvals:
     def _holding(self, id_: str, named: _Named, as_of: int, now: str) -> Iterator[Said]:
         """The approvals that cover it, the newest first."""
         for one in reversed(self._table.said.get(id_, ())):
-            if one.seq > as_of:
+            if not named.seq < one.seq <= as_of:  # nobody approves what is not there yet
                 continue
-            if one.seq <= named.seq:  # nobody approves what is not there yet
-                return
             if self._memories.archived(one.event, upto=as_of) is not None:
                 continue
             if one.undo:

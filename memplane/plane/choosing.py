@@ -13,6 +13,7 @@ from memplane.intake.check import is_checksum
 from memplane.intake.redact import shown
 from memplane.plane.given import check_text
 from memplane.plane.reading import Reader
+from memplane.projections.order import Moments, originated
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
@@ -97,11 +98,16 @@ class Chosen:
         self._redactor = engine.intake(policies).redactor
         with engine.lock:
             self._memories = engine.caught_up(policies).memories
+        self._plane, self._moments = engine.home.plane_id, Moments()
         self.withheld: dict[str, int] = {}
         self.lost = 0
 
     def row(self, event: Event) -> dict[str, Any] | None:
-        """The event as it leaves the plane; None where it was not asked for, or stays."""
+        """The event as it leaves the plane; None where it was not asked for, or stays.
+
+        To be shown all events in the order of the log: the moment of one depends on those before.
+        """
+        moment = self._moments.see(event)
         reader = self._reader(event)
         if reader is None or event.kind in UPKEEP_KINDS:
             return None
@@ -109,7 +115,11 @@ class Chosen:
         if reason is not None:
             self.withheld[reason] = self.withheld.get(reason, 0) + 1
             return None
-        return self._fields(reader.emit(self._with_text(event)))
+        fields = self._fields(reader.emit(self._with_text(event)))
+        if moment is not None and (moment.time, moment.turn) != (event.ts, 0):
+            leaving = event._replace(data=fields.get("data", {}))
+            fields["data"] = originated(leaving, self._plane, moment)
+        return fields
 
     def _withheld(self, event: Event, reader: Reader) -> str | None:
         """Why an event that was asked for stays, None where it does not."""

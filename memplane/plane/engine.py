@@ -374,7 +374,7 @@ class Engine:
         key = (session, folds.log.head().h, _variant(policies))
         alone = self._sessions.get(key)
         if alone is None:
-            alone = session_fold(folds.log, session, self.counter(policies))
+            alone = session_fold(folds, session, self.counter(policies))
             self.reads.bytes += size
             kept = list(self._sessions.items())[1 - KEPT :]
             self._sessions = {**dict(kept), key: alone}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,15 +107,15 @@ class Folds:
         # One prefix for all of a request; that of an earlier seq stands still anyway.
         self.log = log = log if isinstance(log, Prefix) else Standing(log)
         self.variant = variant  # names the counter and its scale: another one is another fold
-        self.hotset: Folded[HotsetState] = Folded(
-            Hotset(counter), log, folder, plane=plane_id, variant=variant
-        )
-        self.decisions: Folded[Ledger] = Folded(Decisions(), log, folder, plane=plane_id)
-        self.cards: Folded[Ledger] = Folded(Cards(), log, folder, plane=plane_id)
-        self.tasks: Folded[TaskTable] = Folded(Tasks(), log, folder, plane=plane_id)
-        self.plane_map: Folded[MapState] = Folded(PlaneMap(), log, folder, plane=plane_id)
-        self.artifacts: Folded[ArtifactTable] = Folded(Artifacts(), log, folder, plane=plane_id)
-        self.memories = Memories(log, folder, plane=plane_id)
+        self.memories = memories = Memories(log, folder, plane=plane_id)
+        opened = partial(Folded, log=log, folder=folder, plane=plane_id)
+        in_force = partial(opened, arriving=memories.arriving)
+        self.hotset: Folded[HotsetState] = in_force(Hotset(counter), variant=variant)
+        self.decisions: Folded[Ledger] = in_force(Decisions())
+        self.cards: Folded[Ledger] = in_force(Cards())
+        self.tasks: Folded[TaskTable] = in_force(Tasks())
+        self.plane_map: Folded[MapState] = in_force(PlaneMap())
+        self.artifacts: Folded[ArtifactTable] = opened(Artifacts())
         self._sessions: Folded[SessionsState] | None = None  # until somebody asks for them
         self._files: Folded[FilesState] | None = None  # likewise
         self.of_tasks: dict[str, OfTask] = {}  # for who expands a task
@@ -156,7 +157,9 @@ class Folds:
         """Open the files view; return where it stands. Not caught up."""
         if self._files is None:
             folder, plane, _ = self._place
-            self._files = Folded(Files(), self.log, folder, plane=plane)
+            self._files = Folded(
+                Files(), self.log, folder, plane=plane, arriving=self.memories.arriving
+            )
         return self._files.position
 
     @property
@@ -166,8 +169,8 @@ class Folds:
     @property
     def followers(self) -> list[Follower]:
         return [
-            self.hotset, self.decisions, self.cards, self.tasks, self.plane_map, self.artifacts,
-            self.memories, *self._opened,
+            self.memories, self.hotset, self.decisions, self.cards, self.tasks, self.plane_map,
+            self.artifacts, *self._opened,
         ]  # fmt: skip
 
     def catch_up(self) -> int:
@@ -253,25 +256,31 @@ def items_of_event(event: Event, counter: TokenCounter) -> Item:
     return Item.of(event, tokens)
 
 
-def session_fold(log: Replayable, session: str, counter: TokenCounter) -> HotsetState:
+def session_fold(folds: Folds, session: str, counter: TokenCounter) -> HotsetState:
     """Fold one session alone, for a request about one that the hotset let go of."""
     projector = Hotset(counter)
     state = projector.initial()
-    for line in log.read():
+    for line in _in_force(folds):
         event = line.event
         if event.session == session or event.kind == "forget":
             projector.apply(state, line)
         elif event.key is not None and event.kind != "session":
             # It may supersede a turn of the session, but is none: as a secret it is not kept.
             projector.apply(state, line._replace(event=event._replace(sensitivity="secret")))
-    state.head = log.head().seq
+    state.head = folds.log.head().seq
     return state
 
 
-def task_fold(log: Replayable, task: str) -> Task | None:
+def task_fold(folds: Folds, task: str) -> Task | None:
     """Fold the log for one task with all its details, also of one that was closed long ago."""
     projector = Tasks(keep=task)
     state = projector.initial()
-    for line in log.read():
+    for line in _in_force(folds):
         projector.apply(state, line)
     return state.get(task)
+
+
+def _in_force(folds: Folds) -> Iterator[Line]:
+    """The lines of the log, as those projections fold them that know only what is in force."""
+    for line in folds.log.read():
+        yield from folds.memories.arriving((line,))

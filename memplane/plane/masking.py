@@ -150,7 +150,10 @@ class Masks:
         """The documents that a forget means."""
         form, ns, value = act.target
         if form == "id":
-            return view.documents(self._lines.seqs([value]))
+            line = self._lines.find(value)
+            # A forget from another plane may be older than the last word here.
+            named = line is not None and memories.prevails(act, line.event)
+            return view.documents([line.event.seq] if line is not None and named else [])
         if form == "key":
             chain = memories.history(ns, value, upto=act.seq - 1)
             return view.documents([row.seq for row in chain[-1:]])

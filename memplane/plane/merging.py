@@ -1,6 +1,8 @@
 """An export taken into a plane that has events of its own: recorded anew, with where they are from.
 
-Ids stay, so that a second time records nothing. `data.origin` names the plane and the seq.
+Ids stay, so that a second time records nothing. `data.origin` names the plane and the seq, and
+the moment by which values and forgets of several planes are ordered (`projections.order`): what is
+older than what is here enters history, and takes nothing's place.
 """
 
 from __future__ import annotations
@@ -23,10 +25,12 @@ from memplane.log.export_lines import Body, LogLines, Opened, Row
 from memplane.log.exported import read_export
 from memplane.log.format import line_id
 from memplane.projections.artifacts import COPY, facts_of
+from memplane.projections.order import Moments, originated
 
 if TYPE_CHECKING:
     from memplane.event import Draft
     from memplane.plane.engine import Engine
+    from memplane.ports import Appended
 
 __all__ = ["LISTED_MAX", "MergeReport", "NotTaken", "merge"]
 
@@ -60,6 +64,7 @@ class MergeReport:
 
     `skipped`: those about the log that they came from. `purged` were erased there; of these,
     `still_here` names the ids, at most 100, that this plane still holds. `refused` lists 100.
+    `kept` counts keys of which older values were recorded, and whose newer one here stays in force.
     """
 
     recorded: int = 0
@@ -67,6 +72,7 @@ class MergeReport:
     refusals: int = 0
     skipped: int = 0
     purged: int = 0
+    kept: int = 0
     refused: list[NotTaken] = field(default_factory=list)
     still_here: list[str] = field(default_factory=list)
 
@@ -83,6 +89,7 @@ def merge(
         for item in read_export(file, name, progress):
             merging.take(item)
         merging.flush()
+        merging.report.kept = merging.kept()
     except WriteError as error:
         refused, recorded = str(error).partition("; ")[0], merging.report.recorded
         raise WriteError(
@@ -104,8 +111,10 @@ class _Merging:
         self._copies: list[tuple[str, ...]] = []  # files that belong to each row
         self._recalled: dict[str, list[str]] = {}  # by id: blocks moved out of the text of a row
         self._text = 0
-        # The ids of the export by what a forget may name: form, namespace of a key, value.
-        self._ids: dict[tuple[str, str, str], list[str]] = {}
+        # The ids of the export by what a forget may name: session or source, and its value.
+        self._ids: dict[tuple[str, str], list[str]] = {}
+        self._moments = Moments()  # of the plane that was exported
+        self._recorded: dict[tuple[str, str], set[int]] = {}  # seqs of new values, by their key
         self.report = MergeReport()
 
     def take(self, item: object) -> None:
@@ -144,6 +153,7 @@ class _Merging:
         again = sum(appended.duplicate for appended in done)
         report.recorded += len(done) - again
         report.repeated += again
+        self._note(rows, done)
         for one in sorted(refused):
             # Its place in this batch says nothing to anybody.
             message = one.message.removeprefix(f"rows[{one.index}]").lstrip(".: ")
@@ -152,6 +162,23 @@ class _Merging:
         needed = {one for at, digests in enumerate(copies) if at not in gone for one in digests}
         for digest in placed - needed:
             drop(body_path(engine.log.home, digest), engine.log.home)
+
+    def _note(self, rows: list[dict[str, Any]], done: list[Appended]) -> None:
+        """Note which keys got values that this plane did not have."""
+        new = {one.id: one.seq for one in done if not one.duplicate}
+        for row in rows:
+            if row.get("key") is not None and row["id"] in new:
+                place = row.get("ns", GLOBAL), row["key"]
+                self._recorded.setdefault(place, set()).add(new[row["id"]])
+
+    def kept(self) -> int:
+        """How many values stay in force though others of their keys were recorded."""
+        if not self._recorded:
+            return 0
+        with self._engine.lock:
+            current = self._engine.caught_up().memories.current
+            found = ((current(*place), seqs) for place, seqs in self._recorded.items())
+            return sum(row is not None and row.seq not in seqs for row, seqs in found)
 
     def _place(self, rows: list[dict[str, Any]], copies: list[tuple[str, ...]]) -> set[str]:
         """Store the files of the rows, as all bodies before their events; return the new ones.
@@ -175,8 +202,9 @@ class _Merging:
             self.report.skipped += 1
             return
         row = {name: value for name, value in fields.items() if name not in _GIVEN_ANEW}
-        data = dict(row.get("data") or {})
-        data.setdefault("origin", {"plane": self._plane, "seq": seq})
+        event = decode(fields)
+        moment = self._moments.see(event)
+        data = dict(originated(event, self._plane, moment))
         said = data.pop("body", None)
         if said is not None:
             text = self._body(str(said.get("sha256")))
@@ -223,8 +251,11 @@ class _Merging:
             yield row
             return
         (name, value) = next(((n, named[n]) for n in _NAMED if n in named), ("", ""))
-        ns = named.get("ns", GLOBAL) if name == "key" else ""
-        ids = self._ids.get((name, ns, value), [])
+        if name == "key":  # it means the value that the key had there
+            current = self._moments.in_force(named.get("ns", GLOBAL), value)
+            ids = [] if current is None else [current]
+        else:
+            ids = self._ids.get((name, value), [])
         for at in range(0, len(ids), _IDS_AT_ONCE):
             part = {**row["data"], "forget": {"ids": ids[at : at + _IDS_AT_ONCE]}}
             yield {**row, "data": part} | ({"id": f"{row['id']}/{at}"} if at else {})
@@ -263,15 +294,14 @@ class _Merging:
         return bytes(parts)
 
 
-def _places(row: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+def _places(row: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """By what a forget may name an event."""
-    if row.get("key") is not None:
-        yield "key", row.get("ns", GLOBAL), row["key"]
     if row.get("session") is not None:
-        yield "session", "", row["session"]
-    source, colon, _ = row["id"].partition(":")
-    if colon:
-        yield "source", "", source
+        yield "session", row["session"]
+    end = row["id"].find(":")
+    while end >= 0:
+        yield "source", row["id"][:end]
+        end = row["id"].find(":", end + 1)
 
 
 def _files_of(fields: dict[str, Any]) -> Iterator[str]:

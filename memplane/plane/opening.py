@@ -141,14 +141,13 @@ def view_of(asker: Asker, handle: Handle) -> View:
 
 def task(asker: Asker, handle: Handle) -> Opened:
     """A task with its events; NotFoundError with the closest name that the asker may know."""
-    table, log = asker.folds.tasks.state, asker.folds.log
-    name = handle.name
+    table, name = asker.folds.tasks.state, handle.name
     from memplane.plane.tasks import TaskReader  # noqa: PLC0415 - it needs the engine, too
 
     reader = TaskReader(asker.engine, asker.folds, asker.policies, asker.channel, asker.agent)
     found = table.tasks.get(name)
     if found is None and (name in table.brief or table.only_in_log(name)):
-        found = task_fold(log, name)
+        found = task_fold(asker.folds, name)
     if found is None or not reader.is_told(found):
         raise reader.unknown(name)
 
@@ -204,7 +203,7 @@ def memory(asker: Asker, handle: Handle, *, history: bool) -> Opened:
     memories, log = asker.folds.memories, asker.engine.log
     rows = memories.history(handle.ns, handle.name, upto=asker.as_of)
     reader = asker.engine.reader(asker.channel, asker.now, agent=asker.agent, ns=handle.ns)
-    told = {row.seq: row for row, _ in reader.rows(rows)}
+    told = {row.seq: row for row, _ in reader.rows(rows, memories)}
     rows = rows if handle.depth else rows[-1:]
     if told.keys().isdisjoint(row.seq for row in rows):
         raise no_key(asker, handle)
@@ -221,7 +220,16 @@ def memory(asker: Asker, handle: Handle, *, history: bool) -> Opened:
             found.append(Member(line.event, item, f"[{row.reason}{by}] "))
 
     def members(start: int, _: bool) -> list[Member]:
-        return [one for one in found if not start or one.item.seq <= start]
+        # They go by their times: what came from another plane may have a higher seq and be older.
+        if not start:
+            return found
+        seqs = [one.item.seq for one in found]
+        # The one to go on with may be gone: then with those recorded before it.
+        return (
+            found[seqs.index(start) :]
+            if start in seqs
+            else [one for one in found if one.item.seq < start]
+        )
 
     return Opened(handle, "projection:memories", (), members, log.text, rows[0].seq)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from memplane.errors import NotFoundError, ScopeError
@@ -115,19 +116,22 @@ class Reader:
         seen = _Seen(row.seq, row.id, "", row.kind, row.ns, row.sensitivity)
         return self._scope.hides(seen) in NAMED
 
-    def rows(self, rows: Sequence[Row]) -> list[tuple[Row, int | None]]:
-        """The values of a key that may be shown, each with the seq of the one before it.
+    def rows(self, rows: Sequence[Row], memories: Memories) -> list[tuple[Row, int | None]]:
+        """The values of a key that may be shown, each with the seq of the one it took the place of.
 
         `rows` are all of them, oldest first. A neighbour that is hidden has no seq here.
         """
+        shown = {row.seq: self.shows_row(row) for row in rows}
+        # What came from another plane too late took nothing's place.
+        in_turn = all(older.seq < newer.seq for older, newer in pairwise(rows))
         found: list[tuple[Row, int | None]] = []
         for at, row in enumerate(rows):
-            if not self.shows_row(row):
+            if not shown[row.seq]:
                 continue
-            before = rows[at - 1].seq if at and self.shows_row(rows[at - 1]) else None
-            if row.reason == "superseded" and not self.shows_row(rows[at + 1]):
+            before = (rows[at - 1].seq if at else None) if in_turn else memories.took_place_of(row)
+            if row.reason == "superseded" and not shown.get(row.by_seq or 0):
                 row = row._replace(by_seq=None)  # noqa: PLW2901 - as it is shown
-            found.append((row, before))
+            found.append((row, before if before is not None and shown.get(before) else None))
         return found
 
     def may_write(self, ns: str) -> bool:
@@ -197,7 +201,7 @@ class Reader:
         reason, by_seq = gone or (self.out_of_time(event), None)
         before = memories.before(event)
         if event.key is not None and (reason == "superseded" or before is not None):
-            rows = self.rows(memories.history(event.ns, event.key, upto=upto))
+            rows = self.rows(memories.history(event.ns, event.key, upto=upto), memories)
             named = {row.seq: (row.by_seq, older) for row, older in rows}
             by_seen, before = named.get(event.seq, (None, None))
             by_seq = by_seen if reason == "superseded" else by_seq

@@ -236,7 +236,7 @@ class PlaneTasks:
             table = folds.tasks.state
             task = table.tasks.get(_check_text(id, "id"))
             if task is None and (id in table.brief or table.only_in_log(id)):
-                task = task_fold(folds.log, id)
+                task = task_fold(folds, id)
             reader = TaskReader(self._engine, folds, policies, channel, agent)
             view = None if task is None else self._view(reader, table, task, session)
             if task is not None and view is None and (whose := reader.whose(task)):
@@ -264,7 +264,7 @@ class PlaneTasks:
             table = folds.tasks.state
             task = table.get(id_)
             if task is None and table.only_in_log(id_):
-                task = task_fold(folds.log, id_)
+                task = task_fold(folds, id_)
         return task
 
     def _open(self, id_: str) -> Task:

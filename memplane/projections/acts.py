@@ -4,7 +4,8 @@ Nothing is applied when an act is folded: it is filed under what it names, and r
 together with the event. So rows in a cache never change, and an answer as of any seq
 is a matter of where to stop. A pin names ids in `refs`; `data.undo` takes it back.
 A forget whose `data.reason` is `evicted` archives as any other; only its word differs.
-Acts mean events with a lower seq only, and the last that names an event holds.
+Acts mean events with a lower seq only, and the last that names an event holds: the last by the
+order between planes (`projections.order`), which in a log of one plane is that of the log.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from memplane.event import UPKEEP_KINDS, Event
+from memplane.event import Event
 from memplane.projections.forgetting import forget_of
+from memplane.projections.order import Moment
 
 __all__ = [
     "EVICTED",
-    "KEYLESS_KINDS",
     "Act",
     "Acts",
     "Named",
@@ -29,9 +30,8 @@ __all__ = [
 
 EVICTED: Final = "evicted"  # why a forget was written, in its data; and the archive's word for it
 
-_Said: TypeAlias = tuple[int, bool, bool]  # an act's seq, undo and evicted
-# Their keys, if any, are memplane's own: they neither supersede nor are superseded.
-KEYLESS_KINDS: Final = frozenset((*UPKEEP_KINDS, "session"))
+_Said: TypeAlias = tuple[int, bool, bool, str, int, str]  # the fields of `Act` behind its target
+_AT: Final = 3  # where its moment begins
 
 
 class Target(NamedTuple):
@@ -43,12 +43,15 @@ class Target(NamedTuple):
 
 
 class Act(NamedTuple):
-    """One upkeep event's word on one target."""
+    """One upkeep event's word on one target; the last three fields are its moment."""
 
     target: Target
     seq: int
     undo: bool
-    evicted: bool = False
+    evicted: bool
+    time: str
+    turn: int
+    id: str
 
 
 class Named(Protocol):
@@ -75,11 +78,11 @@ def touches_of(event: Event) -> list[Touch]:
     return [Touch(ref, event.seq, event.ts) for ref in dict.fromkeys(event.refs)]
 
 
-def acts_of(event: Event) -> list[Act]:
+def acts_of(event: Event, at: Moment) -> list[Act]:
     """Return what a forget or pin event does; nothing for other kinds or data we do not know."""
     if event.kind == "pin":
         undo = bool(event.data.get("undo", False))
-        return [Act(Target("pin", "", ref), event.seq, undo) for ref in event.refs]
+        return [Act(Target("pin", "", ref), event.seq, undo, False, *at) for ref in event.refs]
     named = forget_of(event) if event.kind == "forget" else None
     if named is None:
         return []
@@ -92,16 +95,18 @@ def acts_of(event: Event) -> list[Act]:
     else:
         targets = [Target("id", "", one) for one in sorted(named.ids)]
     evicted = event.data.get("reason") == EVICTED
-    return [Act(target, event.seq, named.undo, evicted) for target in targets]
+    return [Act(target, event.seq, named.undo, evicted, *at) for target in targets]
 
 
 class Acts:
     """Every forget and pin so far, by what they name; answers for any event of the log."""
 
-    __slots__ = ("_by_target",)
+    __slots__ = ("_by_target", "late", "latest")
 
     def __init__(self) -> None:
         self._by_target: dict[Target, list[_Said]] = {}
+        self.latest: dict[str, Moment] = {}  # of all forgets, of all pins: by kind
+        self.late: set[int] = set()  # seqs of those that came when later ones were here
 
     def __iter__(self) -> Iterator[Act]:
         """Yield all acts, by target and seq."""
@@ -111,10 +116,17 @@ class Acts:
 
     def add(self, act: Act) -> None:
         """Take one more act; acts come in log order."""
-        said = self._by_target.setdefault(act.target, [])
+        target, fields = act.target, act[1:]
+        said = self._by_target.setdefault(target, [])
         # One event may name a thing twice.
         if not said or said[-1][0] != act.seq:
-            said.append((act.seq, act.undo, act.evicted))
+            said.append(fields)
+        kind, at = "pin" if target.form == "pin" else "forget", Moment(*fields[_AT:])
+        latest = self.latest.get(kind)
+        if latest is None or at >= latest:
+            self.latest[kind] = at
+        else:
+            self.late.add(act.seq)
 
     def gone_by(
         self,
@@ -131,29 +143,49 @@ class Acts:
         None where none does. `place` is its namespace and key; `until` the seq that superseded
         it there, behind which a forget of the key means another event.
         """
+        last = self.last_on(seq, event_id, session, place, until=until, upto=upto)
+        if last is None or last[1]:
+            return None
+        return EVICTED if last[2] else "forgotten", last[0]
+
+    def last_on(
+        self,
+        seq: int,
+        event_id: str,
+        session: str | None,
+        place: tuple[str, str] | None,
+        *,
+        until: int | None,
+        upto: int,
+    ) -> _Said | None:
+        """Return the last word on an event as of `upto`, be it a forget or one taken back."""
         if not self._by_target:
             return None
-        last: _Said = (0, True, False)
+        last: _Said | None = None
         for target in _names_of(event_id, session, place):
             bound = until if target.form == "key" and until is not None else upto
             found = self._last(target, seq, min(bound, upto))
-            if found is not None and found[0] > last[0]:
+            if found is not None and (last is None or found[_AT:] > last[_AT:]):
                 last = found
-        seq, undone, evicted = last
-        return None if undone else (EVICTED if evicted else "forgotten", seq)
+        return last
 
     def pinned(self, seq: int, event_id: str, *, upto: int) -> bool:
         """Whether the last pin that names the event as of `upto` was not taken back."""
-        found = self._last(Target("pin", "", event_id), seq, upto) if self._by_target else None
+        found = self.last_pin(seq, event_id, upto=upto)
         return found is not None and not found[1]
 
+    def last_pin(self, seq: int, event_id: str, *, upto: int) -> _Said | None:
+        """Return the last pin, or word that takes one back, that names the event as of `upto`."""
+        return self._last(Target("pin", "", event_id), seq, upto) if self._by_target else None
+
     def _last(self, target: Target, after: int, upto: int) -> _Said | None:
+        last: _Said | None = None
         for said in reversed(self._by_target.get(target, ())):
             if said[0] <= after:
-                return None
-            if said[0] <= upto:
-                return said
-        return None
+                break
+            if said[0] <= upto and (last is None or said[_AT:] > last[_AT:]):
+                last = said
+        return last
 
 
 def _names_of(

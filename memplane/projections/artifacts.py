@@ -24,12 +24,13 @@ it is asked: here stands only what was said.
 from __future__ import annotations
 
 import json
-from collections import deque
+from bisect import insort
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from memplane.event import Event
 from memplane.lazy import regex
 from memplane.ports import Line
+from memplane.projections.order import Moment, moment_of
 from memplane.projections.projector import canonical
 
 __all__ = [
@@ -112,7 +113,8 @@ class Facts(NamedTuple):
 class Said(NamedTuple):
     """One approval of one artifact, or the taking back of all before it.
 
-    `ref` is the artifact's id; the fields behind it are those of the event that says so.
+    `ref` is the artifact's id; the fields behind it are those of the event that says so. `time`
+    and `turn` are of its moment (`projections.order`).
     """
 
     ref: str
@@ -125,6 +127,13 @@ class Said(NamedTuple):
     undo: bool
     valid_from: str | None
     valid_until: str | None
+    time: str
+    turn: int
+
+    @property
+    def moment(self) -> Moment:
+        """By which it is ordered among approvals, also of other planes."""
+        return Moment(self.time, self.turn, self.id)
 
     @property
     def event(self) -> Event:
@@ -146,14 +155,15 @@ class ArtifactTable:
     beginning of each hash by the event's seq, in log order; `older`: there are others in the log.
     """
 
-    __slots__ = ("_bytes", "_order", "listed", "older", "said", "shed")
+    __slots__ = ("_bytes", "_order", "latest", "listed", "older", "said", "shed")
 
     def __init__(self) -> None:
         self.listed: dict[int, str] = {}
         self.older = False
-        self.said: dict[str, list[Said]] = {}  # by the artifact's id, in log order
+        self.said: dict[str, list[Said]] = {}  # by the artifact's id, in the order of moments
         self.shed = 0
-        self._order: deque[Said] = deque()
+        self.latest: Moment | None = None  # of all approvals
+        self._order: list[Said] = []  # likewise
         self._bytes = 0
 
     def note(self, seq: int, digits: str) -> None:
@@ -165,11 +175,11 @@ class ArtifactTable:
 
     def say(self, one: Said, bytes_max: int) -> None:
         """Note an approval. The oldest goes first, so that none outlives what took it back."""
-        self._order.append(one)
-        self.said.setdefault(one.ref, []).append(one)
+        insort(self._order, one, key=_moment)
+        insort(self.said.setdefault(one.ref, []), one, key=_moment)
         self._bytes += _bytes_of(one)
         while self._bytes > bytes_max:
-            gone = self._order.popleft()
+            gone = self._order.pop(0)
             self._bytes -= _bytes_of(gone)
             left = self.said[gone.ref]
             left.pop(0)
@@ -178,7 +188,7 @@ class ArtifactTable:
             self.shed += 1
 
     def rows(self) -> list[Said]:
-        """Return everything that was said, in log order."""
+        """Return everything that was said, in the order of moments."""
         return [*self._order]
 
 
@@ -186,7 +196,7 @@ class Artifacts:
     """The projector."""
 
     name = "artifacts"
-    version = 1
+    version = 2
     kinds_read = frozenset(("artifact", "approval"))
 
     def __init__(self, *, bytes_max: int = _SAID_BYTES_MAX) -> None:
@@ -202,7 +212,9 @@ class Artifacts:
             if facts is not None:
                 state.note(event.seq, facts.digits)
         elif event.kind == "approval":
-            for one in _said_by(event):
+            at = moment_of(event, state.latest)
+            state.latest = at if state.latest is None else max(at, state.latest)
+            for one in _said_by(event, at):
                 state.say(one, self.bytes_max)
 
     def dump(self, state: ArtifactTable) -> bytes:
@@ -212,6 +224,7 @@ class Artifacts:
                 "older": state.older,
                 "approvals": [[*one] for one in state.rows()],
                 "shed": state.shed,
+                "latest": state.latest,
             }
         )
 
@@ -223,6 +236,7 @@ class Artifacts:
         for row in fields["approvals"]:
             state.say(Said(*row), self.bytes_max)
         state.shed = fields["shed"]
+        state.latest = fields["latest"] and Moment(*fields["latest"])
         return state
 
 
@@ -276,7 +290,7 @@ def _sidecar(value: object) -> Sidecar | None:
     return Sidecar(name, size, value["sha256"]) if name and _is_size(size) else None
 
 
-def _said_by(event: Event) -> list[Said]:
+def _said_by(event: Event, at: Moment) -> list[Said]:
     undo = event.data.get("undo") is True
     digest = event.data.get("sha256")
     if not undo and not is_digest(digest):
@@ -285,10 +299,14 @@ def _said_by(event: Event) -> list[Said]:
     return [
         Said(
             ref, event.seq, event.id, event.ns, event.session, event.key, named, undo,
-            event.valid_from, event.valid_until,
+            event.valid_from, event.valid_until, at.time, at.turn,
         )
         for ref in dict.fromkeys(event.refs)
     ]  # fmt: skip
+
+
+def _moment(one: Said) -> Moment:
+    return one.moment
 
 
 def _bytes_of(one: Said) -> int:

@@ -40,18 +40,18 @@ _WAIT_S: Final = 0.2  # a commit takes milliseconds; who holds the file longer i
 _PROJECTOR: Final = "memories"
 _COLUMNS: Final = (
     "ns, key, seq, id, kind, role, session, task, sensitivity, valid_from, valid_until,"
-    ' importance, segment, "offset", "end"'
+    ' importance, segment, "offset", "end", time, turn, late'
 )
 _SCHEMA: Final = f"""
 CREATE TABLE checkpoint (projector TEXT PRIMARY KEY, version INTEGER, plane TEXT,
     segment INTEGER, "offset" INTEGER, seq INTEGER, h TEXT, place TEXT) WITHOUT ROWID;
 CREATE TABLE memories ({_COLUMNS}, PRIMARY KEY (ns, key, seq)) WITHOUT ROWID;
-CREATE TABLE acts (form, ns, value, seq, undo, evicted,
+CREATE TABLE acts (form, ns, value, seq, undo, evicted, time, turn, id,
     PRIMARY KEY (form, ns, value, seq)) WITHOUT ROWID;
 CREATE TABLE touches (id, seq, ts, PRIMARY KEY (id, seq)) WITHOUT ROWID;
 """
 _CHAIN: Final = f"SELECT {_COLUMNS} FROM memories WHERE ns=? AND key=? AND seq<=? ORDER BY seq"  # noqa: S608 - our own names
-_NEWEST: Final = f"{_CHAIN} DESC LIMIT 1"
+_NEWEST: Final = f"{_CHAIN.replace('ORDER', 'AND NOT late ORDER')} DESC LIMIT 1"
 # From key to key by one step in the index each: how many values a key had does not matter.
 _PAGE: Final = f"""
 WITH RECURSIVE named(name) AS (
@@ -60,7 +60,7 @@ WITH RECURSIVE named(name) AS (
     SELECT (SELECT min(key) FROM memories WHERE ns=?1 AND key>name)
     FROM named WHERE name IS NOT NULL LIMIT ?4)
 SELECT {_COLUMNS}, name FROM named LEFT JOIN memories ON ns=?1 AND key=name
-    AND seq=(SELECT max(seq) FROM memories WHERE ns=?1 AND key=name AND seq<=?3)
+    AND seq=(SELECT max(seq) FROM memories WHERE ns=?1 AND key=name AND seq<=?3 AND NOT late)
 WHERE name IS NOT NULL
 """  # noqa: S608
 _ALL: Final = f"SELECT {_COLUMNS} FROM memories WHERE seq<=? ORDER BY ns, key, seq"  # noqa: S608
@@ -203,7 +203,7 @@ class Cache:
             raise
 
     def newest(self, ns: str, key: str, upto: int) -> Record | None:
-        """Return the last record of a key as of `upto`."""
+        """Return the record of a key's value as of `upto`, forgotten or not."""
         found = self._database.rows(_NEWEST, (ns, key, upto))
         return found[0] if found else None
 
@@ -212,7 +212,7 @@ class Cache:
         return self._database.rows(_CHAIN, (ns, key, upto))
 
     def page(self, ns: str, start: str, prefix: str, upto: int, size: int) -> Iterator[Record]:
-        """Yield the last record of each key of the namespace from `start` on, in order."""
+        """Yield the record of each key's value in the namespace from `start` on, in order."""
         while True:
             # Fetched whole: an open cursor would hold the file against its writers.
             found = self._database.rows(_PAGE, (ns, start, upto, size))
@@ -237,13 +237,13 @@ class Cache:
     def acts(self, upto: int) -> list[Act]:
         """Return what forgets and pins said as of `upto`, by target and seq."""
         rows = self._database.rows(
-            "SELECT form, ns, value, seq, undo, evicted FROM acts WHERE seq<=?"
+            "SELECT form, ns, value, seq, undo, evicted, time, turn, id FROM acts WHERE seq<=?"
             " ORDER BY form, ns, value, seq",
             (upto,),
         )
         return [
-            Act(Target(form, ns, value), seq, bool(undo), bool(evicted))
-            for form, ns, value, seq, undo, evicted in rows
+            Act(Target(form, ns, value), seq, bool(undo), bool(evicted), *moment)
+            for form, ns, value, seq, undo, evicted, *moment in rows
         ]
 
     def touched(self, id: str, upto: int) -> Touch | None:  # noqa: A002 - the field's name
@@ -266,10 +266,14 @@ class Cache:
         return self._database.rows(_ALL, (upto,))
 
     def replaced(self, upto: int) -> list[tuple[int, int]]:
-        """Return (by, seq) for every record that a later one of its key follows as of `upto`."""
+        """Return (by, seq) for every record that a later one of its key follows as of `upto`.
+
+        One that was superseded on arrival is so from its own seq on.
+        """
         return self._database.rows(
             "SELECT seq, older FROM (SELECT seq, lag(seq) OVER (PARTITION BY ns, key ORDER BY seq)"
-            " AS older FROM memories WHERE seq<=?) WHERE older IS NOT NULL",
+            " AS older FROM memories WHERE seq<=?1 AND NOT late) WHERE older IS NOT NULL"
+            " UNION ALL SELECT seq, seq FROM memories WHERE seq<=?1 AND late",
             (upto,),
         )
 
@@ -354,8 +358,11 @@ def _place(path: Path) -> str:
 
 
 def _insert(database: Database, rows: Rows) -> None:
-    marks = ",".join("?" * 15)
+    marks = ",".join("?" * 18)
     database.many(f"INSERT INTO memories VALUES ({marks})", rows.records)  # noqa: S608
-    acts = ((*act.target, act.seq, int(act.undo), int(act.evicted)) for act in rows.acts)
-    database.many("INSERT INTO acts VALUES (?,?,?,?,?,?)", acts)
+    acts = (
+        (*act.target, act.seq, int(act.undo), int(act.evicted), act.time, act.turn, act.id)
+        for act in rows.acts
+    )
+    database.many("INSERT INTO acts VALUES (?,?,?,?,?,?,?,?,?)", acts)
     database.many("INSERT INTO touches VALUES (?,?,?)", rows.touches)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -23,8 +23,15 @@ _MANY: Final = 2_000  # lines
 _PURGES_AT_ONCE: Final = 100  # each while what is left by the one before is folded
 
 
+# Lines as a projection is to fold them: what came from another plane too late says nothing.
+Arriving = Callable[[Sequence[Line]], Sequence[Line]]
+
+
 class Follower(Protocol):
-    """Something folded up to a position of the log."""
+    """Something folded up to a position of the log.
+
+    One with a true `leads` folds each stretch before the others: they ask it about those lines.
+    """
 
     @property
     def position(self) -> Head | None:
@@ -83,6 +90,7 @@ def _catch_up(log: Replayable, followers: Sequence[Follower]) -> int:
 
 def _read_on(batches: Iterator[Stretch], followers: Sequence[Follower]) -> int:
     """Fold the lines into all of them."""
+    followers = sorted(followers, key=lambda one: not _leads(one))
     count = 0
     for batch in batches:
         _fold(batch, followers)
@@ -101,7 +109,8 @@ def _read_in(batches: Iterator[Stretch], waiting: list[Follower]) -> int:
                 _fold(Stretch(lines[begun:row]), active)
                 begun = row
                 while waiting and _seq(waiting[-1]) < line.event.seq:
-                    active.append(waiting.pop())
+                    one = waiting.pop()
+                    active.insert(0 if _leads(one) else len(active), one)
         _fold(Stretch(lines[begun:]) if begun else lines, active)
         count += len(lines)
     return count
@@ -174,6 +183,10 @@ def _fold(lines: Sequence[Line], followers: Sequence[Follower]) -> None:
             one.fold(lines)
 
 
+def _leads(follower: Follower) -> bool:
+    return getattr(follower, "leads", False)
+
+
 def behind(log: Replayable, followers: Sequence[Follower]) -> list[Follower]:
     """Return the followers that do not stand at the head of the log."""
     head = log.head()
@@ -185,7 +198,8 @@ class Folded(Generic[State]):
 
     Opens from the checkpoint where that is whole, ours and on this log, and from
     nothing otherwise; `catch_up` does the rest. `folder` None keeps it in memory.
-    `unsaved` counts the lines folded since the checkpoint.
+    `unsaved` counts the lines folded since the checkpoint. `arriving` is `Memories.arriving` where
+    the projection knows only what is in force, and so not what comes too late.
     """
 
     def __init__(
@@ -196,7 +210,9 @@ class Folded(Generic[State]):
         *,
         plane: str,
         variant: str = "",
+        arriving: Arriving | None = None,
     ) -> None:
+        self._arriving = arriving
         self.projector = projector
         self.state: State = projector.initial()
         self.unsaved = 0
@@ -225,7 +241,8 @@ class Folded(Generic[State]):
     def fold(self, lines: Sequence[Line]) -> None:
         """Fold the next lines. One who is interrupted begins again from nothing."""
         try:
-            fold(self.projector, self.state, lines)
+            taken = lines if self._arriving is None else self._arriving(lines)
+            fold(self.projector, self.state, taken)
         except BaseException:
             self.reset()
             raise

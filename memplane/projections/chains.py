@@ -4,6 +4,11 @@ The state only grows: one record for each keyed event, one act for each forget a
 one row for each event touched. What is current, superseded, forgotten or evicted is read
 from them, as of any seq. So records
 in the cache file never change, and whoever folds further only adds.
+
+A value that came from another plane may be older than the one in force when it comes
+(`projections.order`): it is superseded on arrival, and its record says by which. The records
+without that word therefore rise in the order between planes, and the last of them as of a seq is
+the value as of then.
 """
 
 from __future__ import annotations
@@ -11,12 +16,11 @@ from __future__ import annotations
 import bisect
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from memplane.event import Event
 from memplane.ports import Line
 from memplane.projections.acts import (
-    KEYLESS_KINDS,
     Act,
     Acts,
     Target,
@@ -24,13 +28,15 @@ from memplane.projections.acts import (
     acts_of,
     touches_of,
 )
+from memplane.projections.order import KEYLESS_KINDS, Moment, moment_of
 from memplane.projections.projector import canonical
 
-__all__ = ["Chains", "MemoryChains", "Record", "Row", "Rows", "settle"]
+__all__ = ["LATE", "Chains", "MemoryChains", "Record", "Row", "Rows", "moment_in", "settle"]
 
-# The fields of `Row` up to `end`, as they are stored. Plain tuples: there is one an event.
+# The fields of `Row` up to `end`, as they are stored, the event's moment (time and turn), and the
+# seq of the value that superseded it on arrival, 0 where none did. Plain tuples: one an event.
 Record: TypeAlias = tuple[Any, ...]
-SEQ, ID, SESSION = 2, 3, 6
+SEQ, ID, SESSION, TIME, TURN, LATE = 2, 3, 6, 15, 16, 17
 
 
 class Row(NamedTuple):
@@ -75,12 +81,14 @@ class Rows(NamedTuple):
 class Chains:
     """The state: records by namespace and key in log order, the acts, and the touches by id."""
 
-    __slots__ = ("_sorted", "acts", "records", "touches")
+    __slots__ = ("_sorted", "acts", "filed", "records", "touches")
 
     def __init__(self) -> None:
         self.records: dict[str, dict[str, list[Record]]] = {}
         self.acts = Acts()
         self.touches: dict[str, list[Touch]] = {}
+        # The last values of keys whose records are elsewhere, as far as a fold needs them.
+        self.filed: dict[tuple[str, str], Record] = {}
         self._sorted: dict[str, list[str]] = {}  # keys in order, where somebody asked for them
 
     def add(self, record: Record) -> None:
@@ -113,14 +121,24 @@ class Chains:
         return [record for record in chain if record[SEQ] <= upto]
 
     def newest(self, ns: str, key: str, upto: int) -> Record | None:
-        """Return the last value of a key as of `upto`."""
+        """Return the value of a key as of `upto`, forgotten or not."""
         for record in reversed(self.records.get(ns, {}).get(key, ())):
-            if record[SEQ] <= upto:
+            if record[SEQ] <= upto and not record[LATE]:
                 return record
         return None
 
+    def last(self, ns: str, key: str) -> Record | None:
+        """Return the value of a key now, also where its records are elsewhere."""
+        by_key = self.records.get(ns)
+        chain = None if by_key is None else by_key.get(key)
+        if chain is not None:
+            for record in reversed(chain):
+                if not record[LATE]:
+                    return record
+        return self.filed.get((ns, key)) if self.filed else None
+
     def page(self, ns: str, start: str, prefix: str, upto: int) -> Iterator[Record]:
-        """Yield the last value of each key of the namespace from `start` on, in order."""
+        """Yield the value of each key of the namespace from `start` on, in order."""
         if ns not in self.records:
             return
         keys = self._sorted.get(ns)
@@ -155,11 +173,14 @@ class Chains:
         return Rows(self.since(after), acts, touches)
 
 
+_ACTS: Final = ("forget", "pin")
+
+
 class MemoryChains:
     """Folds the log into `Chains`."""
 
     name = "memories"
-    version = 2
+    version = 3
     kinds_read = frozenset(("forget", "pin", "touch"))
 
     def initial(self) -> Chains:
@@ -170,12 +191,14 @@ class MemoryChains:
         """Add the record, the acts or the touches of one line."""
         event = line.event
         if event.kind in KEYLESS_KINDS:
-            for act in acts_of(event):
-                state.acts.add(act)
+            if event.kind in _ACTS:
+                at = moment_of(event, state.acts.latest.get(event.kind))
+                for act in acts_of(event, at):
+                    state.acts.add(act)
             for touch in touches_of(event):
                 state.touch(touch)
         elif event.key is not None:
-            state.add(_record(event, event.key, line))
+            state.add(_record(event, event.key, line, state.last(event.ns, event.key)))
 
     def dump(self, state: Chains) -> bytes:
         """Return all records, acts and touches."""
@@ -187,27 +210,45 @@ class MemoryChains:
         state = Chains()
         for record in sorted(map(tuple, fields["records"]), key=lambda record: int(record[SEQ])):
             state.add(record)
-        for target, *said in fields["acts"]:
-            state.acts.add(Act(Target(*target), *said))
+        acts = [Act(Target(*target), *said) for target, *said in fields["acts"]]
+        for act in sorted(acts, key=lambda act: act.seq):
+            state.acts.add(act)
         for touch in fields["touches"]:
             state.touch(Touch(*touch))
         return state
 
 
 def settle(chain: Sequence[Record], acts: Acts, upto: int) -> list[Row]:
-    """Say of each value of one key what became of it as of `upto`."""
-    rows = []
-    for at, record in enumerate(chain):
-        until = chain[at + 1][SEQ] if at + 1 < len(chain) else None
-        seq, place = record[SEQ], (record[0], record[1])
-        gone = acts.gone_by(seq, record[ID], record[SESSION], place, until=until, upto=upto)
-        reason, by = gone or ((None if until is None else "superseded"), until)
+    """Say of each value of one key what became of it as of `upto`: the one in force is the last.
+
+    `chain` is in the order of the log; the answer is in that of the values' moments.
+    """
+    rows: list[tuple[Moment, Row]] = []
+    follower = 0  # the seq of the value that took the next one's place
+    for record in reversed(chain):
+        seq, late, place = record[SEQ], record[LATE], (record[0], record[1])
+        # One that was superseded on arrival never was what a forget of the key means.
+        until, by = (seq, late) if late else (follower, follower)
+        gone = acts.gone_by(
+            seq, record[ID], record[SESSION], place, until=until or None, upto=upto
+        )  # fmt: skip
+        reason, by_seq = gone or (("superseded", by) if by else (None, None))
         pinned = acts.pinned(seq, record[ID], upto=upto)
-        rows.append(Row._make((*record, reason, by, pinned)))
-    return rows
+        row = Row._make((*record[:TIME], reason, by_seq, pinned))
+        rows.append((moment_in(record), row))
+        follower = follower if late else seq
+    rows.sort(key=lambda each: each[0])
+    return [row for _, row in rows]
 
 
-def _record(event: Event, key: str, line: Line) -> Record:
+def moment_in(record: Record) -> Moment:
+    """The moment of the value that the record is of."""
+    return Moment(record[TIME], record[TURN], record[ID])
+
+
+def _record(event: Event, key: str, line: Line, before: Record | None) -> Record:
+    moment = moment_of(event, None if before is None else moment_in(before))
+    late = 0 if before is None or moment > moment_in(before) else before[SEQ]
     return (
         event.ns,
         key,
@@ -224,4 +265,7 @@ def _record(event: Event, key: str, line: Line) -> Record:
         line.segment,
         line.offset,
         line.end,
+        moment.time,
+        moment.turn,
+        late,
     )

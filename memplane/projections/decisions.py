@@ -11,7 +11,7 @@ class Decisions(LedgerProjector):
     """The latest decision of each namespace and key; constraints are protected. None decays."""
 
     name = "decisions"
-    version = 1
+    version = 2
     kinds = frozenset({"decision"})
     marker = "constraint"
 
@@ -20,6 +20,6 @@ class Cards(LedgerProjector):
     """Preferences, rules, insights and facts about the plane as a whole: those at `/global`."""
 
     name = "cards"
-    version = 1
+    version = 2
     kinds = frozenset({"preference", "rule", "insight", "fact"})
     ns = "/global"

@@ -50,7 +50,7 @@ class Files:
     """Folds the log into `FilesState`."""
 
     name = "files"
-    version = 1
+    version = 2
 
     def initial(self) -> FilesState:
         """Return the state before the first event."""

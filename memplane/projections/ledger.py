@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 
 from memplane.event import Event
 from memplane.ports import Line
-from memplane.projections.acts import KEYLESS_KINDS
 from memplane.projections.forgetting import forget_of
+from memplane.projections.order import KEYLESS_KINDS
 from memplane.projections.projector import canonical
 
 __all__ = ["Ledger", "LedgerProjector", "Statement"]

@@ -20,12 +20,23 @@ from typing import Final, TypeVar
 
 from memplane.event import Event
 from memplane.ports import Head, Line
-from memplane.projections.acts import KEYLESS_KINDS, Act, Named, Touch
+from memplane.projections.acts import Act, Named, Touch
 from memplane.projections.cache import CACHE_NAME, Broken, Cache, create, extend
 from memplane.projections.catchup import catch_up, overtaken
-from memplane.projections.chains import SEQ, Chains, MemoryChains, Record, Row, Rows, settle
+from memplane.projections.chains import (
+    LATE,
+    SEQ,
+    Chains,
+    MemoryChains,
+    Record,
+    Row,
+    Rows,
+    settle,
+)
 from memplane.projections.checkpoint import alone
-from memplane.projections.projector import Replayable, fold
+from memplane.projections.forgetting import forget_of
+from memplane.projections.order import KEYLESS_KINDS, ORIGIN, is_foreign
+from memplane.projections.projector import Replayable, Stretch, fold
 
 __all__ = ["Memories"]
 
@@ -46,6 +57,8 @@ class Memories:
     One thread at a time; `folder` None keeps everything in memory.
     """
 
+    leads = True  # what it knows of a stretch of lines, projections of what is in force ask
+
     def __init__(self, log: Replayable, folder: Path | None, *, plane: str) -> None:
         self.unsaved = 0
         self._log, self._plane = log, plane
@@ -55,6 +68,7 @@ class Memories:
         self._base: Head | None = None
         self._last: Line | None = None
         self._pid = os.getpid()
+        self._asked: tuple[Sequence[Line], Sequence[Line]] = ((), ())
         self.resets = 0  # how often all was folded anew: who followed begins again, too
         self._replaced: list[tuple[int, int]] | None = None  # until somebody asks
         self._fresh: list[tuple[str, str, int]] = []  # what was folded since: ns, key, seq
@@ -77,6 +91,8 @@ class Memories:
     def fold(self, lines: Sequence[Line]) -> None:
         """Fold the next lines. One who is interrupted begins again from nothing."""
         try:
+            if self._cache is not None:
+                self._fetch(lines)
             fold(_FOLD, self._chains, lines)
         except BaseException:
             self.reset()
@@ -88,6 +104,19 @@ class Memories:
             self._fresh += [(one.ns, one.key or "", one.seq) for one in events if _has_place(one)]
             if len(self._fresh) > _FRESH_MAX:
                 self._take_fresh()
+
+    def _fetch(self, lines: Sequence[Line]) -> None:
+        """Look up the values that the lines' keys have in the file: what comes is held to them."""
+        chains = self._chains
+        for line in lines:
+            event = line.event
+            if _has_place(event) and chains.last(event.ns, event.key or "") is None:
+                newest = partial(self._newest, event.ns, event.key or "", self._bound(None))
+                found = self._read(newest)
+                if self._chains is not chains:  # the file failed: all is in memory now
+                    return
+                if found is not None:
+                    chains.filed[event.ns, event.key or ""] = found
 
     def reset(self) -> None:
         """Go back to before the first line."""
@@ -101,27 +130,16 @@ class Memories:
     def current(self, ns: str, key: str, *, upto: int | None = None) -> Row | None:
         """Return the value in force; None where there is none or it was forgotten."""
         bound = self._bound(upto)
-
-        def newest() -> Record | None:
-            record = self._chains.newest(ns, key, bound)
-            if record is None and self._cache is not None:
-                record = self._cache.newest(ns, key, self._filed(bound))
-            return record
-
-        record = self._read(newest)
+        record = self._read(partial(self._newest, ns, key, bound))
         return None if record is None else self._in_force(record, bound)
 
     def history(self, ns: str, key: str, *, upto: int | None = None) -> list[Row]:
-        """Return every value the key had, oldest first, each with what became of it."""
+        """Return every value the key had, oldest first, each with what became of it.
+
+        What came from another plane stands where it belongs by its time, whenever it came.
+        """
         bound = self._bound(upto)
-
-        def chain() -> list[Record]:
-            filed = (
-                self._cache.chain(ns, key, self._filed(bound)) if self._cache is not None else []
-            )
-            return [*filed, *self._chains.chain(ns, key, bound)]
-
-        return settle(self._read(chain), self._chains.acts, bound)
+        return settle(self._chain(ns, key, bound), self._chains.acts, bound)
 
     def keys(
         self,
@@ -155,20 +173,25 @@ class Memories:
         `forgotten`, `evicted` or `superseded`.
         """
         bound = self._bound(upto)
-        place, until = None, None
-        if event.key is not None and _has_place(event):
-            place = event.ns, event.key
-            later = (row.seq for row in self.history(*place, upto=bound) if row.seq > event.seq)
-            until = next(later, None)
+        place, until, by = self._superseded(event, bound)
         acts = self._chains.acts
         gone = acts.gone_by(event.seq, event.id, event.session, place, until=until, upto=bound)
-        return gone or (None if until is None else ("superseded", until))
+        return gone or (None if by is None else ("superseded", by))
+
+    def superseded(self, event: Event, *, upto: int | None = None) -> int | None:
+        """Return the seq of the value that took an event's place, also of one that is forgotten."""
+        return self._superseded(event, self._bound(upto))[2]
 
     def before(self, event: Event) -> int | None:
         """Return the seq of the value that an event took the place of; None where there is none."""
-        if event.key is None or not _has_place(event):
+        return self.took_place_of(event) if _has_place(event) else None
+
+    def took_place_of(self, value: Row | Event) -> int | None:
+        """`before` of a keyed value, by its event or its row."""
+        ns, key, seq = value.ns, value.key or "", value.seq
+        if (isinstance(value, Row) or is_foreign(value)) and self._late(ns, key, seq):
             return None
-        return self._read(partial(self._before, event.ns, event.key, event.seq))
+        return self._read(partial(self._before, ns, key, seq))
 
     def touched(self, event: Named, *, upto: int | None = None) -> str | None:
         """Return when an event was touched last, keyed or not; None where it never was."""
@@ -190,7 +213,8 @@ class Memories:
     def replaced(self, after: int = 0) -> list[tuple[int, int]]:
         """Return (by, seq) for every value that its key's next one, by > after, took the place of.
 
-        In the order of `by`. Asking again costs what was folded meanwhile.
+        In the order of `by`, which is a value's own seq where it was superseded on arrival. Asking
+        again costs what was folded meanwhile.
         """
         if self._replaced is None:
             self._replaced, self._fresh = self._read(self._all_replaced), []
@@ -205,6 +229,9 @@ class Memories:
         filed = self._filed(self._bound(None))
         pairs = self._cache.replaced(filed) if self._cache is not None else []
         for record in self._chains.since(0):
+            if record[LATE]:
+                pairs.append((record[SEQ], record[SEQ]))
+                continue
             older = self._before(record[0], record[1], record[SEQ])
             if older is not None:
                 pairs.append((record[SEQ], older))
@@ -213,18 +240,130 @@ class Memories:
     def _take_fresh(self) -> list[tuple[int, int]]:
         assert self._replaced is not None
         fresh, self._fresh = self._fresh, []
-        for place in fresh:
-            older = self._read(partial(self._before, *place))
+        for ns, key, seq in fresh:
+            if self._late(ns, key, seq):
+                self._replaced.append((seq, seq))
+                continue
+            older = self._read(partial(self._before, ns, key, seq))
             if older is not None:
-                self._replaced.append((place[-1], older))
+                self._replaced.append((seq, older))
         return self._replaced
 
     def _before(self, ns: str, key: str, seq: int) -> int | None:
         """The value that the key had before a seq."""
-        record = self._chains.newest(ns, key, seq - 1)
-        if record is None and self._cache is not None:
-            record = self._cache.newest(ns, key, self._filed(seq - 1))
+        record = self._newest(ns, key, seq - 1)
         return None if record is None else int(record[SEQ])
+
+    def _newest(self, ns: str, key: str, bound: int) -> Record | None:
+        """The record of the key's value as of a seq. Within `_read`."""
+        record = self._chains.newest(ns, key, bound)
+        if record is None and self._cache is not None:
+            record = self._cache.newest(ns, key, self._filed(bound))
+        return record
+
+    def _chain(self, ns: str, key: str, bound: int) -> list[Record]:
+        """All records of a key as of a seq, in the order of the log."""
+
+        def chain() -> list[Record]:
+            filed = (
+                self._cache.chain(ns, key, self._filed(bound)) if self._cache is not None else []
+            )
+            return [*filed, *self._chains.chain(ns, key, bound)]
+
+        return self._read(chain)
+
+    def _late(self, ns: str, key: str, seq: int) -> int:
+        """The seq of the value that superseded another on arrival; 0 where none did."""
+        chain = self._chain(ns, key, self._bound(seq))
+        return next((int(one[LATE]) for one in reversed(chain) if one[SEQ] == seq), 0)
+
+    def _late_by(self, event: Event) -> int:
+        """`_late` of a keyed event; only what is from another plane can be late."""
+        return self._late(event.ns, event.key or "", event.seq) if is_foreign(event) else 0
+
+    def _superseded(
+        self, event: Event, bound: int
+    ) -> tuple[tuple[str, str] | None, int | None, int | None]:
+        """The place of an event, the seq from which on it is superseded there, and by which."""
+        if event.key is None or not _has_place(event):
+            return None, None, None
+        place = event.ns, event.key
+        if late := self._late_by(event):
+            return place, event.seq, late
+        later = (one[SEQ] for one in self._chain(*place, bound) if not one[LATE])
+        by = next((seq for seq in later if seq > event.seq), None)
+        return place, by, by
+
+    def arriving(self, lines: Sequence[Line]) -> Sequence[Line]:
+        """The lines as a projection folds them that knows only what is in force.
+
+        What came from another plane and is older than what is here says nothing there: of a value
+        only its seq is left, of a forget or a pin what it names and still holds. The lines must
+        have been folded here; they are, if need be.
+        """
+        if lines is not self._asked[0]:  # all projections ask about the same stretch in turn
+            self._asked = lines, self._taken(lines)
+        return self._asked[1]
+
+    def _taken(self, lines: Sequence[Line]) -> Sequence[Line]:
+        if not any(ORIGIN in line.event.data and is_foreign(line.event) for line in lines):
+            return lines
+        position = self.position
+        if position is None or position.seq < lines[-1].event.seq:
+            self.catch_up()
+        return Stretch([self._arriving(line) for line in lines])
+
+    def _arriving(self, line: Line) -> Line:
+        event = line.event
+        if not is_foreign(event):
+            return line
+        left: Event | None = event
+        if _has_place(event):
+            left = None if self._late_by(event) else event
+        elif event.kind == "pin":
+            refs = tuple(ref for ref in event.refs if self._prevails(event, ref))
+            left = event._replace(refs=refs) if refs else None
+        elif event.kind == "forget" and (forget := forget_of(event)) is not None and forget.ids:
+            ids = [one for one in sorted(forget.ids) if self._prevails(event, one)]
+            data = {**event.data, "forget": {"ids": ids}}
+            left = event._replace(data=data) if ids else None
+        return line._replace(event=_blank(event) if left is None else left)
+
+    def _prevails(self, act: Event, id_: str) -> bool:
+        """Whether a forget or a pin is the last word on the event of an id, as of its own seq."""
+        acts, seq = self._chains.acts, act.seq
+        if seq not in acts.late:
+            return True
+        if act.kind == "pin":
+            last = acts.last_pin(0, id_, upto=seq)
+        else:
+            event = self._find(id_)
+            if event is None:
+                return True
+            last = self._last_word(event, seq)
+        return last is None or last[0] == seq
+
+    def prevails(self, act: Act, event: Event) -> bool:
+        """Whether an act of the log, when it came, was the last word on an event that it names."""
+        if act.seq not in self._chains.acts.late:
+            return True
+        last = self._last_word(event, act.seq)
+        return last is None or last[0] == act.seq
+
+    def _last_word(self, event: Event, upto: int) -> tuple[int, bool, bool, str, int, str] | None:
+        place, until, _ = self._superseded(event, upto)
+        return self._chains.acts.last_on(
+            event.seq, event.id, event.session, place, until=until, upto=upto
+        )
+
+    def _find(self, id_: str) -> Event | None:
+        """The event of an id; where the log cannot look it up, it is read."""
+        find = getattr(self._log, "find", None)
+        if find is not None:
+            line = find(id_)
+        else:
+            line = next((line for line in self._log.read() if line.event.id == id_), None)
+        return None if line is None else line.event
 
     def dump(self) -> bytes:
         """Return all that was folded as canonical JSON, the same however it came together."""
@@ -296,7 +435,7 @@ class Memories:
         if cache is None:
             return
         try:
-            for act in cache.acts(cache.position.seq):
+            for act in sorted(cache.acts(cache.position.seq), key=lambda act: act.seq):
                 self._chains.acts.add(act)
         except Broken:
             cache.close()
@@ -387,6 +526,11 @@ class Memories:
         if cache is not None:
             with contextlib.suppress(Broken):
                 cache.close()
+
+
+def _blank(event: Event) -> Event:
+    """An event that says nothing: a line of the log, of a kind that no projection reads."""
+    return Event(event.seq, event.id, event.ts, event.rec, "repair", h=event.h)
 
 
 def _has_place(event: Event) -> bool:

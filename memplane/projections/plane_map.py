@@ -53,7 +53,7 @@ class PlaneMap:
     """The projector."""
 
     name = "plane_map"
-    version = 1
+    version = 2
 
     def __init__(self, *, names_max: int | None = None, bytes_max: int = BYTES_MAX) -> None:
         self.most = {sort: min(most, names_max or most) for sort, most in SORTS.items()}

@@ -22,6 +22,7 @@ from typing import Any, Final
 from memplane.event import KINDS, UPKEEP_KINDS, Event
 from memplane.ports import Line, TokenCounter
 from memplane.projections.forgetting import Forget, forget_of
+from memplane.projections.order import Moment, moment_of
 from memplane.projections.projector import Replayable, canonical
 
 __all__ = [
@@ -37,8 +38,8 @@ TASKS_MAX: Final = 8
 NAME_MAX: Final = 200  # characters of a path, a branch, a folder
 ORIGINS_MAX: Final = 32  # of one session; what comes from others has no name here
 _HASH_DIGITS: Final = 12
-# Bytes of a row without its names: numbers, times, an id of 128 characters, punctuation.
-_ROW_BYTES: Final = 872
+# Bytes of a row without its names: numbers, times, two ids of 128 characters, punctuation.
+_ROW_BYTES: Final = 1050
 _COUNT_BYTES: Final = 24
 _NAME_BYTES: Final = 6  # brackets and commas around a name
 _PLACE_BYTES: Final = 16  # an origin's number and a seq
@@ -52,7 +53,7 @@ _TELLABLE: Final = frozenset(("low", "normal"))
 _FIELDS: Final = (
     "id", "agent", "started", "ended", "reason", "branch", "cwd", "first_seq", "last_seq",
     "first_ts", "last_ts", "last_rec", "last_id", "prompts", "errors", "tokens", "summary",
-    "judged", "forgotten", "partial", "more", "agent_seq", "branch_seq", "cwd_seq",
+    "summary_at", "judged", "forgotten", "partial", "more", "agent_seq", "branch_seq", "cwd_seq",
 )  # fmt: skip
 
 
@@ -65,9 +66,10 @@ class SessionFacts:
 
     `ended` is the seq of the end in force, 0 while it is open. Times and ids are those of what
     happened in it: ends and generated summaries are none of that. `summary` is the seq of the
-    newest generated one, `judged` of the last forget that names it. `partial`: something of it,
-    from `first_seq` on, lies before what was counted here. `more`: it touched more files or tasks
-    than are named. `agent_seq` and the like are of the events that said so.
+    newest generated one, `summary_at` its moment, `judged` the seq of the last forget that names
+    it. `partial`: something of it, from `first_seq` on, lies before what was counted here. `more`:
+    it touched more files or tasks than are named. `agent_seq` and the like are of the events that
+    said so.
     """
 
     __slots__ = (*_FIELDS, "files", "kinds", "origins", "size", "tasks")
@@ -84,6 +86,7 @@ class SessionFacts:
         self.first_ts = self.last_ts = self.last_rec = self.last_id = ""
         self.kinds: dict[str, int] = {}
         self.prompts = self.errors = self.tokens = self.summary = self.judged = 0
+        self.summary_at: Moment | None = None
         self.agent_seq = self.branch_seq = self.cwd_seq = 0
         self.origins: dict[Origin, int] = {}  # of what happened in it, numbered; no secrets
         self.files: Named = {}  # the last touched last
@@ -114,7 +117,7 @@ class Sessions:
     """The projector. `counter` names the variant: it counts what a light process left uncounted."""
 
     name = "sessions"
-    version = 3
+    version = 4
 
     def __init__(
         self, counter: TokenCounter, *, kept_max: int = KEPT_MAX, bytes_max: int = BYTES_MAX
@@ -145,7 +148,9 @@ class Sessions:
             facts = _begin(state, id_, event.seq)
         before = facts.size
         if extract:
-            facts.summary = event.seq
+            at = moment_of(event, facts.summary_at)
+            if facts.summary_at is None or at > facts.summary_at:
+                facts.summary, facts.summary_at = event.seq, at
             return
         _count(facts, event, self.counter)
         if ends:
@@ -388,6 +393,7 @@ def _facts(row: list[Any]) -> SessionFacts:
     facts = SessionFacts("", 0)
     for field, value in zip(_FIELDS, values, strict=True):
         setattr(facts, field, value)
+    facts.summary_at = facts.summary_at and Moment(*facts.summary_at)
     facts.size = size
     facts.kinds = dict(kinds)
     facts.origins = {(kind, level, ns): at for at, (kind, level, ns) in enumerate(origins)}

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from memplane.event import Event
 from memplane.projections.forgetting import Forget
+from memplane.projections.order import Moment
 from memplane.projections.quote import Quote
 
 __all__ = ["BRIEF_MAX", "CLOSED", "DETAILED_MAX", "SHOWN", "Task", "TaskTable"]
@@ -22,7 +23,7 @@ CLOSED: Final = frozenset(("done", "cancelled"))
 SHOWN: Final = {"decisions": 3, "failures": 5, "artifacts": 5, "files": 5}
 _KEPT: Final = {"decisions": 5, "failures": 8, "artifacts": 8, "files": 8}
 _SINGLE: Final = ("goal", "state", "note", "plan", "specs")
-_TASK_BYTES: Final = 200
+_TASK_BYTES: Final = 360  # with an id of 128 characters
 _NAME_BYTES: Final = 6  # of a character of an id, at most
 _BRIEF_LEAST: Final = 20
 
@@ -36,11 +37,12 @@ class Task:
     """One task as folded so far. Lists are in log order, the newest last.
 
     `state` is the event that blocked or closed it, `marks` the latest word on each step of the
-    plan. Only a detailed task has more than its goal, its state and its specs.
+    plan. Only a detailed task has more than its goal, its state and its specs. `at` is the moment
+    of the latest task event: one of another plane may come later and be older.
     """
 
     __slots__ = (
-        "artifacts", "decisions", "failures", "files", "first", "goal", "id", "marks", "note",
+        "artifacts", "at", "decisions", "failures", "files", "first", "goal", "id", "marks", "note",
         "plan", "seen", "specs", "state", "status", "touched",
     )  # fmt: skip
 
@@ -48,6 +50,7 @@ class Task:
         self.id = id
         self.status = "open"  # open, blocked, done, cancelled
         self.first = self.seen = self.touched = seq  # seqs; `seen` of the last task event
+        self.at: Moment | None = None
         self.goal: Quote | None = None
         self.state: Quote | None = None
         self.note: Quote | None = None
@@ -83,7 +86,7 @@ class Task:
         """The task as JSON values."""
         row: dict[str, Any] = {
             "id": self.id, "status": self.status,
-            "first": self.first, "seen": self.seen, "touched": self.touched,
+            "first": self.first, "seen": self.seen, "touched": self.touched, "at": self.at,
         }  # fmt: skip
         for name in _SINGLE:
             quote: Quote | None = getattr(self, name)
@@ -101,6 +104,7 @@ class Task:
         """The task that `row` was made from."""
         task = cls(row["id"], row["first"])
         task.status, task.seen, task.touched = row["status"], row["seen"], row["touched"]
+        task.at = row["at"] and Moment(*row["at"])
         for name in _SINGLE:
             if name in row:
                 setattr(task, name, Quote(row[name]))

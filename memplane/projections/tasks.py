@@ -26,9 +26,9 @@ from typing import Any, Final
 
 from memplane.event import Event
 from memplane.ports import Line
-from memplane.projections.acts import KEYLESS_KINDS
 from memplane.projections.artifacts import facts_of
 from memplane.projections.forgetting import forget_of
+from memplane.projections.order import KEYLESS_KINDS, is_foreign, moment_of
 from memplane.projections.projector import canonical
 from memplane.projections.quote import Quote
 from memplane.projections.task_table import CALLS_MAX, CLOSED, Task, TaskTable
@@ -63,7 +63,7 @@ class Tasks:
     """The projector. `keep`: a task whose details no bound and no closing takes away."""
 
     name = "tasks"
-    version = 2
+    version = 3
 
     def __init__(self, *, keep: str | None = None, bytes_max: int = BYTES_MAX) -> None:
         self.keep, self.bytes_max = keep, bytes_max
@@ -155,8 +155,14 @@ def _task(state: TaskTable, event: Event) -> None:
     word = status_of(event)
     task = state.get(id_)
     opens = task is None
+    at = moment_of(event, None if task is None else task.at)
     if task is None:
+        if is_foreign(event) and id_ in state.gone:  # it was closed long ago: the log knows how
+            return
         task = Task(id_, event.seq)
+    elif task.at is not None and at < task.at:  # from another plane, and older than what is here
+        return
+    task.at = at
     was_closed = task.status in CLOSED
     if word is not None:
         task.status = "open" if word == "active" else word

@@ -124,4 +124,24 @@ TOUCHES = st.builds(
     st.integers(0, 59),
 )
 ROWS = st.one_of(STATEMENTS, STATEMENTS, STATEMENTS, FORGETS, PINS, TOUCHES)
+
+ORIGINS = st.sampled_from(
+    [{}, {}, {"time": "2026-01-01T00:00:09.000000Z", "turn": 2}, {"time": "later", "turn": -1}]
+)
+
+
+def from_elsewhere(rows):
+    """Rows as a merge records those of another plane: with their times there."""
+    return st.builds(
+        lambda row, second, more: {
+            **row,
+            "ts": f"2026-01-01T00:00:{second:02}.000000Z",
+            "data": {**row.get("data", {}), "origin": {"plane": "other", "seq": 7, **more}},
+        },
+        rows,
+        st.integers(0, 59),
+        ORIGINS,
+    )
+
+
 HISTORIES = st.one_of(st.lists(ROWS, max_size=8), st.lists(ROWS, min_size=16, max_size=40))

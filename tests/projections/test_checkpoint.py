@@ -19,7 +19,7 @@ from memplane.projections.decisions import Decisions
 
 
 class Later(Decisions):
-    version = 2
+    version = Decisions.version + 1
 
 
 ROWS = [{"kind": "decision", "text": f"decision {n}", "key": f"k{n % 7}"} for n in range(30)]
@@ -73,7 +73,7 @@ def test_the_file_holds_what_its_format_says_and_only_its_owner_reads_it(tmp_pat
     ]
     assert [fields[k] for k in ("projector", "version", "plane", "variant")] == [
         "decisions",
-        1,
+        Decisions.version,
         "plane",
         "bound/1",
     ]

@@ -8,7 +8,7 @@ import pytest
 from histories import APPROVAL_ROWS, ARTIFACT_ROWS, MARKS, TASK_ROW, WORK
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import ROWS, Journal
+from journal import ROWS, Journal, from_elsewhere
 from law import holds_the_law
 
 from memplane.plane.folds import Folds
@@ -18,8 +18,10 @@ from memplane.projections.projector import Stretch, fold
 from memplane.tokens import make
 
 COUNTER = make("len4", scale_ppm=1_000_000, table=bytes)
+ELSEWHERE = from_elsewhere(st.one_of(ROWS, ROWS, TASK_ROW, APPROVAL_ROWS))
 EVERYTHING = st.lists(
-    st.one_of(ROWS, ROWS, ROWS, TASK_ROW, MARKS, WORK, ARTIFACT_ROWS, APPROVAL_ROWS), max_size=40
+    st.one_of(ROWS, ROWS, ROWS, TASK_ROW, MARKS, WORK, ARTIFACT_ROWS, APPROVAL_ROWS, ELSEWHERE),
+    max_size=40,
 )
 STEPS = st.lists(
     st.tuples(st.integers(1, 15), st.sampled_from(["go on", "save", "reopen", "save and reopen"])),
