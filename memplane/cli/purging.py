@@ -1,5 +1,6 @@
 """`memplane purge`: erase for good, and say what still quotes what was erased."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -44,6 +45,12 @@ def purge(
     cascade: Annotated[
         bool, typer.Option("--cascade", help="Erase what quotes it or rests on it, too.")
     ] = False,
+    summaries: Annotated[
+        bool,
+        typer.Option(
+            "--summaries", help="Erase the summaries too that memplane made of sessions with it."
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would take; write nothing.")
     ] = False,
@@ -53,8 +60,9 @@ def purge(
     """Erase events for good, everywhere below the plane's home. Nothing takes it back.
 
     `forget` archives; this overwrites the events' lines in the log and drops them from
-    projections, index, bodies and reports. The answer lists what still quotes them. Copies
-    elsewhere keep them: git history, backups, exports.
+    projections, index, bodies and reports. The answer lists what still quotes them. Where generated
+    summaries of sessions rest on them it refuses and names these, until --summaries or --cascade
+    says that they go too. Copies elsewhere keep them: git history, backups, exports.
     """
     reasons = ARCHIVED if archived and "all" in archived else tuple(archived or ())
     given: dict[str, Any] = {
@@ -65,8 +73,9 @@ def purge(
     named = [int(one) if one.isdecimal() and len(one) < 19 else one for one in ids or ()]
     with open_plane(home) as plane, Bar("purge") as bar:
         report = plane.purge(
-            *named, **given, ns=ns, reason=reason, cascade=cascade, dry_run=dry_run, progress=bar
-        )
+            *named, **given, ns=ns, reason=reason, cascade=cascade, summaries=summaries,
+            dry_run=dry_run, progress=bar,
+        )  # fmt: skip
     put(report.as_json(), _words(report), as_json=as_json)
 
 
@@ -76,10 +85,14 @@ def _words(report: PurgeReport) -> str:
         return "\n".join(lines)
     done = "would be erased" if report.dry_run else "erased"
     lines += [f"{done}: {counted(len(report.events), 'event')}" + _by(report)]
-    lines += [f"  {seq} {id_}" for seq, id_ in report.events[:_SHOWN]]
-    if len(report.events) > _SHOWN:
-        lines.append(f"  and {len(report.events) - _SHOWN} more")
+    lines += _listed(report.events)
     lines += [f"  {_place(one)}" for one in report.lost]
+    if report.summaries:
+        resting = counted(
+            len(report.summaries), "generated summary rests on", "generated summaries rest on"
+        )
+        lines.append(f"refused without --summaries or --cascade: {resting} it")
+        lines += _listed(report.summaries)
     lines.append(
         f"with {counted(report.bodies, 'file')} of bodies/, {counted(report.reports, 'report')} "
         f"and {counted(report.quarantine, 'file')} of log/quarantine/"
@@ -102,6 +115,11 @@ def _words(report: PurgeReport) -> str:
     git = f"the history of {report.repository}, if it was committed, " if report.repository else ""
     lines.append(f"copies elsewhere keep it: {git}backups, exports, clones")
     return "\n".join(lines)
+
+
+def _listed(events: Sequence[tuple[int, str]]) -> list[str]:
+    lines = [f"  {seq} {id_}" for seq, id_ in events[:_SHOWN]]
+    return lines if len(events) <= _SHOWN else [*lines, f"  and {len(events) - _SHOWN} more"]
 
 
 def _before(one: Already) -> str:

@@ -125,22 +125,25 @@ class Plane(Packer, Recording):
     def purge(
         self, *ids: int | str, key: str | None = None, session: str | None = None,
         source: str | None = None, archived: Sequence[str] = (), ns: str = "/global",
-        reason: str = "", cascade: bool = False, dry_run: bool = False,
+        reason: str = "", cascade: bool = False, summaries: bool = False, dry_run: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> PurgeReport:  # fmt: skip
         """Erase events for good: from the log, projections, index, bodies and reports.
 
         Named by ids or seqs, or a key (all its values), a session, a source (the beginning of
         ids), or why they are archived (forgotten, superseded, evicted). The report lists what
-        still quotes them; with `cascade` that goes too. A dry run changes nothing. Raises
+        still quotes them; with `cascade` that goes too. Summaries that memplane made of sessions,
+        and that rest on them, go with `summaries` or `cascade`; without either they are named in an
+        InputError, and nothing is purged. A dry run changes nothing. Raises
         InputError, NotFoundError, HomeError where the plane is read-only, WriteError, LockError.
         """
         from memplane.plane.purging import purge  # noqa: PLC0415 - a pack does without
 
         named = {"ids": ids, "key": key, "session": session, "source": source, "archived": archived}
         return purge(
-            self._engine, named, ns, reason, cascade=cascade, dry_run=dry_run, progress=progress
-        )
+            self._engine, named, ns, reason, cascade=cascade, summaries=summaries,
+            dry_run=dry_run, progress=progress,
+        )  # fmt: skip
 
     def index(self, progress: Callable[[int, int], None] | None = None) -> int:
         """Bring the search index up to the log; return the last seq that it has looked at.

@@ -60,7 +60,8 @@ class Plan:
     as a whole (reports, what repairs set aside); `holes` are bytes of segments that are no lines
     and hold a text of an erased event: (segment, first byte, end). `lost` were named and are no
     lines any more: what is left of them goes too. `already` were purged before. `revived` is what
-    comes back into force without all of them: what they forgot, or took the place of.
+    comes back into force without all of them: what they forgot, or took the place of. `summaries`
+    are those that memplane made of sessions, rest on an event that is taken, and are not taken.
     """
 
     events: list[Event]
@@ -75,6 +76,7 @@ class Plan:
     revived: Revived = NOTHING
     lost: list[Lost] = field(default_factory=list)
     already: list[Already] = field(default_factory=list)
+    summaries: list[Event] = field(default_factory=list)
     quotations: Quotations = field(default_factory=lambda: Quotations(()))
 
     @property
@@ -88,11 +90,12 @@ class Plan:
 
 
 def plan_of(
-    engine: Engine, named: dict[str, Any], ns: str, *, cascade: bool,
+    engine: Engine, named: dict[str, Any], ns: str, *, cascade: bool, summaries: bool,
     progress: Progress | None = None,
 ) -> Plan:  # fmt: skip
     """Find all that goes with what is named: one of ids, key, session, source, archived.
 
+    With `summaries` those that memplane made of it go too, with `cascade` all that quotes it.
     Raises InputError, and NotFoundError where nothing is named so. Hold the engine's lock.
     """
     named_ones = list(_named(engine, named, ns))
@@ -100,19 +103,19 @@ def plan_of(
     lost = list({one[1:4]: one for one in named_ones if isinstance(one, Lost)}.values())
     already = [one for one in named_ones if isinstance(one, Already)]
     count, plan, quotes = len(events), Plan([], 0), _Quotes()
-    for _ in range(_ROUNDS_MAX if cascade else 2):
+    for _ in range(_ROUNDS_MAX):
         quotes = _Quotes()
         taken = [events[seq] for seq in sorted(events)]
         plan = Plan(taken, len(events) - count, lost=lost, already=already)
         if taken or lost:
             _read(engine, plan, quotes, _marks(named), progress)
-        # What memplane itself made of an event goes with it, as when it is forgotten.
         more = quotes.events if cascade else quotes.extracts
-        if not more:
+        if not more or not (cascade or summaries):
             break
         events |= {event.seq: event for event in more}
     if not plan.events and not plan.lost:
         return plan
+    plan.summaries = [event for event in quotes.extracts if event.seq not in events]
     look = plan.look(engine.home.path, _marks(named))
     files = [name for one in plan.lost for name in one.files]
     plan.files = list(dict.fromkeys((*files, *look.to_remove())))

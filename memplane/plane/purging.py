@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
-from memplane.errors import HomeError, LockError, WriteError
+from memplane.errors import HomeError, InputError, LockError, WriteError
 from memplane.event import SENSITIVITIES, Event, encode
 from memplane.index.folder import alone, holder
 from memplane.log.bodies import body_path
@@ -30,6 +30,7 @@ _DATA_BYTES: Final = 48 * 1024  # of a purge event, whose data holds 64 KiB
 _NUMBERS_BYTES: Final = 32  # seq, count of documents, commas
 _LOST_AT_ONCE: Final = 4  # places of lost events, in a purge event
 _LOST_IDS: Final = 16  # that it names, of each: an id has 128 characters at most
+_NAMED_MAX: Final = 5  # summaries, in an error
 _PAUSE_S: Final = 0.02
 _LEFT: Final = (
     "what was purged is erased from the log; the next process that opens the plane for writing "
@@ -46,7 +47,8 @@ class PurgeReport:
     the first of `quoted`. `revived` are (seq, id) of what is in force again without them, and
     `approved` the seqs of artifacts among them that prompts may show again. `lost` are places of
     events that a repair had set aside, `already` those that were purged before.
-    `repository`: the git working tree that the plane lies in, if any.
+    `repository`: the git working tree that the plane lies in, if any. `summaries` of a dry run are
+    (seq, id) of generated ones that rest on the events: without a word on them nothing is purged.
     """
 
     events: tuple[tuple[int, str], ...]
@@ -63,6 +65,7 @@ class PurgeReport:
     already: tuple[Already, ...]
     repository: str | None
     dry_run: bool
+    summaries: tuple[tuple[int, str], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -77,12 +80,13 @@ class PurgeReport:
             "lost": [one.as_json() for one in self.lost],
             "already_purged": [one._asdict() for one in self.already],
             "repository": self.repository, "dry_run": self.dry_run,
+            "summaries": [{"seq": seq, "id": id_} for seq, id_ in self.summaries],
         }  # fmt: skip
 
 
 def purge(
-    engine: Engine, named: dict[str, Any], ns: str, reason: str, *, cascade: bool, dry_run: bool,
-    progress: Progress | None,
+    engine: Engine, named: dict[str, Any], ns: str, reason: str, *, cascade: bool, summaries: bool,
+    dry_run: bool, progress: Progress | None,
 ) -> PurgeReport:  # fmt: skip
     """Erase what is named everywhere below the home; see `Plane.purge`."""
     engine.check_open()
@@ -93,7 +97,9 @@ def purge(
         if not dry_run:  # what is torn or waits in the spool is part of the log first
             engine.log.append([])
         engine.caught_up()
-        plan = plan_of(engine, named, ns, cascade=cascade, progress=progress)
+        plan = plan_of(engine, named, ns, cascade=cascade, summaries=summaries, progress=progress)
+        if plan.summaries and not dry_run:
+            raise _resting(plan.summaries)
         taken = plan.events or plan.lost
         done = _erase(engine, plan, reason) if taken and not dry_run else []
     return PurgeReport(
@@ -101,7 +107,18 @@ def purge(
         tuple(each.seq for each in done), len(plan.bodies), _count(plan, "reports/"),
         _count(plan, "log/"), tuple(plan.quotes), plan.quoted, plan.revived.events,
         plan.revived.approved, tuple(plan.lost), tuple(plan.already), _repository(engine), dry_run,
+        tuple((event.seq, event.id) for event in plan.summaries),
     )  # fmt: skip
+
+
+def _resting(summaries: list[Event]) -> InputError:
+    """The refusal to leave a summary that has words of what is erased, or to take it unasked."""
+    named = ", ".join(f"{event.seq} {event.id}" for event in summaries[:_NAMED_MAX])
+    more = f" and {len(summaries) - _NAMED_MAX} more" if len(summaries) > _NAMED_MAX else ""
+    return InputError(
+        f"generated summaries rest on what is to be purged: {named}{more}; nothing was purged; "
+        "--summaries (summaries=True) purges them too, --cascade all that quotes it"
+    )
 
 
 def _count(plan: Plan, folder: str) -> int:

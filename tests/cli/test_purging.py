@@ -139,3 +139,23 @@ def test_a_session_of_which_nothing_but_its_end_is_left_is_none_for_every_comman
     assert len(listed) == 1
     assert run("session", "show", "s1", "--home", home)[0] == 1
     assert json.loads(run("stats", "--json", "--home", home)[1])["sessions"] == 1
+
+
+def test_a_purge_under_a_generated_summary_is_refused_and_a_dry_run_says_so(run, home):
+    for n in range(6):
+        more = ("--kind", "decision", "--id", f"notes:{n}", "--home", home)
+        run("record", f"{SECRET} {n}", "--session", "s1", *more)
+    run("session", "end", "s1", "--home", home)
+    before = kept(home)
+    code, out, _ = run("purge", "--source", "notes", "--dry-run", "--home", home)
+    assert code == 0
+    assert "refused without --summaries or --cascade: 1 generated summary rests on it" in out
+    code, _, err = run("purge", "--source", "notes", "--home", home)
+    assert code == 2
+    assert "generated summaries rest on what is to be purged: 8 session:summary:" in err
+    assert kept(home) == before
+    code, out, _ = run("purge", "--source", "notes", "--summaries", "--home", home)
+    assert (code, out.splitlines()[0]) == (
+        0, "erased: 7 events, 1 of them quoting what was named (event 10)"
+    )  # fmt: skip
+    assert SECRET.encode() not in kept(home)

@@ -46,7 +46,7 @@ def test_a_long_text_and_a_file_go_with_their_copies_but_for_those_that_others_n
     check_gone(plane)
 
 
-def test_what_memplane_made_of_it_goes_with_it_and_what_others_made_is_listed(plane):
+def test_what_memplane_made_of_it_goes_with_it_if_asked_for_and_what_others_made_is_listed(plane):
     fill(plane)
     plane.record(SECRET, id="it", session="s1", role="user")
     plane.sessions.end("s1")
@@ -54,13 +54,13 @@ def test_what_memplane_made_of_it_goes_with_it_and_what_others_made_is_listed(pl
     plane.record("Nobody goes there", kind="decision", refs=["it"], id="rests")
     (plane.home / "views").mkdir(exist_ok=True)
     (plane.home / "views" / "rules.doors.md").write_text(f"- {SECRET}\n")
-    planned = plane.purge("it", dry_run=True)
+    planned = plane.purge("it", summaries=True, dry_run=True)
     assert {(one.name, one.how) for one in planned.quotes} == {
         ("quote", "text"), ("rests", "refs"), ("views/rules.doors.md", "text"),
     }  # fmt: skip
     assert planned.by == ()
     assert plane.event("it").text == SECRET
-    done = plane.purge("it")
+    done = plane.purge("it", summaries=True)
     assert done.events == planned.events
     assert {one.name for one in done.quotes} == {"quote", "rests", "views/rules.doors.md"}
     assert holds(plane.home) == [
@@ -71,6 +71,36 @@ def test_what_memplane_made_of_it_goes_with_it_and_what_others_made_is_listed(pl
     again = plane.purge("quote", cascade=True)
     assert [id_ for _, id_ in again.events] == ["quote"]
     (plane.home / "views" / "rules.doors.md").unlink()
+    check_gone(plane)
+
+
+@pytest.mark.parametrize("named", [{"source": "notes"}, {"key": "door"}, {"ids": ["notes:it"]}])
+def test_a_generated_summary_does_not_go_unasked_and_keeps_nothing_that_was_purged(plane, named):
+    fill(plane)
+    plane.record(SECRET, id="notes:it", session="s1", role="user", key="door", kind="decision")
+    plane.sessions.end("s1")
+    (summary,) = (event for event in plane.events() if event.kind == "summary")
+    ids, given = named.get("ids", ()), {k: v for k, v in named.items() if k != "ids"}
+    before = (plane.home / "log" / "00000001.jsonl").read_bytes()
+    with pytest.raises(InputError, match=f"{summary.seq} {summary.id}; nothing was purged"):
+        plane.purge(*ids, **given)
+    assert (plane.home / "log" / "00000001.jsonl").read_bytes() == before
+    planned = plane.purge(*ids, **given, dry_run=True)
+    assert planned.summaries == ((summary.seq, summary.id),)
+    assert planned.as_json()["summaries"] == [{"seq": summary.seq, "id": summary.id}]
+    assert [id_ for _, id_ in planned.events] == ["notes:it"]
+    done = plane.purge(*ids, **given, summaries=True)
+    assert [id_ for _, id_ in done.events] == ["notes:it", summary.id]
+    assert (done.cascaded, done.summaries) == (1, ())
+    check_gone(plane)
+
+
+def test_a_summary_that_is_named_itself_or_purged_before_is_no_obstacle(plane):
+    fill(plane)
+    plane.record(SECRET, id="it", session="s1", role="user")
+    plane.sessions.end("s1")
+    (summary,) = (event for event in plane.events() if event.kind == "summary")
+    assert plane.purge("it", summary.seq).cascaded == 0
     check_gone(plane)
 
 
