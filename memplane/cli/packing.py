@@ -128,6 +128,8 @@ def _remarks(block: Block, budget: int | None) -> None:
     lone = asked.get("query") and "session" not in asked
     if lone and not block.report["candidates"]["found"]:
         say("nothing recorded answers the query; the block holds what it would for any other")
+    for part in block.report.get("degraded", ()):
+        say(f"{part}: the block was made by words alone")
     if block.report["gaps"]:
         say(DAMAGED)
 

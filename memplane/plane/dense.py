@@ -20,11 +20,12 @@ from memplane.index.folder import holder
 from memplane.index.segment import Array
 from memplane.index.similar import Nearness, Similar, similar
 from memplane.index.vectors import Vectors
-from memplane.intake.redact import shown
+from memplane.intake.redact import masked, shown
 from memplane.plane.finding import Progress
 from memplane.plane.indexing import Indexed
 from memplane.policy import Policies
 from memplane.ports import Embedder
+from memplane.recall.retrieval import DegradedError
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
@@ -95,10 +96,18 @@ class Dense:
         return Near(self, loaded, seq, docs) if docs else Near()
 
     def vector(self, query: str) -> bytes:
-        """Embed a query, at once where it was asked lately."""
+        """Embed a query, at once where it was asked lately; DegradedError where that fails."""
         found = self._queries.get(query)
         if found is None:
-            (found,) = _vectors(self.embedder, [query])
+            try:
+                (found,) = _vectors(self.embedder, [query])
+            except Exception as error:  # somebody else's code, often at the other end of a network
+                kind, name = type(error).__name__, shown(self.embedder.name)
+                raise DegradedError(
+                    f"the embedder {name} failed ({kind}: {masked(str(error))[:200]}); without it "
+                    "nothing is searched by vectors alone: mend it, or search by words",
+                    f"embedder: {kind}",
+                ) from error
             self._queries[query] = found
             if len(self._queries) > _QUERIES_KEPT:
                 self._queries.popitem(last=False)

@@ -19,6 +19,7 @@ from memplane.plane.prefixes import seq_by
 from memplane.policy import Policies
 from memplane.ports import Clock, Detector, Embedder, Head
 from memplane.projections.hotset import HotsetState
+from memplane.recall.retrieval import DegradedError
 
 if TYPE_CHECKING:
     from memplane.pack.pack import Laid
@@ -69,7 +70,8 @@ class Packer:
         behind it), query_event, since, until, as_of, dense_seq (no vectors of later events), cited
         (entries name seqs, statements their day), now. Equal inputs give equal bytes. `progress` is
         told of a long build of the index: a pack that searches the whole log waits for it; `watch`
-        is shown how the block was laid out. Raises BudgetError, InputError, PolicyError; never for
+        is shown how the block was laid out. Where the embedder fails the block is made by words,
+        and the report says so (`degraded`). Raises BudgetError, InputError, PolicyError; never for
         size.
         """
         engine, clock = self._engine, packing.Stopwatch()
@@ -90,18 +92,27 @@ class Packer:
             hotset, gap = engine.hotset(folds, request, policies)
             views = packing.load_views(engine.watched, policies, request.channel)
             expansions = self._opened(request, policies, folds)
-            materials = packing.materials_of(
-                policies, folds, hotset, views=views, expansions=expansions,
-                memo=self._memo, gap=gap,
-                files=recent.files_for(engine, folds, request, hotset, policies),
-                retriever=self._searcher(policies, folds, request, progress),
-                query_seq=engine.seq_of(request.query_event),
-                sessions=partial(last_sessions, engine, folds, request, policies),
-                approvals=engine.approvals(folds), line=engine.log.line,
-            )  # fmt: skip
-            printer = engine.printer(policies, cites=request.cited)
-            clock.mark("read")
-            block = packing.run(request, materials, printer, clock, (head.seq, head.h), laid=watch)
+
+            def made(request: Request) -> Block:
+                materials = packing.materials_of(
+                    policies, folds, hotset, views=views, expansions=expansions,
+                    memo=self._memo, gap=gap,
+                    files=recent.files_for(engine, folds, request, hotset, policies),
+                    retriever=self._searcher(policies, folds, request, progress),
+                    query_seq=engine.seq_of(request.query_event),
+                    sessions=partial(last_sessions, engine, folds, request, policies),
+                    approvals=engine.approvals(folds), line=engine.log.line,
+                )  # fmt: skip
+                printer = engine.printer(policies, cites=request.cited)
+                clock.mark("read")
+                return packing.run(request, materials, printer, clock, head[:2], laid=watch)
+
+            try:
+                block = made(request)
+            except DegradedError as error:
+                # As if nothing were embedded: what the report names gives the same block again.
+                block = made(request._replace(dense_seq=0))
+                block.report["degraded"] = [error.part]
         block.report["io"] = {
             "files": engine.reads.files - before[0],
             "bytes": engine.reads.bytes - before[1],

@@ -6,7 +6,7 @@ anything is scored: it is no hit, and it speaks for no hit beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,14 +17,16 @@ from memplane.intake.redact import shown
 from memplane.plane.asking import request_of, texts
 from memplane.plane.prefixes import seq_by
 from memplane.projections.window import plain, short_handle
-from memplane.recall.retrieval import ONE, Found, Retriever
+from memplane.recall.retrieval import ONE, DegradedError, Found, Retriever
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
     from memplane.pack.request import Request
     from memplane.plane.engine import Engine
     from memplane.plane.folds import Folds
+    from memplane.plane.retrieving import LogRetriever
     from memplane.policy import Policies
+    from memplane.recall.retrieval import Finding
 
 __all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "search"]
 
@@ -86,18 +88,16 @@ def search(
         if not request.query:
             return []
         engine.finder.index(policies, progress)
-        retriever = engine.retriever(policies, folds, dense_seq=request.dense_seq)
         upto, scope = request.as_of, _scope(engine, folds, request, policies)
         if similar:
+            retriever = engine.retriever(policies, folds, dense_seq=request.dense_seq)
             most = upto if request.dense_seq is None else request.dense_seq
             near = near_to(engine, policies, most)
             finding = retriever.alike(
                 request.query, near, upto=upto, scope=scope, most=k, only=only
             )  # fmt: skip
         else:
-            finding = retriever.find(
-                request.query, upto=upto, scope=scope, never=(), most=k, only=only
-            )  # fmt: skip
+            retriever, finding = _by_words(engine, policies, folds, request, scope, k, only)
         best = finding.found[0].score if finding.found else 0
         floor = max(1, best * policies.scoring.evidence_floor // _PERMILLE)
         reader = engine.reader(request.channel, request.now, agent=request.agent)
@@ -118,6 +118,24 @@ def search(
     # The retriever's ties go by the importance that was recorded; by now it may have faded.
     hits.sort(key=itemgetter(0))
     return [hit for _, hit in hits]
+
+
+def _by_words(
+    engine: Engine, policies: Policies, folds: Folds, request: Request, scope: Scope, most: int,
+    only: Sequence[Sequence[str]],
+) -> tuple[LogRetriever, Finding]:  # fmt: skip
+    """What answers by words, and by vectors where the embedder does not fail."""
+
+    def searched(dense_seq: int | None) -> tuple[LogRetriever, Finding]:
+        retriever = engine.retriever(policies, folds, dense_seq=dense_seq)
+        return retriever, retriever.find(
+            request.query, upto=request.as_of, scope=scope, never=(), most=most, only=only
+        )
+
+    try:
+        return searched(request.dense_seq)
+    except DegradedError:
+        return searched(0)
 
 
 class _Passages(NamedTuple):

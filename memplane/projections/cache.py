@@ -14,6 +14,9 @@ read the old one go on reading it. So is one that has another name too (a backup
 before rows are added to it. So is a copy, whose inodes are others (`place`): it may
 hold pages of before and behind a commit that came while it was made, and nothing else
 would tell. Writers hold `checkpoint.alone`; readers need nothing.
+
+A Python may have been built without the module `sqlite3`: then there is no such file, every use of
+one is `Broken` (`absent`), and its readers fold the log into memory.
 """
 
 from __future__ import annotations
@@ -67,11 +70,14 @@ _ALL: Final = f"SELECT {_COLUMNS} FROM memories WHERE seq<=? ORDER BY ns, key, s
 
 
 class Broken(Exception):  # noqa: N818 - what it says of a file
-    """A file cannot be used; `harmed` where it is the file's own fault, not that of the moment."""
+    """A file cannot be used; `harmed` where it is the file's own fault, not that of the moment.
 
-    def __init__(self, what: object, *, harmed: bool = False) -> None:
+    `absent`: there is no sqlite to use one with.
+    """
+
+    def __init__(self, what: object, *, harmed: bool = False, absent: bool = False) -> None:
         super().__init__(str(what))
-        self.harmed = harmed
+        self.harmed, self.absent = harmed, absent
 
 
 # Beside a database sqlite reads and writes these, wherever a link by that name leads.
@@ -92,7 +98,7 @@ class Database:
         try:
             import sqlite3  # noqa: PLC0415 - most hooks go without
         except ImportError as error:
-            raise Broken(error) from None
+            raise Broken(error, absent=True) from None
         self._error = sqlite3.Error
         self._folder = -1
         try:

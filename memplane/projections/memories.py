@@ -395,7 +395,11 @@ class Memories:
                 return False
             try:
                 return self._save(self._path, position)
-            except (Broken, OSError, ValueError):  # ValueError: text that SQLite cannot hold
+            except Broken as error:
+                if error.absent:  # there is nothing to keep it in, and nothing is missing
+                    self.unsaved = 0
+                return error.absent
+            except (OSError, ValueError):  # ValueError: text that SQLite cannot hold
                 return False
 
     def close(self) -> None:

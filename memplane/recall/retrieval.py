@@ -11,12 +11,24 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import neg
 from typing import Any, Final, NamedTuple, Protocol, overload
 
+from memplane.errors import PlaneError
 from memplane.projections.item import Item
 from memplane.recall.suppress import Scope
 
-__all__ = ["ONE", "Candidates", "Column", "Finding", "Found", "Retriever"]
+__all__ = ["ONE", "Candidates", "Column", "DegradedError", "Finding", "Found", "Retriever"]
 
 ONE: Final = 1 << 20  # what the words of a query could earn at most, before factors and boosts
+
+
+class DegradedError(PlaneError):
+    """A part failed that an answer can do without; `part` names it and the error, without its text.
+
+    Whoever answers asks again without that part, and says so.
+    """
+
+    def __init__(self, message: str, part: str) -> None:
+        super().__init__(message)
+        self.part = part
 
 
 class Found(NamedTuple):
