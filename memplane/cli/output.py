@@ -8,6 +8,7 @@ from typing import Any
 
 from memplane.errors import PolicyError
 from memplane.event import FIELDS, Event
+from memplane.lazy import regex
 from memplane.plane import Plane
 from memplane.projections.acts import acts_of
 from memplane.projections.order import moment_of
@@ -20,6 +21,7 @@ __all__ = [
     "fields_of",
     "in_words",
     "one_line",
+    "print_text",
     "put",
     "recalled",
     "rows",
@@ -30,6 +32,8 @@ __all__ = [
 
 # What every answer says that is made from a log with gaps.
 DAMAGED = "parts of the log do not verify and were left out; run `memplane verify`"
+# Controls but line feed and tab, line separators, and what overrides the direction of text.
+_DRIVING = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _WIDTH = 100
 
 
@@ -38,7 +42,17 @@ def put(value: Any, words: str, *, as_json: bool) -> None:
     if as_json:
         data(value)
     elif words:
-        print(words)
+        print_text(words)
+
+
+def print_text(words: str) -> None:
+    """Print text, on a terminal with U+FFFD for what could drive it: recorded text is not trusted.
+
+    Into a pipe or a file the text goes as it is.
+    """
+    if sys.stdout.isatty():
+        words = _DRIVING.sub("\ufffd", words)
+    print(words)
 
 
 def data(value: Any) -> None:

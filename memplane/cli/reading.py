@@ -12,6 +12,7 @@ from memplane.cli.output import (
     fields_of,
     in_words,
     one_line,
+    print_text,
     put,
     recalled,
     rows,
@@ -67,7 +68,7 @@ def show(
         return
     lines = [f"{name:<12}{_shown(value)}" for name, value in fields.items() if name != "text"]
     lines += _told(event, standing)
-    print("\n".join([*lines, *(["", text] if text else []), *in_words(blocks)]))
+    print_text("\n".join([*lines, *(["", text] if text else []), *in_words(blocks)]))
 
 
 @command("get", example="get db.engine")
