@@ -290,6 +290,10 @@ class FileLog:
         """What is known of a purged line; None where none was purged."""
         return self._reader.purges.of(seq)
 
+    def purged_between(self, first: int, last: int) -> list[Erased]:
+        """What is known of the purged lines first..last, in order."""
+        return self._reader.purges.between(first, last)
+
     def purged_as(self, named: int | str) -> Erased | None:
         """What is known of a purged line, by its seq or id; None where none was purged."""
         if isinstance(named, str):

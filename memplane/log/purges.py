@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.event import NO_EVENT, decode
 from memplane.log.segments import Segments, read_file
@@ -41,7 +41,11 @@ def erased_by(event: Event) -> Iterator[Erased]:
         return
     for seq, id_, documents in zip(*columns, strict=False):
         if type(seq) is int and type(id_) is str and type(documents) is int:
-            yield Erased(seq, id_, event.seq, max(documents, 0))
+            yield Erased(seq, id_, event.seq, min(max(documents, 0), _DOCUMENTS_MAX))
+
+
+# More than the largest text comes to: what a line states may be anybody's.
+_DOCUMENTS_MAX: Final = 500_000
 
 
 class Purges:
@@ -68,6 +72,15 @@ class Purges:
     def all_of(self, seqs: Iterable[int]) -> bool:
         """Whether each of these lines is erased, as the log says."""
         return all(self.of(seq) is not None for seq in seqs)
+
+    def between(self, first: int, last: int) -> list[Erased]:
+        """What is known of the erased lines first..last, in order; the span may have any width."""
+        if first > last:
+            return []
+        self._look(first)
+        wide = last - first > len(self.known)
+        seqs = sorted(self.known) if wide else range(first, last + 1)
+        return [self.known[seq] for seq in seqs if first <= seq <= last and seq in self.known]
 
     def _look(self, seq: int) -> None:
         """Read the purge events of the segments that reach behind `seq`, each byte once."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["differing"]
 
 _STEP: Final = 2_000  # lines that are held at a time
+_STEPS_MAX: Final = 10_000
 
 
 def differing(
@@ -40,7 +41,8 @@ def differing(
     try:
         # Opened at the start, they come along.
         _ = made.sessions if with_sessions else None, made.files if with_files else None
-        for seq in range(_STEP, head + _STEP, _STEP):
+        step = max(_STEP, head // _STEPS_MAX)  # a damaged log may jump to any seq
+        for seq in range(step, head + step, step):
             log.advance(min(seq, head))
             made.catch_up()
             if progress is not None:

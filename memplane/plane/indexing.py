@@ -266,10 +266,8 @@ class Indexed:
 
     def _blanks(self, before: int, seq: int) -> Iterator[Document]:
         """What stays of the purged events between two seqs."""
-        for gone in range(before + 1, seq):
-            erased = self._log.purged(gone)
-            if erased is not None:
-                yield from (blank(gone, part) for part in range(erased.documents))
+        for erased in self._log.purged_between(before + 1, seq - 1):
+            yield from (blank(erased.seq, part) for part in range(erased.documents))
 
     def _documents(self, event: Event) -> list[Document]:
         return documents_of(event, whole_text(self._log, event), self._result_tokens)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -142,19 +143,25 @@ def _batches(lines: Iterator[Line], stand: Sequence[int]) -> Iterator[Stretch]:
     _PurgedError at a purge of a line that one of them has folded, or that was among these.
     """
     begin = after = min(stand)
-    read, gone = 0, set[int]()
+    read, jumps = 0, list[tuple[range, frozenset[int]]]()  # a jump may have any width
     while batch := Stretch(islice(lines, _BATCH)):
         last = batch[-1].event.seq
         if last - after > len(batch):
-            gone |= set(range(after + 1, last)).difference(line.event.seq for line in batch)
+            jumps.append((range(after + 1, last), frozenset(one.event.seq for one in batch)))
         for line in batch.rare if len(batch) > 1 else batch:
             if line.event.kind == "purge":
                 before = [seq for seq in stand if seq < line.event.seq]
                 for one in erased_by(line.event):
-                    if one.seq <= max(before, default=0) or begin < one.seq not in gone:
+                    at = bisect_right(jumps, one.seq, key=_begins) - 1
+                    gone = at >= 0 and one.seq in jumps[at][0] and one.seq not in jumps[at][1]
+                    if one.seq <= max(before, default=0) or (begin < one.seq and not gone):
                         raise _PurgedError(read)
         yield batch
         after, read = last, read + len(batch)
+
+
+def _begins(jump: tuple[range, frozenset[int]]) -> int:
+    return jump[0].start
 
 
 class _PurgedError(Exception):

@@ -15,7 +15,7 @@ and loaded goes on exactly as one that was not.
 from __future__ import annotations
 
 import json
-from collections.abc import Container
+from collections.abc import Collection
 from typing import Any, Final
 
 from memplane.event import UPKEEP_KINDS, Event, encode
@@ -171,17 +171,17 @@ class Hotset:
         return state
 
 
-def without(gaps: list[tuple[int, int]], seqs: Container[int]) -> list[tuple[int, int]]:
-    """The gaps without lines that are missing because they were purged."""
+def without(gaps: list[tuple[int, int]], seqs: Collection[int]) -> list[tuple[int, int]]:
+    """The gaps, of any width, without the lines that are missing because they were purged."""
     left: list[tuple[int, int]] = []
     for first, last in gaps:
-        for seq in range(first, last + 1):
-            if seq in seqs:
-                continue
-            if left and left[-1][1] == seq - 1 and seq > first:
-                left[-1] = left[-1][0], seq
-            else:
-                left.append((seq, seq))
+        start = first
+        for seq in sorted(seq for seq in seqs if first <= seq <= last):
+            if seq > start:
+                left.append((start, seq - 1))
+            start = seq + 1
+        if start <= last:
+            left.append((start, last))
     return left
 
 

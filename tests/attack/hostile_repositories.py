@@ -410,6 +410,11 @@ OUTSIDE = "../../../precious/letter.txt"
 FORGED = {
     "another chain": unchained,
     "a purge of all": appended({"kind": "purge", "data": {"ids": [f"m{n}" for n in range(60)], "seqs": [*range(2, 60)], "reason": "x"}}),
+    "purges of any size": appended(
+        {"kind": "purge", "data": {"purge": {"seqs": [10**9, 3, -1], "ids": ["x", "m1", "m2"], "documents": [10**12] * 3}}},
+        {"seq": 10**9 + 5, "kind": "purge", "data": {"purge": {"seqs": [10**8], "ids": ["y"], "documents": [10**15]}}},
+        {"seq": 10**9 + 6},
+    ),
     "forgets": appended({"kind": "forget", "data": {"forget": {"session": "s1"}}}, {"kind": "forget", "data": {"forget": 5}}, {"kind": "forget", "data": []}),
     "repairs outside": appended({"kind": "repair", "data": {"quarantine": OUTSIDE, "file": OUTSIDE, "lost": [[1, 10**12]], "segment": OUTSIDE}}),
     "a segment event": appended({"kind": "segment", "data": {"format": 99, "plane": "other", "prev_seq": 10**15, "prev_h": "x"}}),
