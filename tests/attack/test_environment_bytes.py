@@ -115,7 +115,8 @@ def asked(home, count, name="hash seed 1", folder=None):
     variables, options, umask, without = SURROUNDINGS[name]
     env = {**os.environ, "PYTHONHASHSEED": "0", **variables}
     mode = "read" if umask == "777" else "write"  # what nobody may read can be no cache of ours
-    argv = [sys.executable, *options, "-c", ASKING, str(home), str(count), mode, umask, without]
+    script = ASKING.encode("ascii", "backslashreplace").decode()  # a C locale has no more letters
+    argv = [sys.executable, *options, "-c", script, str(home), str(count), mode, umask, without]
     done = subprocess.run(argv, env=env, cwd=folder, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()[-2000:]
     return json.loads(done.stdout)
