@@ -245,10 +245,10 @@ def remove_tree(folder: Path, home: Path | None = None) -> None:
         with os.scandir(fd) as entries:
             found = [(each.name, each.is_dir(follow_symlinks=False)) for each in entries]
         for name, is_folder in found:
-            if is_folder:
-                remove_tree(f"{folder}/{name}", home)
-            else:
-                with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):  # another process removes it, too
+                if is_folder:
+                    remove_tree(f"{folder}/{name}", home)
+                else:
                     os.unlink(name, dir_fd=fd)
     finally:
         os.close(fd)
