@@ -7,7 +7,6 @@ memplane reads is asked for: the five policies, and the views below `views/`.
 from __future__ import annotations
 
 import os
-import posixpath
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -40,7 +39,7 @@ _VIEWS: Final = ":(glob)views/**/*.md"
 _POLICY_BYTES: Final = 256 * 1024 + 1  # one more than a policy may have: it is told from a whole
 _VIEW_BYTES: Final = 1024 * 1024
 _VIEWS_MAX: Final = 2_000
-_LINKS_MAX: Final = 5
+_LINK: Final = "120000"  # the mode of a symbolic link in a tree
 _LISTING_BYTES: Final = 64 * 1024 * 1024
 _LINE_BYTES: Final = 512
 _ABBREVIATED: Final = 8
@@ -144,8 +143,8 @@ class Repository:
         hashes = list(dict.fromkeys(hash_ for _, hash_ in wanted.values()))
         held = self._blobs(hashes)
         files, lost = dict[str, bytes](), views[_VIEWS_MAX:]
-        for path, place in wanted.items():
-            data = _behind_links(path, place, wanted, held)
+        for path, (mode, hash_) in wanted.items():
+            data = None if mode == _LINK else held.get(hash_)  # a plane reads no link
             if data is None:
                 lost.append(path)
             else:
@@ -251,25 +250,6 @@ def _listed(row: str) -> tuple[str, str, str]:
     facts, _, path = row.partition("\t")
     mode, _, hash_ = facts.split(" ")[:3]
     return mode, hash_, path
-
-
-def _behind_links(
-    path: str, place: tuple[str, str], wanted: Mapping[str, tuple[str, str]],
-    held: Mapping[str, bytes],
-) -> bytes | None:  # fmt: skip
-    """What a path holds; of a link what the file that it names does, if that is among ours."""
-    for _ in range(_LINKS_MAX):
-        mode, hash_ = place
-        data = held.get(hash_)
-        if data is None or mode != "120000":
-            return data
-        path = posixpath.normpath(
-            posixpath.join(posixpath.dirname(path), data.decode("utf-8", "replace"))
-        )
-        if path not in wanted:
-            return None
-        place = wanted[path]
-    return None
 
 
 def _blob(stream: IO[bytes]) -> bytes | None:

@@ -324,7 +324,8 @@ def size_of(event: Event, tokens: int, line_bytes: int) -> int:
         f"{event.id}{event.ns}{event.session}{event.task}{event.actor}{event.key}{event.tags}"
         f"{event.markers}{names}{text[:kept]}"
     )
-    return _ROW_BYTES + (len(quoted) if quoted.isascii() else len(quoted.encode()))
+    size = _ROW_BYTES + (len(quoted) if quoted.isascii() else len(quoted.encode()))
+    return size + _DIGEST_BYTES if role == "user" else size
 
 
 def digest_of(text: str) -> str:

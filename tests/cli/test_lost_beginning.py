@@ -35,7 +35,17 @@ def test_an_append_refuses_until_a_repair_has_recorded_the_loss(lost, run, left)
 
 
 def test_without_anything_that_knows_more_it_begins(lost, run):
+    (lost / "log" / "00000001.jsonl").unlink(missing_ok=True)
+    for path in (lost / "projections").glob("*.*"):
+        path.unlink()
+    assert run("--home", lost, "record", "new").code == 0
+
+
+def test_an_emptied_segment_is_not_begun_again_without_a_repair(lost, run):
     (lost / "log" / "00000001.jsonl").write_bytes(b"")
     for path in (lost / "projections").glob("*.*"):
         path.unlink()
+    refused = run("--home", lost, "record", "new")
+    assert (refused.code, "`memplane repair`" in refused.err) == (3, True)
+    assert run("--home", lost, "repair").code == 0
     assert run("--home", lost, "record", "new").code == 0

@@ -155,6 +155,6 @@ def test_a_policy_that_cannot_be_read_is_a_mistake_and_not_a_missing_one(run, ho
     for words, expected in ((("policy", "check"), 1), (("pack", "herons"), 3)):
         code, out, err = run(*words, "--home", home)
         assert code == expected
-        assert f"policies/{name}: cannot be read: Is a directory" in out + err
+        assert f"policies/{name}: cannot be read: is a directory" in out + err
     path.rmdir()
     assert run("pack", "herons", "--home", home)[0] == 0

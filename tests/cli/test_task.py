@@ -28,12 +28,12 @@ def test_the_digest_names_the_open_failure_and_the_last_decision(task):
     shown = task("show", "parser").out
     assert shown == (
         "task parser (active): Parse nested lists\n"
-        "- plan 1 done: write tests\n"
-        "- plan 2 doing: port\n"
-        "- note: tests are red\n"
-        "- decided: Use recursion\n"
-        "- decided: Use a stack\n"
-        "- failing Bash: 2 failed: test_deep\n"
+        " - plan 1 done: write tests\n"
+        " - plan 2 doing: port\n"
+        " - note: tests are red\n"
+        " - decided: Use recursion\n"
+        " - decided: Use a stack\n"
+        " - failing Bash: 2 failed: test_deep\n"
     )
     block = task("pack", "", "--session", "s1", "--no-report", group=None).out
     assert "- failing Bash: 2 failed: test_deep" in block

@@ -66,6 +66,8 @@ COMMANDS = {
     "restore": ["restore", "{top}/export.jsonl", "--into", "{top}/restored"],
     "restore into a plane": ["restore", "{top}/export.jsonl"],
     "doctor": ["doctor"],
+    "trust": ["trust", "{top}/home", "--yes", "--json"],
+    "policy accept": ["policy", "accept", "--yes"],
     "embed": ["embed"],
     "eval": [
         "eval", "--events", "{top}/events.jsonl", "--questions", "{top}/questions.jsonl",
@@ -112,7 +114,11 @@ QUESTION = {
 def argv(name, top):
     """The arguments of a command, for the plane in `top`."""
     words = [word.replace("{top}", str(top)) for word in COMMANDS[name]]
-    return words if words[0] == "init" or "--into" in words else [*words, "--home", f"{top}/home"]
+    return (
+        words
+        if words[0] in ("init", "trust") or "--into" in words
+        else [*words, "--home", f"{top}/home"]
+    )
 
 
 def prepare(top):

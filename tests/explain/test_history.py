@@ -52,12 +52,11 @@ def test_a_section_that_came_or_went_is_told_as_a_whole():
 
 
 def test_patterns_that_came_and_went_are_told_one_by_one():
-    now = default("privacy", ('"(?i)password\\\\s*[:=]\\\\s*\\\\S+"', '"(?i)pin\\\\s*\\\\d+"'))
-    assert told({}, now) == [
-        (
-            'privacy.yaml: store.redact_patterns - "(?i)password\\\\s*[:=]\\\\s*\\\\S+", '
-            '+ "(?i)pin\\\\s*\\\\d+"'
-        )
+    shipped = "version: 1\nstore: {redact_patterns: ['(?i)pwd=\\d+', 'kept-\\d']}\n"
+    before = {"policies/privacy.yaml": shipped}
+    now = {"policies/privacy.yaml": shipped.replace("(?i)pwd=", "(?i)pin=")}
+    assert told(before, now) == [
+        'privacy.yaml: store.redact_patterns - "(?i)pwd=\\\\d+", + "(?i)pin=\\\\d+"'
     ]
 
 

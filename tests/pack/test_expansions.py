@@ -17,14 +17,24 @@ def expansions(block):
     return [entry for entry in block.entries if entry.section == "expansions"]
 
 
-def handles_in(plane, chance):
-    """Handles of all forms, some of what there is."""
+def handles_in(plane, chance, channel):
+    """Handles of all forms, some of what there is and the channel may see."""
     tasks = [view.id for view in plane.tasks.list(all=True)]
     made = [f"task/{name}?depth={chance.randrange(4)}" for name in tasks]
     made += [f"session/{one.id}?depth={chance.randrange(4)}" for one in plane.sessions.list()]
     made += [f"memory/global/{key}?depth={chance.randrange(2)}" for key in plane.keys("")]
     made += [f"event/{chance.randint(2, plane.head().seq)}" for _ in range(3)]
+    made = [handle for handle in made if may_open(plane, handle, channel)]
     return chance.sample(made, min(len(made), chance.randint(1, 6)))
+
+
+def may_open(plane, handle, channel):
+    """Whether the channel finds anything behind a handle: what it may not see is not there."""
+    try:
+        plane.expand(handle, 100, channel=channel)
+    except NotFoundError:
+        return False
+    return True
 
 
 @settings(max_examples=25)
@@ -42,7 +52,7 @@ def test_no_expansion_takes_a_block_over_its_budget(
         plane.record_many(rows(seed, count))
         asked = {
             "budget": budget, "channel": channel, "session": session, "intent": intent,
-            "expand": handles_in(plane, chance), "now": ALONE["now"],
+            "expand": handles_in(plane, chance, channel), "now": ALONE["now"],
         }  # fmt: skip
         block = plane.pack(query, **asked)
         assert block.tokens <= budget
@@ -145,17 +155,26 @@ def test_what_stands_whole_in_the_block_is_not_told_again(plane):
     assert block.text.count("decision db: We keep PostgreSQL") == 1
 
 
-def test_what_a_channel_may_not_see_is_left_out_in_silence_and_counted(plane):
+def test_a_handle_of_what_a_channel_may_not_see_is_answered_as_one_of_nothing(plane):
     plane.record("quiet word", role="user", session="hidden", sensitivity="high")
     plane.tasks.open("quiet", "quiet goal", sensitivity="high")
     plane.record("quiet tabs", kind="preference", key="tabs")
-    handles = ["session/hidden?depth=3", "task/quiet", "memory/global/tabs", "event/2"]
-    block = plane.pack(budget=2000, channel="public", expand=handles, **ALONE)
-    assert expansions(block) == []
+    handles = {
+        "session/hidden?depth=3": "session/nobody?depth=3", "task/quiet": "task/nobody",
+        "memory/global/tabs": "memory/global/none", "event/2": "event/99",
+    }  # fmt: skip
+    for hidden, absent in handles.items():
+        said = []
+        for handle in (hidden, absent):
+            with pytest.raises(NotFoundError) as no:
+                plane.pack(budget=2000, channel="public", expand=[handle], **ALONE)
+            said.append(str(no.value))
+        names = [handle.partition("?")[0].rpartition("/")[2] for handle in (hidden, absent)]
+        assert said[0].replace(names[0], "X") == said[1].replace(names[1], "X")
+    block = plane.pack(budget=2000, channel="public", **ALONE)
     assert "quiet" not in block.text
     counts = block.report["omissions"]["counts"]
     assert (counts["kind"], counts["sensitivity"]) == (1, 2)
-    assert not [o for o in block.omissions if o.section == "expansions"]
 
 
 def test_what_was_replaced_or_forgotten_is_in_no_block_even_where_its_history_is_asked_for(plane):
