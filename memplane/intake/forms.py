@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from memplane.intake.marks import Span
-from memplane.intake.pairs import looks_secret, secret_key
+from memplane.intake.marks import Span, merged
+from memplane.intake.pairs import WINDOW, looks_secret, secret_key
 from memplane.lazy import regex
 
 if TYPE_CHECKING:
@@ -43,12 +43,18 @@ _QUERY: Final = regex(
 
 def urls(text: str, lowered: str) -> Iterable[Span]:
     """Passwords in URLs, `postgres://user:…@host/db`, and keys in queries, `?key=…`."""
-    if ("@" not in lowered and "=" not in lowered) or "://" not in lowered:
+    if "://" not in lowered:
         return ()
-    found = list(_credentials(text)) if "@" in lowered else []
-    if "=" in lowered:
-        found += [m.span("value") for m in _QUERY.finditer(text) if "[redacted:" not in m.group()]
-    return sorted(found)
+    found = _credentials(text) if "@" in lowered else ()
+    if "=" in lowered and ("?" in lowered or "&" in lowered):
+        return merged(found, _query_keys(text))
+    return found
+
+
+def _query_keys(text: str) -> Iterator[Span]:
+    for match in _QUERY.finditer(text):
+        if "[redacted:" not in match.group():
+            yield match.span("value")
 
 
 def _credentials(text: str) -> Iterator[Span]:
@@ -120,12 +126,10 @@ def private_keys(text: str, lowered: str) -> Iterable[Span]:
     """PEM blocks over any number of lines: cut off, with escaped line ends, in lines of a log."""
     if "private" not in lowered:
         return ()
-    found: list[Span] = []
-    if "-----" in lowered and "private key" in lowered:
-        found += _private_keys(text)
+    blocks = "-----" in lowered and "private key" in lowered
+    found: Iterable[Span] = _private_keys(text) if blocks else ()
     if "private-lines" in lowered:
-        found += [match.span("body") for match in _PUTTY.finditer(text)]
-        found.sort()
+        return merged(found, (match.span("body") for match in _PUTTY.finditer(text)))
     return found
 
 
@@ -151,7 +155,7 @@ def _private_keys(text: str) -> Iterator[Span]:
         else:
             lines = _PEM_LINES.match(text, body)
             assert lines is not None
-            if _PEM_BODY.search(lines.group()):
+            if _PEM_BODY.search(text, body, lines.end()):
                 last = lines.end()
                 yield start, last
 
@@ -185,7 +189,7 @@ _JWK: Final = regex(
 def json_keys(text: str, lowered: str) -> Iterable[Span]:
     """The private parts of JSON web keys: `{"kty": "EC", "d": "…"}`."""
     if "kty" in lowered and ('"kty' in text or "'kty" in text or 'kty\\"' in text):
-        return [match.span("value") for match in _JWK.finditer(text)]
+        return (match.span("value") for match in _JWK.finditer(text))
     return ()
 
 
@@ -215,24 +219,29 @@ def markup(text: str, lowered: str) -> Iterable[Span]:
     named = "value" in lowered and ("name" in lowered or "key" in lowered)
     if not named and "<" not in lowered:
         return ()
-    found: list[Span] = []
+    found: Iterable[Span] = ()
     if "</" in lowered:
-        found += [
-            match.span("value")
-            for match in _ELEMENT.finditer(text)
-            if secret_key(match["key"]) and looks_secret(match["value"])
-        ]
-        found += [
-            match.span("value")
-            for match in _ENTRY.finditer(text)
-            if secret_key(match["key"] or match["name"]) and looks_secret(match["value"])
-        ]
-    if named:
-        for match in _NAMED.finditer(text):
-            name = "value" if match["value"] is not None else "quoted"
-            if secret_key(match["key"]) and looks_secret(match[name]):
-                found.append(match.span(name))
-    return sorted(found)
+        found = merged(_elements(text), _entries(text))
+    return merged(found, _side_by_side(text)) if named else found
+
+
+def _elements(text: str) -> Iterator[Span]:
+    for match in _ELEMENT.finditer(text):
+        if secret_key(match["key"]) and looks_secret(match["value"]):
+            yield match.span("value")
+
+
+def _entries(text: str) -> Iterator[Span]:
+    for match in _ENTRY.finditer(text):
+        if secret_key(match["key"] or match["name"]) and looks_secret(match["value"]):
+            yield match.span("value")
+
+
+def _side_by_side(text: str) -> Iterator[Span]:
+    for match in _NAMED.finditer(text):
+        name = "value" if match["value"] is not None else "quoted"
+        if secret_key(match["key"]) and looks_secret(match[name]):
+            yield match.span(name)
 
 
 _SQL: Final = regex(
@@ -341,31 +350,45 @@ _LINE_BACK: Final = 400  # characters of a line in which a command's name is loo
 
 def commands(text: str, lowered: str) -> Iterable[Span]:
     """Passwords in arguments of well-known commands: `curl -u user:…`, `mysql -p…`."""
-    found: list[Span] = []
-    if "-" in lowered:
-        places = [at for opener in _OPENERS for at in _places(text, opener)]
-        if places:
-            found += _options(text, sorted(places))
-        piped = "|" in lowered and any(map(lowered.__contains__, _PIPED))
-        if piped or "convertto-securestring" in lowered:
-            found += _others(text)
-    return sorted(found)
+    if "-" not in lowered:
+        return ()
+    places = _dashes(text)
+    found: Iterable[Span] = _options(text, places) if places else ()
+    piped = "|" in lowered and any(map(lowered.__contains__, _PIPED))
+    if piped or "convertto-securestring" in lowered:
+        return merged(found, _others(text))
+    return found
 
 
-def _places(text: str, opener: str) -> Iterator[int]:
-    at = text.find(opener)
-    while at >= 0:
-        dash = at + len(opener) - 1
-        if text[dash + 1 : dash + 2] in _FIRST:
-            yield dash
-        at = text.find(opener, dash + 1)
+def _dashes(text: str, window: int = WINDOW) -> Iterable[int]:
+    """Where an option may begin, from left to right; in a long text window by window."""
+    if len(text) <= window:
+        return _places(text, 0, window)
+    windows = range(0, len(text), window)
+    return (at for first in windows for at in _places(text, first, first + window))
+
+
+def _places(text: str, first: int, last: int) -> list[int]:
+    """The dashes from `first` up to `last`."""
+    places: list[int] = []
+    find = text.find
+    for opener in _OPENERS:
+        before = len(opener) - 1
+        at = find(opener, max(0, first - before), last)
+        while at >= 0:
+            dash = at + before
+            if text[dash + 1 : dash + 2] in _FIRST:
+                places.append(dash)
+            at = find(opener, dash + 1, last)
+    places.sort()
+    return places
 
 
 _OPENERS: Final = (" -", '", "-', '","-')
 _FIRST: Final = frozenset("pPwUuakbhs-")
 
 
-def _options(text: str, places: list[int]) -> Iterator[Span]:
+def _options(text: str, places: Iterable[int]) -> Iterator[Span]:
     for at in places:
         for option in (_LONGER, _SHORTER):  # `-pw…` may be PuTTY's option, or a password behind -p
             match = option.match(text, at)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MARK",
+    "WINDOW",
     "chosen",
     "key_values",
     "looks_secret",
@@ -90,7 +91,7 @@ _CODE: Final = regex(
 _STEMS: Final = (
     "pass", "sw", "pw", "psk", "secret", "token", "cred", "auth", "bearer", "key",
 )  # fmt: skip
-_WINDOW: Final = 1 << 20  # characters of a long text that are searched at once
+WINDOW: Final = 1 << 20  # characters of a long text that are searched at once
 # A line break with what quotes or numbers the next line, and that of a text inside JSON.
 _BREAK: Final = r"(?:\r?\n|\\{1,7}n|\\{1,7}r\\{1,7}n)(?:[ \t]{0,12}(?:[>|#+*-]|//|[0-9]{1,5}\t))?"
 # Behind the key a separator: an assignment (after a type too), a comparison, a comma between quoted
@@ -262,7 +263,7 @@ def _key(text: str, stem: int) -> tuple[str, int]:
     return key, begin
 
 
-def stems(lowered: str, window: int = _WINDOW) -> Iterable[int]:
+def stems(lowered: str, window: int = WINDOW) -> Iterable[int]:
     """Where the name of a secret may stand, from left to right; () if it stands nowhere.
 
     Of a long text in windows, one after the other.

@@ -226,7 +226,7 @@ class Redactor:
         found = list(detector.find(text))
         for one in found:
             counts[one.rule] = counts.get(one.rule, 0) + 1
-        return _masked(text, [one.span for one in found], detector.name, counts)
+        return _masked(text, [(detector.name, one.span) for one in found], counts)
 
     def _walk(self, value: Any, counts: Counts, *, under_secret: bool) -> Any:
         if isinstance(value, str):
@@ -444,8 +444,9 @@ def _tokens(text: str, counts: Counts) -> str:
     """The text with the tokens of known providers masked, torn ones first."""
     shapes, halves = looked_at(text)
     if halves and (found := list(torn(text, halves))):
-        for name, span in reversed(found):
-            text = _spliced(text, [span], name, counts)
+        for name, _ in found:
+            counts[name] = counts.get(name, 0) + 1
+        text = _masked(text, found, counts)
         shapes = looked_at(text)[0]
     for shape in shapes:
         text = _spliced(text, shape.spans(text), shape.name, counts)
@@ -482,10 +483,11 @@ def _pieces(text: str, spans: Iterable[Span], rule: str, counts: Counts) -> list
 _PIECES_MAX: Final = 4096
 
 
-def _masked(text: str, spans: Iterable[Span], mark: str, counts: Counts) -> str:
+def _masked(text: str, found: Iterable[tuple[str, Span]], counts: Counts) -> str:
+    """The text with the mark that is named in place of each span; they are counted elsewhere."""
     pieces: list[str] = []
     last = 0
-    for start, end in spans:
+    for mark, (start, end) in found:
         pieces += (text[last:start], f"[redacted:{mark}]")
         if counts.taken is not None:
             counts.taken.append(text[start:end])

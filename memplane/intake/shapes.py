@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from functools import cache
-from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.intake.providers import PROVIDERS
 from memplane.lazy import regex
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Iterator
 
     from memplane.intake.marks import Span
@@ -58,11 +58,17 @@ class Shape(NamedTuple):
             return
         # Looking only where a literal stands is ten times as fast as a search for the pattern.
         last = 0
-        for start in sorted(at for word in self.literals for at in _places(text, _plain(word))):
+        for start in self._starts(text):
             found = whole.match(text, start) if start >= last else None
             if found is not None:
                 last = found.end()
                 yield found.span()
+
+    def _starts(self, text: str) -> Iterator[int]:
+        """Where a literal stands, from left to right; in a long text window by window."""
+        words = [_plain(literal) for literal in self.literals]
+        for at in range(0, len(text), WINDOW):
+            yield from sorted(found for word in words for found in _places(text, word, at))
 
     def over(self, text: str, first: int, gap: int, end: int) -> tuple[int, int] | None:
         """The token that begins before `gap` and ends behind it, if the text ended at `end`."""
@@ -89,11 +95,13 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def _places(text: str, literal: str) -> Iterator[int]:
-    at = text.find(literal)
+def _places(text: str, literal: str, first: int) -> Iterator[int]:
+    """Where the literal begins in the window from `first` on."""
+    last = first + WINDOW + len(literal) - 1
+    at = text.find(literal, first, last)
     while at >= 0:
         yield at
-        at = text.find(literal, at + 1)
+        at = text.find(literal, at + 1, last)
 
 
 SHAPES: Final = tuple(Shape(*row) for row in PROVIDERS)
@@ -308,21 +316,19 @@ def torn(text: str, shapes: frozenset[Shape]) -> Iterator[tuple[str, Span]]:
 
     The text is read as if those were not there, but only where that makes a token.
     """
-    gaps = list(_GAP.finditer(text))
-    removed = [0, *accumulate(gap.end() - gap.start() for gap in gaps)]
-    places = [gap.start() - before for gap, before in zip(gaps, removed, strict=False)]
-    view = _GAP.sub("", text)
-    places.append(len(view))
+    view, places, removed = _without_gaps(text)
     found: list[tuple[int, int, str]] = []
     for shape in shapes:  # in any order: what they find is sorted
         last = 0
-        for number, gap in enumerate(gaps):
+        for number in range(len(places) - 1):
             if places[number] < last:
                 continue
             span = _over(view, shape, places, number)
             if span is None:
                 continue
             start, end = span[0] + removed[number], span[1] + removed[bisect_left(places, span[1])]
+            gap = _GAP.match(text, places[number] + removed[number])
+            assert gap is not None
             if shape.begins(text, start) and _goes_on(text, shape, start, end, gap):
                 last = span[1]
                 found.append((start, end, shape.name))
@@ -333,7 +339,36 @@ def torn(text: str, shapes: frozenset[Shape]) -> Iterator[tuple[str, Span]]:
             last = end
 
 
-def _over(view: str, shape: Shape, places: list[int], number: int) -> tuple[int, int] | None:
+def _without_gaps(text: str) -> tuple[str, array[int], array[int]]:
+    """The text without its gaps, where each of them was in that, and what is gone before each.
+
+    Both rows end with the place behind the last gap. A long text may have millions of gaps.
+    """
+    from array import array  # noqa: PLC0415 - few texts may hold a torn token
+
+    places, removed = array("I"), array("I", [0])
+    joined: list[str] = []
+    pieces: list[str] = []
+    last = gone = 0
+    for gap in _GAP.finditer(text):
+        start, end = gap.span()
+        pieces.append(text[last:start])
+        places.append(start - gone)
+        gone += end - start
+        removed.append(gone)
+        last = end
+        if len(pieces) == _PIECES_MAX:
+            joined.append("".join(pieces))
+            pieces.clear()
+    view = "".join([*joined, *pieces, text[last:]])
+    places.append(len(view))
+    return view, places, removed
+
+
+_PIECES_MAX: Final = 4096
+
+
+def _over(view: str, shape: Shape, places: array[int], number: int) -> tuple[int, int] | None:
     """The token that this gap tears first, in the view: over as many more gaps as it goes on."""
     gap, span = places[number], None
     first, before = max(places[number - 1] if number else 0, gap - _HEAD_MAX), gap
