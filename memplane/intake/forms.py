@@ -212,6 +212,7 @@ _NAMED: Final = regex(
     r"""(?:(?P<esc>\\{0,7})(?P<quote>["'])(?P<quoted>(?:(?!(?P=quote))[^\n\\]){6,1024})(?:(?P=esc)(?P=quote))"""
     r"""|(?P<value>[^\s"'\\,;{}<>&$]{6,1024}))"""
 )
+_VALUED: Final = regex(r"""value\\{0,7}["']?[ \t]{0,4}[:=]""")  # what `_NAMED` needs
 
 
 def markup(text: str, lowered: str) -> Iterable[Span]:
@@ -222,7 +223,9 @@ def markup(text: str, lowered: str) -> Iterable[Span]:
     found: Iterable[Span] = ()
     if "</" in lowered:
         found = merged(_elements(text), _entries(text))
-    return merged(found, _side_by_side(text)) if named else found
+    if named and _VALUED.search(lowered) is not None:
+        return merged(found, _side_by_side(text))
+    return found
 
 
 def _elements(text: str) -> Iterator[Span]:
@@ -372,7 +375,7 @@ def _places(text: str, first: int, last: int) -> list[int]:
     """The dashes from `first` up to `last`."""
     places: list[int] = []
     find = text.find
-    for opener in _OPENERS:
+    for opener in _OPENERS if '"-' in text else _BLANK_OPENER:
         before = len(opener) - 1
         at = find(opener, max(0, first - before), last)
         while at >= 0:
@@ -385,6 +388,7 @@ def _places(text: str, first: int, last: int) -> list[int]:
 
 
 _OPENERS: Final = (" -", '", "-', '","-')
+_BLANK_OPENER: Final = _OPENERS[:1]
 _FIRST: Final = frozenset("pPwUuakbhs-")
 
 

@@ -218,6 +218,7 @@ class Redactor:
                 spans = named = ()
                 lowered = ""  # before the new text is made: of a long one there are few copies
                 text = "".join(pieces)
+                pieces.clear()
                 lowered = _lowered(text)
                 named = stems(lowered)
         return text

@@ -188,6 +188,7 @@ def _common(literals: list[tuple[str, int]]) -> str:
 _SMALL: Final = b"a"  # capitals and digits come before it
 _LONG_WORD: Final = 17
 _WHOLE, _OPENED, _INNER = _by_literal()
+_INNER_SMALL: Final = tuple([row for row in _INNER if row[0] == row[0].lower()])
 _WHOLE_WORDS: Final = frozenset(_WHOLE)
 _HEADS: Final = frozenset(_OPENED)
 
@@ -244,7 +245,7 @@ def _suspects(encoded: bytes, runs: bytes) -> tuple[Shape, ...]:
     text = runs.decode("ascii")
     found = [
         number
-        for opening, literals in _INNER
+        for opening, literals in (_INNER_SMALL if text.islower() else _INNER)
         if opening in text
         for literal, number in literals
         if literal in text

@@ -1,16 +1,20 @@
 """What intake does to a long text in pieces is what it does to the whole."""
 
 import hashlib
+import re
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.errors import InputError
 from memplane.event import encode
-from memplane.intake import Intake, Redactor, check
+from memplane.intake import Intake, Redactor, check, forms
+from memplane.intake import shapes as shapes_room
+from memplane.intake.marks import MARK, merged, widened
 from memplane.intake.recalled import without_blocks
+from memplane.intake.shapes import SHAPES
 from memplane.intake.values import Cleaner
 
 # The package has functions of these names.
@@ -64,3 +68,51 @@ def test_a_text_goes_to_a_body_exactly_where_its_line_would_be_too_long(patch, t
     line = {"kind": "fact", "role": "tool", **({"text": text} if text else {})}
     assert (draft.body is not None) == (len(encode(line).encode()) - 2 > most)
     assert (draft.text, draft.body) == (text, draft.body and text.encode())
+
+
+BITS = st.sampled_from(
+    ["", " ", "\n", "0aQ9xk3Lm2", "[redacted:bearer]", "[redacted:x]", "password=", "hunter2x9", ' "',
+     '", "-', '","-p', " -p", " --pass", "mysql", "curl -u me:", "://", "u:", "@h", "?key=", "&sig=",
+     "<token>", "</token>", "name: token", " value: ", "ghp_", "sk-", "\u200b", "e\u0301"]
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.lists(BITS, max_size=40).map("".join), SIZES)
+def test_places_found_window_by_window_are_those_of_the_whole(patch, text, window):
+    assert list(forms._dashes(text, window)) == list(forms._dashes(text, len(text)))
+    shapes = [shape for shape in SHAPES if shape.literals[0][0] not in "*~"]
+    whole = [list(shape.spans(text)) for shape in shapes[::9]]
+    with patch.context() as narrower:
+        narrower.setattr("memplane.intake.shapes.WINDOW", window)
+        assert [list(shape.spans(text)) for shape in shapes[::9]] == whole
+
+
+@given(st.lists(BITS, max_size=30).map("".join), st.sampled_from([r"\w+", r"[a-z]\W", r"r\w*:\w"]))
+def test_spans_take_in_whole_marks_that_they_touch(text, pattern):
+    marks = [mark.span() for mark in MARK.finditer(text)]
+    spans = [match.span() for match in re.finditer(pattern, text)]
+    expected = []
+    for start, end in spans:
+        touched = [mark for mark in marks if mark[0] < end and start < mark[1]]
+        edges = sorted([(start, end), *touched])
+        expected.append((edges[0][0], max(edge[1] for edge in edges)))
+    assert list(widened(text, iter(spans))) == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30))).map(sorted), st.integers(0, 9))
+def test_two_searches_are_merged_from_left_to_right(spans, cut):
+    first, second = spans[::2], spans[1::2] + spans[-cut:] * (cut > 0)
+    second.sort()
+    assert list(merged(first, iter(second))) == sorted([*first, *second])
+
+
+@given(st.lists(BITS, max_size=40).map("".join), st.integers(1, 3))
+def test_a_text_without_its_gaps_is_put_together_in_pieces(patch, text, most):
+    gaps = [match.span() for match in shapes_room._GAP.finditer(text)]
+    with patch.context() as narrower:
+        narrower.setattr("memplane.intake.shapes._PIECES_MAX", most)
+        view, places, removed = shapes_room._without_gaps(text)
+    assert view == shapes_room._GAP.sub("", text)
+    assert places[-1] == len(view)
+    assert gaps == [(places[n] + removed[n], places[n] + removed[n + 1]) for n in range(len(gaps))]
