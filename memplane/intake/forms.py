@@ -118,7 +118,7 @@ _PEM_BREAK: Final = regex(r"\r?\n|\\{1,7}n")
 _PUTTY: Final = regex(
     r"(?i:private-lines):[ \t]{0,4}[0-9]{1,3}"
     r"(?P<body>(?:(?:\s|\\{1,7}[nr]){1,12}+(?:[0-9]{1,5}\t|//|[^\sA-Za-z0-9+/=]{0,4})[ \t]{0,4}"
-    r"[A-Za-z0-9+/=]{16,80}(?![A-Za-z0-9+/=-])){1,200})"
+    r"[A-Za-z0-9+/=]{16,80}(?![A-Za-z0-9+/=-])){1,200}+)"
 )
 
 
@@ -207,7 +207,7 @@ _ENTRY: Final = regex(
 _NAMED: Final = regex(
     r"""[nkNK](?<!\w[nkNK])(?:(?<=[nN])ame|(?<=[kK])ey)\\{0,7}["']?[ \t]{0,4}[:=][ \t]{0,4}"""
     r"""\\{0,7}["']?(?P<key>[A-Za-z][\w.-]{2,60})\\{0,7}["']?"""
-    r"""(?:,|\\{1,7}[nrt]|\s|(?<=\n)(?:[>|+#*/-]{1,2}|[ ]{0,4}[0-9]{1,4}\t)){1,40}"""
+    r"""(?:,|\\{1,7}[nrt]|\s|(?<=\n)(?:[>|+#*/-]{1,2}|[ ]{0,4}[0-9]{1,4}\t)){1,40}+"""
     r"""\\{0,7}["']?(?:value|Value)\\{0,7}["']?[ \t]{0,4}[:=][ \t]{0,4}"""
     r"""(?:(?P<esc>\\{0,7})(?P<quote>["'])(?P<quoted>(?:(?!(?P=quote))[^\n\\]){6,1024})(?:(?P=esc)(?P=quote))"""
     r"""|(?P<value>[^\s"'\\,;{}<>&$]{6,1024}))"""
@@ -404,7 +404,8 @@ def _options(text: str, places: Iterable[int]) -> Iterator[Span]:
 
 def _argument(text: str, at: int, match: re.Match[str]) -> Span | None:
     option, spaced = match["option"], bool(match["gap"])
-    begin = max(text.rfind("\n", 0, at) + 1, at - _LINE_BACK)
+    begin = max(0, at - _LINE_BACK)
+    begin = max(text.rfind("\n", begin, at) + 1, begin)
     for how in (_ATTACHED, _SPACED, _PAIR):
         taker = _TAKER.get((option, how))
         if taker is None or (how is not _PAIR and spaced != (how is _SPACED)):

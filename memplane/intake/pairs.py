@@ -84,7 +84,7 @@ _PATH: Final = regex(
 # What code writes behind `token =`: names, calls, attributes, subscripts.
 _CODE: Final = regex(
     r"[A-Za-z_][A-Za-z_]*[0-9]{0,2}(?:(?:\.|->|::|\?\.)[A-Za-z_][A-Za-z_0-9]*)*"
-    r"|[A-Za-z_]+[0-9]{1,5}[A-Za-z_]*(?:(?:\.|->|::|\?\.)[A-Za-z_]+[0-9]{0,5}[A-Za-z_]*)+"
+    r"|[A-Za-z_]+[0-9]{1,5}[A-Za-z_]*(?:(?:\.|->|::|\?\.)[A-Za-z_]+(?:[0-9]{1,5}[A-Za-z_]*)?)+"
 )
 
 # Where a key may begin, in lower case; it is completed to the left and judged whole.

@@ -8,6 +8,7 @@ values beside the name of a secret, URL credentials and Bearer. What a rule mask
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
@@ -235,10 +236,11 @@ class Redactor:
         if isinstance(value, dict):
             labelled = _labelled(value)
             out: dict[str, Any] = {}
+            again: dict[str, int] = {}
             for key, item in value.items():
                 name = self._string(key, counts, under_secret=False)
-                while name in out:
-                    name += "'"  # two secret keys under one mark: neither value may be lost
+                if name in out:  # two secret keys under one mark: neither value may be lost
+                    name = _another(name, out, again)
                 out[name] = self._under(name, item, counts, labelled=key in labelled)
             return out
         if isinstance(value, list | tuple):
@@ -277,16 +279,8 @@ class Redactor:
             spans = list(find(joined, lowered))
             if not spans:
                 continue
-            begin = 0
-            for number, item in texts:
-                end = begin + len(item)
-                inside = [
-                    (max(start, begin) - begin, min(last, end) - begin)
-                    for start, last in spans
-                    if start < end and last > begin
-                ]
+            for (number, item), inside in zip(texts, _shares(texts, spans), strict=True):
                 out[number] = _spliced(item, inside, rule, counts)
-                begin = end + 1
             return self._list(out, counts, under_secret=False)
         return out
 
@@ -339,6 +333,35 @@ def _labelled(value: dict[str, Any]) -> tuple[str, ...]:
     return ()
 
 
+def _another(name: str, taken: dict[str, Any], again: dict[str, int]) -> str:
+    """A key like this one that is not taken: with a stroke, then numbered. `again` has the last."""
+    number = again.get(name, 0)
+    while True:
+        number += 1
+        other = f"{name}'" if number == 1 else f"{name}'{number}"
+        if other not in taken:
+            again[name] = number
+            return other
+
+
+def _shares(texts: list[tuple[int, str]], spans: list[Span]) -> Iterator[list[Span]]:
+    """Of spans in the texts joined by blanks, what lies in each text, counted from its start."""
+    begin = first = 0
+    for _, text in texts:
+        end = begin + len(text)
+        while first < len(spans) and spans[first][1] <= begin:
+            first += 1
+        inside: list[Span] = []
+        at = first
+        while at < len(spans) and spans[at][0] < end:
+            start, last = spans[at]
+            if last > begin:
+                inside.append((max(start, begin) - begin, min(last, end) - begin))
+            at += 1
+        yield inside
+        begin = end + 1
+
+
 def _as_number(name: str, item: Any) -> bool:
     """Whether a number is a password: `{"password": 12345678}`."""
     return type(item) is int and abs(item) >= _NUMBER_MIN and password_key(name)
@@ -384,10 +407,12 @@ def secrets_in(text: str) -> list[str]:
 def without(text: str, secrets: Iterable[str]) -> str:
     """A text for people without these secrets, nor the beginning of one at which it was cut off."""
     for secret in secrets:
-        for size in range(len(secret), min(len(secret), _BEGINNING) - 1, -1):
-            if secret[:size] in text:
-                text = text.replace(secret[:size], f"[redacted:{_SECRET_VALUE}]")
-                break
+        least = min(len(secret), _BEGINNING)
+        # A text that holds a beginning holds each shorter one: the longest is found by halving.
+        sizes = range(least, len(secret) + 1)
+        held = bisect(sizes, 0, key=lambda size: secret[:size] not in text)  # noqa: B023
+        if held:
+            text = text.replace(secret[: sizes[held - 1]], f"[redacted:{_SECRET_VALUE}]")
     return masked(text)
 
 

@@ -23,7 +23,7 @@ __all__ = ["bundle_text", "check_bundle", "check_report", "citations"]
 
 _LISTED_MAX: Final = 20
 _FENCE: Final = regex(r" {0,3}(`{3,}|~{3,})")
-_CODE: Final = regex(r"(`+)(?:(?!\1).)+?\1(?!`)")
+_CODE: Final = regex(r"(?<!`)(`++).+?(?<!`)\1(?!`)")  # runs of one length, as Markdown has it
 _CITED: Final = regex(r"\[([@^]?[^\[\]\n]{1,300})\](?![(\[:])")
 _NUMBERED: Final = regex(r"([A-Za-z_.:-]*)[0-9]+")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.intake.providers import PROVIDERS
@@ -18,7 +18,7 @@ from memplane.lazy import regex
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from memplane.intake.marks import Span
 
@@ -78,6 +78,11 @@ class Shape(NamedTuple):
             if match.end() > gap:
                 return match.span()
         return None
+
+    def whole(self, text: str, start: int, end: int) -> bool:
+        """Whether a token stands between the two, if the text ended there."""
+        found = _compiled(self.pattern).match(text, start, end)
+        return found is not None and found.end() == end
 
     def begins(self, text: str, at: int) -> bool:
         """Whether a token may begin there, by what stands before it."""
@@ -324,11 +329,12 @@ def torn(text: str, shapes: frozenset[Shape]) -> Iterator[tuple[str, Span]]:
         for number in range(len(places) - 1):
             if places[number] < last:
                 continue
-            span = _over(view, shape, places, number)
+            at = places[number] + removed[number]
+            span = _over(view, shape, places, number, partial(_is_short, text, at))
             if span is None:
                 continue
             start, end = span[0] + removed[number], span[1] + removed[bisect_left(places, span[1])]
-            gap = _GAP.match(text, places[number] + removed[number])
+            gap = _GAP.match(text, at)
             assert gap is not None
             if shape.begins(text, start) and _goes_on(text, shape, start, end, gap):
                 last = span[1]
@@ -369,13 +375,20 @@ def _without_gaps(text: str) -> tuple[str, array[int], array[int]]:
 _PIECES_MAX: Final = 4096
 
 
-def _over(view: str, shape: Shape, places: array[int], number: int) -> tuple[int, int] | None:
-    """The token that this gap tears first, in the view: over as many more gaps as it goes on."""
+def _over(
+    view: str, shape: Shape, places: array[int], number: int, is_short: Callable[[], bool]
+) -> tuple[int, int] | None:
+    """The token that this gap tears first, in the view: over as many more gaps as it goes on.
+
+    None for one that is whole before the break of a short line.
+    """
     gap, span = places[number], None
     first, before = max(places[number - 1] if number else 0, gap - _HEAD_MAX), gap
     for ahead, end in enumerate(places[number + 1 : number + 1 + _GAPS_MAX]):
         longer = shape.over(view, first, gap, end)
         if longer is not None:
+            if span is None and shape.whole(view, longer[0], gap) and is_short():
+                return None
             first = longer[0]
             if span is not None and not _is_tail(view[span[1] : longer[1]]):
                 break
@@ -397,8 +410,16 @@ def _goes_on(text: str, shape: Shape, start: int, end: int, gap: re.Match[str]) 
     """Whether a token that is whole before the break of a line goes on behind it."""
     if gap["line"] is None or shape.ends(text, start) != gap.start():
         return True
-    line = gap.start() - text.rfind("\n", 0, gap.start())
-    return line >= _LINE_MIN and _is_tail(text[gap.end() : end])
+    return not _is_short(text, gap.start()) and _is_tail(text[gap.end() : end])
+
+
+def _is_short(text: str, at: int) -> bool:
+    """Whether the gap that begins there breaks a line that was not full."""
+    gap = _GAP.match(text, at)
+    if gap is None or gap["line"] is None:
+        return False
+    least = at - _LINE_MIN + 1
+    return least < 0 or text.rfind("\n", least, at) >= 0
 
 
 def _joined(encoded: bytes, edges: list[tuple[int, int]]) -> bytes:
