@@ -72,11 +72,18 @@ _PLACEHOLDERS: Final = _words(
     "expired private public inherit"
 )
 _SPACE: Final = regex(r"\s")
+_EXAMPLE_MAX: Final = 64
 _TEMPLATE: Final = regex(
     r"\$(?:[A-Za-z_]\w*\Z|[({])|<[^>]*>|\{[^}]*\}|%(?:[A-Za-z_]\w*%|[sdrvq]\Z|\()|(?i:your)[_-]?|my[_-]"
     r"|#[0-9a-fA-F]{3,8}\Z|process\.|os\.|env\.|getenv|[xX*.•-]{4}|\.\.\.|…"
     r"|(?i:test|fake|dummy|mock|sample|example|demo|some|any|valid|invalid|wrong|new|old|bad)"
     r"[-_.]?(?i:api[-_]?)?(?i:key|token|secret|password|credential|value|auth)s?[-_]?[0-9]{0,3}\Z"
+)
+# What examples write: words of which every one says that it stands for a secret.
+_EXAMPLE: Final = regex(
+    r"(?i:(?:super|very|top|my|your|our|the|a|this|is|some|any|secret|key|token|password|passwd|jwt|api"
+    r"|auth|access|refresh|flask|django|app|change|replace|with|me|it|in|to|for|use|set|here"
+    r"|please|production|prod|dev|development|test|example|random|string|value)[-_. !]{0,3})+\Z"
 )
 _PATH: Final = regex(
     r"(?:~|\.{0,2})/[A-Za-z0-9_.@/-]*|[\w.@-]+(?:/[\w.@-]+){1,20}\.[a-z]{1,5}|[A-Za-z]:\\.*|[a-z][a-z0-9+.-]{1,20}://.*"
@@ -161,6 +168,7 @@ def looks_secret(value: str) -> bool:
         and MARK.search(value) is None
         and _TEMPLATE.match(value) is None
         and _PATH.fullmatch(value) is None
+        and (len(value) > _EXAMPLE_MAX or _EXAMPLE.match(value) is None)
     )
 
 
@@ -297,6 +305,7 @@ _DIGIT: Final = regex(r"\d")
 _LETTER: Final = regex(r"[^\W\d_]")
 _WEAK: Final = frozenset(("pass", "pw"))
 _CLASS: Final = regex(r"(?:[A-Z][a-z]{2,}){2}")
+_IS_KEY: Final = regex(r"[ \t]{0,4}:[ \t\n]")  # behind what is itself the name of a value
 _QUOTES: Final = frozenset("\"'`")
 _SETTERS: Final = _words("set with use add put")
 _ASKS: Final = _words(
@@ -315,6 +324,7 @@ def _quoted_fits(text: str, value: str, key: str, begin: int, match: re.Match[st
     if match["comma"] is not None:
         quoted = begin > 0 and text[begin - 1] in _QUOTES
         named = _CODE.fullmatch(value) is not None or _CLASS.search(value) is not None
+        named = named or _IS_KEY.match(text, match.end()) is not None
         return has_digit and (key.isupper() or quoted) and not named
     if value[len(key) : len(key) + 1] in "-_." and value.lower().startswith(key.lower()):
         return False  # the name of a thing that is named so, `"auth0": "auth0-python"`

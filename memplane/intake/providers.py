@@ -368,7 +368,11 @@ PROVIDERS: Final = (
         rf"{_START}[A-Za-z0-9]{{76}}AZDO[A-Za-z0-9]{{4}}{_END}|_PAT=[a-z2-7]{{52}}{_END}",
         start=_GLUED,
     ),
-    _row("azure-key", "*JQQJ99", r"[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{20,40}={0,2}"),
+    _row(
+        "azure-key",
+        "*JQQJ99",
+        r"(?!([A-Za-z0-9])\1{19})[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{20,40}={0,2}",
+    ),
     _row("fcm-key", "*APA91b", r"AAAA[A-Za-z0-9_-]{7}(?::|%3A)APA91b[A-Za-z0-9_-]{100,}"),
     _row(
         "docker-config",

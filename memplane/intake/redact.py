@@ -410,7 +410,7 @@ def without(text: str, secrets: Iterable[str]) -> str:
         least = min(len(secret), _BEGINNING)
         # A text that holds a beginning holds each shorter one: the longest is found by halving.
         sizes = range(least, len(secret) + 1)
-        held = bisect(sizes, 0, key=lambda size: secret[:size] not in text)  # noqa: B023
+        held = bisect(sizes, 0, key=lambda size: secret[:size] not in text)
         if held:
             text = text.replace(secret[: sizes[held - 1]], f"[redacted:{_SECRET_VALUE}]")
     return masked(text)

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from memplane.errors import NotFoundError
 from memplane.event import Event
+from memplane.intake.redact import masked_name
 from memplane.mcp.fitting import Cap, clipped
 from memplane.plane import Plane
 from memplane.ports import TokenCounter
@@ -61,5 +62,5 @@ def event_named(desk: Desk, given: str) -> Event:
 
 def no_value(given: dict[str, Any]) -> NotFoundError:
     """That the key of a call has no value, and how to see those that have one."""
-    key, ns = (clipped(given[name], _NAME_CHARS) for name in ("key", "ns"))
+    key, ns = (clipped(masked_name(given[name]), _NAME_CHARS) for name in ("key", "ns"))
     return NotFoundError(f"no value under {key} in {ns}; memory_list_keys shows what there is")

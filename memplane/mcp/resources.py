@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from memplane.errors import NotFoundError
+from memplane.intake.redact import masked_name
 from memplane.mcp.desk import Desk
 from memplane.mcp.fitting import clipped
 from memplane.mcp.reading import expanded
@@ -42,7 +43,8 @@ def read(desk: Desk, uri: str) -> tuple[str, str]:
     if uri.startswith(_SCHEME):
         return _expanded(desk, uri), "text/plain"
     known = ", ".join(one.uri for one in RESOURCES)
-    raise NotFoundError(f"no resource {clipped(uri, 80)}; there are {known} and {TEMPLATE}")
+    asked = clipped(masked_name(uri), 80)  # masked first: of what is cut off no rule knows the rest
+    raise NotFoundError(f"no resource {asked}; there are {known} and {TEMPLATE}")
 
 
 def _expanded(desk: Desk, uri: str) -> str:

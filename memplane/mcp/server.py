@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from memplane.errors import InputError, MemplaneError, NotFoundError
 from memplane.home import VERSION
-from memplane.intake.redact import masked, shown
+from memplane.intake.redact import masked, masked_name, shown
 from memplane.intake.skeleton import permitted_actor
 from memplane.mcp import curating, reading, resources, storing
 from memplane.mcp.arguments import checked
@@ -46,6 +46,7 @@ _ACTS: Final[dict[str, Callable[..., Answer]]] = {
 _ARGUMENTS: Final = {"text": "content", "kind": "type", "k": "limit", "budget": "max_tokens"}
 _ERROR_CHARS: Final = 1_000
 _ACTOR_CHARS: Final = 100
+_CLIENT_CHARS: Final = 4096  # of a client's name that are looked at
 _Context = ServerRequestContext[Any, Any]
 
 
@@ -191,7 +192,9 @@ def _actor(context: _Context) -> str:
     """The client's name, as far as an event can have it."""
     client = context.session.client_params
     name = client.client_info.name if client is not None else ""
-    printed = "".join(one if one.isprintable() else " " for one in name[: _ACTOR_CHARS * 4])
+    # Masked first: of a token that is cut off no rule knows the rest.
+    name = masked_name(name[:_CLIENT_CHARS])[: _ACTOR_CHARS * 4]
+    printed = "".join(one if one.isprintable() else " " for one in name)
     return permitted_actor(clipped(printed, _ACTOR_CHARS), None) or "mcp"
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.event import Event
 from memplane.intake import cleaned
+from memplane.intake.redact import masked_name
 from memplane.mcp.desk import Desk, event_named, no_value
 from memplane.mcp.fitting import Answer, clipped
 from memplane.plane.guarding import forget_as, record_as
@@ -62,7 +63,7 @@ def forget(desk: Desk, given: dict[str, Any]) -> Answer:
     if ("id" in given) == ("key" in given):
         raise InputError("give exactly one of id and key")
     event = _named(desk, given)
-    name = f"key {clipped(given['key'], 80)}" if "key" in given else f"#{event.seq}"
+    name = f"key {clipped(masked_name(given['key']), 80)}" if "key" in given else f"#{event.seq}"
     standing = desk.plane.standing(event, **desk.who)
     if standing.reason == "forgotten" and standing.by_seq is not None:
         words = f"{name} was forgotten before; {_ERASE}"

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, NotFoundError, PlaneError, WriteError
 from memplane.event import NO_EVENT, Event, decode
-from memplane.intake.redact import shown
+from memplane.intake.redact import masked_data, shown
 from memplane.log.bodies import body_hash, load_body, recalled_hashes
 from memplane.log.copying import Begun, Damaged, Lines, pieces
 from memplane.log.disk import Disk, drop
@@ -316,7 +316,7 @@ def _partial(
     """The events that were asked for, as they may leave the plane today."""
     head = engine.log.head() if engine.as_of is None else engine.prefix_head()
     export.begin(
-        Opened(engine.home.plane_id, head.seq, head.h, whole=False), asked.as_json()
+        Opened(engine.home.plane_id, head.seq, head.h, whole=False), masked_data(asked.as_json())
     )  # fmt: skip
     chosen = Chosen(engine, asked)
     for line in engine.log.read(0, head.seq):

@@ -193,7 +193,10 @@ def find(home: Path, given: str) -> Saved:
     Raises NotFoundError where there is none, InputError where a part names several.
     """
     if "/" in given or Path(given).exists():
-        return read(Path(given), given=True)
+        try:
+            return read(Path(given), given=True)
+        except NotFoundError:  # as it was given: a path has one slash where a URL has two
+            raise NotFoundError(f"{masked(given)}: no such report") from None
     if given.endswith(".json"):
         return read(home / "reports" / given)
     paths = _paths(home)

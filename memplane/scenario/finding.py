@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from memplane.intake.redact import masked
 from memplane.pack.block import Block
 from memplane.scenario.scene import Pack, Packed, Scene
 
@@ -49,6 +50,7 @@ def texts(said: Mapping[str, Any], key: str) -> list[str]:
 def quoted(text: str) -> str:
     """A text as it stands in a message: on one line, not too long."""
     line = " ".join(text.split())
+    line = masked(line)  # before it is cut: of a part of a token no rule knows the rest
     return f"`{line if len(line) <= _SHOWN_MAX else line[:_SHOWN_MAX] + '…'}`"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from memplane.intake.redact import masked, masked_data
 from memplane.scenario.limits import p95, percentile
 from memplane.scenario.run import Held, Outcome
 from memplane.scenario.scene import Packed
@@ -30,15 +31,15 @@ def _lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
         said = "ok    " if outcome.passed else "FAILED"
         short = ", run short" if outcome.short else ""
         name = f"{scenario.name:<{width}}"
-        yield f"{said} {name}  {scenario.title} ({outcome.seconds:.1f} s{short})".rstrip()
-        yield from (f"       {failure}" for failure in outcome.failures)
+        yield f"{said} {name}  {masked(scenario.title)} ({outcome.seconds:.1f} s{short})".rstrip()
+        yield from (f"       {masked(failure)}" for failure in outcome.failures)
         yield from (f"       {_timed(held)}" for held in outcome.held if held.timed)
 
 
 def _timed(held: Held) -> str:
     over = "OVER" if held.enforced else "OVER, not enforced"
     state = "within" if held.finding.passed else over
-    return f"{held.finding.found}; expected {held.finding.expected}: {state}"
+    return masked(f"{held.finding.found}; expected {held.finding.expected}: {state}")
 
 
 def _sum(outcomes: Sequence[Outcome]) -> str:
@@ -62,14 +63,14 @@ def as_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 def _scenario(outcome: Outcome) -> dict[str, Any]:
     scenario = outcome.scenario
     return {
-        "scenario": scenario.name, "title": scenario.title, "file": scenario.file,
+        "scenario": scenario.name, "title": masked(scenario.title), "file": scenario.file,
         "passed": outcome.passed, "short": outcome.short, "seconds": round(outcome.seconds, 3),
-        "error": outcome.error, "failures": outcome.failures,
+        "error": masked_data(outcome.error), "failures": masked_data(outcome.failures),
         "assertions": [
             {
                 "type": held.assertion.type, "line": held.assertion.line,
                 "passed": held.finding.passed, "enforced": held.enforced,
-                "expected": held.finding.expected, "found": held.finding.found,
+                "expected": masked(held.finding.expected), "found": masked(held.finding.found),
                 "figures": held.finding.figures,
             }
             for held in outcome.held
