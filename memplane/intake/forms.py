@@ -68,7 +68,7 @@ def _credentials(text: str) -> Iterator[Span]:
 
 
 _BEARER: Final = regex(
-    r"""\bbearer[ \t]{1,4}(?P<bearer>[A-Za-z0-9._~+/=-]{16,})"""
+    r"""\bbearer(?:[ \t]{1,4}|[=:][ \t]{0,4})(?P<bearer>[A-Za-z0-9._~+/=-]{16,})"""
     r"""|(?:\b|(?<=[0-9]m))authorization\\{0,7}["']?[ \t]{0,4}[:=,][ \t]{0,4}\\{0,7}["']?"""
     r"""(?:(?:basic|token|apikey|negotiate|ntlm|ssws|oauth|key|bot|genie-?key)[ \t]{1,4}"""
     r"""(?P<other>[A-Za-z0-9._~+/=-]{8,})"""

@@ -118,6 +118,17 @@ def test_a_token_in_an_identifier_is_refused_and_not_repeated(fields, where):
     assert GITHUB not in str(error.value)
 
 
+@pytest.mark.parametrize("form", ["Bearer={}", "Bearer:{}", "bearer {}", "x-bearer:{}"])
+@pytest.mark.parametrize("field", ["id", "session", "actor", "key", "task"])
+def test_a_bearer_in_an_identifier_is_refused_in_every_form(field, form):
+    secret = hashlib.sha256(b"bearer").hexdigest()[:40]
+    if field == "id":
+        form = form.replace(" ", "=")  # an id has no blank
+    with pytest.raises(InputError) as error:
+        drafted({field: form.format(secret)})
+    assert secret not in str(error.value)
+
+
 def test_a_kind_that_the_policy_never_stores_is_refused_with_the_policys_key():
     with pytest.raises(InputError, match=r"kind: .*privacy\.yaml.*store\.never_store_kinds"):
         drafted({"kind": "secret"})
