@@ -95,7 +95,7 @@ def repair_without_the_lock(patch):
 
     def unlocked(self, *args):
         fcntl.flock(held[0]._fd, fcntl.LOCK_UN)
-        time.sleep(0.003)
+        time.sleep(0.03)  # on a loaded machine too, another writer comes in between
         set_aside(self, *args)
         fcntl.flock(held[0]._fd, fcntl.LOCK_EX)
 

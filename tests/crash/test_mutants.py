@@ -49,7 +49,7 @@ MUTANTS = {
     mutants.purge_without_the_index: plane_states("purge"),
     mutants.purge_by_rename: plane_states("purge"),
 }
-SHARE = Share(1, 20_000, 30)
+SHARE = Share(60, 20_000, 30)
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.__name__)

@@ -87,10 +87,8 @@ def test_a_part_is_redacted_under_the_policies_of_today(tmp_path):
         plane.record("named after it", session="swordfish")
         privacy = tmp_path / "plane" / "policies" / "privacy.yaml"
         text = privacy.read_text()
-        assert "redact_patterns:\n" in text
-        privacy.write_text(
-            text.replace("redact_patterns:\n", 'redact_patterns:\n    - "swordfish"\n')
-        )
+        assert "redact_patterns: [" in text
+        privacy.write_text(text.replace("redact_patterns: [", 'redact_patterns: ["swordfish", ', 1))
         report = plane.export(tmp_path / "part.jsonl", redact=True)
         assert plane.policies.privacy.redact_patterns[0] == "swordfish"
     assert b"swordfish" not in (tmp_path / "part.jsonl").read_bytes()

@@ -149,7 +149,7 @@ SHORT = (
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "a.yaml:1: assertions: missing; expected a list of assertions (at most 1000)"),
+        ("", "a.yaml:1: assertions: missing; expected a list of assertions, or a mapping of their types (at most 1000)"),
         ("assertions: [events_intact]\nassertions: [events_intact]",
          "a.yaml:4: assertions: given twice; line 3 has it already"),
         ("assertions: [contains: a]",
