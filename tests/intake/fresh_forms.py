@@ -123,8 +123,8 @@ set -gx API_TOKEN {}
 SetEnv API_TOKEN {}
 aws configure set aws_secret_access_key {}
 aws configure set aws_session_token {} --profile dev
-npm config set //registry.npmjs.org/:_authToken {}
-//registry.npmjs.org/:_authToken={}
+npm config set //registry.example.org/:_authToken {}
+//registry.example.org/:_authToken={}
 git config --global github.token {}
 machine api.example.com login me password {}
 machine api.example.com\n  login me\n  password {}
