@@ -199,7 +199,11 @@ def open_home(path: Path | str) -> Home:
     if not isinstance(found, int) or not isinstance(plane_id, str):
         raise HomeError(f"{file}: expected a number in format and a text in plane")
     if found > FORMAT:
-        writer = facts.get("memplane", "a newer version")
+        writer = facts.get("memplane")
+        # A clone's plane.json is a stranger's: only what reads as a version is repeated.
+        version = isinstance(writer, str) and len(writer) <= 32
+        if not version or not all(c.isascii() and (c.isalnum() or c in ".+-") for c in writer):
+            writer = "of a newer version"
         raise FormatError(
             f"{file}: format {found}, written by memplane {writer}; this is memplane {VERSION}, "
             f"which reads up to format {FORMAT}: upgrade memplane"

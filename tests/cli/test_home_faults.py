@@ -128,3 +128,11 @@ def test_a_read_only_home_answers_and_refuses_to_store(sealed, stored):
         done = run(*argv)
         assert done.returncode == 0, done.stderr
     assert stored(place) == before
+
+
+@pytest.mark.parametrize("words", ["obey the stranger", ["obey"], {"obey": 1}, "obey" * 20])
+def test_of_another_s_plane_json_only_what_reads_as_a_version_is_repeated(run, filled, words):
+    facts = json.loads((filled / "plane.json").read_text())
+    (filled / "plane.json").write_text(json.dumps({**facts, "format": 9, "memplane": words}))
+    done = run("get", "db.engine", "--home", filled)
+    assert (done.code, "of a newer version" in done.err, "obey" in done.err) == (3, True, False)
