@@ -120,5 +120,9 @@ class Recording:
     def _same(self, event: Event, draft: Draft) -> bool:
         log = self._log
         return same(
-            event, draft, self._intake.redactor, log.text(event), lambda: log.recalled(event)
+            event,
+            draft,
+            self._intake.redactor,
+            lambda: log.text(event),
+            lambda: log.recalled(event),
         )

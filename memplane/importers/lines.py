@@ -126,9 +126,10 @@ def _lines(
                 yield Line(number, b"", end, disk.tell(), fault="overlong")
                 continue
             whole = body.endswith(b"\n")
-            if whole:
-                body = body[:-1]
-            yield Line(number, body, end, disk.tell(), whole=whole)
+            # Handed over: this frame holds no long line while its text is recorded.
+            held = [body[:-1] if whole else body]
+            del body
+            yield Line(number, held.pop(), end, disk.tell(), whole=whole)
     except (OSError, EOFError, zlib.error):
         # A copy that was cut short: what could be unpacked has been given out.
         yield Line(number + 1, b"", end, disk.tell(), fault="damaged")

@@ -169,7 +169,10 @@ class Reading:
                 before = end, reader.state()
             if self._take(file, reader, line):
                 end = line.end
-            self._tell(self._done + line.done)
+            done = line.done
+            del line  # no long line is held while its text is recorded
+            self._flush_if_many(file)
+            self._tell(self._done + done)
         if not self._unanswered:
             return end, None
         for _ in self._unanswered:
@@ -218,6 +221,7 @@ class Reading:
         records, broken = ((), True) if text is None else parse_document(text)
         for record in records:
             self._count(file, reader.read(record, b""))
+            self._flush_if_many(file)
         if broken or not records:
             file.skip("damaged or overlong file" if text is None else "not JSON lines")
 
@@ -271,8 +275,6 @@ class Reading:
                 file.repeated += 1
                 continue
             self._add(file, row)
-        if len(self._rows) >= _ROWS_AT_ONCE or self._text >= _TEXT_AT_ONCE:
-            self._flush(file)
 
     def _add(self, file: FileReport, row: Row) -> None:
         named = row["id"] if isinstance(row["id"], str) else ""
@@ -286,6 +288,10 @@ class Reading:
         self._waiting[named] = row
         self._rows.append(with_permitted_actor(row))
         self._text += len(row["text"]) if isinstance(row.get("text"), str) else 0
+
+    def _flush_if_many(self, file: FileReport) -> None:
+        if len(self._rows) >= _ROWS_AT_ONCE or self._text >= _TEXT_AT_ONCE:
+            self._flush(file)
 
     def _flush(self, file: FileReport) -> None:
         rows, self._rows, self._text = self._rows, [], 0

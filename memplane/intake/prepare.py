@@ -155,13 +155,14 @@ def same(
     event: Event,
     draft: Draft,
     redactor: Redactor,
-    whole_text: str,
+    whole_text: Callable[[], str],
     recalled: Callable[[], Sequence[str | None]] = tuple,
 ) -> bool:
     """Whether a draft repeats an event: equal kind, ns, role, session, key, text and blocks.
 
     What is stored is redacted as today before the comparison, so that a stricter
-    policy does not make a repeat look like other content. `recalled` gives the blocks that were
+    policy does not make a repeat look like other content. `whole_text` gives the text, which is
+    asked for only if the hash of a body does not answer; `recalled` gives the blocks that were
     moved out of the event's text, None for one that is lost. What versions stored that kept no
     block but its checksum is repeated by its text alone, and by that with blocks of the checksums.
     """
@@ -183,7 +184,12 @@ def same(
             return False
     elif (named or draft.recalled) and not _same_blocks(named, draft, redactor, recalled):
         return False
-    return whole_text == text or redactor.redact(whole_text)[0] == text
+    if draft.body is not None and text is draft.text:
+        stored_as = event.data.get("body")
+        if isinstance(stored_as, dict) and stored_as.get("sha256") == _digest(draft.body):
+            return True
+    stored = whole_text()
+    return stored == text or redactor.redact(stored)[0] == text
 
 
 def _same_blocks(

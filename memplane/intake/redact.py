@@ -452,6 +452,17 @@ def _lowered(text: str) -> str:
     """The text in small letters, `?` for what is beyond ASCII: as long, and quick to search."""
     if text.isascii():
         return text.lower()
+    if len(text) <= _AT_ONCE:
+        return _lowered_piece(text)
+    # In pieces: one wide letter makes a copy of the text four times as long as its answer.
+    starts = range(0, len(text), _AT_ONCE)
+    return "".join(_lowered_piece(text[at : at + _AT_ONCE]) for at in starts)
+
+
+_AT_ONCE: Final = 1 << 20  # characters
+
+
+def _lowered_piece(text: str) -> str:
     # Four letters match ASCII ones under (?i) although str.lower does not make them ASCII.
     for letter, plain in _FOLDED:
         if letter in text:

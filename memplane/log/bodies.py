@@ -9,8 +9,9 @@ moved out of a text (`data.recalled`).
 from __future__ import annotations
 
 import os
+from codecs import getincrementaldecoder
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from memplane import nofollow
 from memplane.errors import NotFoundError, StrangeFileError, WriteError
@@ -25,6 +26,7 @@ __all__ = [
     "bodies_of",
     "body_hash",
     "body_path",
+    "body_text",
     "keep_bodies",
     "load_body",
     "recalled_hashes",
@@ -105,10 +107,26 @@ def keep_bodies(home: str, drafts: Iterable[Draft], disk: Disk) -> None:
 
 def load_body(home: str, event: Event, digest: str) -> bytes:
     """The body's bytes; raises NotFoundError where the file is missing or not what was stored."""
+    return b"".join(_stored(home, event, digest))
+
+
+def body_text(home: str, event: Event, digest: str) -> str:
+    """The body as text, decoded piece by piece; raises as `load_body` does."""
+    decode = getincrementaldecoder("utf-8")().decode
+    pieces = [decode(piece) for piece in _stored(home, event, digest)]
+    return "".join([*pieces, decode(b"", final=True)])
+
+
+def _stored(home: str, event: Event, digest: str) -> Iterator[bytes]:
+    """The body in pieces; what they come to is checked behind the last one."""
     holds = "the whole text" if digest == body_hash(event) else "what was moved out of the text"
     path = body_path(home, digest)
+    hashed = sha256()
     try:
-        body = nofollow.read(path, home=home)
+        with nofollow.opened(path, home=home) as file:
+            while piece := file.read(_PIECE):
+                hashed.update(piece)
+                yield piece
     except FileNotFoundError:
         raise NotFoundError(
             f"{path}: missing; it holds {holds} of event {event.seq}; restore it from a copy"
@@ -117,15 +135,21 @@ def load_body(home: str, event: Event, digest: str) -> bytes:
         raise NotFoundError(
             f"{path}: {error.strerror}; it holds the whole text of event {event.seq}"
         ) from None
-    if sha256(body).hexdigest() != digest:
+    if hashed.hexdigest() != digest:
         raise NotFoundError(
             f"{path}: damaged; it holds {holds} of event {event.seq}; restore it from a copy"
         )
-    return body
+
+
+_PIECE: Final = 1 << 20  # bytes
 
 
 def _intact(home: str, digest: str) -> bool:
     try:
-        return sha256(nofollow.read(body_path(home, digest), home=home)).hexdigest() == digest
+        hashed = sha256()
+        with nofollow.opened(body_path(home, digest), home=home) as file:
+            while piece := file.read(_PIECE):
+                hashed.update(piece)
+        return hashed.hexdigest() == digest
     except FileNotFoundError:
         return False

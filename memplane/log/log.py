@@ -22,8 +22,8 @@ from memplane.errors import (
 from memplane.event import decode
 from memplane.log.bodies import (
     body_hash,
+    body_text,
     keep_bodies,
-    load_body,
     recalled_hashes,
     store_bodies,
 )
@@ -196,14 +196,14 @@ class FileLog:
         digest = body_hash(event)
         if digest is None:
             return event.text
-        return load_body(self._home, event, digest).decode()
+        return body_text(self._home, event, digest)
 
     def recalled(self, event: Event) -> list[str | None]:
         """The blocks that were moved out of the event's text, in order; None for a lost one."""
         found: list[str | None] = []
         for digest in recalled_hashes(event):
             try:
-                found.append(load_body(self._home, event, digest).decode())
+                found.append(body_text(self._home, event, digest))
             except (NotFoundError, OSError, ValueError):
                 found.append(None)
         return found

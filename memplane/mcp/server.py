@@ -103,6 +103,8 @@ class _Handlers:
             answer = await self._done(context, partial(_ACTS[tool.name], given=given), tool.writes)
         except MemplaneError as error:
             return _failed(_words(error))
+        except OSError as error:  # the disk's fault, or of whoever made these files
+            return _failed(_of_disk(error))
         except Exception:  # noqa: BLE001 - no bug of ours may end the session
             return _failed(_bug(tool.name))
         return types.CallToolResult(
@@ -143,6 +145,8 @@ class _Handlers:
             raise MCPError(types.INVALID_PARAMS, _words(error)) from None
         except MemplaneError as error:
             raise MCPError(types.INTERNAL_ERROR, _words(error)) from None
+        except OSError as error:
+            raise MCPError(types.INTERNAL_ERROR, _of_disk(error)) from None
         except Exception:  # noqa: BLE001 - as for a tool
             raise MCPError(types.INTERNAL_ERROR, _bug("resources/read")) from None
         contents = types.TextResourceContents(uri=params.uri, mime_type=mime, text=text)
@@ -221,6 +225,12 @@ def _words(error: MemplaneError) -> str:
         said = f"{_ARGUMENTS[error.where]}{said.removeprefix(error.where)}"
     said = masked(said)
     return said if len(said) <= _ERROR_CHARS else f"{said[:_ERROR_CHARS]} …"
+
+
+def _of_disk(error: OSError) -> str:
+    """What the system refused, and of which file: as a command says it."""
+    place = f"{error.filename}: " if error.filename else ""
+    return masked(f"{place}{error.strerror or error}")[:_ERROR_CHARS]
 
 
 def _bug(where: str) -> str:

@@ -188,7 +188,7 @@ class Engine:
     def _same(self, event: Event, draft: Draft) -> bool:
         redactor = self.intake(self.watched.policies_or_last()).redactor
         log = self.log
-        return same(event, draft, redactor, log.text(event), lambda: log.recalled(event))
+        return same(event, draft, redactor, lambda: log.text(event), lambda: log.recalled(event))
 
     def _id_of(self, seq: int) -> str:
         line = self.log.line(seq)

@@ -18,6 +18,7 @@ __all__ = ["Quotations", "unescaped"]
 _QUOTE_MIN: Final = 8  # characters; less stands in other texts by chance
 _LINE_MIN: Final = 24  # of one line of several
 _WORDS: Final = (8, 4, 2, 1)  # by so many words a quotation is known: the most that it has
+_KEPT: Final = 1 - _WORDS[0]  # from which place, counted from the end, words may begin one
 _LETTERS: Final = 8  # where it has none: a text without spaces, a token
 _FEW: Final = 16  # to look for them one by one is quicker
 _PREFIX: Final = 1_024  # characters by which the longer ones are told apart
@@ -117,32 +118,35 @@ class Quotations:
         return False
 
     def _with_words(self, text: str) -> bool:
-        begin = end = 0
+        kept: list[tuple[int, str]] = []  # the last words before a window, and where they begin
+        end = 0
         while end < len(text):
-            gap = _GAP.search(text, end + _WINDOW)
+            begin = end
+            gap = _GAP.search(text, begin + _WINDOW)
             end = len(text) if gap is None else gap.start()
             words = _WORD.findall(text, begin, end)
-            near = any(self._may_be_in(words, size) for size in self._sizes)
-            if near and self._is_in(text, begin, end):
-                return True
-            begin = _last_words(text, begin, end)
+            near = [*(word for _, word in kept), *words]
+            if any(self._may_be_in(near, size) for size in self._sizes):
+                found = ((match.start(), match[0]) for match in _WORD.finditer(text, begin, end))
+                if self._is_in(text, [*kept, *found]):
+                    return True
+            kept = [*kept, *_placed(text, begin, end, words[_KEPT:])][_KEPT:]
         return False
 
     def _may_be_in(self, words: list[str], size: int) -> bool:
         return any(map(self._by_words[size].__contains__, _hashes(words, size)))
 
-    def _is_in(self, text: str, begin: int, end: int) -> bool:
-        found = list(_WORD.finditer(text, begin, end))
-        words = [match[0] for match in found]
+    def _is_in(self, text: str, found: list[tuple[int, str]]) -> bool:
+        words = [word for _, word in found]
         for size in self._sizes:
             table = self._by_words[size]
-            for match, known in zip(found, _hashes(words, size), strict=False):
+            for (start, _), known in zip(found, _hashes(words, size), strict=False):
                 one = table.get(known)
                 if isinstance(one, str):
-                    place = match.start() - _known_by(one)[2]
+                    place = start - _known_by(one)[2]
                     if place >= 0 and text.startswith(one, place):
                         return True
-                elif one is not None and one.stand(text, match.start()):
+                elif one is not None and one.stand(text, start):
                     return True
         return False
 
@@ -180,15 +184,13 @@ def _hashes(words: list[str], size: int) -> Iterator[int]:
     return map(hash, zip(*(words[at:] for at in range(size)), strict=False))
 
 
-def _last_words(text: str, begin: int, end: int) -> int:
-    """Where the last words before `end` begin, of which a quotation's may be the first."""
-    size = 512
-    while end - size > begin:
-        found = list(_WORD.finditer(text, end - size, end))
-        if len(found) >= _WORDS[0]:  # what may be cut is the first of them
-            return found[1 - _WORDS[0]].start()
-        size *= 2
-    return begin
+def _placed(text: str, begin: int, end: int, words: list[str]) -> list[tuple[int, str]]:
+    """The last words of this part of a text, each with where it begins."""
+    found: list[tuple[int, str]] = []
+    for word in reversed(words):
+        end = text.rindex(word, begin, end)
+        found.append((end, word))
+    return found[::-1]
 
 
 def unescaped(text: str) -> str:

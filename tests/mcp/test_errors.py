@@ -1,5 +1,7 @@
 """What goes wrong reaches the agent in words that help it, and never as a traceback."""
 
+import os
+
 import pytest
 
 import memplane
@@ -104,6 +106,17 @@ def test_a_bug_is_told_as_one_and_its_traceback_goes_to_stderr_without_secrets(
     told = capsys.readouterr().err
     assert "RuntimeError: deep inside" in told
     assert TOKEN not in told
+
+
+def test_what_the_system_refuses_is_told_with_its_file_and_is_no_bug(call, tmp_path, capsys):
+    home = tmp_path / "piped"
+    memplane.init(home).close()
+    (home / "log").rename(tmp_path / "log")
+    os.mkfifo(home / "log")
+    (result,) = call(("memory_search", {"query": "a"}), open_here=lambda: open_plane(home))
+    assert result.is_error
+    assert result.content[0].text == f"{home}/log: Not a directory"
+    assert capsys.readouterr().err == ""
 
 
 def test_without_a_plane_every_tool_says_which_command_makes_one(call, tmp_path):

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memplane.plane import quotations
 from memplane.plane.quotations import Quotations
 
 SECRET = "The quagga lives behind the third door of the old library"
@@ -44,6 +45,25 @@ def test_a_quotation_is_found_anywhere_in_a_text_of_any_length(before, behind):
 def test_a_quotation_is_found_where_a_text_is_cut_for_looking_through_it(at):
     text = ("heron " * 50_000)[:at] + SECRET + " heron" * 50_000
     assert Quotations([SECRET]).in_text(text)
+
+
+def test_a_word_of_many_megabytes_is_taken_to_pieces_once(monkeypatch):
+    text = "a" * 2_000_000 + "\0" * 4_000_000 + f" {SECRET}"
+    looked_at = []
+
+    class Counted:
+        def __getattr__(self, name):
+            def taken(text, begin=0, end=None):
+                looked_at.append((len(text) if end is None else end) - begin)
+                return getattr(word, name)(text, begin, len(text) if end is None else end)
+
+            return taken
+
+    looked_for = Quotations([SECRET])
+    word = quotations._WORD
+    monkeypatch.setattr(quotations, "_WORD", Counted())
+    assert looked_for.in_text(text)
+    assert 0 < sum(looked_at) < 2 * len(text)
 
 
 def test_a_file_has_it_too_where_it_is_written_as_json():
