@@ -75,7 +75,7 @@ _SPACE: Final = regex(r"\s")
 _EXAMPLE_MAX: Final = 64
 _TEMPLATE: Final = regex(
     r"\$(?:[A-Za-z_]\w*\Z|[({])|<[^>]*>|\{[^}]*\}|%(?:[A-Za-z_]\w*%|[sdrvq]\Z|\()|(?i:your)[_-]?|my[_-]"
-    r"|#[0-9a-fA-F]{3,8}\Z|process\.|os\.|env\.|getenv|[xX*.•-]{4}|\.\.\.|…"
+    r"|#[0-9a-fA-F]{3,8}\Z|0x[0-9a-fA-F]{1,16}\Z|ENC\(|process\.|os\.|env\.|getenv|[xX*.•-]{4}|\.\.\.|…"
     r"|(?i:test|fake|dummy|mock|sample|example|demo|some|any|valid|invalid|wrong|new|old|bad)"
     r"[-_.]?(?i:api[-_]?)?(?i:key|token|secret|password|credential|value|auth)s?[-_]?[0-9]{0,3}\Z"
 )
