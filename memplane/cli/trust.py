@@ -263,7 +263,9 @@ def _words(found: Survey) -> str:
         "id": printable(found.home.plane_id),
         "made": printable(f"{found.created[:19]} by memplane {found.memplane}"),
         "owner": f"user id {found.owner}, {git[found.tracked]}",
-        "events": f"{found.events}"
+        "events": "not counted: the log has more than 1 GB"
+        if found.events is None
+        else f"{found.events}"
         + (f", {found.first[:10]} to {found.last[:10]}" if found.events else ""),
     }
     if found.kept is not None:

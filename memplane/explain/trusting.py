@@ -56,7 +56,7 @@ class Survey(NamedTuple):
     owner: int
     own: bool
     tracked: bool | None
-    events: int
+    events: int | None
     first: str
     last: str
     kept: Record | None
@@ -137,6 +137,9 @@ def _as_trusted(kept: Record, now: Version) -> Version:
     return Version("", {**same, **trusted})
 
 
+_LOG_BYTES_MAX: Final = 1 << 30
+
+
 def _is_view(file: str) -> bool:
     return file.startswith("views/")
 
@@ -147,9 +150,16 @@ def _views(now: Version) -> dict[str, str]:
     }
 
 
-def _events(home: Home, clock: Clock, loads: Callable[[bytes], Any]) -> tuple[int, str, str]:
-    """How many events verify, and when the first and the last happened."""
+def _events(home: Home, clock: Clock, loads: Callable[[bytes], Any]) -> tuple[int | None, str, str]:
+    """How many events verify, and when the first and the last happened; None: too long to read.
+
+    A stranger's log may be of any size: a hole of many GB takes no room where it lies.
+    """
     count, first, last = 0, "", ""
+    folder = home.path / "log"
+    sizes = [(folder / name).lstat().st_size for name in nofollow.files(folder, home.folder)]
+    if sum(sizes) > _LOG_BYTES_MAX:
+        return None, "", ""
     log = FileLog(home.folder, home.plane_id, clock=clock, loads=loads, read_only=True)
     with suppress(MemplaneError):
         for line in log.read():

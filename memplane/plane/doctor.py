@@ -31,6 +31,7 @@ from memplane.plane.folder_checks import (
     some,
     spool,
 )
+from memplane.plane.packing import view_paths
 from memplane.plane.reads import Reads
 from memplane.plane.stated import stated
 from memplane.policy.plane import NO_EMBEDDER
@@ -102,6 +103,20 @@ def _policies(place: _Place) -> Check:
             "`memplane policy check` lists them all; nothing is packed until then",
         )  # fmt: skip
     return Check("policies", "ok", "no mistakes")
+
+
+def _views(place: _Place) -> Check:
+    files = place.watched()
+    policies = files.policies_or_last()
+    paths = dict.fromkeys(
+        path for name in policies.channels.views for path in view_paths(policies, name)
+    )
+    views = [files.view(path) for path in paths]
+    if wrong := [f"{one.path}: {why}" for one in views if (why := files.unread(one.path))]:
+        return Check("views", "fail", some(wrong), "put a file there that you may read")
+    if outside := [one.path for one in views if one.lost == "outside"]:
+        return Check("views", "fail", f"outside of the plane, so not read: {some(outside)}")
+    return Check("views", "ok", f"{sum(not one.lost for one in views)} loaded")
 
 
 def _trust(place: _Place) -> Check:
@@ -275,6 +290,7 @@ _CHECKS: Final[dict[str, Callable[[_Place], Check]]] = {
     "filesystem": _of_folder(filesystem),
     "trust": _trust,
     "policies": _policies,
+    "views": _views,
     "counter": _counter,
     "log": _log,
     "projections": _projections,

@@ -237,6 +237,10 @@ class Watched:
             self._views[path] = known
         return known
 
+    def unread(self, path: str) -> str:
+        """Why a view that is there could not be read just now; "" where it could, or is missing."""
+        return self._unread.get(f"{self._home}/{path}", "")
+
     def _view_bytes(self, path: str) -> bytes | None:
         """The bytes of a view as it is loaded: without the secrets that the built-in rules find.
 

@@ -316,6 +316,14 @@ def test_trust_shows_the_plane_masks_what_is_secret_and_changes_nothing_unasked(
     assert token not in asked.stdout
 
 
+def test_trust_does_not_read_a_log_of_any_size(clone, ann):
+    with (clone / ".memplane" / "log" / "00000002.jsonl").open("wb") as file:
+        file.truncate(8 << 30)
+    ran = command(ann, clone, "trust")
+    assert ran.returncode == 1
+    assert "not counted: the log has more than 1 GB" in ran.stdout
+
+
 def test_trust_drops_the_caches_mends_the_modes_and_then_the_plane_is_used(clone, ann):
     home = clone / ".memplane"
     (home / "projections" / "forged.json").write_text("{}")

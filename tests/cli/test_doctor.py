@@ -46,8 +46,8 @@ def test_a_sound_plane_has_no_failure_and_nothing_in_it_is_written(examined, fil
     assert code == 0
     assert {name for name, check in checks.items() if check["status"] != "ok"} <= {"git"}
     assert list(checks) == [
-        "home", "permissions", "lock", "spool", "space", "filesystem", "trust", "policies", "counter",
-        "log", "projections", "index", "vectors", "leftovers", "hard-links", "clock", "git-ignore",
+        "home", "permissions", "lock", "spool", "space", "filesystem", "trust", "policies", "views",
+        "counter", "log", "projections", "index", "vectors", "leftovers", "hard-links", "clock", "git-ignore",
         "versions", "extra tokens", "git",
     ]  # fmt: skip
     assert every_file(filled) == before
@@ -83,6 +83,26 @@ def test_a_home_that_others_may_enter_is_a_failure_and_a_file_below_it_a_warning
     code, checks = examined()
     assert (code, checks["permissions"]["status"]) == (1, "fail")
     assert checks["permissions"]["remedy"] == f"chmod 700 {filled}"
+
+
+def test_a_view_that_is_no_file_is_a_failure(examined, filled, tmp_path):
+    view = filled / "views" / "rules.project.md"
+    view.write_text("Deploy on Mondays")
+    assert examined()[1]["views"] == {
+        "name": "views",
+        "status": "ok",
+        "found": "1 loaded",
+        "remedy": "",
+    }
+    view.unlink()
+    os.mkfifo(view)
+    code, checks = examined()
+    assert (code, checks["views"]["status"]) == (1, "fail")
+    assert checks["views"]["found"].startswith("views/rules.project.md: is a pipe, expected a file")
+    view.unlink()
+    (tmp_path / "elsewhere.md").write_text("Deploy on Fridays")
+    view.symlink_to(tmp_path / "elsewhere.md")
+    assert "views/rules.project.md" in examined()[1]["views"]["found"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
