@@ -7,7 +7,7 @@ import traceback
 import pytest
 from children import forked
 from failing import DIED, Failing, cases
-from layers import both
+from layers import both, split
 from log_operations import LOG
 from plane_operations import PLANES
 from promises import broken_by_log, broken_by_plane
@@ -75,10 +75,6 @@ def names_of_calls(operation, base, top):
     with failing:
         operation.act(top / "home", lambda _: None, random.Random(f"{operation.name}"))
     return failing.names
-
-
-def split(share, parts):
-    return share._replace(least=-(-share.least // parts), seconds=share.seconds / parts)
 
 
 @pytest.mark.parametrize("name", LOG)

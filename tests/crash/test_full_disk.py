@@ -6,9 +6,8 @@ import shutil
 import pytest
 from children import forked
 from full_disk import NoMountError, limited, mount_small, on_small_disk
-from layers import both, quick_folder
+from layers import both, quick_folder, split
 from plane_operations import planned
-from test_states import split
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,7 @@
 
 import pytest
 from killing import kill_often
-from layers import both
-from test_states import split
+from layers import both, split
 
 WAYS = [(False, False), (True, False), (False, True), (True, True)]
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 from crashstates import Recording, put, states
-from layers import LONG, both
+from layers import LONG, both, split
 from log_operations import LOG
 from plane_operations import PLANES
 from promises import broken_by_log, broken_by_plane
@@ -91,13 +91,6 @@ def crash_plane(operation, place, count, share):
             count.add(broken_by_plane(place / "after" / "home", flat(promised), named=count.name))
             if not count.goes_on(share):
                 return
-
-
-def split(share, parts):
-    """The part of a layer's share that one operation has."""
-    return share._replace(
-        least=-(-share.least // parts), most=-(-share.most // parts), seconds=share.seconds / parts
-    )
 
 
 @pytest.mark.parametrize("name", LOG)
