@@ -10,10 +10,10 @@ same bytes on every run. The formats are described in memplane/tokens/table.py a
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import lzma
 import re
-import sys
 import unicodedata
 from pathlib import Path
 
@@ -51,7 +51,9 @@ GROUPS |= dict.fromkeys(("Mn", "Mc", "Me"), MARK) | dict.fromkeys(("Nd", "Nl", "
 
 def main() -> None:
     """Build the file and say how large it became."""
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else TARGET
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("target", nargs="?", type=Path, default=TARGET, metavar="FILE")
+    target = parser.parse_args().target
     o200k = tokens(openai.o200k_base(), SIZES["o200k"])
     cl100k = tokens(openai.cl100k_base(), SIZES["cl100k"])
     blob = join(characters(o200k, cl100k), o200k, cl100k)

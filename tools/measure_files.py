@@ -100,9 +100,10 @@ def measure(folder: Path, *, cut: bool) -> dict[str, list[dict[int, float]]]:
                 began = time.perf_counter()
                 errors = [warm.items[seq].text for _, seq in warm.tools.values() if seq]
                 scope = Scope(ChannelRule((), (), ()), now=line.event.ts, as_of=line.event.seq)
+                branch = state.branch_of(session, scope.hides)
                 guesses = guess(
-                    state, scope, query=line.event.text, branch=state.branch_of(session),
-                    named=errors, limit=max(SIZES),
+                    state, scope, query=line.event.text, branch=branch, named=errors,
+                    limit=max(SIZES),
                 )  # fmt: skip
                 listed = [one.path for one in guesses]
                 spent += time.perf_counter() - began

@@ -21,6 +21,11 @@ BARE: Final = rf"(?:(?<![A-Za-z0-9+/=_-])|(?<=\n[+-])|(?<=\A[+-])|{_ESCAPE})"
 # For shapes that nothing else looks like: glued to a word too, `tokenghp_…`.
 _GLUED: Final = ""
 _END: Final = r"(?![A-Za-z0-9])"
+# Behind a dot: what ends a sentence or the name of a file, and is no attribute.
+_FILE_ENDS: Final = (
+    r"(?:md|txt|json|jsonl|ya?ml|log|csv|pdf|html?|png|zip|tar|gz)(?![A-Za-z0-9_])"
+    r"|(?![A-Za-z0-9_])"
+)
 # A part of a JSON web token, in quoted JSON too: an escape that means a character ends it.
 _JWT: Final = r"(?:[A-Za-z0-9_/-]|\\(?![nrtu\"'\\]))"
 
@@ -204,7 +209,9 @@ PROVIDERS: Final = (
     _row(
         "vault-legacy-token",  # two digits: `s.` before a name of 24 letters is code
         "s.{24}",
-        r"s\.(?=[A-Za-z]*[0-9][A-Za-z]*[0-9])[A-Za-z0-9]{24}(?![A-Za-z0-9_.(])",
+        r"s\.(?=[A-Za-z]*[0-9][A-Za-z]*[0-9])[A-Za-z0-9]{24}(?![A-Za-z0-9_(]|\.(?!"
+        + _FILE_ENDS
+        + "))",
         start=ALONE,
     ),
     _row("terraform-token", "*.atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}"),

@@ -155,8 +155,8 @@ class Redactor:
         if name in self._identifiers:
             return Counts()
         counts = self._in_name(name)
-        if not counts and "/" in name:  # of a namespace: behind a slash some shapes do not begin
-            counts = self.in_name(name.rpartition("/")[2])
+        for part in _parts(name):
+            counts = counts or self._in_name(part)
         if not counts and len(name) <= _SHORT:
             if len(self._identifiers) >= _MANY:
                 self._identifiers.clear()
@@ -172,7 +172,7 @@ class Redactor:
             return name
         head, slash, last = self.redact(name)[0].rpartition("/")
         masked = f"{head}{slash}{self.redact(last)[0]}"
-        found = self._in_name(masked)
+        found = self.in_name(masked)
         return f"[redacted:{min(found).partition(':')[0]}]" if found else masked
 
     def _in_name(self, name: str) -> Counts:
@@ -368,6 +368,20 @@ def _as_number(name: str, item: Any) -> bool:
 
 
 _NUMBER_MIN: Final = 100_000
+
+
+def _parts(name: str) -> Iterator[str]:
+    """What of a namespace or file's name is looked at alone.
+
+    Behind a slash some shapes do not begin, and before the endings of a file some do not end.
+    """
+    last = name.rpartition("/")[2]
+    if len(last) < len(name):
+        yield last
+    for _ in range(2):
+        last = last.rpartition(".")[0]
+        if last:
+            yield last
 
 
 def _names_next(name: str) -> bool:

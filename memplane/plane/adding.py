@@ -129,7 +129,8 @@ def _check_data(data: dict[str, Any], redactor: Redactor) -> None:
     The log redacts data; a masked path or hash would name nothing.
     """
     for field, value in data.items():
-        if redactor.redact_data({field: value})[0] != {field: value}:
+        named = field in ("name", "path") and redactor.in_name(value)
+        if named or redactor.redact_data({field: value})[0] != {field: value}:
             raise InputError(
                 "holds what looks like a secret (not repeated here); a file is found again by "
                 "this: give it another",

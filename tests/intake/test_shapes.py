@@ -29,6 +29,9 @@ def test_a_token_of_every_provider_is_masked_wherever_it_stands(name, token):
     assert BUILT_IN.redact(token) == (mark, {name: 1})
     assert len(token) >= RUN_MIN
     assert BUILT_IN.in_name(token) == {name: 1}
+    for file in (f"{token}.md", f"docs/{token}.tar.gz"):
+        assert BUILT_IN.in_name(file)
+        assert token not in BUILT_IN.name(file)
     for before, after in [
         ("use ", " today"),
         ("('", "')"),
