@@ -43,7 +43,7 @@ def main() -> int:
     )
     policies = {"built in": (), "shipped": shipped, "first": FIRST}
     out: dict[str, Any] = {}
-    files = list(code_sample())
+    files = list(code_sample(asked.code_bytes))
     out["code"] = {"files": len(files), "bytes": sum(len(text.encode()) for _, text in files)}
     for name, patterns in policies.items():
         show = asked.show and name == "shipped"
@@ -201,6 +201,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--spans", type=Path, help="labelled lines, gzipped")
     parser.add_argument("--texts", type=Path, action="append", help="texts, gzipped")
+    parser.add_argument("--code-bytes", type=int, default=CODE_BYTES, help="how much source code")
     parser.add_argument("--show", action="store_true", help="print each mask with its line")
     parser.add_argument("--json", action="store_true", help="figures alone")
     return parser.parse_args()

@@ -1,0 +1,193 @@
+"""Each script of `tools/` and `benchmarks/` runs to its end on a little data and prints figures.
+
+`build_bound1.py` is run in tests/tokens, `demo.py` and `run.py` beside this; `record_sessions.py`
+needs the real clients: only its help is asked for.
+"""
+
+import contextlib
+import gzip
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# Modules of others, which have nothing to run; or run by the tests named above.
+ELSEWHERE = {"build_bound1", "demo", "run", "trace_steps"}
+PARTS = {
+    "chunks", "crowds", "hook_works", "index_peers", "index_works", "large_log", "layouts",
+    "mcp_works", "measure", "memory_works", "peers", "place", "process_works", "shelf",
+    "text_works", "workload", "works",
+}  # fmt: skip
+
+
+def ran(script, *arguments, stdin="", **more):
+    done = subprocess.run(
+        [sys.executable, str(ROOT / script), *map(str, arguments)],
+        input=stdin, capture_output=True, text=True, check=False, timeout=280, **more,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def written(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.writelines(f"{json.dumps(row)}\n" for row in rows)
+
+
+def said(number, text, **more):
+    return {
+        "conversation_id": "c", "event_id": f"e{number}", "ts": f"2026-01-05T12:{number:02}:00Z",
+        "session_id": "s1", "role": "user" if number % 2 else "assistant", "speaker": "Ana",
+        "text": text, **more,
+    }  # fmt: skip
+
+
+def asked(category, *events, **more):
+    return {
+        "conversation_id": "c", "question_id": f"q{category}", "question": f"Which database is used ({category})?",
+        "category": category, "asked_at": "2026-01-06T12:00:00Z", "answer": "SQLite",
+        "evidence_event_ids": events, **more,
+    }  # fmt: skip
+
+
+def transcript():
+    """A session of an agent: a prompt, and reads of files behind it; twice, so that some return."""
+    usual = {"sessionId": "s1", "cwd": "/work/herons", "version": "2.0.0"}
+    number = 0
+    for prompt in ("Please read the nest and count the herons", "Please count the herons again"):
+        number += 1
+        message = {"role": "user", "content": prompt}
+        yield {"type": "user", "uuid": f"u{number}", "message": message, **usual,
+               "timestamp": f"2026-01-05T12:{number:02}:00Z"}  # fmt: skip
+        for file in ("nest.py", "lake.py", "nest.py", "heron.py", "pier.py", "lake.py"):
+            number += 1
+            call = {"type": "tool_use", "id": f"t{number}", "name": "Read",
+                    "input": {"file_path": f"/work/herons/{file}"}}  # fmt: skip
+            yield {"type": "assistant", "uuid": f"u{number}", **usual,
+                   "timestamp": f"2026-01-05T12:{number:02}:00Z",
+                   "message": {"id": f"m{number}", "role": "assistant", "content": [call]}}  # fmt: skip
+            result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": f"in {file}"}
+            yield {"type": "user", "uuid": f"r{number}", **usual,
+                   "timestamp": f"2026-01-05T12:{number:02}:30Z",
+                   "message": {"role": "user", "content": [result]}}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Sets in the neutral form that the scripts ask for, made up."""
+    folder = tmp_path_factory.mktemp("data")
+    long = "We decided to use Postgres for the nests, as the herons of the lake are many. " * 6
+    turns = [
+        said(1, long), said(2, "Noted."), said(3, "Always answer in English."),
+        said(4, "I will."), said(5, "We use SQLite instead of Postgres now."), said(6, "Done."),
+    ]  # fmt: skip
+    roles = {"old": ["e1"], "new": ["e5"]}
+    questions = [
+        asked("knowledge_update", "e1", "e5", evidence_by_role=roles),
+        asked("instruction_following", "e3"),
+    ]
+    for name in ("beam_100K", "beam_500K", "locomo", "realtalk"):
+        written(folder / name / "events.jsonl.gz", turns)
+        written(folder / name / "questions.jsonl.gz", questions)
+    written(folder / "claude_code_raw" / "one.jsonl.gz", transcript())
+    needed = [
+        said(1, "Please look at the nest", kind="message", branch="main"),
+        said(2, "reading", kind="tool_call", branch="main", path="nest.py", tool="Read"),
+        said(3, "And now the lake", kind="message", branch="main"),
+    ]
+    written(folder / "next_need" / "events.jsonl.gz", needed)
+    points = [
+        {"point": kind, "session_id": "s1", "event_id": "e3", "ts": "2026-01-05T12:03:00Z",
+         "gold_paths": ["nest.py"], "all_next_paths": ["nest.py"]}
+        for kind in ("prompt", "session_start", "compaction")
+    ]  # fmt: skip
+    written(folder / "next_need" / "points.jsonl.gz", points)
+    return folder
+
+
+def test_every_script_is_run_by_a_test():
+    here = Path(__file__).read_text()
+    for folder in ("tools", "benchmarks"):
+        for path in (ROOT / folder).glob("*.py"):
+            assert path.stem in ELSEWHERE | PARTS or f'"{folder}/{path.name}"' in here, path
+            assert path.stem not in PARTS or "__main__" not in path.read_text(), path
+
+
+def test_the_files_that_come_next_are_measured(data):
+    words = ran("tools/measure_files.py", data / "next_need")
+    assert {line.split()[0] for line in words.splitlines()} >= {"prompt", "session_start"}
+
+
+def test_markers_are_measured(data):
+    words = ran("tools/measure_markers.py", "--data", data, "--show", 2)
+    assert "custom:instruction" in words
+    assert "claude_code_raw" in words
+
+
+def test_statements_that_disagree_are_measured(data):
+    words = ran("tools/measure_updates.py", "--data", data, "--sets", "beam_100K", "-v")
+    assert "beam_100K knowledge_update: both shown" in words
+    assert " of 1," in words
+
+
+def test_traces_are_measured(data):
+    words = ran(
+        "tools/measure_traces.py", data, "--parts", "steps,next_need", "--budgets", "1000", "--json"
+    )
+    found = json.loads(words)
+    assert found["steps"]["rows"]
+    assert found["next_need"]["rows"]
+
+
+def test_counters_are_compared():
+    words = ran("tools/counter_ratio.py")
+    assert [line.split()[0] for line in words.splitlines()] == ["text", "English", "code", "JSON"]
+
+
+def test_the_neighbours_of_words_are_built_to_the_byte(tmp_path):
+    data = ROOT / "memplane" / "index" / "data"
+    target = shutil.copy(data / "static.i8", tmp_path)
+    assert "near.bin" in ran("tools/build_static.py", target)
+    assert (tmp_path / "near.bin").read_bytes() == (data / "near.bin").read_bytes()
+
+
+def test_the_recorder_of_sessions_says_what_it_needs():
+    assert "claude-code" in ran("tools/record_sessions.py", "--help")
+
+
+def test_redaction_is_measured(tmp_path):
+    spans, texts = tmp_path / "spans.jsonl.gz", tmp_path / "texts.jsonl.gz"
+    secret = "DB_PASSWORD=hunter2x9"
+    written(spans, [{"text": secret, "spans": [{"start": 12, "end": 21, "rule": "Password"}]}])
+    written(texts, [{"text": "nothing"}, {"text": secret}])
+    words = ran("benchmarks/redaction.py", "--code-bytes", 100_000, "--spans", spans,
+                "--texts", texts, "--json")  # fmt: skip
+    found = json.loads(words)
+    assert found["spans"]["built in"]["recall"] == 1
+    assert found["code"]["bytes"] <= 100_000
+
+
+def test_the_replay_of_policies_is_timed(tmp_path):
+    words = ran("benchmarks/policy_replay.py", "--events", 300, "--packs", 3, cwd=tmp_path)
+    assert words.count("3 packs, ") == words.count(", 0 failed") == 2
+
+
+@pytest.mark.parametrize("kind", ["raw", "os", "sqlite-normal"])
+def test_a_writer_writes_what_it_is_asked_for(tmp_path, kind):
+    path = tmp_path / "written"
+    if kind == "os":
+        path.mkdir()
+    if kind == "sqlite-normal":
+        with contextlib.closing(sqlite3.connect(path)) as made:
+            made.execute("CREATE TABLE events (seq INTEGER PRIMARY KEY, line TEXT)")
+    words = ran("benchmarks/writers.py", kind, path, 80, stdin="2 3\n")
+    ready, times = words.splitlines()
+    assert ready == "ready"
+    begun, ended = map(float, times.split())
+    assert begun < ended
