@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         WriteError as WriteError,
     )
     from memplane.event import Event as Event
+    from memplane.home import schema as schema
     from memplane.pack.block import Block as Block
     from memplane.pack.block import Entry as Entry
     from memplane.pack.block import Omission as Omission
@@ -105,6 +106,7 @@ _HOMES = {
         "PlaneError", "PolicyError", "PurgedError", "ScopeError", "UntrustedError", "WriteError",
     ),
     "memplane.event": ("Event",),
+    "memplane.home": ("schema",),
     "memplane.pack.block": ("Block", "Entry", "Omission"),
     "memplane.pack.render": ("ParsedBlock", "ParsedEntry", "ParsedSection", "parse_block"),
     "memplane.plane": ("BulkReceipt", "Plane", "Receipt", "SearchHit", "Spooled"),

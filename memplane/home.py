@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import nofollow
-from memplane.errors import FormatError, HomeError, StrangeFileError, WriteError
+from memplane.errors import FormatError, HomeError, InputError, StrangeFileError, WriteError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMAT",
     "HOME_NAME",
+    "SCHEMAS",
     "VERSION",
     "Assets",
     "Home",
@@ -40,11 +41,17 @@ __all__ = [
     "find",
     "open_home",
     "replace_file",
+    "schema",
 ]
 
 VERSION: Final = "0.1.0"  # of memplane; the build reads it here
 FORMAT: Final = 1  # of a plane on disk
 HOME_NAME: Final = ".memplane"
+# Of every format: what people write, what memplane writes, what a command answers.
+SCHEMAS: Final = (
+    "acb", "budgets", "channels", "event", "hotset", "plane", "privacy", "report",
+    "research_bundle", "research_report", "scenario", "scoring", "why",
+)  # fmt: skip
 _PLANE: Final = "plane.json"
 _FOLDERS: Final = ("policies", "views", "scenarios", "log", "bodies", "projections", "reports")
 # What a plane has at its top, and the folders that are made in those.
@@ -102,6 +109,24 @@ def asset(name: str) -> bytes:
         with contextlib.suppress(OSError), open(f"{root}/{name}", "rb") as file:
             return file.read()
     raise HomeError(f"memplane was installed without {name}; install it again")
+
+
+def schema(name: str) -> bytes:
+    """One of `SCHEMAS`, as JSON that needs no other file: what it refers to stands in its `$defs`.
+
+    Raises InputError for a name that is none of them.
+    """
+    if name not in SCHEMAS:
+        raise InputError(f"expected one of {', '.join(SCHEMAS)}, found {name!r:.60}", where="name")
+    data = asset(f"schemas/{name}.schema.json")
+    others = [one for one in SCHEMAS if f'"$ref": "memplane:{one}"'.encode() in data]
+    if not others:
+        return data
+    # An `$id` inside makes the other a resource of this document, so its own references hold.
+    whole = json.loads(data)
+    within = {one: json.loads(schema(one)) for one in others}
+    whole["$defs"] = {**whole.get("$defs", {}), **within}
+    return json.dumps(whole, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
 class Assets(Mapping[str, bytes]):

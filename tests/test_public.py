@@ -24,7 +24,7 @@ def test_the_public_names_are_these_and_each_can_be_had():
         "Entry", "Event", "FormatError", "HomeError", "InputError", "LockError", "MemplaneError",
         "MissingExtraError", "NotFoundError", "Omission", "ParsedBlock", "ParsedEntry", "ParsedSection",
         "Plane", "PlaneError", "PolicyError", "PurgedError", "Receipt", "ScopeError", "SearchHit",
-        "Spooled", "UntrustedError", "WriteError", "init", "open", "parse_block", "restore",
+        "Spooled", "UntrustedError", "WriteError", "init", "open", "parse_block", "restore", "schema",
     ]  # fmt: skip
     assert all(getattr(memplane, name) is not None for name in memplane.__all__)
 

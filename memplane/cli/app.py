@@ -59,6 +59,7 @@ ORDER: Final = (
     "embed",
     "eval",
     "policy",
+    "schema",
     "scenario",
     "mcp",
     "hook",

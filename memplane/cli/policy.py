@@ -16,7 +16,7 @@ from memplane.cli.options import Home, Json
 from memplane.cli.output import put, say
 from memplane.cli.progress import Bar
 from memplane.errors import InputError, PolicyError
-from memplane.home import asset, open_home
+from memplane.home import SCHEMAS, open_home, schema
 from memplane.policy import NAMES, variables
 from memplane.policy.effective import Row
 from memplane.policy.mistakes import meant
@@ -189,9 +189,9 @@ def _processes() -> int:
 
 def _other_schemas(home: Path) -> list[str]:
     """The schemas of the home that are not this memplane's: of an older one, or changed by hand."""
-    names = [f"schemas/{stem}.schema.json" for stem in _STEMS]
-    there = [name for name in names if nofollow.is_file(home / name)]
-    return [name for name in there if nofollow.read(home / name) != asset(name)]
+    files = {f"schemas/{name}.schema.json": name for name in SCHEMAS}
+    there = [file for file in files if nofollow.is_file(home / file)]
+    return [file for file in there if nofollow.read(home / file) != schema(files[file])]
 
 
 def _json(row: Row) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from memplane.cli import (  # noqa: F401
     record,
     replay,
     scenario,
+    schema,
     search,
     session,
     stats,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import nofollow, policy
 from memplane.errors import MissingExtraError, PolicyError, Problem, WriteError
-from memplane.home import VERSION, Assets, Home, Trusted, replace_file
+from memplane.home import SCHEMAS, VERSION, Assets, Home, Trusted, replace_file, schema
 from memplane.lazy import regex
 from memplane.plane.reads import Reads
 from memplane.policy import NAMES, Budgets, Policies
@@ -46,15 +46,15 @@ _NO_OVERRIDES: Final[dict[str, str]] = {}
 
 
 def put_schemas(home: Path) -> None:
-    """Put the schemas that the policies name in their first line where an editor finds them.
+    """Put the schemas of all formats where the first line of a policy or scenario names them.
 
     One that is there stays as it is, whoever wrote it. A disk that refuses costs an editor's hints.
     """
-    for name in _SCHEMAS:
-        path = home / "schemas" / name
+    for name in SCHEMAS:
+        path = home / "schemas" / f"{name}.schema.json"
         if not os.path.lexists(path):
             with contextlib.suppress(WriteError):
-                replace_file(path, Assets("schemas", _SCHEMAS)[name])
+                replace_file(path, schema(name))
 
 
 class _Seen(NamedTuple):
