@@ -1,6 +1,7 @@
 """`memplane policy`: mistakes, values and where they come from; what changed, and what it does."""
 
 import os
+import re
 import sys
 import threading
 from contextlib import suppress
@@ -18,12 +19,13 @@ from memplane.cli.progress import Bar
 from memplane.errors import InputError, PolicyError
 from memplane.home import SCHEMAS, open_home, schema
 from memplane.policy import NAMES, variables
-from memplane.policy.effective import Row
+from memplane.policy.effective import Row, as_yaml
 from memplane.policy.mistakes import meant
 from memplane.wiring import find_home, open_plane
 
 __all__ = ["check", "diff", "log", "replay", "show"]
 
+_VALUE_SHOWN = 40  # characters of a default
 _STEMS = [name.removesuffix(".yaml") for name in NAMES]
 
 
@@ -31,21 +33,26 @@ _STEMS = [name.removesuffix(".yaml") for name in NAMES]
 def check(*, home: Home = None, as_json: Json = False) -> int:
     """List every mistake in the policies; exit 1 if there is one.
 
-    Most stop packs. A view that is not there, a channel without a rule, odd shares do not.
+    Most stop packs. A view that is not there, a channel without a rule, odd shares do not. Where
+    there is none, the keys that a file leaves out are named, with the defaults that act for them.
     """
     with open_plane(home) as plane:
         found = plane.check_policies()
+        rows = [] if found.mistakes else plane.policy_values()
         hashes = {} if found.mistakes else dict(sorted(plane.policies.hashes.items()))
         unwritten = [name for name in NAMES if not os.path.lexists(plane.home / "policies" / name)]
         old = _other_schemas(plane.home)
     problems = [*found.mistakes, *found.doubts]
+    defaults = [row for row in rows if row.origin == "default" and row.file not in unwritten]
     answer: dict[str, Any] = {
         "ok": not problems,
         "packs": not found.mistakes,
         "problems": [problem._asdict() for problem in problems],
+        "defaults": [_json(row) for row in defaults],
     }
     if problems:
         put(answer, "\n".join(map(str, problems)), as_json=as_json)
+        _say_defaults(defaults)
         if not found.mistakes:
             say("packs go on under these policies; say what was meant, so that they do it")
         return NO
@@ -55,6 +62,7 @@ def check(*, home: Home = None, as_json: Json = False) -> int:
     if found.unwritten:
         words += f"; views not written yet: {', '.join(found.unwritten)}"
     put({**answer, "hashes": hashes, "views_unwritten": found.unwritten}, words, as_json=as_json)
+    _say_defaults(defaults)
     if old:
         say(f"editors check by other schemas: delete {', '.join(old)} and run `memplane init`")
     return FINE
@@ -185,6 +193,23 @@ def _processes() -> int:
     """How many processes can do it: a fork is safe where nothing else runs in this one."""
     alone = threading.active_count() == 1 and sys.platform == "linux"
     return min(2, os.cpu_count() or 1) if alone else 1
+
+
+def _say_defaults(rows: list[Row]) -> None:
+    """Name what the files leave out; a value by itself where it is short, several by their key."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        top = re.split(r"[.\[]", row.key, maxsplit=1)[0]
+        groups.setdefault(f"{row.file.removesuffix('.yaml')}.{top}", []).append(row)
+    named = []
+    for name, some in groups.items():
+        stem, value = name.partition(".")[0], as_yaml(some[0].value)
+        if len(some) > 1:
+            named.append(f"{name} ({len(some)} values)")
+        else:
+            named.append(f"{stem}.{some[0].key}" + f": {value}" * (len(value) <= _VALUE_SHOWN))
+    if named:
+        say(f"not in the files, so defaults act (`memplane policy show`): {', '.join(named)}")
 
 
 def _other_schemas(home: Path) -> list[str]:

@@ -39,7 +39,8 @@ def budget_of(asked: int | None, budgets: Budgets) -> int:
     if isinstance(asked, bool) or not isinstance(asked, int):
         raise BudgetError(f"expected a whole number of tokens, found {asked!r}", where="budget")
     if asked <= 0:
-        raise BudgetError(f"expected 1 to {most} tokens, found {asked}", where="budget")
+        rule = f"expected 1 token or more ({most} count of it at most)"
+        raise BudgetError(f"{rule}, found {asked}", where="budget")
     return min(asked, most)
 
 

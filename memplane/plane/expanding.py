@@ -67,9 +67,11 @@ def expand(
     """Open a handle. Raises InputError, NotFoundError, ScopeError; BudgetError for too little."""
     handle = parse(given)
     if isinstance(budget, bool) or not isinstance(budget, int):
-        raise InputError(f"expected a number of tokens, found {shown(budget)}", where="budget")
+        raise BudgetError(
+            f"expected a whole number of tokens, found {shown(budget)}", where="budget"
+        )
     if budget <= 0:
-        raise InputError(f"expected 1 token or more, found {budget}", where="budget")
+        raise BudgetError(f"expected 1 token or more, found {budget}", where="budget")
     with engine.lock:
         policies = engine.watched.policies()
         check_channel(policies, channel)

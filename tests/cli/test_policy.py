@@ -1,6 +1,7 @@
 """`memplane policy`: what it says, as JSON too, and its exit codes."""
 
 import json
+import re
 
 import pytest
 
@@ -158,3 +159,31 @@ def test_a_policy_that_cannot_be_read_is_a_mistake_and_not_a_missing_one(run, ho
         assert f"policies/{name}: cannot be read: is a directory" in out + err
     path.rmdir()
     assert run("pack", "herons", "--home", home)[0] == 0
+
+
+def test_check_says_which_defaults_act_for_the_keys_that_a_file_leaves_out(run, home):
+    budgets = home / "policies" / "budgets.yaml"
+    kept = [
+        line
+        for line in budgets.read_text().splitlines()
+        if not line.startswith(("acb_total_max_tokens", "reserve_tokens"))
+    ]
+    budgets.write_text("\n".join(kept) + "\n")
+    done = run("policy", "check", "--home", home)
+    assert done.code == 0
+    assert done.err == (
+        "memplane: not in the files, so defaults act (`memplane policy show`): budgets.acb_total_max_tokens: 65000, "
+        "budgets.reserve_tokens: 5000\n"
+    )
+    found = json.loads(run("policy", "check", "--home", home, "--json").out)
+    assert [(row["key"], row["value"]) for row in found["defaults"]] == [
+        ("acb_total_max_tokens", 65000),
+        ("reserve_tokens", 5000),
+    ]
+    budgets.write_text("version: 1\n")
+    said = run("policy", "check", "--home", home).err
+    assert re.search(
+        r"budgets.scale: 1.0, budgets.sections \(\d+ values\), budgets.limits \(8 values\)", said
+    )
+    (home / "policies" / "privacy.yaml").write_text("version: 1\n")
+    assert len(run("policy", "check", "--home", home).err) < 1_000
