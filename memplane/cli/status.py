@@ -9,12 +9,13 @@ import typer
 from memplane.cli.app import app, command
 from memplane.cli.exits import BROKEN, FINE
 from memplane.cli.options import Home, Json
-from memplane.cli.output import counted, data, put, say_aside, say_damage
+from memplane.cli.output import counted, data, put, say, say_aside, say_damage
 from memplane.cli.trust import say_if_untrusted
 from memplane.errors import InputError, PolicyError
-from memplane.home import HOME_NAME, VERSION
+from memplane.home import HOME_NAME, VERSION, find
 from memplane.log import Restart
 from memplane.plane import Plane
+from memplane.plane.folder_checks import filesystem
 from memplane.trust import printable
 from memplane.wiring import init, open_plane
 
@@ -62,15 +63,33 @@ def initialise(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Make a plane, with policies to edit. One that is there stays as it is."""
+    """Make a plane, with policies to edit. One that is there stays as it is.
+
+    Says where another plane lies above, which was used here until now, and where the folder is not
+    fit for one: on a network, or copied to other machines by a cloud's client.
+    """
     if folder is not None and home is not None:
         raise InputError("expected DIR or --home, found both")
     path = folder or home or os.environ.get("MEMPLANE_HOME") or None
-    there = (Path(path or HOME_NAME).expanduser() / "plane.json").exists()
+    folder_path = Path(path or HOME_NAME).expanduser().absolute()
+    there = (folder_path / "plane.json").exists()
+    above = None if there else find(str(folder_path.parent))
     with init(path) as plane:
         where = str(plane.home.absolute())
-        facts = {"home": where, "plane": plane.id, "made": not there}
+        place = filesystem(plane.home)
+        unfit = None if place.status == "ok" else f"{place.found}: {place.remedy}"
+        facts = {
+            "home": where, "plane": plane.id, "made": not there, "above": above, "unfit": unfit,
+        }  # fmt: skip
     say_if_untrusted(where)
+    if above is not None:
+        below = folder_path.parent if folder_path.name == HOME_NAME else folder_path
+        say(
+            f"{printable(above)} is a plane too: in {printable(str(below))} and below, commands "
+            "that name none now use the new one, and elsewhere that one"
+        )
+    if unfit is not None:
+        say(f"a poor place for a plane: {unfit}")
     if as_json:
         data(facts)
     else:

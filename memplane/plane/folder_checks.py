@@ -31,6 +31,7 @@ __all__ = [
     "some",
     "space",
     "spool",
+    "synced_by",
 ]
 
 Status = Literal["ok", "warn", "fail"]
@@ -47,6 +48,20 @@ _NETWORK: Final = frozenset((
     "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs",
     "nfs", "nfs4", "ocfs2", "prl_fs", "smb", "smb3", "smbfs", "vboxsf",
 ))  # fmt: skip
+# The folders that clients of clouds make: their name, alone or followed by an account (`OneDrive -
+# Contoso`, `Dropbox (Work)`, and below ~/Library/CloudStorage `GoogleDrive-me@example.com`).
+_SYNCED: Final = {
+    "OneDrive": "OneDrive", "Dropbox": "Dropbox", "Google Drive": "Google Drive",
+    "GoogleDrive": "Google Drive", "iCloud Drive": "iCloud", "iCloudDrive": "iCloud",
+    "Mobile Documents": "iCloud", "com~apple~CloudDocs": "iCloud", "pCloudDrive": "pCloud",
+    "Nextcloud": "Nextcloud", "ownCloud": "ownCloud",
+}  # fmt: skip
+# What they leave in the folder that they copy, whatever its name is.
+_SYNC_MARKS: Final = {
+    ".dropbox": "Dropbox", ".dropbox.cache": "Dropbox", ".stfolder": "Syncthing",
+    ".849C9593-D756-4E56-8D6E-42412F2A707B": "OneDrive",
+}  # fmt: skip
+_ACCOUNT: Final = (" - ", "-", " (")
 # What `memplane.index.folder.put` calls a folder that it moves out of its way.
 _ASIDE: Final = regex(r"\.aside\d+$")
 _OCTAL: Final = regex(r"\\([0-7]{3})")
@@ -188,7 +203,14 @@ def space(free: int) -> Check:
 
 
 def filesystem(home: Path) -> Check:
-    """Whether locks and syncs can be trusted there."""
+    """Whether locks and syncs can be trusted there, and whether the files are left alone."""
+    cloud = synced_by(home.absolute()) or synced_by(home.resolve())
+    if cloud is not None:
+        return Check(
+            "filesystem", "warn", f"in a folder of {cloud}, which copies files while they are "
+            "written and puts other versions in their place",
+            "keep the plane outside of it; `memplane export` makes a file to keep there",
+        )  # fmt: skip
     try:
         mounts = Path("/proc/self/mounts").read_text(errors="surrogateescape")
     except OSError:
@@ -202,6 +224,22 @@ def filesystem(home: Path) -> Check:
             "locks and syncs may not hold there: keep the plane on a local disk",
         )  # fmt: skip
     return Check("filesystem", "ok", kind or "unknown")
+
+
+def synced_by(path: Path) -> str | None:
+    """The service that copies a folder to other machines, by what its clients call theirs.
+
+    The names of the folders above and marks in them are looked at; None where neither says so.
+    """
+    for above in (path, *path.parents):
+        for name, service in _SYNCED.items():
+            if above.name == name or above.name.startswith(tuple(name + end for end in _ACCOUNT)):
+                return service
+        for mark, service in _SYNC_MARKS.items():
+            # `~/.dropbox` is where the client keeps its settings: only below it the mark counts.
+            if above != Path.home() and os.path.lexists(above / mark):
+                return service
+    return None
 
 
 def network_kind(mounts: str, path: Path) -> tuple[str, bool]:

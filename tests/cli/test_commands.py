@@ -38,6 +38,23 @@ def test_init_on_a_plane_leaves_it_as_it_is(run, filled, stored):
     assert stored(filled) == before
 
 
+def test_init_below_another_plane_says_which_is_used_where(run, tmp_path, monkeypatch):
+    run("init", tmp_path / ".memplane")
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    done = run("init")
+    assert (done.code, done.err) == (
+        0,
+        f"memplane: {tmp_path / '.memplane'} is a plane too: in {below} and below, commands that "
+        "name none now use the new one, and elsewhere that one\n",
+    )
+    again = run("init", "--json")
+    assert (json.loads(again.out)["above"], again.err) == (None, "")
+    aside = run("init", tmp_path / "plane", "--json")
+    assert json.loads(aside.out)["above"] == str(tmp_path / ".memplane")
+
+
 def test_the_plane_is_found_upward_and_by_the_environment(shell, filled, tmp_path):
     below = filled.parent / "a" / "b"
     below.mkdir(parents=True)

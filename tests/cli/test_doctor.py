@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import memplane
-from memplane.plane.folder_checks import network_kind, space
+from memplane.plane.folder_checks import network_kind, space, synced_by
 
 MB = 1024 * 1024
 
@@ -145,6 +145,54 @@ def test_a_network_file_system_is_told_by_the_innermost_mount():
     assert network_kind(mounts, Path("/home/my share/plane")) == ("fuse.sshfs", True)
     assert network_kind(mounts, Path("/home/over/plane")) == ("cifs", True)
     assert network_kind("", Path("/plane")) == ("", False)
+
+
+@pytest.mark.parametrize(
+    ("folder", "service"),
+    [
+        ("/home/me/Dropbox/work/.memplane", "Dropbox"),
+        ("/home/me/Dropbox (Work)/.memplane", "Dropbox"),
+        ("/Users/me/Library/CloudStorage/Dropbox/.memplane", "Dropbox"),
+        ("/mnt/c/Users/me/OneDrive/Documents/.memplane", "OneDrive"),
+        ("/mnt/c/Users/me/OneDrive - Contoso Ltd/.memplane", "OneDrive"),
+        ("/Users/me/Library/CloudStorage/OneDrive-Personal/.memplane", "OneDrive"),
+        ("/Users/me/Library/Mobile Documents/com~apple~CloudDocs/.memplane", "iCloud"),
+        ("/mnt/c/Users/me/iCloudDrive/.memplane", "iCloud"),
+        ("/Users/me/Library/CloudStorage/GoogleDrive-me@example.com/My Drive", "Google Drive"),
+        ("/home/me/dropbox-client/.memplane", None),
+        ("/home/me/OneDriver/.memplane", None),
+    ],
+)
+def test_a_folder_that_a_cloud_copies_is_known_by_its_name(folder, service):
+    assert synced_by(Path(folder)) == service
+
+
+def test_doctor_and_init_warn_of_a_folder_that_a_cloud_copies(examined, filled, run, tmp_path):
+    home = shutil.copytree(filled, tmp_path / "Dropbox" / "plane")
+    check = examined(home)[1]["filesystem"]
+    assert check["status"] == "warn"
+    assert check["found"].startswith("in a folder of Dropbox, which copies files")
+    made = run("init", tmp_path / "OneDrive" / ".memplane")
+    assert made.code == 0
+    assert "a poor place for a plane: in a folder of OneDrive, which copies files" in made.err
+    assert json.loads(run("init", home, "--json").out)["unfit"].startswith("in a folder of Dropbox")
+    marked = tmp_path / "synced"
+    (marked / ".stfolder").mkdir(parents=True)
+    assert "Syncthing" in run("init", marked / "sub" / ".memplane").err
+
+
+def test_init_warns_of_a_network_folder(run, tmp_path, monkeypatch):
+    read = Path.read_text
+    mounts = f"server:/x {tmp_path} nfs4 rw 0 0\n"
+    monkeypatch.setattr(
+        Path, "read_text",
+        lambda self, *a, **k: mounts if str(self) == "/proc/self/mounts" else read(self, *a, **k),
+    )  # fmt: skip
+    done = run("init", tmp_path / "plane")
+    assert done.err == (
+        "memplane: a poor place for a plane: nfs4, which is shared over a network: locks and syncs "
+        "may not hold there: keep the plane on a local disk\n"
+    )
 
 
 def test_broken_policies_are_a_failure_that_names_the_first(examined, filled):
