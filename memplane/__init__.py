@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         WriteError as WriteError,
     )
     from memplane.event import Event as Event
+    from memplane.event import MarkerType as MarkerType
     from memplane.home import schema as schema
     from memplane.pack.block import Block as Block
     from memplane.pack.block import Entry as Entry
@@ -105,7 +106,7 @@ _HOMES = {
         "InputError", "LockError", "MemplaneError", "MissingExtraError", "NotFoundError",
         "PlaneError", "PolicyError", "PurgedError", "ScopeError", "UntrustedError", "WriteError",
     ),
-    "memplane.event": ("Event",),
+    "memplane.event": ("Event", "MarkerType"),
     "memplane.home": ("schema",),
     "memplane.pack.block": ("Block", "Entry", "Omission"),
     "memplane.pack.render": ("ParsedBlock", "ParsedEntry", "ParsedSection", "parse_block"),

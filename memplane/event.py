@@ -12,6 +12,7 @@ earlier versions have the checksums of their blocks there, 16 hex digits, and no
 from __future__ import annotations
 
 import json
+from enum import StrEnum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -34,6 +35,7 @@ __all__ = [
     "UPKEEP_KINDS",
     "Draft",
     "Event",
+    "MarkerType",
     "Source",
     "at_least",
     "decode",
@@ -68,7 +70,18 @@ KINDS: Final = (
 )
 ROLES: Final = ("user", "assistant", "tool", "system")
 SENSITIVITIES: Final = ("low", "normal", "high", "secret")
-MARKERS: Final = ("decision", "constraint", "failure", "goal")
+
+
+class MarkerType(StrEnum):
+    """What an event is beside its kind. A marker of one's own is a text: `custom:<name>`."""
+
+    DECISION = "decision"
+    CONSTRAINT = "constraint"
+    FAILURE = "failure"
+    GOAL = "goal"
+
+
+MARKERS: Final = tuple(marker.value for marker in MarkerType)
 CUSTOM_MARKER: Final = "custom:"
 GLOBAL: Final = "/global"
 IMPORTANCE_DEFAULT: Final = 500

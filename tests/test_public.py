@@ -21,12 +21,23 @@ def loaded_after(code: str, *arguments: str) -> set[str]:
 def test_the_public_names_are_these_and_each_can_be_had():
     assert memplane.__all__ == [
         "Block", "BudgetError", "BulkReceipt", "ChangedError", "ConflictError", "CorruptError",
-        "Entry", "Event", "FormatError", "HomeError", "InputError", "LockError", "MemplaneError",
+        "Entry", "Event", "FormatError", "HomeError", "InputError", "LockError", "MarkerType", "MemplaneError",
         "MissingExtraError", "NotFoundError", "Omission", "ParsedBlock", "ParsedEntry", "ParsedSection",
         "Plane", "PlaneError", "PolicyError", "PurgedError", "Receipt", "ScopeError", "SearchHit",
         "Spooled", "UntrustedError", "WriteError", "init", "open", "parse_block", "restore", "schema",
     ]  # fmt: skip
     assert all(getattr(memplane, name) is not None for name in memplane.__all__)
+
+
+def test_the_types_of_markers_are_texts_that_record_takes(tmp_path):
+    assert [*memplane.MarkerType] == ["decision", "constraint", "failure", "goal"]
+    with memplane.init(tmp_path / "p", trusted=False) as plane:
+        given = [memplane.MarkerType.GOAL, "custom:later"]
+        event = plane.record("Ship it", markers=given).event
+        assert event.markers == ("goal", "custom:later")
+        assert {type(marker) for marker in event.markers} == {str}
+    with memplane.open(tmp_path / "p") as plane:
+        assert plane.event(event.id) == event
 
 
 def test_importing_memplane_imports_nothing_heavy():

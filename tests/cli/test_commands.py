@@ -44,10 +44,10 @@ def test_init_below_another_plane_says_which_is_used_where(run, tmp_path, monkey
     below.mkdir(parents=True)
     monkeypatch.chdir(below)
     done = run("init")
-    assert (done.code, done.err) == (
-        0,
+    assert done.code == 0
+    assert done.err == (
         f"memplane: {tmp_path / '.memplane'} is a plane too: in {below} and below, commands that "
-        "name none now use the new one, and elsewhere that one\n",
+        "name none now use the new one, and elsewhere that one\n"
     )
     again = run("init", "--json")
     assert (json.loads(again.out)["above"], again.err) == (None, "")
