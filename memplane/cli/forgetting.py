@@ -6,12 +6,27 @@ import typer
 
 from memplane.cli.app import command
 from memplane.cli.fields import number
-from memplane.cli.options import Home, Json, Now, Ns, OneNs, Reason
-from memplane.cli.output import counted, fields_of, one_line, put, say
+from memplane.cli.options import (
+    Decisions,
+    Home,
+    Json,
+    Now,
+    Ns,
+    OfKind,
+    OlderThan,
+    OneNs,
+    Reason,
+    WithTag,
+    Yes,
+    kept_words,
+)
+from memplane.cli.output import counted, fields_of, one_line, put, rows, say
 from memplane.cli.progress import Bar
 from memplane.cli.reading import named
 from memplane.errors import InputError
+from memplane.event import GLOBAL
 from memplane.plane import Plane, Receipt
+from memplane.plane.picking import Forgotten
 from memplane.wiring import open_plane
 
 __all__ = ["evict", "forget", "pin", "touch", "unforget", "unpin"]
@@ -32,19 +47,57 @@ _OfKey = Annotated[
 def forget(
     key: _Key = None,
     *,
-    ns: Ns = "/global",
+    ns: OneNs = None,
     event_id: _Id = None,
     session: _Session = None,
     source: _Source = None,
+    tag: WithTag = None,
+    older_than: OlderThan = None,
+    kind: OfKind = None,
+    decisions: Decisions = False,
+    yes: Yes = False,
+    now: Now = None,
     reason: Reason = "",
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Take something out of all blocks and lists. The log keeps it; `unforget` takes it back."""
-    with open_plane(home) as plane:
-        given = _named(plane, key, ns, event_id, session, source)
-        receipt = plane.forget(**given, reason=reason)
-    _tell(receipt, f"forgotten: {_words(given)}", as_json=as_json)
+    """Take something out of all blocks and lists. The log keeps it; `unforget` takes it back.
+
+    --tag and --older-than describe what goes: it is said, and forgotten with --yes. Decisions,
+    rules, constraints and pins stay, unless --decisions or their --kind is given.
+    """
+    described: dict[str, Any] = {
+        "tag": tag, "older_than": older_than, "kind": kind, "decisions": decisions, "now": now,
+    }  # fmt: skip
+    with open_plane(home) as plane, Bar("reading") as bar:
+        if not tag and older_than is None:
+            if any(described.values()) or yes:
+                raise InputError("--kind, --decisions, --now and --yes go with --tag, --older-than")
+            given = _named(plane, key, ns or GLOBAL, event_id, session, source)
+            receipt = plane.forget(**given, reason=reason)
+            _tell(receipt, f"forgotten: {_words(given)}", as_json=as_json)
+            return
+        if any((key, event_id, session, source)):
+            raise InputError(
+                "--tag and --older-than go with none of KEY, --id, --session, --source"
+            )
+        done = plane.forget_many(
+            **described, ns=ns, reason=reason, dry_run=not yes, progress=bar
+        )  # fmt: skip
+    _tell_many(done, dry_run=not yes, as_json=as_json)
+
+
+def _tell_many(done: Forgotten, *, dry_run: bool, as_json: bool) -> None:
+    answer = {
+        "dry_run": dry_run, "taken": [fields_of(event) for event in done.taken], "kept": done.kept,
+        "receipts": [receipt.as_json() for receipt in done.receipts],
+    }  # fmt: skip
+    put(answer, rows(list(done.taken)), as_json=as_json)
+    by = ", ".join(str(receipt.seq) for receipt in done.receipts)
+    what = "would be forgotten: nothing was written, --yes does it" if dry_run else "forgotten"
+    say(f"{counted(len(done.taken), 'event')} {what}" + (f" (event {by})" if by else ""))
+    if done.kept:
+        say(kept_words(done.kept))
 
 
 @command("unforget", example="unforget db.engine")

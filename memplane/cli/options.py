@@ -8,13 +8,19 @@ __all__ = [
     "Agent",
     "Budget",
     "Channel",
+    "Decisions",
     "Home",
     "Json",
     "Now",
     "Ns",
+    "OfKind",
+    "OlderThan",
     "OneNs",
     "Reason",
     "Session",
+    "WithTag",
+    "Yes",
+    "kept_words",
 ]
 
 Agent: TypeAlias = Annotated[
@@ -66,3 +72,34 @@ Budget: TypeAlias = Annotated[
 Reason: TypeAlias = Annotated[
     str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the log.")
 ]
+WithTag: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="WORD", help="What has this tag; repeated: one of them."),
+]
+OlderThan: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--older-than", metavar="AGE", help="What happened before: 90d, 12h, 2w (s, m, h, d, w)."
+    ),
+]
+OfKind: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind", metavar="KIND", help="With --tag or --older-than: only this kind; repeatable."
+    ),
+]
+Decisions: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--decisions", help="With --tag or --older-than: decisions, rules, constraints, pins too."
+    ),
+]
+Yes: TypeAlias = Annotated[
+    bool, typer.Option("--yes", help="With --tag or --older-than: do it; else it is only said.")
+]
+
+
+def kept_words(kept: int) -> str:
+    """What is said of what was described and stays."""
+    what = "1 stays that lasts" if kept == 1 else f"{kept} stay that last"
+    return f"{what} (decisions, rules, constraints, pins): --decisions takes them too"

@@ -6,8 +6,20 @@ from typing import Annotated, Any
 import typer
 
 from memplane.cli.app import command
-from memplane.cli.options import Home, Json, Ns, Reason
-from memplane.cli.output import counted, put
+from memplane.cli.options import (
+    Decisions,
+    Home,
+    Json,
+    Now,
+    OfKind,
+    OlderThan,
+    OneNs,
+    Reason,
+    WithTag,
+    Yes,
+    kept_words,
+)
+from memplane.cli.output import counted, put, say
 from memplane.cli.progress import Bar
 from memplane.errors import InputError
 from memplane.plane.lost import Already, Lost
@@ -29,7 +41,7 @@ def purge(
     key: Annotated[
         str | None, typer.Option(metavar="KEY", help="All values that this key ever had.")
     ] = None,
-    ns: Ns = "/global",
+    ns: OneNs = None,
     session: Annotated[str | None, typer.Option(metavar="ID", help="A whole session.")] = None,
     source: Annotated[
         str | None, typer.Option(metavar="PREFIX", help="All ids of an importer: claude-code.")
@@ -38,9 +50,15 @@ def purge(
         list[str] | None,
         typer.Option(
             metavar="WHY",
-            help="What is out of force: forgotten, superseded, evicted, or all. May be repeated.",
+            help="What is out of force: forgotten, superseded, evicted, or all; forgotten:TEXT "
+            "for what `forget --reason TEXT` took. May be repeated.",
         ),
     ] = None,
+    tag: WithTag = None,
+    older_than: OlderThan = None,
+    kind: OfKind = None,
+    decisions: Decisions = False,
+    now: Now = None,
     reason: Reason = "",
     cascade: Annotated[
         bool, typer.Option("--cascade", help="Erase what quotes it or rests on it, too.")
@@ -54,6 +72,7 @@ def purge(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would take; write nothing.")
     ] = False,
+    yes: Yes = False,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -63,20 +82,34 @@ def purge(
     projections, index, bodies and reports. The answer lists what still quotes them. Where generated
     summaries of sessions rest on them it refuses and names these, until --summaries or --cascade
     says that they go too. Copies elsewhere keep them: git history, backups, exports.
+
+    --tag and --older-than describe what goes, alone or beside --archived: what would be erased is
+    said, and erased with --yes. Decisions, rules, constraints and pins stay, unless --decisions.
     """
     reasons = ARCHIVED if archived and "all" in archived else tuple(archived or ())
     given: dict[str, Any] = {
         "key": key, "session": session, "source": source, "archived": reasons,
     }  # fmt: skip
-    if sum(bool(one) for one in (ids, *given.values())) != 1:
-        raise InputError("expected one of ID, --key, --session, --source and --archived")
+    described: dict[str, Any] = {
+        "tag": tag, "older_than": older_than, "kind": kind, "decisions": decisions, "now": now,
+    }  # fmt: skip
+    narrows = bool(tag or older_than)
+    if sum(bool(one) for one in (ids, *given.values())) != 1 and not narrows:
+        raise InputError(
+            "expected one of ID, --key, --session, --source and --archived, or --tag, --older-than"
+        )
+    dry_run = dry_run or (narrows and not yes)
     named = [int(one) if one.isdecimal() and len(one) < 19 else one for one in ids or ()]
     with open_plane(home) as plane, Bar("purge") as bar:
         report = plane.purge(
-            *named, **given, ns=ns, reason=reason, cascade=cascade, summaries=summaries,
-            dry_run=dry_run, progress=bar,
+            *named, **given, **described, ns=ns, reason=reason, cascade=cascade,
+            summaries=summaries, dry_run=dry_run, progress=bar,
         )  # fmt: skip
     put(report.as_json(), _words(report), as_json=as_json)
+    if report.kept:
+        say(kept_words(report.kept))
+    if narrows and not yes:
+        say("nothing was erased: --yes does it")
 
 
 def _words(report: PurgeReport) -> str:

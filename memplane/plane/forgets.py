@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from memplane.plane.folds import Folds
     from memplane.plane.reading import Reader
 
-__all__ = ["record_forget"]
+__all__ = ["forget_rows", "record_forget"]
 
 _IDS_AT_ONCE: Final = 200  # of an event that forgets
 _TRIES: Final = 5  # before somebody else writes
@@ -56,7 +56,7 @@ def record_forget(
             if field == "key" and reader is not None:
                 _check_key(folds, ns, value, reader, undo=undo)
             quoting = summaries_quoting(engine.log, folds, field, value, ns, undo=undo)
-        rows = _forgetting([what, *_by_ids(quoting)], reason, undo=undo)
+        rows = [_row(what, reason, undo=undo), *forget_rows(quoting, reason, undo=undo)]
         draft = engine.drafting(internal=True)
         drafts = [draft(row, "") for row in rows]
         try:
@@ -78,14 +78,15 @@ def _check_key(
         raise NotFoundError(f"no value under {shown(key)} in {ns}")
 
 
-def _by_ids(ids: list[str]) -> list[dict[str, Any]]:
-    """What events name: a key or source cannot stand beside ids in one, nor any number of ids."""
-    return [{"ids": ids[at : at + _IDS_AT_ONCE]} for at in range(0, len(ids), _IDS_AT_ONCE)]
+def forget_rows(ids: list[str], reason: str, *, undo: bool = False) -> list[dict[str, Any]]:
+    """The events that forget these ids: a key or source cannot stand beside ids in one."""
+    portions = (ids[at : at + _IDS_AT_ONCE] for at in range(0, len(ids), _IDS_AT_ONCE))
+    return [_row({"ids": some}, reason, undo=undo) for some in portions]
 
 
-def _forgetting(named: list[dict[str, Any]], reason: str, *, undo: bool) -> list[dict[str, Any]]:
+def _row(named: dict[str, Any], reason: str, *, undo: bool) -> dict[str, Any]:
     again = {"undo": True} if undo else {}
-    return [{"kind": "forget", "text": reason, "data": {"forget": one, **again}} for one in named]
+    return {"kind": "forget", "text": reason, "data": {"forget": named, **again}}
 
 
 def _is_of(event: Event, field: str, value: str | None) -> bool:

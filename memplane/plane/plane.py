@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import IO, TYPE_CHECKING
 
 from memplane.errors import InputError
+from memplane.event import GLOBAL
 from memplane.intake import timestamp
 from memplane.plane.compare import differing
 from memplane.plane.packer import Packer
@@ -124,25 +125,35 @@ class Plane(Packer, Recording):
 
     def purge(
         self, *ids: int | str, key: str | None = None, session: str | None = None,
-        source: str | None = None, archived: Sequence[str] = (), ns: str = "/global",
-        reason: str = "", cascade: bool = False, summaries: bool = False, dry_run: bool = False,
-        progress: Callable[[int, int], None] | None = None,
+        source: str | None = None, archived: Sequence[str] = (), ns: str | None = None,
+        tag: str | Iterable[str] | None = None, older_than: str | timedelta | None = None,
+        kind: str | Iterable[str] | None = None, decisions: bool = False, reason: str = "",
+        cascade: bool = False, summaries: bool = False, dry_run: bool = False,
+        now: str | datetime | None = None, progress: Callable[[int, int], None] | None = None,
     ) -> PurgeReport:  # fmt: skip
         """Erase events for good: from the log, projections, index, bodies and reports.
 
         Named by ids or seqs, or a key (all its values), a session, a source (the beginning of
-        ids), or why they are archived (forgotten, superseded, evicted). The report lists what
+        ids), or why they are archived (forgotten, superseded, evicted; `forgotten:TEXT` for what
+        was forgotten with this reason). Or described, beside `archived` or alone, as
+        `forget_many` does: by tag, age, kind and namespace, where decisions, rules, constraints
+        and what is pinned stay unless `decisions` or their kind is given. The report lists what
         still quotes them; with `cascade` that goes too. Summaries that memplane made of sessions,
         and that rest on them, go with `summaries` or `cascade`; without either they are named in an
         InputError, and nothing is purged. A dry run changes nothing. Raises
         InputError, NotFoundError, HomeError where the plane is read-only, WriteError, LockError.
         """
-        from memplane.plane.purging import purge  # noqa: PLC0415 - a pack does without
+        from memplane.plane.picking import Pick  # noqa: PLC0415 - a pack does without
+        from memplane.plane.purging import purge  # noqa: PLC0415 - likewise
 
         named = {"ids": ids, "key": key, "session": session, "source": source, "archived": archived}
+        pick = Pick.of(
+            self._engine.clock() if now is None else timestamp(now, where="now"), tag=tag,
+            older_than=older_than, kind=kind, ns=None if key else ns, decisions=decisions,
+        )  # fmt: skip
         return purge(
-            self._engine, named, ns, reason, cascade=cascade, summaries=summaries,
-            dry_run=dry_run, progress=progress,
+            self._engine, named, ns or GLOBAL, pick, reason, cascade=cascade,
+            summaries=summaries, dry_run=dry_run, progress=progress,
         )  # fmt: skip
 
     def index(self, progress: Callable[[int, int], None] | None = None) -> int:

@@ -27,10 +27,12 @@ from memplane.projections.sessions import is_extract
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
+    from memplane.plane.picking import Pick
 
 __all__ = ["ARCHIVED", "Plan", "Quote", "plan_of"]
 
 ARCHIVED: Final = ("forgotten", "superseded", "evicted")  # why something is no longer in force
+_FORGOTTEN_AS: Final = "forgotten:"  # and the reason that was given
 _OWN: Final = ("segment", "purge", "repair")  # the log's own: without them it could not be read
 _QUOTES_MAX: Final = 1_000
 _TOLD_EVERY: Final = 100  # events, to whom watches
@@ -62,6 +64,7 @@ class Plan:
     lines any more: what is left of them goes too. `already` were purged before. `revived` is what
     comes back into force without all of them: what they forgot, or took the place of. `summaries`
     are those that memplane made of sessions, rest on an event that is taken, and are not taken.
+    `kept` counts what a description named and that stays because it lasts.
     """
 
     events: list[Event]
@@ -77,6 +80,7 @@ class Plan:
     lost: list[Lost] = field(default_factory=list)
     already: list[Already] = field(default_factory=list)
     summaries: list[Event] = field(default_factory=list)
+    kept: int = 0
     quotations: Quotations = field(default_factory=lambda: Quotations(()))
 
     @property
@@ -90,15 +94,18 @@ class Plan:
 
 
 def plan_of(
-    engine: Engine, named: dict[str, Any], ns: str, *, cascade: bool, summaries: bool,
+    engine: Engine, named: dict[str, Any], ns: str, pick: Pick, *, cascade: bool, summaries: bool,
     progress: Progress | None = None,
 ) -> Plan:  # fmt: skip
-    """Find all that goes with what is named: one of ids, key, session, source, archived.
+    """Find all that goes with what is named: ids, a key, session or source, or a description.
+
+    A description is why events are archived (`archived`), what they are (`pick`), or both.
 
     With `summaries` those that memplane made of it go too, with `cascade` all that quotes it.
     Raises InputError, and NotFoundError where nothing is named so. Hold the engine's lock.
     """
-    named_ones = list(_named(engine, named, ns))
+    kept: list[Event] = []
+    named_ones = list(_named(engine, named, ns, pick, kept))
     events = {one.seq: one for one in named_ones if isinstance(one, Event)}
     lost = list({one[1:4]: one for one in named_ones if isinstance(one, Lost)}.values())
     already = [one for one in named_ones if isinstance(one, Already)]
@@ -106,7 +113,10 @@ def plan_of(
     for _ in range(_ROUNDS_MAX):
         quotes = _Quotes()
         taken = [events[seq] for seq in sorted(events)]
-        plan = Plan(taken, len(events) - count, lost=lost, already=already)
+        plan = Plan(
+            taken, len(events) - count, lost=lost, already=already,
+            kept=sum(event.seq not in events for event in kept),
+        )  # fmt: skip
         if taken or lost:
             _read(engine, plan, quotes, _marks(named), progress)
         more = quotes.events if cascade else quotes.extracts
@@ -134,18 +144,25 @@ def _marks(named: dict[str, Any]) -> list[str]:
     return [f'"session":{session}'] * bool(session) + [f'"id":{source[:-1]}:'] * bool(source)
 
 
-def _named(engine: Engine, named: dict[str, Any], ns: str) -> Iterator[Event | Lost | Already]:
+def _named(
+    engine: Engine, named: dict[str, Any], ns: str, pick: Pick, kept: list[Event]
+) -> Iterator[Event | Lost | Already]:  # fmt: skip
+    """What is to be taken; what is described and lasts is put into `kept`."""
     namespace(ns)
     given = [(name, value) for name, value in named.items() if value]
-    if len(given) != 1:
-        raise InputError("expected exactly one of id, key, session, source and archived")
+    described = pick.narrows or bool(named["archived"])
+    if described and len(given) == bool(named["archived"]):
+        yield from _described(engine, named["archived"], pick, kept)
+        return
+    if len(given) != 1 or pick.narrows or pick.kinds:
+        raise InputError(
+            "expected exactly one of id, key, session and source, or a description: archived, "
+            "tag, older_than"
+        )
     name, value = given[0]
     if name == "ids":
         for one in value:
             yield _by_id(engine, one)
-        return
-    if name == "archived":
-        yield from _archived(engine, value)
         return
     check_texts(**{name: value})
     if name == "key":
@@ -187,18 +204,37 @@ def _is_of(event: Event, name: str, value: str) -> bool:
     return event.id.startswith(f"{value}:")
 
 
-def _archived(engine: Engine, reasons: Iterable[str]) -> Iterator[Event]:
+def _described(
+    engine: Engine, reasons: Iterable[str], pick: Pick, kept: list[Event]
+) -> Iterator[Event]:
+    """The events that are archived for one of the reasons, if any, and are what `pick` names."""
     wanted = tuple(reasons)
     for one in wanted:
-        if one not in ARCHIVED:
+        if one not in ARCHIVED and not one.startswith(_FORGOTTEN_AS):
             known = ", ".join(ARCHIVED)
-            raise InputError(f"expected some of {known}; found {shown(one)}", where="archived")
+            raise InputError(
+                f"expected some of {known}, {_FORGOTTEN_AS}TEXT; found {shown(one)}",
+                where="archived",
+            )
     memories = engine.caught_up().memories
+    narrowed = pick.narrows or bool(pick.kinds) or pick.ns is not None
     for line in engine.log.read():
         event = line.event
-        gone = None if event.kind in _OWN else memories.archived(event)
-        if gone is not None and gone[0] in wanted:
+        if event.kind in _OWN or (narrowed and not pick.names(event)):
+            continue
+        if wanted and not _is_archived(engine, memories.archived(event), wanted):
+            continue
+        if narrowed and pick.keeps(event, memories):
+            kept.append(event)
+        else:
             yield event
+
+
+def _is_archived(engine: Engine, gone: tuple[str, int] | None, wanted: tuple[str, ...]) -> bool:
+    if gone is None or gone[0] in wanted:
+        return gone is not None
+    by = engine.log.line(gone[1]) if gone[0] == "forgotten" else None
+    return by is not None and f"{_FORGOTTEN_AS}{by.event.text}" in wanted
 
 
 class _Quotes:

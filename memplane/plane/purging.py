@@ -22,6 +22,7 @@ from memplane.plane.purge_plan import Plan, Progress, Quote, plan_of
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
+    from memplane.plane.picking import Pick
     from memplane.ports import Appended
 
 __all__ = ["PurgeReport", "purge"]
@@ -49,6 +50,7 @@ class PurgeReport:
     events that a repair had set aside, `already` those that were purged before.
     `repository`: the git working tree that the plane lies in, if any. `summaries` of a dry run are
     (seq, id) of generated ones that rest on the events: without a word on them nothing is purged.
+    `kept` counts decisions and what else lasts that a description named and that stay.
     """
 
     events: tuple[tuple[int, str], ...]
@@ -66,6 +68,7 @@ class PurgeReport:
     repository: str | None
     dry_run: bool
     summaries: tuple[tuple[int, str], ...] = ()
+    kept: int = 0
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -81,12 +84,13 @@ class PurgeReport:
             "already_purged": [one._asdict() for one in self.already],
             "repository": self.repository, "dry_run": self.dry_run,
             "summaries": [{"seq": seq, "id": id_} for seq, id_ in self.summaries],
+            "kept": self.kept,
         }  # fmt: skip
 
 
 def purge(
-    engine: Engine, named: dict[str, Any], ns: str, reason: str, *, cascade: bool, summaries: bool,
-    dry_run: bool, progress: Progress | None,
+    engine: Engine, named: dict[str, Any], ns: str, pick: Pick, reason: str, *, cascade: bool,
+    summaries: bool, dry_run: bool, progress: Progress | None,
 ) -> PurgeReport:  # fmt: skip
     """Erase what is named everywhere below the home; see `Plane.purge`."""
     engine.check_open()
@@ -97,7 +101,9 @@ def purge(
         if not dry_run:  # what is torn or waits in the spool is part of the log first
             engine.log.append([])
         engine.caught_up()
-        plan = plan_of(engine, named, ns, cascade=cascade, summaries=summaries, progress=progress)
+        plan = plan_of(
+            engine, named, ns, pick, cascade=cascade, summaries=summaries, progress=progress
+        )
         if plan.summaries and not dry_run:
             raise _resting(plan.summaries)
         taken = plan.events or plan.lost
@@ -107,7 +113,7 @@ def purge(
         tuple(each.seq for each in done), len(plan.bodies), _count(plan, "reports/"),
         _count(plan, "log/"), tuple(plan.quotes), plan.quoted, plan.revived.events,
         plan.revived.approved, tuple(plan.lost), tuple(plan.already), _repository(engine), dry_run,
-        tuple((event.seq, event.id) for event in plan.summaries),
+        tuple((event.seq, event.id) for event in plan.summaries), plan.kept,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from memplane.event import Event
@@ -12,7 +12,7 @@ from memplane.projections.sessions import is_extract
 if TYPE_CHECKING:
     from memplane.plane.folds import Folds
 
-__all__ = ["summaries_quoting"]
+__all__ = ["summaries_of", "summaries_quoting"]
 
 
 def summaries_quoting(
@@ -24,8 +24,15 @@ def summaries_quoting(
     as a source does those of its importer. One comes back if nothing else that it quotes is
     forgotten.
     """
+    return summaries_of(log, folds, _named(log, folds, field, value, ns, undo=undo), undo=undo)
+
+
+def summaries_of(
+    log: FileLog, folds: Folds, events: Iterable[Event], *, undo: bool
+) -> list[str]:  # fmt: skip
+    """The same for events that are at hand."""
     named: dict[str, set[str]] = {}  # by session
-    for event in _named(log, folds, field, value, ns, undo=undo):
+    for event in events:
         if event.session is not None:
             named.setdefault(event.session, set()).add(event.id)
     return [

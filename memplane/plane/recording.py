@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from memplane.errors import InputError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from memplane.log.recovery import Restart
     from memplane.log.spool import AsideNote
     from memplane.plane.evicting import Eviction
+    from memplane.plane.picking import Forgotten
 
 __all__ = ["Recording"]
 
@@ -105,6 +106,26 @@ class Recording(Answers):
         """
         named = {"key": key, "id": id, "session": session, "source": source}
         return self._engine.forget(named, ns, reason, undo=False)
+
+    def forget_many(
+        self, *, tag: str | Iterable[str] | None = None,
+        older_than: str | timedelta | None = None, kind: str | Iterable[str] | None = None,
+        ns: str | None = None, decisions: bool = False, reason: str = "", dry_run: bool = False,
+        now: str | datetime | None = None, progress: Callable[[int, int], None] | None = None,
+    ) -> Forgotten:  # fmt: skip
+        """Archive what bears a tag, what is older than an age (`90d`, a timedelta), or both.
+
+        Of one or several kinds and one namespace, if named; only what is in force. Decisions,
+        rules, constraints and what is pinned stay, unless `decisions` or their kind is given. A
+        `dry_run` says what it would take and writes nothing. `unforget(id=)` takes one back.
+        """
+        from memplane.plane.picking import forget_many  # noqa: PLC0415 - a pack does without
+
+        given = {
+            "tag": tag, "older_than": older_than, "kind": kind, "ns": ns, "decisions": decisions,
+            "now": now,
+        }  # fmt: skip
+        return forget_many(self._engine, given, reason, dry_run=dry_run, progress=progress)
 
     def unforget(
         self, key: str | None = None, *, ns: str = GLOBAL, id: str | None = None,  # noqa: A002

@@ -78,7 +78,7 @@ def test_what_is_archived_goes_at_once(run, filled):
         (("it", "--key", "db"), 2, "expected one of ID, --key, --session, --source and --archived"),
         (("none",), 1, "no event 'none'"),
         (("1",), 2, "event 1 is a segment event: the log cannot be read without"),
-        (("--archived", "old"), 2, "expected some of forgotten, superseded, evicted; found 'old'"),
+        (("--archived", "old"), 2, "expected some of forgotten, superseded, evicted, forgotten:TEXT; found 'old'"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_told_and_changes_nothing(run, filled, given, code, words):

@@ -1,0 +1,124 @@
+"""Forgetting and purging by tag, age and reason: said first, and what lasts stays."""
+
+from datetime import timedelta
+
+import pytest
+
+import memplane
+from memplane.errors import InputError
+
+NOW = "2026-06-01T00:00:00Z"
+
+
+@pytest.fixture
+def plane(tmp_path):
+    with memplane.init(tmp_path / "p", trusted=False) as plane:
+        for seq, (text, kind, tags, ts) in enumerate(
+            [
+                ("old chatter", "message", ("spike",), "2026-01-01T00:00:00Z"),
+                ("old output", "tool_result", (), "2026-01-01T00:00:00Z"),
+                ("old decision", "decision", ("spike",), "2026-01-01T00:00:00Z"),
+                ("old rule", "rule", (), "2026-01-01T00:00:00Z"),
+                ("old pinned fact", "fact", ("Spike",), "2026-01-01T00:00:00Z"),
+                ("new chatter", "message", ("spike",), "2026-05-31T00:00:00Z"),
+                ("new fact", "fact", (), "2026-05-31T00:00:00Z"),
+            ],
+            2,
+        ):
+            plane.record(text, kind=kind, tags=list(tags), ts=ts, id=f"e{seq}")
+        plane.pin("e6")
+        yield plane
+
+
+def taken(done):
+    return [event.id for event in done.taken]
+
+
+def test_a_dry_run_says_what_a_tag_takes_and_writes_nothing(plane):
+    head = plane.head()
+    done = plane.forget_many(tag="SPIKE", dry_run=True)
+    assert (taken(done), done.kept, done.receipts) == (["e2", "e7"], 2, ())
+    assert plane.head() == head
+
+
+def test_what_a_tag_or_an_age_takes_is_archived_and_can_be_taken_back(plane):
+    done = plane.forget_many(tag="spike", older_than="30d", reason="over", now=NOW)
+    assert taken(done) == ["e2"]
+    assert plane.standing(plane.event("e2")).reason == "forgotten"
+    assert plane.event(done.receipts[0].seq).text == "over"
+    assert taken(plane.forget_many(older_than=timedelta(days=30), now=NOW)) == ["e3"]
+    plane.unforget(id="e2")
+    assert taken(plane.forget_many(tag=["spike", "other"])) == ["e2", "e7"]
+    assert not plane.forget_many(tag="spike").taken
+
+
+def test_decisions_rules_constraints_and_pins_stay_unless_they_are_asked_for(plane):
+    assert taken(plane.forget_many(older_than="30d", kind="decision", now=NOW, dry_run=True)) == [
+        "e4"
+    ]
+    every = plane.forget_many(older_than="30d", decisions=True, now=NOW)
+    assert (taken(every), every.kept) == (["e2", "e3", "e4", "e5", "e6"], 0)
+
+
+def test_a_summary_that_quotes_what_is_forgotten_goes_with_it(tmp_path):
+    with memplane.init(tmp_path / "s", trusted=False) as plane:
+        plane.sessions.start("s1")
+        for number in range(4):
+            plane.record(f"We saw heron {number}", kind="fact", tags=["birds"], session="s1")
+        plane.record("Keep PostgreSQL", kind="decision", session="s1")
+        plane.sessions.end("s1")
+        (summary,) = list(plane.events(kind="summary"))
+        plane.forget_many(kind="decision", older_than="0s", now="2099-01-01T00:00:00Z")
+        assert plane.standing(summary).reason == "forgotten"
+
+
+def test_a_purge_by_tag_and_age_erases_what_lasts_only_if_asked(plane):
+    dry = plane.purge(tag="spike", older_than="30d", now=NOW, dry_run=True)
+    assert ([id_ for _, id_ in dry.events], dry.kept) == (["e2"], 2)
+    plane.purge(tag="spike", older_than="30d", now=NOW)
+    with pytest.raises(memplane.NotFoundError, match="was purged"):
+        plane.event("e2")
+    assert plane.event("e4").text == "old decision"
+    plane.purge(older_than="30d", now=NOW, decisions=True)
+    assert {one.id for one in plane.events() if one.kind in ("message", "fact")} == {"e7", "e8"}
+    assert plane.verify().ok
+
+
+def test_a_purge_of_what_is_archived_can_be_narrowed_by_reason_tag_and_age(plane):
+    plane.forget(id="e2", reason="user asked")
+    plane.forget(id="e7", reason="outdated")
+    plane.forget(id="e3", reason="outdated")
+
+    def named(**asked):
+        return [id_ for _, id_ in plane.purge(**asked, now=NOW, dry_run=True).events]
+
+    assert named(archived=["forgotten:outdated"]) == ["e3", "e7"]
+    assert named(archived=["forgotten:outdated"], older_than="30d") == ["e3"]
+    assert named(archived=["forgotten"], tag="spike") == ["e2", "e7"]
+    assert named(archived=["forgotten"], kind="tool_result") == ["e3"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "expected a tag or an age, found neither"),
+        ({"kind": "fact"}, "expected a tag or an age, found neither"),
+        ({"older_than": "soon"}, "expected a number and s, m, h, d or w"),
+        ({"older_than": -timedelta(days=1)}, "expected an age"),
+        ({"older_than": "999999w"}, "longer than time goes back"),
+        ({"tag": "x", "kind": "purge"}, "expected a kind of events, found 'purge'"),
+        ({"tag": "x", "kind": "facts"}, "expected a kind of events, found 'facts'"),
+        ({"tag": "x", "ns": "nowhere"}, "ns: "),
+    ],
+)
+def test_what_describes_nothing_is_refused(plane, given, said):
+    head = plane.head()
+    with pytest.raises(InputError, match=said):
+        plane.forget_many(**given)
+    assert plane.head() == head
+
+
+def test_a_purge_is_named_or_described_and_not_both(plane):
+    for given in ({"key": "x", "tag": "spike"}, {"session": "s", "older_than": "1d"}):
+        with pytest.raises(InputError, match="expected exactly one of id, key, session and source"):
+            plane.purge(**given, dry_run=True)
