@@ -6,6 +6,7 @@ import typer
 
 __all__ = [
     "Agent",
+    "AtLeast",
     "Budget",
     "Channel",
     "Decisions",
@@ -19,6 +20,7 @@ __all__ = [
     "Reason",
     "Session",
     "WithTag",
+    "WithoutTag",
     "Yes",
     "kept_words",
 ]
@@ -71,6 +73,16 @@ Budget: TypeAlias = Annotated[
 ]
 Reason: TypeAlias = Annotated[
     str, typer.Option("--reason", metavar="TEXT", help="Why; kept in the log.")
+]
+WithoutTag: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--without-tag", metavar="WORD", help="Nothing with this tag; repeatable."),
+]
+AtLeast: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--importance-min", metavar="N", help="Only from this importance on: 0 to 1000, or 0.0-1.0."
+    ),
 ]
 WithTag: TypeAlias = Annotated[
     list[str] | None,

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 import typer
 
 from memplane.cli.app import command
-from memplane.cli.fields import Time
-from memplane.cli.options import Budget, Channel, Home, Json
+from memplane.cli.fields import Time, number
+from memplane.cli.options import AtLeast, Budget, Channel, Home, Json, WithoutTag
 from memplane.cli.output import DAMAGED, data, one_line, put, say, say_damage
 from memplane.cli.progress import Bar
 from memplane.errors import InputError, MemplaneError
@@ -29,6 +29,7 @@ _Spaces = Annotated[_Texts, typer.Option(metavar="NS", help="Only these namespac
 _Sections = Annotated[_Texts, typer.Option(metavar="NAME", help="Only these; repeatable.")]
 _Handles = Annotated[_Texts, typer.Option(metavar="HANDLE", help="Show it whole; repeatable.")]
 _Ids = Annotated[_Texts, typer.Option(metavar="ID", help="Leave it out; repeatable.")]
+_Tags = Annotated[_Texts, typer.Option(metavar="WORD", help="Only with this tag; repeatable.")]
 _AsOf = Annotated[int | None, typer.Option(metavar="SEQ", help="As if the log ended there.")]
 _Now = Annotated[str | None, typer.Option(metavar="TIME", help="The clock of decay and validity.")]
 _Messages = Annotated[
@@ -69,6 +70,9 @@ def pack(
     held_seq: _HeldSeq = None,
     since: Time = None,
     until: Time = None,
+    tag: _Tags = None,
+    without_tag: WithoutTag = None,
+    importance: AtLeast = None,
     as_of: _AsOf = None,
     now: _Now = None,
     cited: _Cited = False,
@@ -83,8 +87,9 @@ def pack(
     asked: dict[str, Any] = {
         "budget": budget, "channel": channel, "intent": intent, "session": session, "task": task,
         "ns": ns, "agent": agent, "sections": section, "expand": expand, "exclude": exclude,
-        "held_seq": held_seq, "since": since, "until": until, "as_of": as_of, "now": now,
-        "cited": cited,
+        "held_seq": held_seq, "since": since, "until": until, "tag": tag,
+        "without_tag": without_tag, "importance_min": number(importance, "--importance-min"),
+        "as_of": as_of, "now": now, "cited": cited,
     }  # fmt: skip
     with open_plane(home) as plane, Bar("indexing") as bar:
         say_damage(plane)

@@ -6,8 +6,8 @@ import typer
 
 from memplane.cli.app import command
 from memplane.cli.exits import FINE, NO
-from memplane.cli.fields import Time
-from memplane.cli.options import Channel, Home, Json
+from memplane.cli.fields import Time, number
+from memplane.cli.options import AtLeast, Channel, Home, Json, WithoutTag
 from memplane.cli.output import DAMAGED, fields_of, one_line, put, say, say_damage
 from memplane.cli.progress import Bar
 from memplane.intake.redact import masked
@@ -34,6 +34,8 @@ def search(
     ns: Annotated[_Texts, _only("NS", "this namespace")] = None,
     session: Annotated[_Texts, _only("ID", "this session")] = None,
     tag: Annotated[_Texts, _only("WORD", "with this tag")] = None,
+    without_tag: WithoutTag = None,
+    importance: AtLeast = None,
     since: Time = None,
     until: Time = None,
     task: Annotated[
@@ -60,7 +62,8 @@ def search(
     whose vectors the first such search makes: memplane search "which pet" --similar
     """
     filters: dict[str, Any] = {
-        "kind": kind, "ns": ns, "session": session, "tag": tag, "since": since, "until": until,
+        "kind": kind, "ns": ns, "session": session, "tag": tag, "without_tag": without_tag,
+        "importance_min": number(importance, "--importance-min"), "since": since, "until": until,
         "task": task, "agent": agent, "as_of": as_of,
     }  # fmt: skip
     with open_plane(home) as plane, Bar("indexing") as bar:

@@ -30,6 +30,8 @@ _WORDS: Final = {
     "forgotten": "forgotten by",
     "expired": "not valid at the clock of the pack",
     "time": "outside of the time that was asked for",
+    "tag": "its tags are not those that were asked for",
+    "importance": "of less importance than was asked for",
     "excluded": "the request excludes it",
     "unapproved": "nobody has approved the artifact: no more than its card may be shown",
     "approval": "what an approval says is quoted nowhere",

@@ -64,13 +64,14 @@ def _held(value: Any, schema: dict[str, Any], where: str) -> Any:
 
 
 def _each(values: list[Any], schema: dict[str, Any], where: str) -> list[Any]:
-    if len(values) > schema["maxItems"]:
-        raise InputError(f"expected at most {schema['maxItems']}, found {len(values)}", where=where)
+    most = schema.get("maxItems", len(values))
+    if len(values) > most:
+        raise InputError(f"expected at most {most}, found {len(values)}", where=where)
     return [_held(one, schema["items"], f"{where}[{at}]") for at, one in enumerate(values)]
 
 
 def _in_range(value: int, schema: dict[str, Any], where: str) -> int:
-    least, most = schema["minimum"], schema["maximum"]
+    least, most = schema.get("minimum", value), schema.get("maximum", value)
     if not least <= value <= most:
         raise InputError(f"expected {least} to {most}, found {shown(value)}", where=where)
     return value

@@ -30,7 +30,8 @@ def curate(desk: Desk, given: dict[str, Any]) -> Answer:
         block = desk.plane.pack(
             given["query"], budget=budget, intent=given["mode"],
             session=desk.session, task=given.get("task"), held_seq=held, save_report=True,
-            progress=desk.tell, **desk.who,
+            tag=given.get("tags"), without_tag=given.get("without_tags"),
+            importance_min=given.get("importance_min"), progress=desk.tell, **desk.who,
         )  # fmt: skip
         try:
             return _answer(block, cap)

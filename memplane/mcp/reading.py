@@ -79,7 +79,9 @@ def search(desk: Desk, given: dict[str, Any]) -> Answer:
     """The events that answer a query, the best first, as many as fit."""
     hits = desk.plane.search(
         given["query"], given["limit"], kind=given.get("type"),
-        ns=given.get("ns"), since=given.get("since"), progress=desk.tell, **desk.who,
+        ns=given.get("ns"), since=given.get("since"), tag=given.get("tags"),
+        without_tag=given.get("without_tags"), importance_min=given.get("importance_min"),
+        progress=desk.tell, **desk.who,
     )  # fmt: skip
     rows = [_row(desk, hit) for hit in hits]
     cap = desk.cap(given)

@@ -65,10 +65,17 @@ _STRINGS: Final[Schema] = {"type": "array", "items": _STRING}
 _COUNTS: Final[Schema] = {"type": "object", "additionalProperties": _INTEGER}
 _KIND: Final[Schema] = {"type": "string", "enum": list(TYPED_KINDS)}
 _HELD: Final = {"ns": _text(description="/global, /task/ID, ...", default="/global")}
+# In two tools, so as short as can be: the plane itself refuses what is out of bounds.
+_TAGS: Final = _list(_STRING, 16)
+_ASKED: Final = {
+    "tags": _TAGS,
+    "without_tags": _TAGS,
+    "importance_min": {"type": "integer", "maximum": 1000},
+}
 
 
-def _tokens(default: int, most: int = 20_000) -> Schema:
-    return _number(TOKENS_MIN, most, default, "of the whole answer")
+def _tokens(default: int, most: int = 20_000, description: str = "") -> Schema:
+    return _number(TOKENS_MIN, most, default, description)
 
 
 TOOLS: Final = (
@@ -82,7 +89,7 @@ TOOLS: Final = (
             type=_KIND,
             key=_text(256, "Replaces the value that this key had: db.engine"),
             **_HELD,
-            tags=_list(_text(64), 16),
+            tags=_TAGS,
             importance=_number(0, 1000, 500),
         ),
         _object(
@@ -122,7 +129,7 @@ TOOLS: Final = (
     ),
     Tool(
         "memory_search",
-        "Find memories by words, best first.",
+        "Find memories by words.",
         _takes(
             "query",
             query=_text(_QUERY_MAX, minLength=1),
@@ -130,6 +137,7 @@ TOOLS: Final = (
             type=_list(_KIND, 8),
             ns=_text(),
             since=_text(40, "RFC 3339"),
+            **_ASKED,
             max_tokens=_tokens(2_000),
         ),
         _object(
@@ -164,7 +172,8 @@ TOOLS: Final = (
                 "description": "orient: where the work stands",
             },
             task=_text(128),
-            max_tokens=_tokens(4_000, 65_000),
+            **_ASKED,
+            max_tokens=_tokens(4_000, 65_000, "of the whole answer"),
         ),
         _object(
             {
@@ -202,7 +211,7 @@ TOOLS: Final = (
         _takes(
             prefix=_text(256, default=""),
             **_HELD,
-            after=_text(256, "The last key of the page before"),
+            after=_text(256, "last key of the page before"),
             limit=_number(1, 1000, 200),
             max_tokens=_tokens(2_000),
         ),

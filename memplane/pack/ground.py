@@ -59,7 +59,7 @@ def ground_of(
         ns=request.ns, task=request.task, specs=materials.tasks.specs_of(request.task),
         agent=request.agent, since=request.since,
         until=request.until, exclude=frozenset(request.exclude), approvals=materials.approvals,
-        held=_held(request),
+        held=_held(request), only=request.only, labels=materials.labels,
     )  # fmt: skip
     hotset = materials.hotset
     ring = hotset.sessions.get(request.session) if request.session is not None else None

@@ -92,8 +92,8 @@ def place_map(sheet: Sheet, materials: Materials, scope: Scope, upto: int) -> No
 
 
 def _counts(state: MapState, scope: Scope, upto: int) -> str:
-    """What was recorded, at least; nothing for who sees only some namespaces."""
-    if scope.ns or scope.task is not None:
+    """What was recorded, at least; nothing for who asks for a part of it."""
+    if scope.ns or scope.task is not None or scope.only is not None:
         return ""
     reached = {
         kind: state.count(kind, scope.levels, upto) for kind in _COUNTED if kind not in scope.kinds

@@ -13,7 +13,7 @@ from memplane.projections.item import Item
 from memplane.projections.map_state import MapState
 from memplane.projections.task_table import TaskTable
 from memplane.recall.retrieval import Retriever
-from memplane.recall.suppress import Approvals
+from memplane.recall.suppress import Approvals, Filter, Labels
 
 __all__ = ["Expansion", "LastSession", "Materials", "Request", "View"]
 
@@ -36,10 +36,18 @@ class Request(NamedTuple):
     query_event: str | None = None
     since: str | None = None
     until: str | None = None
+    tag: tuple[str, ...] = ()  # one of them
+    without_tag: tuple[str, ...] = ()  # none of them
+    importance_min: int = 0  # as recorded
     as_of: int = 0
     dense_seq: int | None = None  # vectors of events up to here at most
     cited: bool = False  # entries name the seqs of their events, statements their day
     now: str = ""
+
+    @property
+    def only(self) -> Filter:
+        """What is asked for by tag and importance."""
+        return Filter(self.tag, self.without_tag, self.importance_min)
 
     def as_json(self) -> dict[str, Any]:
         """The fields that were set."""
@@ -97,7 +105,8 @@ class Materials(NamedTuple):
     search of the whole log, `sessions` reads the last ones (newest first), for who needs it;
     `query_seq` is the event that the request names as its query. `approvals` say which artifacts
     may be shown; without them none. `touched` says of an event when it was touched last, if it
-    was, and whether it is pinned, as of a seq; `moment` when the event of a seq was recorded.
+    was, and whether it is pinned, as of a seq; `moment` when the event of a seq was recorded,
+    `labels` its tags and importance, for filters.
     """
 
     policies: Policies
@@ -119,3 +128,4 @@ class Materials(NamedTuple):
     approvals: Approvals | None = None
     touched: Callable[[Item, int], tuple[str | None, bool]] | None = None
     moment: Callable[[int], str] | None = None
+    labels: Callable[[int], Labels | None] | None = None

@@ -221,24 +221,26 @@ class Answers:
     def search(
         self, query: str, k: int = 10, *, channel: str = "private", ns: _OneOrMore = None,
         kind: _OneOrMore = None, session: _OneOrMore = None, tag: _OneOrMore = None,
-        since: _Time = None, until: _Time = None, task: str | None = None,
-        agent: str | None = None, now: _Time = None, as_of: int | _Time = None,
-        dense_seq: int | None = None, similar: bool = False,
+        without_tag: _OneOrMore = None, importance_min: float | None = None, since: _Time = None,
+        until: _Time = None, task: str | None = None, agent: str | None = None, now: _Time = None,
+        as_of: int | _Time = None, dense_seq: int | None = None, similar: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> list[SearchHit]:  # fmt: skip
         """At most `k` events that answer a query, the best first; none where nothing matches.
 
         What is out of force is no hit, nor what a pack with the same `task`, `agent` and times
-        would not see. `ns`, `kind`, `session` and `tag` take one or several. Of events behind
-        `dense_seq` no vectors take part. With `similar` nothing but vectors decides: those of the
+        would not see. `ns`, `kind`, `session`, `tag` and `without_tag` take one or several;
+        `importance_min` is 0 to 1000 or 0.0 to 1.0, as recorded. Of events behind `dense_seq` no
+        vectors take part. With `similar` nothing but vectors decides: those of the
         plane's embedder, as far as `embed` has come, or else of the static table, made and kept
         here; a score is then the cosine in thousandths. `progress` is told of a long build of the
         index. Raises InputError naming the argument, PolicyError.
         """
         asked: dict[str, Any] = {
             "channel": channel, "ns": ns, "kind": kind, "session": session, "tag": tag,
-            "since": since, "until": until, "task": task, "agent": agent, "now": now,
-            "as_of": as_of, "dense_seq": dense_seq,
+            "without_tag": without_tag, "importance_min": importance_min, "since": since,
+            "until": until, "task": task, "agent": agent, "now": now, "as_of": as_of,
+            "dense_seq": dense_seq,
         }  # fmt: skip
         return search(self._engine, query, k, asked, similar=similar, progress=progress)
 

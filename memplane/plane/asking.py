@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from memplane.errors import InputError
-from memplane.intake import Redactor, cleaned, namespace, timestamp
+from memplane.event import IMPORTANCE_DEFAULT
+from memplane.intake import Redactor, cleaned, namespace, normalise, timestamp
 from memplane.intake.redact import shown
 from memplane.pack.request import Request
 from memplane.plane.given import check_text
@@ -18,10 +19,13 @@ __all__ = ["CHANNELS", "check_channel", "request_of", "texts"]
 # Known even where channels.yaml does not list them; each then loads and shows what `agent` does.
 CHANNELS: Final = ("private", "public", "team", "agent")
 _TIMES: Final = ("since", "until", "now")
-_LISTS: Final = ("sections", "expand", "exclude", "ns")
+_TAGS: Final = ("tag", "without_tag")
+_LISTS: Final = ("sections", "expand", "exclude", "ns", *_TAGS)
 _SEQS: Final = ("dense_seq", "held_seq")
 _TEXTS: Final = ("channel", "intent", "session", "task", "agent", "query_event")
-_KNOWN: Final = frozenset((*_TIMES, *_LISTS, *_TEXTS, *_SEQS, "budget", "as_of", "cited"))
+_KNOWN: Final = frozenset(
+    (*_TIMES, *_LISTS, *_TEXTS, *_SEQS, "budget", "as_of", "cited", "importance_min")
+)
 
 
 def check_channel(policies: Policies, channel: str) -> str:
@@ -54,6 +58,8 @@ def request_of(
             fields[name] = redactor.name(check_text(value, name))
     for name in _LISTS:
         fields[name] = tuple(map(redactor.name, texts(name, asked.get(name))))
+    fields |= {name: tuple(dict.fromkeys(map(str.lower, fields[name]))) for name in _TAGS}
+    fields["importance_min"] = _importance(asked.get("importance_min"))
     for ns in fields["ns"]:
         namespace(ns)
     for name in _TIMES:
@@ -81,6 +87,17 @@ def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InputError(f"expected true or false, found {shown(value)}", where=name)
     return value
+
+
+def _importance(value: Any) -> int:
+    """An importance, as events have it: 0 to 1000, or a float from 0 to 1; 0 of None."""
+    if value is None:
+        return 0
+    try:
+        return int(normalise({"importance": value}).get("importance", IMPORTANCE_DEFAULT))
+    except InputError as error:
+        said = str(error).removeprefix("importance: ")
+        raise InputError(said, where="importance_min") from None
 
 
 def texts(name: str, value: object) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from memplane.recall.documents import (
     kind_number,
     microseconds,
 )
-from memplane.recall.suppress import Scope
+from memplane.recall.suppress import Filter, Scope
 
 if TYPE_CHECKING:
     from memplane.index.columns import Frame
@@ -102,6 +102,8 @@ class Masks:
             since = None if scope.since is None else microseconds(scope.since)
             until = None if scope.until is None else microseconds(scope.until)
             mask.outside(view.column("at"), since, until)
+        if scope.only is not None:
+            self._narrow(mask, scope.only, view, frame)
         if scope.exclude:
             mask.documents(view.documents(self._lines.seqs(sorted(scope.exclude))))
         if scope.held is not None:
@@ -109,6 +111,14 @@ class Masks:
             docs = view.labelled(f"session:{session}")
             mask.documents(docs[frame.seq[docs] > held])
         return mask
+
+    def _narrow(self, mask: Mask, only: Filter, view: View, frame: Frame) -> None:
+        if only.tags:
+            mask.all_but(view.labelled(*(f"tag:{tag}" for tag in only.tags)))
+        if only.without:
+            mask.documents(view.labelled(*(f"tag:{tag}" for tag in only.without)))
+        if only.least:
+            mask.add(frame.importance < only.least)
 
     def _expire(self, mask: Mask, now: str, frame: Frame) -> None:
         fresh = self._spans.fresh(frame.flags, LIMITED)

@@ -67,12 +67,14 @@ class Packer:
 
         `asked`: budget (tokens), channel, intent (auto fast deep orient), session, task, ns, agent,
         sections, expand (handles), exclude (ids), held_seq (the caller holds what the session said
-        behind it), query_event, since, until, as_of, dense_seq (no vectors of later events), cited
-        (entries name seqs, statements their day), now. Equal inputs give equal bytes. `progress` is
-        told of a long build of the index: a pack that searches the whole log waits for it; `watch`
-        is shown how the block was laid out. Where the embedder fails the block is made by words,
-        and the report says so (`degraded`). Raises BudgetError, InputError, PolicyError; never for
-        size.
+        behind it), query_event, since, until, tag and without_tag (events with one of these, and
+        with none of those), importance_min (0 to 1000 or 0.0 to 1.0, as recorded), as_of, dense_seq
+        (no vectors of later events), cited (entries name seqs, statements their day), now.
+
+        Equal inputs give equal bytes. `progress` is told of a long build of the index: a pack
+        that searches the whole log waits for it; `watch` is shown how the block was laid out. Where
+        the embedder fails the block is made by words, and the report says so (`degraded`). Raises
+        BudgetError, InputError, PolicyError; never for size.
         """
         engine, clock = self._engine, packing.Stopwatch()
         before = (engine.reads.files, engine.reads.bytes)

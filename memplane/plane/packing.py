@@ -18,7 +18,7 @@ from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item, Printer
 from memplane.recall.retrieval import Retriever
-from memplane.recall.suppress import Approvals
+from memplane.recall.suppress import Approvals, Labels
 
 __all__ = ["OTHER_FILES", "Stopwatch", "materials_of", "run", "view_paths"]
 
@@ -71,12 +71,16 @@ def materials_of(
         found = line(seq) if seq and line is not None else None
         return "" if found is None else found.event.rec
 
+    def labels(seq: int) -> Labels | None:
+        found = line(seq) if line is not None else None
+        return None if found is None else Labels(found.event.tags, found.event.importance)
+
     return Materials(
         policies, hotset, folds.tasks.state, tuple(decisions), tuple(cards),
         {**pinned, **pinned_cards},
         tuple(views), tuple(expansions), memo, gap,
         max(folds.decisions.state.shed_seq, folds.cards.state.shed_seq), files, retriever,
-        query_seq, folds.plane_map.state, sessions, approvals, touched, moment,
+        query_seq, folds.plane_map.state, sessions, approvals, touched, moment, labels,
     )  # fmt: skip
 
 

@@ -186,7 +186,7 @@ def _scope(engine: Engine, folds: Folds, request: Request, policies: Policies) -
         policies, request.channel, now=request.now, as_of=request.as_of,
         ns=request.ns, task=request.task, specs=folds.tasks.state.specs_of(request.task),
         agent=request.agent, since=request.since, until=request.until,
-        approvals=engine.approvals(folds),
+        approvals=engine.approvals(folds), only=request.only,
     )  # fmt: skip
 
 

@@ -6,14 +6,24 @@ A suppressed event leaves one trace only: the count of its reason among the omis
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 from memplane.event import GLOBAL, TYPED_KINDS
 from memplane.policy import ALL_AGENTS, ChannelRule, Policies
 
-__all__ = ["NAMED", "OWNER", "WITHHELD", "Approvals", "Scope", "Shown", "kinds_of_views"]
+__all__ = [
+    "NAMED",
+    "OWNER",
+    "WITHHELD",
+    "Approvals",
+    "Filter",
+    "Labels",
+    "Scope",
+    "Shown",
+    "kinds_of_views",
+]
 
 OWNER: Final = "private"  # who asks on this channel and is no agent owns the plane
 # Reasons for which an event may still be named: the card of an artifact that nobody approved or
@@ -66,6 +76,37 @@ class Approvals(Protocol):
         ...
 
 
+class Labels(NamedTuple):
+    """What a filter asks of an event."""
+
+    tags: tuple[str, ...]
+    importance: int
+
+
+class Filter(NamedTuple):
+    """What is asked for by tag and importance; tags are in small letters.
+
+    An event must have one of `tags`, where there are any, none of `without`, and an importance, as
+    it was recorded, of at least `least`.
+    """
+
+    tags: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    least: int = 0
+
+    def leaves_out(self, labels: Labels) -> str | None:
+        """Return why an event is not asked for: `tag`, `importance`, None where it is."""
+        tags = [tag.lower() for tag in labels.tags]
+        if (self.tags and not any(tag in self.tags for tag in tags)) or any(
+            tag in self.without for tag in tags
+        ):
+            return "tag"
+        return "importance" if labels.importance < self.least else None
+
+
+_NO_FILTER: Final = Filter()
+
+
 def kinds_of_views(paths: Collection[str]) -> tuple[str, ...]:
     """Kinds whose view is among the paths: `views/preferences.md` is the view of `preference`."""
     words = {path.rpartition("/")[2].partition(".")[0] for path in paths}
@@ -87,7 +128,8 @@ class Scope:
     names the only ones. Whatever is asked, an agent's own namespace opens to that agent, to all
     agents where the policy shares it, and to the plane's `owner` who names it: to nobody else.
     Without `approvals` no artifact is approved. `held`: a session, and the seq behind which whoever
-    asks has all that it said.
+    asks has all that it said. `labels` says of a seq what `only` asks of an event, for what does
+    not say so itself: quotes, touches, names of the map.
     """
 
     def __init__(
@@ -95,8 +137,11 @@ class Scope:
         task: str | None = None, specs: tuple[str, ...] = (), agent: str | None = None,
         since: str | None = None, until: str | None = None, exclude: frozenset[str] = frozenset(),
         shared: tuple[str, ...] = (), owner: bool = False, approvals: Approvals | None = None,
-        held: tuple[str, int] | None = None,
+        held: tuple[str, int] | None = None, only: Filter = _NO_FILTER,
+        labels: Callable[[int], Labels | None] | None = None,
     ) -> None:  # fmt: skip
+        self.only = None if only == _NO_FILTER else only
+        self._labels = labels
         self.levels, self.kinds = _suppressed(rule)
         self.now, self.as_of = now, as_of
         self.ns, self.task, self.agent = ns, task, agent
@@ -175,8 +220,16 @@ class Scope:
             return "time"
         if event.id in self.exclude or self._holds(event):
             return "excluded"
+        left_out = self.only and self._filtered(self.only, event)
         # Last, so that what may be named can be told from what is gone.
-        return self._unquoted(event)
+        return left_out or self._unquoted(event)
+
+    def _filtered(self, only: Filter, event: Shown) -> str | None:
+        tags, importance = getattr(event, "tags", None), getattr(event, "importance", None)
+        if isinstance(tags, tuple) and isinstance(importance, int):
+            return only.leaves_out(Labels(tags, importance))
+        labels = self._labels(event.seq) if self._labels is not None else None
+        return "tag" if labels is None else only.leaves_out(labels)
 
     def _holds(self, event: Shown) -> bool:
         if self.held is None:

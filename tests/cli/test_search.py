@@ -145,3 +145,22 @@ def test_similar_finds_what_says_the_like_in_other_words(run, home):
     done = run("search", "dog", "--similar", "--kind", "decision", "--home", home)
     assert done.code == 1
     assert "nothing found for `dog`" in done.err
+
+
+def test_search_and_pack_filter_by_tag_and_importance(run, home):
+    for text, tag, importance in (("one", "a", "900"), ("two", "b", "0.2"), ("three", "a", "100")):
+        run("record", f"heron {text}", "--kind", "fact", "--tag", tag, "--importance", importance, "--home", home)  # fmt: skip
+    for given, words in (
+        (["--tag", "A"], {"one", "three"}),
+        (["--without-tag", "a"], {"two"}),
+        (["--importance-min", "0.2"], {"one", "two"}),
+        (["--tag", "a", "--importance-min", "200"], {"one"}),
+    ):
+        found = run("search", "heron", *given, "--home", home).out
+        packed = run("pack", "which heron?", *given, "--no-report", "--home", home).out
+        for word in ("one", "two", "three"):
+            assert (f"heron {word}" in found) == (f"heron {word}" in packed) == (word in words)
+    none = run("search", "heron", "--without-tag", "a", "--without-tag", "b", "--home", home)
+    assert none.code == 1
+    assert "with --without-tag a --without-tag b" in none.err
+    assert run("pack", "x", "--importance-min", "much", "--home", home).code == 2

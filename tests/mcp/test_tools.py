@@ -263,3 +263,33 @@ def test_a_long_lived_client_sees_what_another_process_records(talk, opened):
 def test_any_name_of_a_client_becomes_an_actor(done, opened, name, actor):
     (stored,) = done(store("Herons stay"), client=name)
     assert opened.event(stored["seq"]).actor == actor
+
+
+def test_search_and_curate_take_tags_and_importance(done):
+    found = done(
+        store("Herons sleep standing", tags=["birds"], importance=900),
+        store("Herons eat fish", tags=["birds", "draft"], importance=100),
+        store("Herons fly south"),
+        ("memory_search", {"query": "herons", "tags": ["Birds"]}),
+        ("memory_search", {"query": "herons", "tags": ["birds"], "without_tags": ["draft"]}),
+        ("memory_search", {"query": "herons", "importance_min": 500}),
+        ("memory_curate", {"query": "what do herons do?", "tags": ["draft"]}),
+        ("memory_curate", {"query": "what do herons do?", "without_tags": ["birds"]}),
+    )[3:]
+    texts = [{hit["text"] for hit in one["hits"]} for one in found[:3]]
+    assert texts == [
+        {"Herons sleep standing", "Herons eat fish"},
+        {"Herons sleep standing"},
+        {"Herons sleep standing", "Herons fly south"},
+    ]
+    words = ("sleep", "eat", "fly")
+    assert [[word in one["text"] for word in words] for one in found[3:]] == [
+        [False, True, False],
+        [False, False, True],
+    ]
+
+
+def test_filters_that_are_out_of_bounds_are_refused(call):
+    for given in ({"importance_min": 1001}, {"tags": [1]}, {"without_tags": "x"}):
+        (result,) = call(("memory_search", {"query": "x", **given}))
+        assert result.is_error, given

@@ -11,7 +11,7 @@ from memplane.errors import MemplaneError
 from memplane.plane.folds import items_of_event
 from memplane.policy import ChannelRule
 from memplane.recall.documents import CARD
-from memplane.recall.suppress import Scope
+from memplane.recall.suppress import Filter, Scope
 
 SPACES = ("/global", "/task/a", "/task/b", "/spec/x", "/spec/y", "/agent/ann", "/agent/bob")
 TIMES = tuple(f"2026-01-0{day}T12:00:00.000000Z" for day in range(1, 8))
@@ -32,7 +32,8 @@ EVENTS = st.fixed_dictionaries(
         "id": st.builds("{}:{}:{}".format, st.sampled_from(("cc", "git")), st.integers(1, 99), st.integers(0, 2)),
         "valid_from": st.sampled_from(TIMES),
         "valid_until": st.sampled_from(TIMES),
-        "tags": st.just(["storage"]),
+        "tags": st.sampled_from((["storage"], ["Storage", "Other"])),
+        "importance": st.sampled_from((300, 700)),
         "role": st.sampled_from(("user", "assistant")),
         "actor": st.sampled_from(("Ann", "Bob")),
     },
@@ -105,6 +106,12 @@ NARROW = st.fixed_dictionaries(
         "since": st.sampled_from(TIMES),
         "until": st.sampled_from(TIMES),
         "exclude": st.just(frozenset({"cc:1:0", "git:2:1", "none"})),
+        "only": st.builds(
+            Filter,
+            st.sampled_from(((), ("storage",), ("other",), ("storage", "other"))),
+            st.sampled_from(((), ("storage",), ("other",))),
+            st.sampled_from((0, 300, 500, 501)),
+        ),
         "held": st.tuples(st.sampled_from(("s1", "s2", "none")), st.integers(0, 30)),
     },
 )
