@@ -17,6 +17,7 @@ import typer
 from memplane.cli import (  # noqa: F401
     artifact,
     audit,
+    changing,
     doctor,
     embed,
     files,

@@ -16,6 +16,7 @@ from memplane.plane.writing import BulkReceipt, Receipt, Spooled
 if TYPE_CHECKING:
     from memplane.log.recovery import Restart
     from memplane.log.spool import AsideNote
+    from memplane.plane.changing import Undone
     from memplane.plane.evicting import Eviction
     from memplane.plane.picking import Forgotten
 
@@ -126,6 +127,29 @@ class Recording(Answers):
             "now": now,
         }  # fmt: skip
         return forget_many(self._engine, given, reason, dry_run=dry_run, progress=progress)
+
+    def update(self, id: str | int, **changes: Any) -> Receipt:  # noqa: A002
+        """Change a statement in force, with or without a key, by recording it anew.
+
+        `changes`: text, importance, tags, markers, sensitivity, valid_from, valid_until. The new
+        event names the old one in its refs and keeps all else of it but its session; the old one
+        is superseded, or forgotten where it has no key. Raises NotFoundError, and InputError for
+        what is no statement or out of force.
+        """
+        from memplane.plane.changing import update  # noqa: PLC0415 - a pack does without
+
+        return update(self._engine, id, changes)
+
+    def undo(self, *, dry_run: bool = False) -> Undone:
+        """Take back the last statement that was recorded, or the last forget or unforget.
+
+        A statement is forgotten, and the value that it had replaced is recorded anew; an update is
+        taken back whole. Again, it goes further back. Turns, tasks and sessions stay. Raises
+        NotFoundError where the last 10,000 lines have nothing to take back.
+        """
+        from memplane.plane.changing import undo  # noqa: PLC0415 - a pack does without
+
+        return undo(self._engine, dry_run=dry_run)
 
     def unforget(
         self, key: str | None = None, *, ns: str = GLOBAL, id: str | None = None,  # noqa: A002
