@@ -52,6 +52,7 @@ from memplane.cli.output import data, error_json, say
 from memplane.cli.trust import ask_once
 from memplane.errors import MemplaneError, UntrustedError
 from memplane.intake.redact import masked
+from memplane.plane.engine import RefoldWarning
 from memplane.trust import TrustWarning
 
 __all__ = ["run"]
@@ -65,7 +66,7 @@ def run(argv: list[str]) -> int:
     _speak_utf8()
     code = FINE
     try:
-        with _trust_warnings():
+        with _warnings():
             code = _answer(_options_last(argv))
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read has enough; what was found to be wrong stays so
@@ -80,19 +81,20 @@ def run(argv: list[str]) -> int:
 
 
 @contextlib.contextmanager
-def _trust_warnings() -> Iterator[None]:
+def _warnings() -> Iterator[None]:
     """Say on stderr what the library warns of; another warning is shown as it always is."""
     with warnings.catch_warnings():
         shown = warnings.showwarning
 
         def show(message: Any, category: Any, *more: Any, **named: Any) -> None:
-            if issubclass(category, TrustWarning):
+            if issubclass(category, (TrustWarning, RefoldWarning)):
                 say(str(message))
             else:
                 shown(message, category, *more, **named)
 
         warnings.showwarning = show
         warnings.simplefilter("always", TrustWarning)
+        warnings.simplefilter("always", RefoldWarning)
         yield
 
 

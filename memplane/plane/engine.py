@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from memplane.plane.retrieving import LogRetriever
     from memplane.plane.writing import Receipt, Recorder
 
-__all__ = ["CACHES", "Drafting", "Engine", "MakeCounter", "MakeEmbedder"]
+__all__ = ["CACHES", "Drafting", "Engine", "MakeCounter", "MakeEmbedder", "RefoldWarning"]
 
 # Folding waits for the first reader; a process that records on and on folds as it goes.
 _FOLD_AFTER = 32
@@ -60,6 +61,10 @@ NO_END = 2**63
 
 MakeCounter = Callable[[str, int], TokenCounter]
 MakeEmbedder = Callable[[str], Embedder]
+
+
+class RefoldWarning(UserWarning):
+    """Projections of another version of memplane were folded again from the log."""
 
 
 class Drafting(Protocol):
@@ -288,6 +293,7 @@ class Engine:
             self.forget_folds()
         if self._folds is not None and self._folds.variant != _variant(policies):
             self._drop_folds()
+        fresh = self._folds is None
         if self._folds is None:
             folder = self.home.path / "projections"
             self._folds = Folds(self.log, folder, self.home.plane_id, counter, _variant(policies))
@@ -300,7 +306,19 @@ class Engine:
             self.reads.log(self.home.path, before, after)
         if self.keeps and self._folds.unsaved > save_after:
             self._folds.save()
+        if fresh and self.keeps and (outdated := self._folds.outdated):
+            self._renew(self._folds, outdated)
         return self._folds
+
+    def _renew(self, folds: Folds, outdated: Sequence[str]) -> None:
+        """Keep what was folded anew, and say once what another version of memplane had made."""
+        folds.save()
+        warnings.warn(
+            f"{self.home.folder}: another version of memplane made projections/"
+            f"{', '.join(outdated)}; folded again from the {folds.log.head().seq} lines of the log",
+            RefoldWarning,
+            stacklevel=2,
+        )
 
     def files(self, folds: Folds) -> FilesState:
         """The files view; what opening it takes to read is counted."""

@@ -188,6 +188,16 @@ class Folds:
         return read
 
     @property
+    def outdated(self) -> list[str]:
+        """Files of these projections that another version of memplane made: folded anew."""
+        bounded: list[Folded[Any]] = [
+            self.hotset, self.decisions, self.cards, self.tasks, self.plane_map, self.artifacts,
+            *self._opened,
+        ]  # fmt: skip
+        found = [f"{one.projector.name}.json" for one in bounded if one.outdated]
+        return found + ["cache.sqlite"] * self.memories.outdated
+
+    @property
     def unsaved(self) -> int:
         """Events folded since the last checkpoint."""
         lazy = (one.unsaved for one in self._opened)

@@ -72,12 +72,14 @@ _ALL: Final = f"SELECT {_COLUMNS} FROM memories WHERE seq<=? ORDER BY ns, key, s
 class Broken(Exception):  # noqa: N818 - what it says of a file
     """A file cannot be used; `harmed` where it is the file's own fault, not that of the moment.
 
-    `absent`: there is no sqlite to use one with.
+    `absent`: there is no sqlite to use one with. `outdated`: another version of memplane made it.
     """
 
-    def __init__(self, what: object, *, harmed: bool = False, absent: bool = False) -> None:
+    def __init__(
+        self, what: object, *, harmed: bool = False, absent: bool = False, outdated: bool = False
+    ) -> None:
         super().__init__(str(what))
-        self.harmed, self.absent = harmed, absent
+        self.harmed, self.absent, self.outdated = harmed, absent, outdated
 
 
 # Beside a database sqlite reads and writes these, wherever a link by that name leads.
@@ -288,6 +290,11 @@ class Cache:
         self._database.close()
 
     def _position(self, version: int, plane: str) -> Head:
+        made = self._database.rows(
+            "SELECT version FROM checkpoint WHERE projector=? AND plane=?", (_PROJECTOR, plane)
+        )
+        if made and made != [(version,)]:
+            raise Broken("of another version", outdated=True)
         seq, h, segment, offset = self._one(
             'SELECT seq, h, segment, "offset" FROM checkpoint'
             " WHERE projector=? AND version=? AND plane=? AND place=?",

@@ -229,6 +229,7 @@ class Folded(Generic[State]):
         self._base: Head | None = None
         self._last: Line | None = None  # a position is made of it only when somebody asks
         self._refused: Checkpoint | None = None  # what the projector could not load
+        self.outdated = False  # whether the file is this projection of another version of memplane
         self._open()
 
     @property
@@ -307,6 +308,9 @@ class Folded(Generic[State]):
         if there is None:
             return
         wanted = (self.projector.name, self.projector.version, self._plane, self._variant)
+        self.outdated = (there.projector, there.plane) == (self.projector.name, self._plane) and (
+            there.version != self.projector.version
+        )
         if there[:4] != wanted or not self._log.matches(there.position):
             return
         try:

@@ -69,6 +69,7 @@ class Memories:
         self._last: Line | None = None
         self._pid = os.getpid()
         self._asked: tuple[Sequence[Line], Sequence[Line]] = ((), ())
+        self.outdated = False  # whether another version of memplane made the file
         self.resets = 0  # how often all was folded anew: who followed begins again, too
         self._replaced: list[tuple[int, int]] | None = None  # until somebody asks
         self._fresh: list[tuple[str, str, int]] = []  # what was folded since: ns, key, seq
@@ -451,7 +452,8 @@ class Memories:
         """Open the file if it is whole, of this fold and on this log."""
         try:
             cache = Cache(path, version=_FOLD.version, plane=self._plane)
-        except (Broken, OSError, ValueError):
+        except (Broken, OSError, ValueError) as error:
+            self.outdated = getattr(error, "outdated", False)
             return None
         if self._log.matches(cache.position):
             return cache

@@ -1,0 +1,79 @@
+"""A plane whose projections another version of memplane made: one line says that they are folded again."""
+
+import sqlite3
+
+import pytest
+
+import memplane
+from memplane.plane.engine import RefoldWarning
+from memplane.projections import checkpoint
+
+NAMES = ("hotset", "decisions", "cards", "tasks", "plane_map", "artifacts", "files")
+
+
+@pytest.fixture
+def old(tmp_path):
+    """A plane as an earlier version left it: format numbers of projections are lower."""
+    home = tmp_path / "plane"
+    with memplane.init(home, trusted=False) as plane:
+        for number in range(3):
+            plane.record(f"heron {number}", kind="decision", key=f"k{number}")
+        plane.pack("herons")
+        plane.rebuild()
+    age(home)
+    return home
+
+
+def age(home, by=-1):
+    folder = home / "projections"
+    for name in NAMES:
+        there = checkpoint.read(folder / f"{name}.json")
+        aged = there._replace(version=there.version + by)
+        (folder / f"{name}.json").write_bytes(checkpoint.render(aged))
+    with sqlite3.connect(folder / "cache.sqlite") as database:
+        database.execute("UPDATE checkpoint SET version = version + ?", (by,))
+    database.close()
+
+
+def test_the_first_command_says_in_one_line_what_is_folded_again_and_the_next_nothing(run, old):
+    done = run("pack", "herons", "--no-report", "--home", old)
+    said = [line for line in done.err.splitlines() if "version" in line]
+    words = (
+        f"memplane: {old}: another version of memplane made projections/hotset.json, decisions.json, "
+        "cards.json, tasks.json, plane_map.json, artifacts.json, files.json, cache.sqlite; folded "
+        "again from the 4 lines of the log"
+    )
+    assert said == [words]
+    assert "heron 2" in done.out
+    again = run("pack", "herons", "--no-report", "--home", old)
+    assert ("version" in again.err, again.out) == (False, done.out)
+
+
+def test_the_library_warns_and_answers_as_before(old):
+    with memplane.open(old) as plane:
+        with pytest.warns(RefoldWarning, match="folded again from the 4 lines"):
+            assert plane.get("k1").text == "heron 1"
+        assert plane.verify().ok
+    age(old, by=1)
+    with memplane.open(old) as plane, pytest.warns(RefoldWarning):
+        assert plane.get("k2").text == "heron 2"
+
+
+def test_who_may_not_keep_what_was_folded_says_nothing(old):
+    with memplane.open(old, read_only=True) as plane:
+        assert plane.get("k1").text == "heron 1"
+
+
+def test_only_a_part_of_another_version_is_named(old):
+    with memplane.open(old) as plane, pytest.warns(RefoldWarning):
+        plane.get("k1")
+    path = old / "projections" / "cards.json"
+    there = checkpoint.read(path)
+    path.write_bytes(checkpoint.render(there._replace(version=there.version + 1)))
+    with (
+        memplane.open(old) as plane,
+        pytest.warns(RefoldWarning, match=r"projections/cards.json; f"),
+    ):
+        plane.get("k1")
+    with memplane.open(old) as plane:
+        assert plane.get("k1").text == "heron 1"
