@@ -23,7 +23,7 @@ from memplane.intake.redact import masked
 from memplane.plane.doctor import Check, examine
 from memplane.policy import variables
 from memplane.trust import Store
-from memplane.wiring import clock, find, find_home, make_counter
+from memplane.wiring import clock, find, find_home, make_counter, open_found
 
 __all__ = ["doctor"]
 
@@ -67,7 +67,16 @@ def _plane(home: str | None, *, asks: bool) -> list[Check]:
         path, clock=clock, make_counter=make_counter, loads=orjson.loads,
         overrides=variables(os.environ), trusted=trusted,
     )  # fmt: skip
-    return [*checks, *_hooks(path / "hooks.log")]
+    return [*checks, *_hooks(path / "hooks.log"), *_keep(home)]
+
+
+def _keep(home: str | None) -> Iterator[Check]:
+    """What plane.yaml lets go of, before anybody erases it."""
+    with suppress(MemplaneError), open_found(find(home), read_only=True) as plane:
+        due = plane.due()
+        if due.seqs:
+            remedy = "`memplane purge --keep` shows them, and erases them with --yes"
+            yield Check("keep", "warn", f"over by plane.yaml: {due}", remedy)
 
 
 def _trusts() -> Iterator[Check]:

@@ -107,7 +107,7 @@ Decisions: TypeAlias = Annotated[
     ),
 ]
 Yes: TypeAlias = Annotated[
-    bool, typer.Option("--yes", help="With --tag or --older-than: do it; else it is only said.")
+    bool, typer.Option("--yes", help="With --tag or --older-than (or --keep): do it.")
 ]
 
 

@@ -59,6 +59,12 @@ def purge(
     kind: OfKind = None,
     decisions: Decisions = False,
     now: Now = None,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep", help="What `keep` of plane.yaml lets go of: tool results of old sessions."
+        ),
+    ] = False,
     reason: Reason = "",
     cascade: Annotated[
         bool, typer.Option("--cascade", help="Erase what quotes it or rests on it, too.")
@@ -85,6 +91,7 @@ def purge(
 
     --tag and --older-than describe what goes, alone or beside --archived: what would be erased is
     said, and erased with --yes. Decisions, rules, constraints and pins stay, unless --decisions.
+    So too with --keep, for what plane.yaml lets go of.
     """
     reasons = ARCHIVED if archived and "all" in archived else tuple(archived or ())
     given: dict[str, Any] = {
@@ -93,6 +100,11 @@ def purge(
     described: dict[str, Any] = {
         "tag": tag, "older_than": older_than, "kind": kind, "decisions": decisions, "now": now,
     }  # fmt: skip
+    if keep:
+        if ids or any(given.values()) or any((tag, older_than, kind, decisions)):
+            raise InputError("expected nothing beside it to be named", where="--keep")
+        _purge_due(home, now, dry_run=dry_run or not yes, as_json=as_json)
+        return
     narrows = bool(tag or older_than)
     if sum(bool(one) for one in (ids, *given.values())) != 1 and not narrows:
         raise InputError(
@@ -109,6 +121,17 @@ def purge(
     if report.kept:
         say(kept_words(report.kept))
     if narrows and not yes:
+        say("nothing was erased: --yes does it")
+
+
+def _purge_due(home: str | None, now: str | None, *, dry_run: bool, as_json: bool) -> None:
+    with open_plane(home) as plane, Bar("purge") as bar:
+        report = plane.purge_due(dry_run=dry_run, now=now, progress=bar)
+    if report is None:
+        put(None, "nothing is over by `keep` of plane.yaml", as_json=as_json)
+        return
+    put(report.as_json(), _words(report), as_json=as_json)
+    if dry_run:
         say("nothing was erased: --yes does it")
 
 

@@ -129,6 +129,8 @@ def _found(plane: Plane) -> dict[str, Any]:
             "us": spent_ns // 1000,
         }
         found["gaps"] = len(block.report["gaps"])
+    due = plane.due()
+    found["due"] = {"events": len(due.seqs), "bytes": due.bytes, "words": str(due)}
     found["next"] = _next(found)
     return found
 
@@ -166,6 +168,8 @@ def _words(found: dict[str, Any]) -> str:
     if found["held"]:
         names = ", ".join(map(printable, found["held"]))
         lines["trusted"] = f"as it was, not as it is now: {names}; memplane policy accept"
+    if found["due"]["events"]:
+        lines["keep"] = f"over by plane.yaml: {found['due']['words']}; memplane purge --keep"
     if found["waiting"]:
         lines["spool"] = f"{counted(found['waiting'], 'event')} waiting for the next writer"
     return "\n".join(f"{name:<8}  {value}" for name, value in lines.items())

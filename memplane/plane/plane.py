@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from memplane.plane.audit import AuditReport
     from memplane.plane.checking import PlaneReport
     from memplane.plane.exporting import ExportReport
+    from memplane.plane.keeping import Due
     from memplane.plane.merging import MergeReport
     from memplane.plane.purging import PurgeReport
     from memplane.plane.sessions import Sessions
@@ -155,6 +156,28 @@ class Plane(Packer, Recording):
             self._engine, named, ns or GLOBAL, pick, reason, cascade=cascade,
             summaries=summaries, dry_run=dry_run, progress=progress,
         )  # fmt: skip
+
+    def due(self, *, now: str | datetime | None = None) -> Due:
+        """What `keep` of plane.yaml lets go of by now: tool results of old sessions.
+
+        Nothing is over where the policy keeps all, which is the default. Reads the log.
+        """
+        from memplane.plane.keeping import due_of  # noqa: PLC0415 - a pack does without
+
+        with self._engine.lock:
+            moment = self._engine.clock() if now is None else timestamp(now, where="now")
+            return due_of(self._engine, moment)
+
+    def purge_due(
+        self, *, dry_run: bool = False, now: str | datetime | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> PurgeReport | None:  # fmt: skip
+        """Erase what `due` names, as `purge` does; None where nothing is over."""
+        due = self.due(now=now)
+        if not due.seqs:
+            return None
+        reason = f"keep of plane.yaml: {due}"
+        return self.purge(*due.seqs, reason=reason, dry_run=dry_run, progress=progress)
 
     def index(self, progress: Callable[[int, int], None] | None = None) -> int:
         """Bring the search index up to the log; return the last seq that it has looked at.

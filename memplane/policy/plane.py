@@ -53,7 +53,8 @@ class PlanePolicy(NamedTuple):
 
     `tool_result_tokens`: the first and the last so many of a tool result are indexed. `embedder`
     is the name of what makes vectors of texts, NO_EMBEDDER for nothing. `shared`: namespaces of
-    agents that all agents read; ALL_AGENTS among them means every one.
+    agents that all agents read; ALL_AGENTS among them means every one. `keep_days` and `keep_mb`:
+    for how long, and how much of, tool results of old sessions stay; 0 for all of them.
     """
 
     reports_keep: int = 500
@@ -65,6 +66,8 @@ class PlanePolicy(NamedTuple):
     shared: tuple[str, ...] = ()
     cache: CachePrices = CachePrices()  # a tuple, whose fields nobody changes
     hooks: Hooks = Hooks()  # likewise
+    keep_days: int = 0
+    keep_mb: int = 0
 
 
 _DEFAULT: Final = PlanePolicy()
@@ -77,6 +80,7 @@ def build(document: Json) -> PlanePolicy:
     sessions = mapping(document.get("sessions", {}))
     index = mapping(document.get("index", {}))
     namespaces = mapping(document.get("namespaces", {}))
+    keep = mapping(document.get("keep", {}))
     return PlanePolicy(
         whole(reports.get("keep", _DEFAULT.reports_keep)),
         whole(log.get("lock_wait_ms_max", _DEFAULT.lock_wait_ms_max)),
@@ -87,6 +91,8 @@ def build(document: Json) -> PlanePolicy:
         texts(namespaces.get("shared", [])),
         _cache(mapping(document.get("prompt_cache", {}))),
         _hooks(mapping(document.get("hooks", {}))),
+        whole(keep.get("tool_result_days", _DEFAULT.keep_days)),
+        whole(keep.get("tool_result_mb", _DEFAULT.keep_mb)),
     )
 
 

@@ -92,6 +92,8 @@ def test_show_says_of_every_value_where_it_comes_from(run, policies, monkeypatch
         "plane.log.lock_wait_ms_max: 5000    # default",
         "plane.index.tool_result_tokens: 200    # default",
         "plane.index.embedder: none    # default",
+        "plane.keep.tool_result_days: 0    # default",
+        "plane.keep.tool_result_mb: 0    # default",
         "plane.namespaces.shared: []    # default",
         "plane.hooks.channel: agent    # default",
         "plane.hooks.start_tokens: 1500    # default",
