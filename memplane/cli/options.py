@@ -63,7 +63,8 @@ Ns: TypeAlias = Annotated[
     ),
 ]
 OneNs: TypeAlias = Annotated[
-    str | None, typer.Option("--ns", metavar="NS", help="Only this namespace.")
+    str | None,
+    typer.Option("--ns", metavar="NS", help="Only this namespace, or a pattern: '/spec/*'."),
 ]
 Session: TypeAlias = Annotated[
     str | None, typer.Option("--session", metavar="ID", help="Only this session.")

@@ -25,7 +25,10 @@ _Intent = Annotated[
 _Session = Annotated[str | None, typer.Option(metavar="ID", help="The session that asks.")]
 _Task = Annotated[str | None, typer.Option(metavar="ID", help="Only what this task sees.")]
 _Agent = Annotated[str | None, typer.Option(metavar="ID", help="The agent that asks.")]
-_Spaces = Annotated[_Texts, typer.Option(metavar="NS", help="Only these namespaces; repeatable.")]
+_Spaces = Annotated[
+    _Texts,
+    typer.Option(metavar="NS", help="Only these namespaces or patterns ('/spec/*'); repeatable."),
+]
 _Sections = Annotated[_Texts, typer.Option(metavar="NAME", help="Only these; repeatable.")]
 _Handles = Annotated[_Texts, typer.Option(metavar="HANDLE", help="Show it whole; repeatable.")]
 _Ids = Annotated[_Texts, typer.Option(metavar="ID", help="Leave it out; repeatable.")]

@@ -16,6 +16,7 @@ from memplane.cli.output import (
     put,
     recalled,
     rows,
+    say,
     say_damage,
 )
 from memplane.errors import NotFoundError
@@ -109,6 +110,8 @@ def keys(
     with open_plane(home) as plane:
         found = plane.keys(prefix, ns, channel=channel, limit=limit, now=now, agent=agent)
     put(found, "\n".join(found), as_json=as_json)
+    if found.more:
+        say(f"these are the first {limit}; there are more: raise --limit, or give a longer prefix")
 
 
 @command("history", example="history db.engine")

@@ -31,7 +31,7 @@ def search(
     *,
     k: Annotated[int, typer.Option("-k", metavar="N", help="At most so many.")] = 10,
     kind: Annotated[_Texts, _only("KIND", "this kind")] = None,
-    ns: Annotated[_Texts, _only("NS", "this namespace")] = None,
+    ns: Annotated[_Texts, _only("NS", "this namespace, or those of a pattern ('/spec/*')")] = None,
     session: Annotated[_Texts, _only("ID", "this session")] = None,
     tag: Annotated[_Texts, _only("WORD", "with this tag")] = None,
     without_tag: WithoutTag = None,

@@ -118,7 +118,7 @@ def list_keys(desk: Desk, given: dict[str, Any]) -> Answer:
     prefix, limit = given["prefix"], given["limit"]
     after = given.get("after")
     most = limit + 1 if after is None else _KEYS_MAX
-    keys = desk.plane.keys(prefix, given["ns"], limit=most, **desk.who)
+    keys: list[str] = desk.plane.keys(prefix, given["ns"], limit=most, **desk.who)
     if after is not None:
         with suppress(UnicodeEncodeError):  # the plane refuses it in a key, so none is behind it
             keys = [key for key in keys if key.encode() > after.encode()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, TypeAlias
@@ -16,11 +17,18 @@ from memplane.plane.expanding import Expanded, expand
 from memplane.plane.given import check_count, check_named, check_text, check_texts
 from memplane.plane.reading import Standing, Version
 from memplane.plane.searching import SearchHit, search
+from memplane.recall.suppress import is_pattern, within
 
-__all__ = ["Answers"]
+__all__ = ["Answers", "Keys"]
 
 _OneOrMore: TypeAlias = str | Iterable[str] | None
 _Time: TypeAlias = str | datetime | None
+
+
+class Keys(list[str]):
+    """Keys in byte order; `more` says whether others follow behind the limit."""
+
+    more: bool = False
 
 
 class Answers:
@@ -141,28 +149,32 @@ class Answers:
     def keys(
         self, prefix: str = "", ns: str | None = GLOBAL, *, channel: str = "private",
         limit: int = 1000, now: _Time = None, agent: str | None = None,
-    ) -> list[str]:  # fmt: skip
+    ) -> Keys:  # fmt: skip
         """The keys with a value, in byte order, at most `limit`; `ns` None: of all namespaces.
 
-        At the clock's time, or at `now`. Raises ScopeError for a namespace that is not for who
-        asks; of all namespaces those that are.
+        `more` of the answer says whether there are others. At the clock's time, or at `now`.
+        Raises ScopeError for a namespace that is not for who asks; of all namespaces, and of a
+        pattern (`/spec/*`), those that are.
         """
         reader = self._engine.reader(channel, now, agent=agent, ns=ns)
         check_text(prefix, "prefix")
         check_count(limit, "limit", 1)
-        found: list[str] = []
+        found, most = Keys(), min(limit + 1, sys.maxsize)
         after: tuple[str, str] | None = None
+        one = None if ns is None or is_pattern(ns) else ns
         with self._engine.lock:
             memories = self._engine.caught_up(reader.policies).memories
-            while (left := limit - len(found)) > 0:
+            while (left := most - len(found)) > 0:
                 rows = memories.keys(
-                    prefix, ns, limit=left, after=after, upto=self._engine.as_of
+                    prefix, one, limit=left, after=after, upto=self._engine.as_of
                 )  # fmt: skip
                 seen = (row for row in rows if reader.shows_row(row) and reader.in_time(row))
-                found += (row.key for row in seen)
+                found += (row.key for row in seen if ns is None or within(row.ns, (ns,)))
                 if len(rows) < left:
                     break
                 after = rows[-1].ns, rows[-1].key
+        found.more = len(found) > limit
+        del found[limit:]
         return found
 
     def history(
@@ -201,7 +213,9 @@ class Answers:
         return [
             reader.emit(event)
             for event in events
-            if reader.shows(event) and reader.in_time(event) and ns in (None, event.ns)
+            if reader.shows(event)
+            and reader.in_time(event)
+            and (ns is None or within(event.ns, (ns,)))
         ]
 
     def files(
@@ -212,6 +226,7 @@ class Answers:
         """The files that the session works on, then those that it may need: the best first.
 
         Without a branch, the session's. Guessed from what was touched, never from the disk.
+        Raises ScopeError for a namespace that is not for who asks.
         """
         asked: dict[str, Any] = {"channel": channel, "ns": ns, "agent": agent}
         return recent.list_files(
@@ -234,7 +249,8 @@ class Answers:
         vectors take part. With `similar` nothing but vectors decides: those of the
         plane's embedder, as far as `embed` has come, or else of the static table, made and kept
         here; a score is then the cosine in thousandths. `progress` is told of a long build of the
-        index. Raises InputError naming the argument, PolicyError.
+        index. Raises InputError naming the argument, PolicyError, ScopeError for a namespace that
+        is not for who asks; of a pattern (`/spec/*`) it searches those that are.
         """
         asked: dict[str, Any] = {
             "channel": channel, "ns": ns, "kind": kind, "session": session, "tag": tag,

@@ -22,6 +22,7 @@ from memplane.plane.engine import NO_END
 from memplane.plane.given import check_count, check_named, check_texts
 from memplane.plane.writing import Receipt
 from memplane.projections.artifacts import Facts, facts_of
+from memplane.recall.suppress import within
 
 if TYPE_CHECKING:
     from memplane.event import Event
@@ -345,7 +346,11 @@ def _facts(line: Line) -> Facts:
 
 
 def _fits(event: Event, wanted: dict[str, str | None]) -> bool:
-    return all(value is None or getattr(event, name) == value for name, value in wanted.items())
+    ns = wanted["ns"]
+    if ns is not None and not within(event.ns, (ns,)):
+        return False
+    named = ((name, wanted[name]) for name in ("session", "task"))
+    return all(value is None or getattr(event, name) == value for name, value in named)
 
 
 def _fault_of(engine: Engine, facts: Facts) -> str | None:

@@ -14,6 +14,7 @@ from memplane.intake.redact import shown
 from memplane.plane.given import check_text
 from memplane.plane.reading import Reader
 from memplane.projections.order import Moments, originated
+from memplane.recall.suppress import within
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
@@ -148,7 +149,10 @@ class Chosen:
             asked.until is not None and event.ts > asked.until
         ):
             return None
-        return self._readers.get(event.ns if asked.ns else None)
+        if not asked.ns:
+            return self._readers[None]
+        named = (ns for ns in asked.ns if within(event.ns, (ns,)))
+        return self._readers.get(next(named, None))
 
     def _with_text(self, event: Event) -> Event:
         """The event with its whole text, where a line holds only its beginning."""

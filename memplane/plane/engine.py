@@ -264,6 +264,11 @@ class Engine:
             covers=self._covers,
         )  # fmt: skip
 
+    def reader_of(self, request: Request) -> Reader:
+        """Answers for who asks; ScopeError for a namespace of the request that is not for them."""
+        channel, now, agent = request.channel, request.now, request.agent
+        return [self.reader(channel, now, agent=agent, ns=ns) for ns in request.ns or (None,)][-1]
+
     def _covers(self, seq: int, id_: str, as_of: int, now: str) -> bool:
         with self.lock:
             return self.approvals().covers(seq, id_, as_of=as_of, now=now)

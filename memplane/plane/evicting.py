@@ -16,6 +16,7 @@ from memplane.intake.redact import shown
 from memplane.plane.writing import Receipt
 from memplane.projections.acts import EVICTED
 from memplane.recall.decay import FADING_KINDS, LASTING
+from memplane.recall.suppress import is_pattern, within
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
@@ -90,8 +91,9 @@ def _faded(
     progress: _Progress | None,
 ) -> Iterator[Evicted]:  # fmt: skip
     memories, head = folds.memories, folds.log.head().seq
+    one = None if ns is None or is_pattern(ns) else ns
     # Of a hundred thousand values most were replaced: one look at all keys instead of one at each.
-    in_force = {row.seq for row in memories.keys(ns=ns, limit=_ALL)}
+    in_force = {row.seq for row in memories.keys(ns=one, limit=_ALL)}
     for each in folds.log.read():
         event = each.event
         if progress is not None and event.seq % _TOLD_EVERY == 0:
@@ -99,7 +101,7 @@ def _faded(
         if (
             event.kind not in FADING_KINDS
             or kind not in (None, event.kind)
-            or ns not in (None, event.ns)
+            or not (ns is None or within(event.ns, (ns,)))
             or not LASTING.isdisjoint(event.markers)
             or reader.faded(event) >= line  # a touch or a pin could only raise it
             or not reader.in_time(event)

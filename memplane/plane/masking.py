@@ -21,11 +21,10 @@ from memplane.recall.documents import (
     LIMITED,
     SENSITIVITY_BITS,
     SPACE_BITS,
-    SPACES,
     kind_number,
     microseconds,
 )
-from memplane.recall.suppress import Filter, Scope
+from memplane.recall.suppress import SPACES, Filter, Scope, is_pattern, space_of
 
 if TYPE_CHECKING:
     from memplane.index.columns import Frame
@@ -183,12 +182,14 @@ def _spaces(scope: Scope) -> tuple[tuple[bool, ...], list[str]]:
     """Which classes of namespaces are out of scope, and namespaces of them that are in it."""
     hides = set() if ALL_AGENTS in scope.shared else {_AGENT}
     named: list[str] = list(scope.ns)
-    if not scope.ns:
+    if not scope.ns or ALL_AGENTS in scope.ns:
         named += scope.shared
         if scope.agent is not None:
             named.append(f"/agent/{scope.agent}")
     if scope.ns:
-        hides = {_GLOBAL, _TASK, _SPEC, _AGENT}
+        closed = hides - {_AGENT} if scope.owner else hides
+        asked = {space_of(ns) for ns in scope.ns if is_pattern(ns)}
+        hides = {_GLOBAL, _TASK, _SPEC, _AGENT} - (asked - closed)
     elif scope.task is not None:
         hides.add(_TASK)
         named.append(f"/task/{scope.task}")

@@ -13,7 +13,7 @@ from memplane.intake.redact import shown
 from memplane.policy import Policies
 from memplane.ports import Line
 from memplane.recall.decay import Remembered, importance_now, is_stale
-from memplane.recall.suppress import NAMED, Scope
+from memplane.recall.suppress import NAMED, Scope, is_pattern, within
 
 if TYPE_CHECKING:
     from memplane.projections.chains import Row
@@ -95,7 +95,10 @@ class Reader:
         ns: str | None = None, redactor: Redactor,
         covers: Callable[[int, str, int, str], bool],
     ) -> None:  # fmt: skip
-        """Read as who asks may; ScopeError where that is not the namespace asked for."""
+        """Read as who asks may; ScopeError where that is not the namespace asked for.
+
+        A pattern (`/agent/*`) asks for what there is for them, and is never refused.
+        """
         self.channel, self.policies = channel, policies
         self._covers = covers
         self._scope = Scope.of(
@@ -103,7 +106,7 @@ class Reader:
         )
         self._scoring = policies.scoring
         self._redactor = redactor
-        if ns is not None and not self._scope.reaches(ns):
+        if ns is not None and not is_pattern(ns) and not self._scope.reaches(ns):
             raise ScopeError(f"namespace {shown(ns)} is not for {self._who()}")
 
     def shows(self, event: Event) -> bool:
@@ -273,7 +276,7 @@ class Reader:
             if (
                 (kind is not None and event.kind != kind)
                 or (session is not None and event.session != session)
-                or (ns is not None and event.ns != ns)
+                or (ns is not None and not within(event.ns, (ns,)))
                 or not self.shows(event)
             ):
                 continue

@@ -81,6 +81,7 @@ def list_files(
             clock=engine.clock, seq_by=partial(seq_by, engine.log),
             redactor=engine.intake(policies).redactor,
         )  # fmt: skip
+        engine.reader_of(request)
         hotset, _ = engine.hotset(folds, request, policies)
         state = engine.files(folds)
         decisions, _ = folds.statements("decisions")

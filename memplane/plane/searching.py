@@ -85,6 +85,7 @@ def search(
             query, asked, policies, head=folds.log.head().seq, clock=engine.clock,
             seq_by=partial(seq_by, engine.log), redactor=engine.intake(policies).redactor,
         )  # fmt: skip
+        reader = engine.reader_of(request)
         if not request.query:
             return []
         engine.finder.index(policies, progress)
@@ -100,7 +101,6 @@ def search(
             retriever, finding = _by_words(engine, policies, folds, request, scope, k, only)
         best = finding.found[0].score if finding.found else 0
         floor = max(1, best * policies.scoring.evidence_floor // _PERMILLE)
-        reader = engine.reader(request.channel, request.now, agent=request.agent)
         says = _Passages(engine, policies, retriever, finding.wanted)
         hits: list[tuple[tuple[int, int, int], SearchHit]] = []
         for found in finding.found:

@@ -24,13 +24,14 @@ from datetime import date, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
-from memplane.event import GLOBAL, KINDS, SENSITIVITIES, UPKEEP_KINDS, Event
+from memplane.event import KINDS, SENSITIVITIES, UPKEEP_KINDS, Event
 from memplane.index.document import Document
 from memplane.index.passage import sentences
 from memplane.index.question import INSTRUCTION, PREFERENCE, READ
 from memplane.intake.markers import Marker
 from memplane.policy.markers import Markers
 from memplane.projections.artifacts import facts_of
+from memplane.recall.suppress import space_of
 
 __all__ = [
     "ARTIFACT",
@@ -38,14 +39,12 @@ __all__ = [
     "KIND_BITS",
     "LIMITED",
     "SENSITIVITY_BITS",
-    "SPACES",
     "SPACE_BITS",
     "VERSION",
     "chunks",
     "documents_of",
     "kind_number",
     "microseconds",
-    "place_of",
 ]
 
 VERSION: Final = 3
@@ -54,7 +53,6 @@ SENSITIVITY_BITS: Final = (2, 2)  # the lowest bit, how many
 SPACE_BITS: Final = (4, 2)
 LIMITED: Final = 1 << 6
 KIND_BITS: Final = (7, 5)
-SPACES: Final = ("", "/task/", "/spec/", "/agent/")  # how a namespace of each class begins
 CARD: Final = 1 << 14
 ARTIFACT: Final = KINDS.index("artifact")
 _STRANGE: Final = (1 << KIND_BITS[1]) - 1
@@ -130,7 +128,7 @@ def flags_of(event: Event, text: str) -> int:
         flags |= SENSITIVITIES.index(event.sensitivity) << SENSITIVITY_BITS[0]
     if event.valid_from is not None or event.valid_until is not None:
         flags |= LIMITED
-    return flags | place_of(event.ns) << SPACE_BITS[0] | kind_number(event.kind) << KIND_BITS[0]
+    return flags | space_of(event.ns) << SPACE_BITS[0] | kind_number(event.kind) << KIND_BITS[0]
 
 
 def _standing(event: Event, text: str) -> int:
@@ -155,13 +153,6 @@ def _flagged(markers: Iterable[str]) -> int:
 _BY_KIND: Final = {"rule": INSTRUCTION, "preference": PREFERENCE}
 _STANDING: Final = {"custom:instruction": INSTRUCTION, "custom:preference": PREFERENCE}
 _OWN: Final = Marker(Markers())
-
-
-def place_of(ns: str) -> int:
-    """Return the class of a namespace; a strange one counts as a task's, found by its name."""
-    if ns == GLOBAL:
-        return 0
-    return next((place for place in (2, 3) if ns.startswith(SPACES[place])), 1)
 
 
 def kind_number(kind: str) -> int:

@@ -16,13 +16,17 @@ from memplane.policy import ALL_AGENTS, ChannelRule, Policies
 __all__ = [
     "NAMED",
     "OWNER",
+    "SPACES",
     "WITHHELD",
     "Approvals",
     "Filter",
     "Labels",
     "Scope",
     "Shown",
+    "is_pattern",
     "kinds_of_views",
+    "space_of",
+    "within",
 ]
 
 OWNER: Final = "private"  # who asks on this channel and is no agent owns the plane
@@ -33,6 +37,10 @@ NAMED: Final = (None, "unapproved", "changed", "approval")
 
 # Reasons for which a reader is answered as if the event were not there, whatever became of it.
 WITHHELD: Final = frozenset(("sensitivity", "kind", "ns"))
+
+
+SPACES: Final = ("", "/task/", "/spec/", "/agent/")  # how a namespace of each class begins
+_PATTERNS: Final = {f"{head}*": place for place, head in enumerate(SPACES) if head}
 
 
 class Shown(Protocol):
@@ -107,6 +115,23 @@ class Filter(NamedTuple):
 _NO_FILTER: Final = Filter()
 
 
+def space_of(ns: str) -> int:
+    """Return the class of a namespace; a strange one counts as a task's, found by its name."""
+    if ns == GLOBAL:
+        return 0
+    return next((place for place in (2, 3) if ns.startswith(SPACES[place])), 1)
+
+
+def is_pattern(ns: str) -> bool:
+    """Whether it stands for every namespace of a class: `/task/*`, `/spec/*`, `/agent/*`."""
+    return ns in _PATTERNS
+
+
+def within(ns: str, asked: Collection[str]) -> bool:
+    """Whether a namespace is among those asked for, by its name or by a pattern."""
+    return ns in asked or any(_PATTERNS.get(one) == space_of(ns) for one in asked)
+
+
 def kinds_of_views(paths: Collection[str]) -> tuple[str, ...]:
     """Kinds whose view is among the paths: `views/preferences.md` is the view of `preference`."""
     words = {path.rpartition("/")[2].partition(".")[0] for path in paths}
@@ -125,11 +150,12 @@ class Scope:
 
     Without `task` and `ns` everything is in scope but other agents' namespaces; with `task` it is
     `/global`, that task, its specs (every `/spec/*` where it names none) and the asking agent; `ns`
-    names the only ones. Whatever is asked, an agent's own namespace opens to that agent, to all
-    agents where the policy shares it, and to the plane's `owner` who names it: to nobody else.
-    Without `approvals` no artifact is approved. `held`: a session, and the seq behind which whoever
-    asks has all that it said. `labels` says of a seq what `only` asks of an event, for what does
-    not say so itself: quotes, touches, names of the map.
+    names the only ones, each by its name or as a pattern (`is_pattern`). Whatever is asked, an
+    agent's own namespace opens to that agent, to all agents where the policy shares it, and to the
+    plane's `owner` who names it: to nobody else. Without `approvals` no artifact is approved.
+    `held`: a session, and the seq behind which whoever asks has all that it said. `labels` says of
+    a seq what `only` asks of an event, for what does not say so itself: quotes, touches, names of
+    the map.
     """
 
     def __init__(
@@ -254,7 +280,7 @@ class Scope:
         if ns.startswith("/agent/") and not self._opens(ns):
             return False
         if self.ns:
-            return ns in self.ns
+            return within(ns, self.ns)
         if self.task is None or ns == GLOBAL or ns.startswith("/agent/"):
             return True
         if ns.startswith("/spec/"):
@@ -267,5 +293,5 @@ class Scope:
             (self.agent is not None and ns == f"/agent/{self.agent}")
             or ALL_AGENTS in self.shared
             or ns in self.shared
-            or (self.owner and ns in self.ns)
+            or (self.owner and within(ns, self.ns))
         )

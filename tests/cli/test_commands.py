@@ -226,6 +226,11 @@ def test_values_of_keys_now_and_before(run, filled):
     assert run("get", "db.engine", "--home", filled).out == "We move to SQLite\n"
     assert run("keys", "db", "--home", filled).out == "db.engine\n"
     assert run("keys", "zz", "--home", filled) == (0, "", "")
+    assert run("keys", "--limit", 1, "--home", filled) == (0, "db.engine\n", "")
+    run("record", "x", "--kind", "fact", "--key", "db.x", "--home", filled)
+    for argv in (["keys"], ["keys", "--json"]):
+        listed = run(*argv, "--limit", 1, "--home", filled)
+        assert "these are the first 1; there are more: raise --limit" in listed.err
     lines = run("history", "db.engine", "--home", filled).out.splitlines()
     assert ["superseded by 4" in lines[0], "in force" in lines[1]] == [True, True]
     assert "superseded  by 4" in run("show", "2", "--home", filled).out

@@ -13,6 +13,7 @@ from memplane.policy import ChannelRule
 from memplane.recall.documents import CARD
 from memplane.recall.suppress import Filter, Scope
 
+PATTERNS = ("/task/*", "/spec/*", "/agent/*")
 SPACES = ("/global", "/task/a", "/task/b", "/spec/x", "/spec/y", "/agent/ann", "/agent/bob")
 TIMES = tuple(f"2026-01-0{day}T12:00:00.000000Z" for day in range(1, 8))
 LEVELS = ("low", "normal", "high", "secret")
@@ -97,7 +98,9 @@ SCOPES = st.fixed_dictionaries(
 NARROW = st.fixed_dictionaries(
     {},
     optional={
-        "ns": st.lists(st.sampled_from(SPACES), min_size=1, max_size=3, unique=True).map(tuple),
+        "ns": st.lists(
+            st.sampled_from((*SPACES, *PATTERNS)), min_size=1, max_size=3, unique=True
+        ).map(tuple),
         "task": st.sampled_from(("a", "b")),
         "specs": st.just(("x",)),
         "agent": st.sampled_from(("ann", "bob", "")),

@@ -126,19 +126,59 @@ def test_what_is_named_is_read_or_is_an_error_never_nothing(shared, channel, age
 
 
 @pytest.mark.parametrize(("channel", "agent"), READERS)
-def test_search_files_and_packs_of_a_namespace_that_is_not_for_who_asks_are_silent(
+def test_a_search_of_a_closed_namespace_is_refused_as_get_does_and_a_pack_leaves_it_out(
     shared, channel, agent
 ):
     share, plane = shared
     for ns in SPACES:
         asked = {"channel": channel, "agent": agent, "ns": ns}
         expected = {ns} & named(share, channel, agent)
-        hits = plane.search("The stays nests grey", 50, **asked)
-        assert spaces_in(str(hits)) == expected
-        assert spaces_in(str(plane.files("heron", **asked))) == expected
+        for call in ("search", "similar", "files"):
+            if expected:
+                found = spaces_in(str(LISTS[call](plane, **asked)))
+                assert found <= expected
+                assert found or call not in EXHAUSTIVE
+                continue
+            with pytest.raises(ScopeError, match=f"^namespace '{ns}' is not for "):
+                LISTS[call](plane, **asked)
         for intent in ("fast", "deep"):
             block = plane.pack("The stays nests grey", intent=intent, budget=3000, **asked)
             assert spaces_in(str(block.as_json())) == expected
+
+
+@pytest.mark.parametrize(("channel", "agent"), READERS)
+@pytest.mark.parametrize("head", ["/task/", "/spec/", "/agent/"])
+def test_a_pattern_asks_for_every_namespace_of_its_class_that_is_for_who_asks(
+    shared, head, channel, agent
+):
+    share, plane = shared
+    who = {"channel": channel, "agent": agent}
+    expected = {ns for ns in named(share, channel, agent) if ns.startswith(head)}
+    for name, call in LISTS.items():
+        if name == "keys":
+            found = plane.keys(ns=f"{head}*", **who)
+        else:
+            found = call(plane, ns=f"{head}*", **who)
+            found = found if isinstance(found, dict) else list(found)
+        assert spaces_in(str(found)) <= expected
+        if name in (*EXHAUSTIVE, "fast pack", "deep pack"):
+            assert spaces_in(str(found)) == expected
+    # Beside a name it adds to what that asks for.
+    both = plane.search("The stays nests grey", 50, ns=[f"{head}*", "/global"], **who)
+    assert spaces_in(str(both)) == {*expected, "/global"}
+
+
+@pytest.mark.parametrize(("channel", "agent"), READERS)
+def test_a_list_of_keys_says_whether_there_are_more_of_those_that_are_shown(shared, channel, agent):
+    share, plane = shared
+    who = {"channel": channel, "agent": agent, "ns": None}
+    every = plane.keys(**who)
+    assert len(every) == 2 * len(listed(share, agent))
+    assert not every.more
+    for limit in range(1, len(every) + 2):
+        found = plane.keys(limit=limit, **who)
+        assert found == every[:limit]
+        assert found.more == (limit < len(every))
 
 
 @pytest.mark.parametrize(("channel", "agent"), READERS)
@@ -176,3 +216,21 @@ def test_the_owner_is_told_with_which_agent_a_task_is_opened(plane):
     for asked in ({"agent": "bo"}, {"channel": "agent"}):
         with pytest.raises(NotFoundError, match=r"^no task 'quiet'$"):
             plane.tasks.get("quiet", **asked)
+
+
+def test_every_listing_takes_patterns(plane, tmp_path, file):
+    for ns in SPACES:
+        plane.record(f"The {WORDS[ns]} is grey", kind="fact", key="f", ns=ns)
+        plane.artifacts.add(file(f"{WORDS[ns]}.md", f"The {WORDS[ns]} nests."), ns=ns)
+    for head in ("/task/", "/spec/", "/agent/"):
+        of_class = {ns for ns in SPACES if ns.startswith(head)}
+        part = tmp_path / f"part{len(list(tmp_path.iterdir()))}.jsonl"
+        plane.export(part, ns=f"{head}*")
+        later = "2036-01-05T12:00:00Z"
+        evicted = plane.evict(1000, ns=f"{head}*", dry_run=True, now=later)
+        assert {one.event.ns for one in evicted.taken} == of_class
+        assert spaces_in(str(evicted.taken)) == of_class
+        named = [one.name for one in plane.artifacts.list(ns=f"{head}*")]
+        # The owner lists another agent's artifacts where they are shared; none is, here.
+        assert spaces_in(str(named)) == of_class - set(AGENTS)
+        assert spaces_in(part.read_text()) == of_class
