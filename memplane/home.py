@@ -221,8 +221,8 @@ def open_home(path: Path | str) -> Home:
         raise HomeError(
             f"{file}: expected a JSON object with format and plane; it is damaged"
         ) from None
-    if not isinstance(found, int) or not isinstance(plane_id, str):
-        raise HomeError(f"{file}: expected a number in format and a text in plane")
+    if type(found) is not int or found < 1 or not isinstance(plane_id, str):
+        raise HomeError(f"{file}: expected a number from 1 in format and a text in plane")
     if found > FORMAT:
         writer = facts.get("memplane")
         # A clone's plane.json is a stranger's: only what reads as a version is repeated.

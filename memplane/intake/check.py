@@ -357,13 +357,11 @@ def _marker(value: Any, where: str, cleaner: Cleaner) -> str:
 
 
 def _importance(value: Any, where: str, _: Cleaner) -> int:
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1000:
-        if isinstance(value, int):
-            return int(value)
-        if value <= 1:
-            return math.floor(value * 1000 + 0.5)
-        if value == int(value):  # JSON has one kind of number: 500.0 is 500
-            return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1000:
+        return int(value)
+    # With a point it is a part of 1: 2.0 is a mistake, not two thousandths.
+    if isinstance(value, float) and 0 <= value <= 1:
+        return math.floor(value * 1000 + 0.5)
     raise InputError(
         f"found {_found(value)}; expected an integer from 0 to 1000 or a float from 0 to 1",
         where=where,

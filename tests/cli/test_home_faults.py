@@ -52,6 +52,16 @@ def test_a_newer_format_is_refused_with_who_wrote_it(run, filled, stored):
     assert stored(filled) == before
 
 
+@pytest.mark.parametrize("found", [0, -1, 1.0, True, "1", None])
+def test_a_format_that_no_release_wrote_is_refused(run, filled, stored, found):
+    facts = json.loads((filled / "plane.json").read_text())
+    (filled / "plane.json").write_text(json.dumps({**facts, "format": found}))
+    before = stored(filled)
+    for argv in (["log"], ["record", "x"], ["init"]):
+        refused(run(*argv, "--home", filled), 3, "plane.json: expected a number from 1 in format")
+    assert stored(filled) == before
+
+
 def test_a_damaged_plane_file_is_named(run, filled):
     (filled / "plane.json").write_text("{")
     refused(run("log", "--home", filled), 3, "plane.json: expected a JSON object")

@@ -82,7 +82,10 @@ def test_importance_is_an_integer_in_thousandths_rounded_half_up(given, stored):
     assert normalise({"importance": given})["importance"] == stored
 
 
-@pytest.mark.parametrize("given", [-1, 1001, 1.5, -0.1, float("nan"), float("inf"), True, "5", []])
+@pytest.mark.parametrize(
+    "given",
+    [-1, 1001, 1.5, 2.0, 500.0, 1000.0, 1.0001, -0.1, float("nan"), float("inf"), True, "5", []],
+)
 def test_importance_outside_its_range_or_of_another_type_is_refused(given):
     assert refusal({"importance": given}).where == "importance"
 

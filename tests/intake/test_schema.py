@@ -86,6 +86,14 @@ NEAR_THE_BOUNDS = ["", " ", "\n", "a\n", "a\x7f", "a\x85", "\ud800", "k" * 64, "
          "2026-00-01T00:00:00Z", "2026-01-00T00:00:00Z", "0000-01-01T00:00:00Z", "2026-01-05T12:17:31.Z",
          "2026-01-05T12:17:31.1234567890Z", "2026-01-05T12:17:31+24:00", "2026-01-05T12:17:31+01:60",
          "2026-01-05T12:17:31Z\n", "2026-1-5T12:17:31Z", "2026-01-05T12:17:31 Z", "x" * 300]  # fmt: skip
+
+
+def valid(event):
+    """What the schema takes, but for what it cannot say: 2.0 is an integer to it."""
+    importance = event.get("importance")
+    return INPUT.is_valid(event) and not (isinstance(importance, float) and importance > 1)
+
+
 FIELD_NAMES = st.sampled_from([*VALID, "seq", "dur", "rec", "tokens", "h", "rol", ""])
 
 
@@ -110,13 +118,13 @@ def test_every_valid_event_is_taken_by_both_and_its_line_validates(fields):
 @given(EVENTS, FIELD_NAMES, JSON | st.sampled_from(NEAR_THE_BOUNDS))
 def test_the_check_takes_an_event_exactly_when_the_schema_does(fields, field, value):
     mutated = {**fields, field: value}
-    assert taken(mutated) == INPUT.is_valid(mutated)
+    assert taken(mutated) == valid(mutated)
 
 
 @pytest.mark.parametrize("field", [*VALID, "seq", "rol"])
 def test_the_check_and_the_schema_agree_on_every_value_at_a_bound_in_every_field(field):
     events = [{field: value} for value in NEAR_THE_BOUNDS]
-    assert [taken(event) for event in events] == [INPUT.is_valid(event) for event in events]
+    assert [taken(event) for event in events] == [valid(event) for event in events]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,9 @@ EARLY, LATE = "2026-01-05T12:00:00Z", "2026-01-05T13:30:00+01:00"
     [
         ({}, "text: a message without text and data says nothing"),
         ({"text": "", "key": "k", "tags": ["t"]}, "text: a message without text and data says nothing"),
+        ({"text": " \t\n\u00a0\u3000"}, "text: a message without text and data says nothing"),
+        ({"text": "\u200b\ufeff \x1b[0m", "key": "k"}, "text: a message without text and data"),
+        ({"kind": "decision", "text": "  \n"}, "text: a decision without text and data says nothing"),
         ({"kind": "pin"}, "`memplane pin` or `unpin` writes one"),
         ({"kind": "pin", "refs": []}, "names what it is about in refs"),
         ({"kind": "touch", "text": "x"}, "names what it is about in refs"),
@@ -38,6 +41,8 @@ def test_what_says_nothing_is_refused_and_told_what_is_missing(fields, said):
     "fields",
     [
         {"text": "x"}, {"data": {"a": 1}}, {"kind": "task"}, {"kind": "fact", "key": "k"},
+        {"text": " . "}, {"text": " ", "data": {"a": 1}}, {"kind": "tool_result", "text": "\n"},
+        {"kind": "fact", "key": "/memories/a.md", "text": "\n"},
         {"kind": "pin", "refs": ["a"]}, {"kind": "touch", "refs": ["a"]},
         {"kind": "forget", "data": {"forget": {"key": "k"}}},
         {"kind": "fact", "valid_from": EARLY, "valid_until": LATE},
