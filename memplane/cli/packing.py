@@ -136,6 +136,9 @@ def _remarks(block: Block, budget: int | None) -> None:
     lone = asked.get("query") and "session" not in asked
     if lone and not block.report["candidates"]["found"]:
         say("nothing recorded answers the query; the block holds what it would for any other")
+    for name in block.report.get("unknown", ()):
+        whose = shown(asked[name], 160)
+        say(f"--{name} {whose}: nothing that may be seen is recorded of it; is the id right?")
     for part in block.report.get("degraded", ()):
         say(f"{part}: the block was made by words alone")
     if block.report["gaps"]:

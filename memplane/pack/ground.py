@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import chain
 from typing import NamedTuple
 
+from memplane.pack.digest import Sight, is_seen
 from memplane.pack.layout import Sheet
 from memplane.pack.request import LastSession, Materials, Request
 from memplane.pack.window import prompt_of
 from memplane.ports import TokenCounter
 from memplane.projections.hotset import SessionRing
-from memplane.projections.item import Item, digest_of
+from memplane.projections.item import Item, Printer, digest_of
 from memplane.projections.window import plain
 from memplane.recall.intent import intent_of
 from memplane.recall.retrieval import Retriever
-from memplane.recall.suppress import Scope
+from memplane.recall.suppress import WITHHELD, Scope
 
-__all__ = ["Ground", "ground_of", "last_sessions", "not_placed", "query_event", "searching"]
+__all__ = [
+    "Ground", "ground_of", "last_sessions", "not_placed", "query_event", "searching", "unknown",
+]  # fmt: skip
 
 
 class Ground(NamedTuple):
@@ -87,6 +92,32 @@ def last_sessions(ground: Ground) -> tuple[LastSession, ...]:
     """The last sessions, read from the log only now."""
     opens = ground.materials.sessions
     return opens() if opens is not None else ()
+
+
+def unknown(ground: Ground, printer: Printer) -> list[str]:
+    """`session` and `task` where the request names one of which it may see nothing.
+
+    Where only the log could tell they count as known. What may not be seen is as what is not there;
+    the owner's session is known as soon as it began.
+    """
+    request, materials, scope = ground.request, ground.materials, ground.scope
+    found: list[str] = []
+
+    def bears(own: Callable[[Item], bool]) -> bool:
+        held = chain(materials.hotset.items.values(), materials.decisions, materials.cards)
+        return any(own(item) and scope.hides(item) not in WITHHELD for item in held)
+
+    session, began = request.session, scope.owner and ground.ring is not None
+    if session is not None and not (began or materials.gap):
+        if not bears(lambda item: item.session == session):
+            found.append("session")
+    task, table = request.task, materials.tasks
+    if task is not None and not table.only_in_log(task):
+        told, space = table.get(task), f"/task/{task}"
+        is_told = told is not None and is_seen(told, Sight(scope.hides, printer))
+        if not (is_told or bears(lambda item: task == item.task or space == item.ns)):
+            found.append("task")
+    return found
 
 
 def query_event(ground: Ground) -> int:

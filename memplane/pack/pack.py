@@ -32,6 +32,7 @@ from memplane.pack.ground import (
     not_placed,
     query_event,
     searching,
+    unknown,
 )
 from memplane.pack.head import omit_lost, place_cards, place_decisions, place_views
 from memplane.pack.layout import ORIENT_PARTS, PARTS, Part, Sheet
@@ -100,8 +101,10 @@ def pack(
     intent that does not exist.
     """
     laid = lay(request, materials, printer, mark=mark)
-    facts, _, rendered = laid
+    facts, ground, rendered = laid
     omissions, report = report_of(facts, materials, rendered)
+    if missing := unknown(ground, printer):
+        report["unknown"] = missing
     report["prefix"] = prefix_of(facts, rendered, materials)
     mark("report")
     if watch is not None:

@@ -385,3 +385,14 @@ def test_listings_never_drive_a_terminal(run, home):
     run("record", "a\x1b[31mred\x07\r\nnext", "--key", "k", "--home", home)
     out = run("log", "--home", home).out + run("history", "k", "--home", home).out
     assert all(char.isprintable() or char == "\n" for char in out)
+
+
+def test_a_pack_says_that_nothing_is_recorded_of_a_session_or_task(run, filled):
+    said = run("pack", "--session", "s1", "--home", filled).err
+    assert "is the id right" not in said
+    said = run("pack", "--session", "s9", "--task", "t9", "--home", filled).err
+    for name, whose in (("session", "s9"), ("task", "t9")):
+        assert (
+            f"--{name} '{whose}': nothing that may be seen is recorded of it; is the id right?\n"
+            in said
+        )
