@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 __all__ = [
+    "CUSTOM_KIND",
     "CUSTOM_MARKER",
     "DATA_BYTES_MAX",
     "FIELDS",
@@ -41,6 +42,7 @@ __all__ = [
     "decode",
     "encode",
     "inherited",
+    "is_kind",
 ]
 
 TYPED_KINDS: Final = (
@@ -68,6 +70,8 @@ KINDS: Final = (
     *UPKEEP_KINDS,
     "secret",
 )
+# And with any name behind it, for what others' logs have: no memory, shown as turns are.
+CUSTOM_KIND: Final = "custom:"
 ROLES: Final = ("user", "assistant", "tool", "system")
 SENSITIVITIES: Final = ("low", "normal", "high", "secret")
 
@@ -172,6 +176,19 @@ class Draft(NamedTuple):
     recalled: tuple[bytes, ...] = ()  # blocks moved out of the text: to bodies/, as a body is
 
 
+def is_kind(kind: str) -> bool:
+    """Whether an event may be of that kind.
+
+    One of KINDS, or CUSTOM_KIND and a name: 1 to 64 ASCII letters, digits, `_`, `.` and `-`, with
+    a letter or digit first.
+    """
+    if kind in KINDS:
+        return True
+    name = kind.removeprefix(CUSTOM_KIND)
+    plain = name.isascii() and all(one.isalnum() or one in "_.-" for one in name)
+    return name != kind and plain and 0 < len(name) <= _KIND_NAME_MAX and name[0].isalnum()
+
+
 class Source(Protocol):
     """The fields of an event that whatever is written from it keeps."""
 
@@ -215,6 +232,7 @@ def at_least(sensitivity: str, row: Mapping[str, Any]) -> dict[str, str]:
 # What parsing and `decode` raise for a line that memplane did not write, though it may verify.
 NO_EVENT: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 _NORMAL: Final = "normal"
+_KIND_NAME_MAX: Final = 64
 _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 

@@ -33,7 +33,10 @@ _Text: TypeAlias = str | None
 _Texts: TypeAlias = list[str] | None
 
 Kind: TypeAlias = Annotated[
-    _Text, typer.Option(metavar="KIND", help="message (default), decision, fact, task, ...")
+    _Text,
+    typer.Option(
+        metavar="KIND", help="message (default), decision, fact, task, ..., or custom:<name>."
+    ),
 ]
 Key: TypeAlias = Annotated[
     _Text,

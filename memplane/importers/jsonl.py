@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.event import KINDS, ROLES
+from memplane.event import ROLES, is_kind
 from memplane.importers.rows import Outcome, Row, name, text_of
 from memplane.intake.check import NAME_MAX, OWN_KINDS
 
@@ -124,7 +124,7 @@ def _turn(record: Mapping[str, Any], body: bytes) -> Outcome:
         return Outcome(skipped=("empty text",))
     conversation, event = _label(record, "conversation_id"), _label(record, "event_id")
     kind, tags = _KINDS.get(text_of(record, "kind"), ("", []))
-    kind = kind or (text_of(record, "kind") if record.get("kind") in KINDS else "message")
+    kind = kind or (text_of(record, "kind") if is_kind(text_of(record, "kind")) else "message")
     row: Row = {
         "id": name(SOURCE, conversation, event) if event else _id_of_line(body),
         "kind": kind,

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from memplane.errors import InputError
 from memplane.event import (
+    CUSTOM_KIND,
     CUSTOM_MARKER,
     FIELDS,
     GLOBAL,
@@ -23,6 +24,7 @@ from memplane.event import (
     ROLES,
     SENSITIVITIES,
     UPKEEP_KINDS,
+    is_kind,
 )
 from memplane.intake.redact import shown
 from memplane.intake.skeleton import imitated
@@ -244,11 +246,19 @@ def namespace(value: str | None, *, where: str = "ns") -> None:
         _ns(value, where, Cleaner())
 
 
-def _one_of(
-    known: tuple[str, ...], *, beside: tuple[str, ...] = ()
-) -> Callable[[Any, str, Cleaner], str]:
-    """Check for one of the words; those `beside` are taken too, and not offered to anybody."""
-    allowed = frozenset((*known, *beside))
+def _kind(value: Any, where: str, _: Cleaner) -> str:
+    # What commands write is taken too, and offered to nobody.
+    if isinstance(value, str) and is_kind(value):
+        return str(value)
+    raise InputError(
+        f"found {_found(value)}; expected one of: {', '.join(_RECORDED_KINDS)}, "
+        f"{CUSTOM_KIND}<name>{_suggestion(value, _RECORDED_KINDS)}",
+        where=where,
+    )
+
+
+def _one_of(known: tuple[str, ...]) -> Callable[[Any, str, Cleaner], str]:
+    allowed = frozenset(known)
 
     def field(value: Any, where: str, _: Cleaner) -> str:
         if isinstance(value, str) and value in allowed:
@@ -379,7 +389,7 @@ _TAG: Final = _name(TAG_MAX)
 _FIELD_CHECKS: Final[dict[str, Callable[[Any, str, Cleaner], Any]]] = {
     "id": _id,
     "ts": _time,
-    "kind": _one_of(_RECORDED_KINDS, beside=_OTHER_KINDS),
+    "kind": _kind,
     "ns": _ns,
     "session": _NAME,
     "task": _NAME,

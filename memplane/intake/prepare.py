@@ -10,7 +10,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError
-from memplane.event import FIELDS, GLOBAL, Draft, Event, encode
+from memplane.event import CUSTOM_KIND, FIELDS, GLOBAL, Draft, Event, encode
 from memplane.intake.check import TAG_MAX, collect
 from memplane.intake.recalled import checksums, parted, without_blocks
 from memplane.intake.redact import Redactor
@@ -253,6 +253,8 @@ def _refuse_secrets(line: dict[str, Any], redactor: Redactor, where: str) -> Non
         value = line.get(name)
         if value is not None and redactor.in_name(value):
             raise _secret_in(name, where)
+    if line["kind"].startswith(CUSTOM_KIND) and redactor.in_name(line["kind"]):
+        raise _secret_in("kind", where)
     for name in ("refs", "markers"):
         for number, value in enumerate(line.get(name, ())):
             if redactor.in_name(value):

@@ -108,14 +108,14 @@ def unknown(ground: Ground, printer: Printer) -> list[str]:
         return any(own(item) and scope.hides(item) not in WITHHELD for item in held)
 
     session, began = request.session, scope.owner and ground.ring is not None
-    if session is not None and not (began or materials.gap):
-        if not bears(lambda item: item.session == session):
-            found.append("session")
+    told = began or materials.gap or session is None
+    if not told and not bears(lambda item: item.session == session):
+        found.append("session")
     task, table = request.task, materials.tasks
     if task is not None and not table.only_in_log(task):
-        told, space = table.get(task), f"/task/{task}"
-        is_told = told is not None and is_seen(told, Sight(scope.hides, printer))
-        if not (is_told or bears(lambda item: task == item.task or space == item.ns)):
+        known, space = table.get(task), f"/task/{task}"
+        told = known is not None and is_seen(known, Sight(scope.hides, printer))
+        if not (told or bears(lambda item: task == item.task or space == item.ns)):
             found.append("task")
     return found
 

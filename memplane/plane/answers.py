@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from memplane.errors import InputError, NotFoundError
-from memplane.event import GLOBAL, KINDS, Event
+from memplane.event import GLOBAL, KINDS, Event, is_kind
 from memplane.intake.redact import shown
 from memplane.log import FileLog
 from memplane.plane import recent
@@ -120,8 +120,11 @@ class Answers:
         check_count(after, "after")
         if limit is not None:
             check_count(limit, "limit", 1)
-        if kind is not None and kind not in KINDS:
-            raise InputError(f"unknown kind {shown(kind)}; known: {', '.join(KINDS)}", where="kind")
+        if kind is not None and not is_kind(kind):
+            raise InputError(
+                f"unknown kind {shown(kind)}; known: {', '.join(KINDS)}, custom:<name>",
+                where="kind",
+            )
         reader = self._engine.reader(channel, agent=agent, ns=ns)
         lines = self._log.read(after, self._engine.as_of)
         return reader.events(lines, kind=kind, session=session, ns=ns, limit=limit)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError, NotFoundError
-from memplane.event import FIELDS, KINDS, UPKEEP_KINDS, Event
+from memplane.event import FIELDS, KINDS, UPKEEP_KINDS, Event, is_kind
 from memplane.intake import timestamp
 from memplane.intake.check import is_checksum
 from memplane.intake.redact import shown
@@ -47,7 +47,7 @@ class Asked(NamedTuple):
         """Check what a caller gave; raises InputError naming the argument."""
         kinds = _several(kind, "kind")
         for one in kinds:
-            if one not in KINDS:
+            if not is_kind(one):
                 known = ", ".join(KINDS)
                 raise InputError(f"unknown kind {shown(one)}; known: {known}", where="kind")
         asked = cls(

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import ChangedError, InputError
-from memplane.event import KINDS, Event
+from memplane.event import KINDS, Event, is_kind
 from memplane.intake.redact import shown
 from memplane.plane.asking import request_of, texts
 from memplane.plane.prefixes import seq_by
@@ -193,8 +193,11 @@ def _scope(engine: Engine, folds: Folds, request: Request, policies: Policies) -
 def _only(named: dict[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Labels by groups: an event must have one of each."""
     for kind in named["kind"]:
-        if kind not in KINDS:
-            raise InputError(f"unknown kind {shown(kind)}; known: {', '.join(KINDS)}", where="kind")
+        if not is_kind(kind):
+            raise InputError(
+                f"unknown kind {shown(kind)}; known: {', '.join(KINDS)}, custom:<name>",
+                where="kind",
+            )
     named = {**named, "tag": tuple(tag.lower() for tag in named["tag"])}
     return [
         tuple(f"{name}:{value}" for value in values) for name, values in named.items() if values

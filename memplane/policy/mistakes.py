@@ -113,8 +113,9 @@ def _faults(error: Any, definitions: Any) -> Iterator[Fault]:
     elif error.validator in _COUNTED:
         yield Fault(path, _COUNTED[error.validator](expected(schema), error))
     else:
-        hint = meant(found, schema["enum"]) if isinstance(found, str) and "enum" in schema else ""
-        wanted = schema["title"] if hint and len(schema["enum"]) > LISTED_MAX else expected(schema)
+        words = _words(schema)
+        hint = meant(found, words) if isinstance(found, str) else ""
+        wanted = schema["title"] if hint and len(words) > LISTED_MAX else expected(schema)
         yield Fault(path, f"expected {wanted}, found {shown(found)}{hint}")
 
 
@@ -129,13 +130,20 @@ def expected(schema: Any) -> str:
     """Say what a value must be, in the words of its schema."""
     if "const" in schema:
         return str(schema["const"])
-    if "enum" in schema:
-        return one_of(schema["enum"])
+    if words := _words(schema):
+        return one_of(words)
     title = str(schema["title"])
     if "maximum" in schema:
         return f"{title} from {schema['minimum']} to {schema['maximum']}"
     most = schema.get("maxItems", schema.get("maxProperties"))
     return title if most is None else f"{title} (at most {most})"
+
+
+def _words(schema: Any) -> list[str]:
+    """The words of a schema that lists them; of one that takes names too, those and their form."""
+    if "anyOf" in schema and "enum" in schema["anyOf"][0]:
+        return [*schema["anyOf"][0]["enum"], "custom:<name>"]
+    return list(schema.get("enum", ()))
 
 
 def one_of(words: Iterable[str]) -> str:

@@ -6,7 +6,9 @@ import pytest
 
 from memplane.event import KINDS, UPKEEP_KINDS
 
-KINDS_LISTED = ", ".join(f"`{kind}`" for kind in KINDS if kind not in UPKEEP_KINDS)
+KINDS_LISTED = ", ".join(
+    f"`{kind}`" for kind in [*(kind for kind in KINDS if kind not in UPKEEP_KINDS), "custom:<name>"]
+)
 A_VIEW = "expected the path of a view, as in views/rules.project.md"
 
 

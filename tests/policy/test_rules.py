@@ -18,7 +18,7 @@ from memplane.policy.document import plain, read
 
 RECORDED = [kind for kind in KINDS if kind not in UPKEEP_KINDS]
 KEYWORDS = {
-    "type", "const", "enum", "minimum", "maximum", "pattern", "minLength", "maxLength",
+    "type", "const", "enum", "anyOf", "minimum", "maximum", "pattern", "minLength", "maxLength",
     "minItems", "maxItems", "uniqueItems", "maxProperties", "required", "additionalProperties",
 }  # fmt: skip
 SILENT = {"$schema", "$id", "$ref", "$defs", "title", "description"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import jsonschema
 import pytest
@@ -57,8 +58,10 @@ def test_the_schemas_know_the_same_words_as_the_code(schemas):
     budgets, privacy, scoring = (
         json.loads(schemas[f"{stem}.schema.json"]) for stem in ("budgets", "privacy", "scoring")
     )
-    assert budgets["$defs"]["kind"]["enum"] == RECORDED_KINDS
-    assert privacy["$defs"]["kind"]["enum"] == RECORDED_KINDS
+    for schema in (budgets, privacy):
+        listed, custom = schema["$defs"]["kind"]["anyOf"]
+        assert listed["enum"] == RECORDED_KINDS
+        assert re.search(custom["pattern"], "custom:step")
     rule = privacy["$defs"]["rule"]["properties"]
     assert rule["suppress_sensitivity"]["items"]["enum"] == list(SENSITIVITIES)
     sections = budgets["properties"]["sections"]["properties"]
