@@ -20,6 +20,10 @@ _Plan = Annotated[
     typer.Option("--plan", metavar="STEP", help="A step of the plan, in order; repeatable."),
 ]
 _Numbers: TypeAlias = list[int] | None
+_Tags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="WORD", help="A tag; those given last count; repeatable."),
+]
 _Session = Annotated[
     str | None,
     typer.Option(
@@ -49,13 +53,16 @@ def open_task(
             "every spec where it names none.",
         ),
     ] = None,
+    tag: _Tags = None,
     session: _Session = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
     """Open a task, or a closed one again. It becomes the active one where no other is."""
     with open_plane(home) as plane:
-        receipt = plane.tasks.open(name, goal, plan=plan or (), specs=spec or (), session=session)
+        receipt = plane.tasks.open(
+            name, goal, plan=plan or (), specs=spec or (), session=session, tags=tag or None
+        )
         _tell(receipt, "open", as_json=as_json)
 
 

@@ -30,11 +30,13 @@ from memplane.policy import Policies
 from memplane.projections.quote import Quote
 from memplane.projections.task_table import CLOSED, Task, TaskTable
 from memplane.projections.tasks import PLAN_MAX
+from memplane.projections.window import one_line
 from memplane.recall.suppress import OWNER, WITHHELD, Scope
 
 __all__ = ["PlaneTasks", "TaskReader", "TaskView"]
 
 _ID_CHARS_MAX: Final = 48
+_TITLE_MAX: Final = 80  # characters
 _WORDS: Final = regex(r"\w+")
 _AGENTS: Final = "/agent/"
 
@@ -42,9 +44,11 @@ _AGENTS: Final = "/agent/"
 class TaskView(NamedTuple):
     """A task as a channel may see it, its texts redacted as on every way out.
 
-    `short` is a sentence or two, `paragraph` what a block shows of it when it is active, with its
-    `tokens`. `sessions` are those in which it is the active one. Seqs are of its first and last
-    event of kind task. `events` are the ids that the paragraph quotes.
+    `title` is the first line of its goal, its id where it has none. `short` is a sentence or two,
+    `paragraph` what a block shows of it when it is active, with its `tokens`. `sessions` are those
+    in which it is the active one. Seqs are of its first and last event of kind task, `created` and
+    `updated` the times of the first and last of them that the channel may see; `tags` are those
+    that were given last. `events` are the ids that the paragraph quotes.
     """
 
     id: str
@@ -64,6 +68,10 @@ class TaskView(NamedTuple):
     sessions: tuple[str, ...]
     opened_seq: int
     changed_seq: int
+    title: str
+    created: str
+    updated: str
+    tags: tuple[str, ...]
     events: tuple[str, ...]
 
     def as_json(self) -> dict[str, Any]:
@@ -99,6 +107,16 @@ class TaskReader(NamedTuple):
         """Whether the reader may know of a task, even where nothing of it is in force."""
         hides, own = self.sight(task).hides, _own(task)
         return not own or any(hides(quote) not in WITHHELD for quote in own)
+
+    def span(self, task: Task, sight: Sight) -> tuple[str, str]:
+        """The times of the first and last event about the task itself that the reader may see."""
+        shows = self.engine.reader(self.channel, agent=self.agent, policies=self.policies).shows
+        times = [quote.ts for quote in _own(task) if sight.sees(quote)]
+        ends = (self.engine.log.line(seq) for seq in (task.first, task.seen))
+        first, last = (
+            line.event.ts if line is not None and shows(line.event) else "" for line in ends
+        )
+        return first or min(times), last or max(times)
 
     def whose(self, task: Task) -> str:
         """For the owner, who may name any agent: whose the task is, and how to ask for it."""
@@ -330,7 +348,10 @@ class PlaneTasks:
             tuple(printer.redact(_artifact(quote, sight)) for quote in made(task, sight)),
             texts("files"),
             tuple(one for one, (id_, _) in table.active.items() if one and id_ == task.id),
-            task.first, task.seen, (*whole.events, *whole.parts),
+            task.first, task.seen,
+            _title(text(task.goal)) or task.id, *reader.span(task, sight),
+            tuple(map(printer.redact, task.labels)) if sight.sees(task.tags) else (),
+            (*whole.events, *whole.parts),
         )  # fmt: skip
 
 
@@ -347,6 +368,11 @@ def _bounded(task: Task, fields: Mapping[str, Any]) -> dict[str, Any]:
     level = min((one.sensitivity for one in shared or own), key=SENSITIVITIES.index)
     bounds: dict[str, Any] = {} if level in ("low", "normal") else {"sensitivity": level}
     return bounds | ({} if shared else {"ns": own[0].ns}) | dict(fields)
+
+
+def _title(goal: str) -> str:
+    first = one_line(goal.strip().partition("\n")[0])
+    return first if len(first) <= _TITLE_MAX else f"{first[: _TITLE_MAX - 1]}…"
 
 
 def _own(task: Task) -> list[Quote]:

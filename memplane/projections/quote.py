@@ -99,7 +99,7 @@ class Quote:
         texts = [each if isinstance(each, str) else "".join(each) for each in self.more]
         quoted = encode_basestring(
             f"{self.id}{self.ns}{self.session}{self.key}{self.path}{self.tool}{self.text}"
-            f"{''.join(texts)}"
+            f"{self.call}{''.join(texts)}"
         )
         size = len(quoted) if quoted.isascii() else len(quoted.encode(errors="surrogatepass"))
         self.size = _ROW_BYTES + size + _MORE_BYTES * len(texts)

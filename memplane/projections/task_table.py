@@ -22,7 +22,7 @@ CLOSED: Final = frozenset(("done", "cancelled"))
 # What a digest shows of each list, and what is kept: some may be hidden from who asks.
 SHOWN: Final = {"decisions": 3, "failures": 5, "artifacts": 5, "files": 5}
 _KEPT: Final = {"decisions": 5, "failures": 8, "artifacts": 8, "files": 8}
-_SINGLE: Final = ("goal", "state", "note", "plan", "specs")
+_SINGLE: Final = ("goal", "state", "note", "plan", "specs", "tags")
 _TASK_BYTES: Final = 360  # with an id of 128 characters
 _NAME_BYTES: Final = 6  # of a character of an id, at most
 _BRIEF_LEAST: Final = 20
@@ -37,13 +37,13 @@ class Task:
     """One task as folded so far. Lists are in log order, the newest last.
 
     `state` is the event that blocked or closed it, `marks` the latest word on each step of the
-    plan. Only a detailed task has more than its goal, its state and its specs. `at` is the moment
+    plan. Only a detailed task has more than its goal, its state, specs and tags. `at` is the moment
     of the latest task event: one of another plane may come later and be older.
     """
 
     __slots__ = (
         "artifacts", "at", "decisions", "failures", "files", "first", "goal", "id", "marks", "note",
-        "plan", "seen", "specs", "state", "status", "touched",
+        "plan", "seen", "specs", "state", "status", "tags", "touched",
     )  # fmt: skip
 
     def __init__(self, id: str, seq: int) -> None:  # noqa: A002 - the field's name
@@ -56,6 +56,7 @@ class Task:
         self.note: Quote | None = None
         self.plan: Quote | None = None
         self.specs: Quote | None = None
+        self.tags: Quote | None = None
         self.marks: dict[int, Quote] = {}
         self.decisions: list[Quote] = []
         self.failures: list[Quote] = []
@@ -71,6 +72,11 @@ class Task:
     def names(self) -> tuple[str, ...]:
         """The specs that belong to it."""
         return () if self.specs is None else tuple(self.specs.more)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The tags that were given last."""
+        return () if self.tags is None else tuple(self.tags.more)
 
     def quotes(self) -> Iterator[Quote]:
         """Yield everything quoted."""
@@ -130,7 +136,7 @@ class TaskTable:
         self.tasks: dict[str, Task] = {}  # with details, by their last task event
         self.brief: dict[str, Task] = {}  # closed, or crowded out, by the same
         self.active: dict[str | None, tuple[str, int]] = {}  # session -> task, seq; None: the plane
-        self.calls: dict[str, str] = {}  # call -> digest of its text
+        self.calls: dict[str, str] = {}  # call -> what it checks, else a digest of its text
         self.gone: dict[str, None] = {}
         self.shed = 0
         self.bytes = 0
@@ -309,7 +315,7 @@ class TaskTable:
         return False
 
     def _details(self, task: Task) -> Iterator[Quote]:
-        kept = (task.goal, task.state, task.specs)
+        kept = (task.goal, task.state, task.specs, task.tags)
         return (quote for quote in task.quotes() if quote not in kept)
 
     def _strip(self, task: Task) -> None:

@@ -27,10 +27,11 @@ from typing import Any, Final
 from memplane.event import Event
 from memplane.ports import Line
 from memplane.projections.artifacts import facts_of
+from memplane.projections.checks import check_of, covers, shows_failure
 from memplane.projections.forgetting import forget_of
 from memplane.projections.order import KEYLESS_KINDS, is_foreign, moment_of
 from memplane.projections.projector import canonical
-from memplane.projections.quote import Quote
+from memplane.projections.quote import TEXT_CHARS_MAX, Quote
 from memplane.projections.task_table import CALLS_MAX, CLOSED, Task, TaskTable
 
 __all__ = [
@@ -63,7 +64,7 @@ class Tasks:
     """The projector. `keep`: a task whose details no bound and no closing takes away."""
 
     name = "tasks"
-    version = 3
+    version = 4
 
     def __init__(self, *, keep: str | None = None, bytes_max: int = BYTES_MAX) -> None:
         self.keep, self.bytes_max = keep, bytes_max
@@ -172,6 +173,8 @@ def _task(state: TaskTable, event: Event) -> None:
     if "specs" in data:
         names = _specs(data["specs"]) if event.sensitivity != "secret" else ()
         state.put(task, "specs", Quote.of(event, "", more=list(names)) if names else None)
+    if event.tags and event.sensitivity != "secret":
+        state.put(task, "tags", Quote.of(event, "", more=list(event.tags)))
     if task.status in CLOSED:
         state.close(id_)
     elif word == "active" or (word == "open" and event.session not in state.active):
@@ -269,10 +272,13 @@ def _told(state: TaskTable, task: Task, event: Event) -> None:
 
 def _call(state: TaskTable, event: Event) -> None:
     """Remember what was called, so that its result can be told from those of other calls."""
-    call = event.data.get("call")
+    call, tool = event.data.get("call"), event.data.get("tool")
     if isinstance(call, str) and 0 < len(call) <= _NAME_MAX:
+        keeps = isinstance(tool, str) and event.sensitivity != "secret"
         text = event.text.encode(errors="surrogatepass")
-        state.calls[_call_name(event, call)] = hashlib.sha256(text).hexdigest()[:16]
+        state.calls[_call_name(event, call)] = (
+            check_of(str(tool), event.text) if keeps else ""
+        ) or hashlib.sha256(text).hexdigest()[:16]
         if len(state.calls) > CALLS_MAX:
             del state.calls[next(iter(state.calls))]
 
@@ -288,17 +294,28 @@ def _digest(state: TaskTable, event: Event) -> str:
 
 
 def _closed(state: TaskTable, task: Task, event: Event, call: str, *, failed: bool) -> None:
-    """Close what the result answers; where it failed again, its own line stands for the older."""
+    """Close what the result answers; where it failed again, its own line stands for the older.
+
+    A call that passed closes the failures of all that it checked too, in whatever words; one that
+    failed those of its own check, or that say the same.
+    """
     tool, path = event.data.get("tool"), event.data.get("path")
-    if not isinstance(tool, str) or not tool or (failed and not call):
+    if not isinstance(tool, str) or not tool or (not failed and shows_failure(event.text)):
         return
+    said = event.text[:TEXT_CHARS_MAX]
+
+    def answered(one: Quote) -> bool:
+        if failed:
+            return (bool(call) and one.call == call) or one.text[:TEXT_CHARS_MAX] == said
+        return covers(call, one.call)
+
     gone = [
         one
         for one in task.failures
         if one.kind == "tool_result"
         and one.tool == tool[:_PATH_MAX]
         and one.path == (path[:_PATH_MAX] if isinstance(path, str) else "")
-        and one.call == call
+        and answered(one)
     ]
     if gone:
         state.drop(task, "failures", gone)

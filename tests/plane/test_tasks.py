@@ -59,6 +59,8 @@ def test_a_view_tells_what_is_known_of_the_task(plane):
     assert (view.specs, view.sessions) == (("x",), ("s",))
     assert (view.decisions, view.failures, view.files) == (("We keep it",), ("red",), ())
     assert (view.opened_seq, view.changed_seq) == (opened.seq, last.seq)
+    assert (view.title, view.tags) == ("Ship it. At last.", ())
+    assert (view.created, view.updated) == (opened.event.ts, last.event.ts)
     assert view.short == "Ship it. … Failing Bash: red."
     assert view.tokens == plane._engine.counter(plane.policies).count(view.paragraph)
     assert opened.id in view.events
@@ -305,3 +307,31 @@ def test_tasks_that_only_the_log_has_cost_no_look_at_it_until_they_are_named(pla
     plane.tasks.open("t0")
     assert [view.id for view in plane.tasks.list()] == ["t0"]
     assert "t0" not in plane._engine.caught_up().tasks.state.gone
+
+
+def test_a_task_has_a_title_times_and_the_tags_that_were_given_last(plane, clock):
+    opened = plane.tasks.open("t", "Ship it\nwith a long tail", tags=["release", "q3"])
+    clock.now = "2026-01-06T12:00:00.000000Z"
+    plane.tasks.update("t", "a note")
+    plane.tasks.open("bare")
+    view = plane.tasks.get("t")
+    assert (view.title, view.tags) == ("Ship it", ("release", "q3"))
+    assert (view.created, view.updated) == (opened.event.ts, clock.now)
+    assert plane.tasks.get("bare").title == "bare"
+    plane.tasks.done("t", tags=["shipped"])
+    for again in (plane, memplane.open(plane.home)):
+        fields = again.tasks.get("t").as_json()
+        assert (fields["title"], tuple(fields["tags"])) == ("Ship it", ("shipped",))
+        assert again.tasks.list(all=True)[-1].tags in (("shipped",), ())
+    long = plane.tasks.open("long", "x" * 200)
+    assert plane.tasks.get("long").title == "x" * 79 + "…"
+    assert long.seq
+
+
+def test_times_and_tags_of_a_task_tell_nothing_of_what_is_hidden(plane, clock):
+    opened = plane.tasks.open("t", "Ship it", tags=["release"])
+    clock.now = "2026-01-06T12:00:00.000000Z"
+    plane.tasks.update("t", "hidden words", sensitivity="high", tags=["hidden"])
+    owner, public = plane.tasks.get("t"), plane.tasks.get("t", channel="public")
+    assert (owner.updated, owner.tags) == (clock.now, ("hidden",))
+    assert (public.updated, public.tags) == (opened.event.ts, ())

@@ -258,6 +258,19 @@ def test_the_same_call_failing_again_stands_for_its_older_failure():
     assert failures(result(text="one"), result(text="two")) == ["one", "two"]
 
 
+def test_a_failing_line_goes_when_the_same_check_passes_in_other_words():
+    red = "FAILED test_nested - expected 3 got 2"
+    rows = [row for at, command in enumerate(("pytest", "pytest -x", "pytest a.py -q", "pytest a.py::b"))
+            for row in (call(str(at), f'Bash command="{command}" description=n{at}'), of(str(at), "error", red))]  # fmt: skip
+    assert failures(*rows) == [red]  # word for word the same: one line
+    green = (call("9", 'Bash command="uv run pytest -x | tail -3"'), of("9", "ok", "12 passed"))
+    assert failures(*rows, *green) == []
+    still = (green[0], of("9", "ok", "1 failed, 11 passed"))  # the pipe hid the exit code
+    assert failures(*rows, *still) == [red]
+    other = (call("9", 'Bash command="ruff check ."'), of("9", "ok", "All checks passed!"))
+    assert failures(*rows, *other) == [red]
+
+
 @pytest.mark.parametrize("status", ["resolved", "fixed", "ok"])
 def test_a_failure_is_closed_by_an_event_that_refers_to_it_and_says_so(status):
     broke = {"text": "it broke", "markers": ("failure",)}
