@@ -325,6 +325,11 @@ class Engine:
             stacklevel=2,
         )
 
+    def keep_first(self) -> None:
+        """Write the checkpoints of a plane that has none: from its first pack on. Hold `lock`."""
+        if self.keeps and self._folds is not None and not self._folds.hotset.is_stored:
+            self._folds.save()
+
     def files(self, folds: Folds) -> FilesState:
         """The files view; what opening it takes to read is counted."""
         if not folds.files_opened and folds is self._folds:

@@ -212,10 +212,23 @@ class Folds:
             return self._save()
 
     def _save(self) -> bool:
-        saved = [self.hotset.save(), self.decisions.save(), self.cards.save(), self.memories.save()]
+        saved = [
+            self.hotset.save(self._active()),
+            self.decisions.save(),
+            self.cards.save(),
+            self.memories.save(),
+        ]
         saved += [self.tasks.save(), self.plane_map.save(), self.artifacts.save()]
         saved += [one.save() for one in self._opened]
         return all(saved)
+
+    def _active(self) -> dict[str, list[str]]:
+        """Ids of the tasks that are active somewhere, by when they became so, and of decisions."""
+        tasks = sorted(self.tasks.state.active.values(), key=lambda one: one[1])
+        return {
+            "tasks": list(dict.fromkeys(id_ for id_, _ in tasks)),
+            "decisions": [statement.id for statement in self.decisions.state.active()],
+        }
 
     def forget(self) -> None:
         """Forget what was made of the states, as something was erased from them."""

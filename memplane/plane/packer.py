@@ -115,6 +115,8 @@ class Packer:
                 # As if nothing were embedded: what the report names gives the same block again.
                 block = made(request._replace(dense_seq=0))
                 block.report["degraded"] = [error.part]
+            if not self._plain:  # a hook only reads
+                engine.keep_first()
         block.report["io"] = {
             "files": engine.reads.files - before[0],
             "bytes": engine.reads.bytes - before[1],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -263,8 +263,15 @@ class Folded(Generic[State]):
         self._base = self._last = None
         self.unsaved = 0
 
-    def save(self) -> bool:
+    @property
+    def is_stored(self) -> bool:
+        """Whether a checkpoint of this fold, of now or of before, was read or written."""
+        return self._base is not None
+
+    def save(self, active: Mapping[str, list[str]] | None = None) -> bool:
         """Write the checkpoint; return whether one as new as this state lies on the disk.
+
+        `active`: ids that stand in the file beside the state.
 
         False, and nothing else, when another process is saving, the home is
         read-only or the disk is full. A newer checkpoint on this log is kept.
@@ -280,7 +287,7 @@ class Folded(Generic[State]):
             mine = self._checkpoint(position)
             try:
                 if not self._covered(mine):
-                    replace(self._path, render(mine))
+                    replace(self._path, render(mine, active))
             except OSError:
                 return False
         self._base, self._last, self.unsaved = position, None, 0

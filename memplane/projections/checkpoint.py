@@ -11,6 +11,8 @@ behind it::
     variant              what else the state depends on (the name of a counter); "" for nothing
     segment, offset      the byte behind the last folded line
     seq, h               that line's number and chain hash: the log must still hold h there
+    active               in hotset.json: ids of the active tasks and of the decisions in force as of
+                         that line, for who looks into the file; what reads it passes over them
     state                what the projector dumped
     checksum             first 32 hex of SHA-256 over the bytes before `,"checksum":`
 
@@ -25,8 +27,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.index.folder import alone, replace
@@ -57,10 +60,10 @@ class Checkpoint(NamedTuple):
         return self[:4] == other[:4]
 
 
-def render(checkpoint: Checkpoint) -> bytes:
-    """Return the bytes of the file."""
+def render(checkpoint: Checkpoint, active: Mapping[str, list[str]] | None = None) -> bytes:
+    """Return the bytes of the file; `active`: ids that it names beside the state."""
     position = checkpoint.position
-    header = {
+    header: dict[str, Any] = {
         "projector": checkpoint.projector,
         "version": checkpoint.version,
         "plane": checkpoint.plane,
@@ -70,6 +73,8 @@ def render(checkpoint: Checkpoint) -> bytes:
         "seq": position.seq,
         "h": position.h,
     }
+    if active is not None:
+        header["active"] = active
     body = canonical(header)[:-1] + _STATE + checkpoint.state
     return body + _CHECKSUM + _sum(body) + b'"}\n'
 

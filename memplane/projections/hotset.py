@@ -36,7 +36,7 @@ PLANE_RING: Final = 400
 SESSIONS: Final = 8
 PROMPTS: Final = 4
 TOOLS: Final = 16
-TOPICS: Final = 64
+TOPICS: Final = 8  # of a session: the tags that it used last
 GAPS: Final = 32
 GONE: Final = 64
 # Under pressure, what stays before sessions and the plane's older events go altogether.
@@ -61,7 +61,7 @@ class Hotset:
     """The projector. `counter` names the variant: another counter means another fold."""
 
     name = "hotset"
-    version = 5
+    version = 6
 
     def __init__(self, counter: TokenCounter) -> None:
         self.counter = counter
@@ -108,13 +108,13 @@ class Hotset:
         no_turn = kind in NO_TURNS or (kind == "summary" and is_extract(event))
         if session is not None and not no_turn:
             _turn(state, seq, session, kind, role, tokens)
+            if tags:
+                _topics(state, session, tags)
         if data:
             if kind in _TOOLS and "tool" in data:
                 _tool(state, seq, kind, data)
             if kind in _TOUCHING and "path" in data:
                 _file(state, event)
-        if tags:
-            _topics(state, tags)
         if state.bytes > BYTES_MAX:
             while _shrink(state) and state.bytes > BYTES_MAX:
                 pass
@@ -140,7 +140,7 @@ class Hotset:
                 ],
                 "tools": [[tool, *seqs] for tool, seqs in state.tools.items()],
                 "files": [[id_, *table.fields()] for id_, table in state.files.items()],
-                "topics": [[tag, count] for tag, count in state.topics.items()],
+                "topics": [[id_, list(map(list, of.items()))] for id_, of in state.topics.items()],
             }
         ).encode()  # fmt: skip
 
@@ -166,7 +166,7 @@ class Hotset:
         state.tools = {tool: (call, error) for tool, call, error in fields["tools"]}
         state.files = {id_: FileTable.of(table) for id_, *table in fields["files"]}
         state.bytes += sum(table.bytes for table in state.files.values())
-        state.topics = dict(fields["topics"])
+        state.topics = {id_: dict(rows) for id_, rows in fields["topics"]}
         _count_holds(state)
         return state
 
@@ -241,8 +241,8 @@ def _session(state: HotsetState, event: Event) -> None:
         ring.epoch = event.seq
 
 
-def _topics(state: HotsetState, tags: tuple[str, ...]) -> None:
-    topics = state.topics
+def _topics(state: HotsetState, session: str, tags: tuple[str, ...]) -> None:
+    topics = state.topics.setdefault(session, {})
     for tag in tags:
         topics[tag] = topics.pop(tag, 0) + 1
         if len(topics) > TOPICS:
@@ -357,6 +357,7 @@ def _drop_session(state: HotsetState) -> None:
     # One in which nothing was said goes first: agents open and close many of those.
     oldest = min(state.sessions.values(), key=lambda ring: (ring.count > 0, ring.seen))
     del state.sessions[oldest.id]
+    state.topics.pop(oldest.id, None)
     state.gone[oldest.id] = (oldest.epoch, oldest.count, oldest.spent)
     if len(state.gone) > GONE:
         del state.gone[next(iter(state.gone))]

@@ -65,7 +65,7 @@ class HotsetState:
         self.sessions: dict[str, SessionRing] = {}
         self.tools: dict[str, tuple[int, int]] = {}  # name -> seq of last call, seq of last error
         self.files: dict[str, FileTable] = {}  # by session; "" for touches outside of any
-        self.topics: dict[str, int] = {}
+        self.topics: dict[str, dict[str, int]] = {}  # by session: tag -> how often, last used last
         self.by_key: dict[tuple[str, str], list[int]] = {}
         # Dropped sessions: epoch, count, spent. One that goes on does so where it stood.
         self.gone: dict[str, tuple[int, int, tuple[int, ...]]] = {}
@@ -94,7 +94,7 @@ class HotsetState:
         both = HotsetState()
         both.made = {**other.items, **self.items}
         both.plane, both.head, both.gaps = self.plane, self.head, self.gaps
-        both.topics = self.topics
+        both.topics = {**self.topics, **other.topics}
         both.sessions = {**self.sessions, **other.sessions}
         both.tools = self.tools
         both.files = {**self.files, **other.files}
