@@ -12,7 +12,7 @@ from memplane.pack.request import Materials, View
 from memplane.policy import Budgets
 from memplane.projections.item import Item
 from memplane.projections.window import shown_view
-from memplane.recall.cards import is_card
+from memplane.recall.cards import Card, is_card, merged
 from memplane.recall.suppress import Scope
 from memplane.tokens import cut
 
@@ -96,14 +96,18 @@ def place_cards(sheet: Sheet, materials: Materials, scope: Scope, epoch: int) ->
     Importance as it was recorded: one that fades with the clock would move the head.
     """
     cards = (c for c in materials.cards if is_card(c) or _pinned(c, materials, epoch))
-    visible = [c for c in cards if c.seq <= epoch and not scope.hides(c)]
+    # What a tool said never enters the head.
+    visible = [c for c in cards if c.seq <= epoch and c.role != "tool" and not scope.hides(c)]
     visible.sort(key=lambda c: (not _pinned(c, materials, epoch), -c.importance, -c.seq))
-    _offer(sheet, "cards", visible, materials.policies.budgets.limits.cards_max, "projection:cards")
+    most = materials.policies.budgets.limits.cards_max
+    _offer(sheet, "cards", merged(visible), most, "projection:cards")
 
 
 def place_decisions(sheet: Sheet, materials: Materials, scope: Scope, epoch: int) -> None:
     """Decisions as of the epoch: pinned ones and constraints first, then the newest that fit."""
-    visible = [d for d in materials.decisions if d.seq <= epoch and not scope.hides(d)]
+    visible = [
+        d for d in materials.decisions if d.seq <= epoch and d.role != "tool" and not scope.hides(d)
+    ]
     visible.sort(
         key=lambda d: (
             not (_pinned(d, materials, epoch) or "constraint" in d.markers),
@@ -111,21 +115,21 @@ def place_decisions(sheet: Sheet, materials: Materials, scope: Scope, epoch: int
         )
     )
     most = materials.policies.budgets.limits.decisions_max
-    _offer(sheet, "decisions", visible, most, "projection:decisions")
+    _offer(sheet, "decisions", [Card(one) for one in visible], most, "projection:decisions")
 
 
-def _offer(sheet: Sheet, name: str, items: list[Item], most: int, source: str) -> None:
+def _offer(sheet: Sheet, name: str, cards: list[Card], most: int, source: str) -> None:
     part = _BY_NAME[name]
     taken = 0
-    for item in items:
-        if item.role == "tool":  # what a tool said never enters the head
-            continue
+    for item, others in cards:
         if item.seq in sheet.seqs:
             continue
         if taken == most:
             sheet.omit(item, part.section, item.cost, "limit")
-        elif sheet.offer(part, item, source=source):
+        elif sheet.offer(part, item, source=source, others=others):
             taken += 1
+        if item.seq not in sheet.seqs:
+            sheet.omit_all(others, part.section, "duplicate")
 
 
 def _pinned(item: Item, materials: Materials, epoch: int) -> bool:

@@ -224,11 +224,14 @@ class Sheet:
             self.groups.setdefault(part.name, set()).add(group)
             self.group[entry.seq] = group
         if entry.seq:
-            self.seqs.add(entry.seq)
-            if entry.events:
-                self.whole.add(entry.seq)
-            self.omitted.pop(entry.seq, None)
-            self.passed.pop(entry.seq, None)
+            self._stands(entry.seq, whole=bool(entry.events))
+
+    def _stands(self, seq: int, *, whole: bool) -> None:
+        self.seqs.add(seq)
+        if whole:
+            self.whole.add(seq)
+        self.omitted.pop(seq, None)
+        self.passed.pop(seq, None)
 
     def marked(self, part: Part, item: Item) -> Item:
         """The item, or its twin that says that it is stale, where this part may say it."""
@@ -239,12 +242,13 @@ class Sheet:
 
     def offer(
         self, part: Part, item: Item, *, tier: int = 0, score: int = 0, source: str = "event",
-        most: int | None = None,
+        most: int | None = None, others: Sequence[Item] = (),
     ) -> bool:  # fmt: skip
         """Place an event if it fits the section's room (and `most`, where a part has its own cap).
 
-        One that no room of this part could hold is cut to a snippet with a handle; one that only
-        comes too late is passed over, so that a shorter one behind it may still fit.
+        `others` say the same and stand with it. One that no room of this part could hold is cut to
+        a snippet with a handle; one that only comes too late is passed over, so that a shorter one
+        behind it may still fit.
         """
         item = self.marked(part, item)
         room = self.left.get(part.section, 0)
@@ -264,7 +268,16 @@ class Sheet:
         if tokens > room:
             self.omit(item, part.section, tokens, "budget", score, tokens - room)
             return False
-        self.put(part, entry_of(part, item, (lines, tokens, whole), score, source), group)
+        entry = entry_of(part, item, (lines, tokens, whole), score, source)
+        if others:
+            ids = tuple(one.id for one in others)
+            entry = entry._replace(
+                events=(*entry.events, *(ids if whole else ())),
+                parts=(*entry.parts, *(() if whole else ids)),
+            )
+        self.put(part, entry, group)
+        for one in others:
+            self._stands(one.seq, whole=whole)
         return True
 
     def _whole_room(self, part: Part) -> int:

@@ -9,7 +9,7 @@ from memplane.pack.layout import PARTS, Sheet, own_part
 from memplane.pack.request import LastSession, Materials, Request
 from memplane.policy import Section
 from memplane.projections.item import Item
-from memplane.recall.cards import answering, is_card
+from memplane.recall.cards import answering, is_card, merged
 from memplane.recall.decay import importance_now
 from memplane.recall.suppress import Scope
 
@@ -91,12 +91,16 @@ def place_more_cards(sheet: Sheet, materials: Materials, scope: Scope, query: st
     if query:
         found = answering(query, cards, scope.hides, scoring)
     else:
-        left = (c for c in cards if c.seq not in sheet.seqs and not scope.hides(c))
+        left = (c for c in cards if not scope.hides(c))
         found = [(_worth(card, materials, scope.now, scope.as_of), card) for card in left]
         found.sort(key=lambda one: (-one[0], -one[1].seq))
-    for points, card in found:
-        if card.seq not in sheet.seqs:
-            sheet.offer(part, card, score=points if query else 0, source="projection:cards")
+    worth = {card.seq: points for points, card in found}
+    for card, others in merged([card for _, card in found]):
+        said, points = (card, *others), worth[card.seq] if query else 0
+        if any(one.seq in sheet.seqs for one in said):
+            sheet.omit_all(said, part.section, "duplicate")
+        elif not sheet.offer(part, card, score=points, source="projection:cards", others=others):
+            sheet.omit_all(others, part.section, "duplicate")
 
 
 def _worth(card: Item, materials: Materials, now: str, upto: int) -> int:

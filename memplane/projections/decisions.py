@@ -17,9 +17,14 @@ class Decisions(LedgerProjector):
 
 
 class Cards(LedgerProjector):
-    """Preferences, rules, insights and facts about the plane as a whole: those at `/global`."""
+    """Preferences, rules, insights and facts about the plane as a whole: those at `/global`.
+
+    And short observations, which are cards where they recur; they go before all others.
+    """
 
     name = "cards"
-    version = 2
-    kinds = frozenset({"preference", "rule", "insight", "fact"})
+    version = 3
+    kinds = frozenset({"preference", "rule", "insight", "fact", "observation"})
+    passing = frozenset({"observation"})
+    passing_chars_max = 600
     ns = "/global"

@@ -5,8 +5,9 @@ whatever its kind, takes the place of the older one, which leaves the ledger. Wi
 key nothing can replace a statement, so it is filed under its own number.
 
 Bounds: the newest `kept_max` plain ones, as many protected ones (pinned, or carrying the
-ledger's marker), as many forgotten ones, and `bytes_max` of JSON over all. Over a bound
-the oldest forgotten goes first, then the oldest plain, marked, and last a pinned one.
+ledger's marker), as many passing ones, as many forgotten ones, and `bytes_max` of JSON over
+all. Over a bound the oldest forgotten goes first, then the oldest passing, plain, marked, and
+last a pinned one.
 What left never comes back: history is the business of the memories.
 """
 
@@ -31,7 +32,8 @@ TEXT_CHARS_MAX: Final = 4000
 RATIONALE_CHARS_MAX: Final = 1000
 
 _SEQ_DIGITS: Final = 20
-_FORGOTTEN, _PLAIN, _MARKED, _PINNED = range(4)  # in the order in which they are given up
+# In the order in which they are given up.
+_FORGOTTEN, _PASSING, _PLAIN, _MARKED, _PINNED = range(5)
 
 
 class Statement(NamedTuple):
@@ -85,7 +87,7 @@ class Ledger:
         self.items: dict[int, _Item] = {}  # by seq, in log order
         self.keyed: dict[tuple[str, str], int] = {}
         self.shed_seq = 0  # the newest statement that a bound drove out
-        self._ranks = [0, 0, 0, 0]
+        self._ranks = [0] * 5
         self._bytes = 0
 
     def active(self) -> list[Statement]:
@@ -129,23 +131,32 @@ class Ledger:
         ranks = self._ranks
         while ranks[_FORGOTTEN] > kept_max:
             self._drop_oldest(_FORGOTTEN)
+        while ranks[_PASSING] > kept_max:
+            self._drop_oldest(_PASSING)
         while ranks[_PLAIN] > kept_max:
             self._drop_oldest(_PLAIN)
         while ranks[_MARKED] + ranks[_PINNED] > kept_max:
             self._drop_oldest(_MARKED if ranks[_MARKED] else _PINNED)
         while self._bytes > bytes_max:
-            self._drop_oldest(next(rank for rank in range(4) if ranks[rank]))
+            self._drop_oldest(next(rank for rank in range(5) if ranks[rank]))
 
     def _drop_oldest(self, rank: int) -> None:
         seq = next(seq for seq, item in self.items.items() if item.rank == rank)
-        self.shed_seq = max(self.shed_seq, seq)
+        if rank != _PASSING or self._recurs(seq):  # else no block has shown it
+            self.shed_seq = max(self.shed_seq, seq)
         self._drop(seq)
+
+    def _recurs(self, seq: int) -> bool:
+        words = self.items[seq].statement.text.split()
+        same = (one.statement.text.split() == words for one in self.items.values())
+        return sum(same) > 1
 
 
 class LedgerProjector:
     """Folds the log into a `Ledger` of the kinds given, in one namespace or in all.
 
-    Statements that carry `marker` are protected like pinned ones. An event of
+    Statements that carry `marker` are protected like pinned ones; those of the `passing` kinds are
+    kept only where they are short, in bounds of their own, and go before others. An event of
     sensitivity `secret` supersedes like any other, and is not kept.
     """
 
@@ -154,6 +165,8 @@ class LedgerProjector:
     kinds: frozenset[str]
     ns: str | None = None
     marker: str | None = None
+    passing: frozenset[str] = frozenset()
+    passing_chars_max = TEXT_CHARS_MAX
 
     def __init__(self, *, kept_max: int = KEPT_MAX, bytes_max: int = BYTES_MAX) -> None:
         self.kept_max, self.bytes_max = kept_max, bytes_max
@@ -175,6 +188,8 @@ class LedgerProjector:
             return
         if event.key is not None:
             state.supersede(event.ns, event.key)
+        if kind in self.passing and len(event.text) > self.passing_chars_max:
+            return
         if kind in self.kinds and self.ns in (None, event.ns) and event.sensitivity != "secret":
             item = _Item(_statement(event), event.key is not None)
             state.enter(item, self._rank(item))
@@ -232,6 +247,8 @@ class LedgerProjector:
             return _FORGOTTEN
         if item.statement.pinned_at:
             return _PINNED
+        if item.statement.kind in self.passing:
+            return _PASSING
         return _MARKED if self.marker in item.statement.markers else _PLAIN
 
     def _shed(self, state: Ledger) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from memplane.lazy import regex
 from memplane.policy import Scoring
 from memplane.projections.item import Item
 from memplane.recall.score import score
 
-__all__ = ["SENTENCES_MAX", "answering", "is_card"]
+__all__ = ["SENTENCES_MAX", "Card", "answering", "is_card", "merged"]
 
 SENTENCES_MAX: Final = 3
 _CHARACTERS_MAX: Final = 600
@@ -20,6 +20,33 @@ _END: Final = regex(r"[.!?][\"')\]]*(?=\s|$)|[\u3002\uff01\uff1f]|\n")
 _WORD: Final = regex(r"\w")
 # Of the best: what merely shares a word with the query says nothing about it.
 _FLOOR: Final = 500
+
+
+class Card(NamedTuple):
+    """What one or several statements say in the same words: the first of them, and the others."""
+
+    item: Item
+    others: tuple[Item, ...] = ()
+
+    @property
+    def recurs(self) -> bool:
+        """Whether it was said on several occasions: in other sessions, or outside of any."""
+        said = (self.item, *self.others)
+        return len({one.session or one.id for one in said}) > 1
+
+
+def merged(items: Sequence[Item]) -> list[Card]:
+    """Put together what says the same, word for word, as the same kind and under the same key.
+
+    In the order of the first of each. What was merely observed is a card where it recurs. Of what
+    an item holds in part nobody can say that it is the same.
+    """
+    said: dict[tuple[str, ...], list[Item]] = {}
+    for item in items:
+        words = item.text.split() if item.whole else [item.id, ""]
+        said.setdefault((item.kind, item.ns, item.key or "", *words), []).append(item)
+    cards = [Card(first, tuple(others)) for first, *others in said.values()]
+    return [card for card in cards if card.item.kind != "observation" or card.recurs]
 
 
 def is_card(item: Item) -> bool:

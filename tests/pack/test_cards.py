@@ -116,3 +116,88 @@ def test_cards_obey_the_channel_and_what_is_out_of_force_is_no_card(plane):
     assert shown(plane.pack(budget=4000)) == ["Likes tea.", "New value.", "Hush."]
     assert shown(plane.pack(budget=4000, channel="team")) == ["Likes tea.", "New value."]
     assert shown(plane.pack(budget=4000, channel="public")) == ["New value."]
+
+
+# --- cards of the same words ---
+
+
+def card_entries(block):
+    return [entry for entry in block.entries if entry.section == "knowledge_cards"]
+
+
+@pytest.mark.parametrize("kind", ["preference", "fact", "rule", "insight"])
+@pytest.mark.parametrize("asked", [{}, {"query": "short answers"}, {"session": "s9"}])
+def test_what_several_sessions_say_is_one_card_with_all_its_sources(plane, kind, asked):
+    ids = [
+        plane.record(f"Ana likes{blank}short answers.", kind=kind, session=f"s{at}").id
+        for at, blank in enumerate((" ", " ", "  "))
+    ]
+    cards(plane, 5)
+    block = plane.pack(budget=4000, **asked)
+    (entry,) = [one for one in block.entries if "Ana likes" in one.text and one.section == "knowledge_cards"]  # fmt: skip
+    assert sorted(entry.events) == sorted(ids)
+    assert block.text.count("Ana likes") == 1
+    # The six places of the head are six cards.
+    if "query" not in asked:
+        assert len([one for one in card_entries(block) if one.part == "B"]) == 6
+
+
+def test_what_differs_in_a_word_a_kind_or_a_key_is_another_card(plane):
+    for fields in ({"kind": "fact"}, {"kind": "rule"}, {"kind": "fact", "key": "a"}, {"kind": "fact", "key": "b"}):  # fmt: skip
+        plane.record("Port 1 is taken.", session="s", **fields)
+    plane.record("Port 2 is taken.", kind="fact")
+    assert len(card_entries(plane.pack(budget=4000))) == 5
+
+
+def test_a_source_that_may_not_be_seen_is_not_named(plane):
+    seen = plane.record("Ana likes tea.", kind="fact", session="s1").id
+    plane.record("Ana likes tea.", kind="fact", session="s2", sensitivity="high")
+    gone = plane.record("Ana likes tea.", kind="fact", session="s3").id
+    plane.forget(id=gone)
+    (entry,) = card_entries(plane.pack(budget=4000, channel="public"))
+    assert entry.events == (seen,)
+
+
+def test_what_is_said_again_after_the_head_was_laid_is_no_second_card(plane):
+    plane.sessions.start("s1")
+    plane.record("Ana likes tea.", kind="fact")
+    plane.sessions.checkpoint("s1")
+    again = plane.record("Ana likes tea.", kind="fact", session="s2").id
+    block = plane.pack("tea", session="s1", budget=4000)
+    (entry,) = card_entries(block)
+    assert again not in entry.events
+    assert "duplicate" in {one.reason for one in block.omissions if one.id == again} or again in {
+        id_ for one in block.entries for id_ in one.events
+    }
+
+
+# --- recurring observations ---
+
+
+def test_an_observation_that_recurs_is_a_card(plane):
+    ids = [plane.record("ripgrep is installed", kind="observation", session="s1").id]
+    assert card_entries(plane.pack(budget=4000)) == []
+    ids.append(plane.record("ripgrep is installed", kind="observation", session="s1").id)
+    assert card_entries(plane.pack(budget=4000)) == [], "one session that says it twice"
+    ids.append(plane.record("ripgrep is installed", kind="observation", session="s2").id)
+    plane.record("fd is installed", kind="observation", session="s2")
+    for asked in ({}, {"query": "is ripgrep installed?"}):
+        (entry,) = card_entries(plane.pack(budget=4000, **asked))
+        assert sorted(entry.events) == sorted(ids)
+        assert entry.text.startswith("observation: ripgrep is installed")
+
+
+def test_only_observations_that_may_be_seen_make_one_recur(plane):
+    plane.record("ripgrep is installed", kind="observation", session="s1")
+    plane.record("ripgrep is installed", kind="observation", session="s2", sensitivity="high")
+    assert card_entries(plane.pack(budget=4000, channel="public")) == []
+    assert len(card_entries(plane.pack(budget=4000))) == 1
+
+
+def test_observations_drive_out_no_card(plane):
+    plane.record("Tabs, no spaces.", kind="rule")
+    for number in range(300):
+        plane.record(f"build {number} took {number} s", kind="observation")
+    for session in ("s1", "s2"):
+        plane.record("ripgrep is installed", kind="observation", session=session)
+    assert shown(plane.pack(budget=4000), "B") == ["Tabs, no spaces.", "ripgrep is installed"]

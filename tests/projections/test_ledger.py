@@ -207,9 +207,21 @@ def test_a_secret_decision_supersedes_and_is_not_kept():
     assert active([decision("old", key="k"), decision("hush", key="k", sensitivity="secret")]) == []
 
 
-def test_cards_are_of_the_four_kinds_and_of_the_plane_as_a_whole():
+def test_cards_and_observations_are_those_of_the_plane_as_a_whole():
     kinds = ["preference", "rule", "insight", "fact", "decision", "observation"]
     rows = [{"kind": kind, "text": kind} for kind in kinds] + [
         {"kind": "fact", "ns": "/task/a", "text": "local"}
     ]
-    assert active(rows, Cards()) == ["preference", "rule", "insight", "fact"]
+    assert active(rows, Cards()) == ["preference", "rule", "insight", "fact", "observation"]
+
+
+def test_short_observations_have_bounds_of_their_own_and_go_first():
+    rows = [{"kind": "fact", "text": f"fact {n}"} for n in range(3)]
+    rows += [{"kind": "observation", "text": f"seen {n}"} for n in range(5)]
+    rows += [{"kind": "observation", "text": "x" * 601}]
+    kept = active(rows, Cards(kept_max=3))
+    assert kept == ["fact 0", "fact 1", "fact 2", "seen 2", "seen 3", "seen 4"]
+    # What no block has shown is not told as shed; one that recurs may have been.
+    assert folded(rows, Cards(kept_max=3)).shed_seq == 0
+    again = [*rows[:3], *({"kind": "observation", "text": "same"} for _ in range(4))]
+    assert folded(again, Cards(kept_max=3)).shed_seq == 4
