@@ -185,15 +185,16 @@ def open_found(found: Home, *, read_only: bool = False) -> Plane:
 
 
 def open_light(found: Home, clock: Clock, environment: Mapping[str, str]) -> Packer:
-    """Open a plane for one answer: nothing is written, and the saved index is read without arrays.
+    """Open a plane for one answer: of its files none but caches is written.
 
-    The standard library alone, for a process that lives for a tenth of a second.
+    The saved index is read without arrays: the standard library alone, for a process that lives for
+    a tenth of a second. What it had to fold or to hash it keeps, so that the next one need not.
     """
     from memplane.plane.packer import Packer  # noqa: PLC0415 - and nothing else of a plane
 
     return Packer(
         found._replace(read_only=True), clock=clock, make_counter=make_counter,
-        overrides=variables(environment), plain=True,
+        overrides=variables(environment), plain=True, keeps=not found.read_only,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ even imported. Tokens are left for the first fold of a full process to count.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from memplane.errors import CorruptError, InputError, LockError, MemplaneError
@@ -37,7 +38,8 @@ class Recording:
     """
 
     def __init__(self, home: Home, clock: Clock, overrides: Mapping[str, str]) -> None:
-        self.policies: Policies = watched(home, Reads(), bool, overrides).policies_or_last()
+        keep = partial(bool, not home.read_only)
+        self.policies: Policies = watched(home, Reads(), keep, overrides).policies_or_last()
         privacy = self.policies.privacy
         self._intake = Intake(
             Redactor(privacy.redact_patterns, None),

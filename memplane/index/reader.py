@@ -79,10 +79,17 @@ def _place(known: memoryview, term: int) -> int:
 
 
 class Reader:
-    """The saved index of a plane, as it was when this was opened."""
+    """The saved index of a plane, as it was when this was opened.
 
-    def __init__(self, folder: Path, *, plane: str = "", variant: str = "") -> None:
+    `keeps`: what had to be looked at to find it whole may be written down beside it.
+    """
+
+    def __init__(
+        self, folder: Path, *, plane: str = "", variant: str = "", keeps: bool = False
+    ) -> None:
         loaded = storage.load(folder, plane, variant)
+        if keeps:
+            storage.keep_stamps(folder, loaded)
         files = loaded.files if sys.byteorder == "little" else ()
         self.seq, self.mark = loaded.manifest.seq, loaded.manifest.mark
         self.complete = loaded.complete and len(files) == len(loaded.files)

@@ -35,6 +35,7 @@ __all__ = [
     "Stamps",
     "alone",
     "harmed",
+    "keep_stamps",
     "load",
     "remove_others",
     "replace",
@@ -76,11 +77,15 @@ class Manifest(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """The segments up to the first that is missing or harmed."""
+    """The segments up to the first that is missing or harmed.
+
+    `summed`: some of them had no stamp, as in a copy of the folder, and were read for their sums.
+    """
 
     manifest: Manifest
     files: tuple[tuple[layout.Header, mmap.mmap], ...]
     stamps: Stamps
+    summed: bool = False
 
     @property
     def complete(self) -> bool:
@@ -134,6 +139,20 @@ def write_stamps(folder: Path, stamps: Stamps) -> None:
     replace(folder / _STAMPS, signed(dict(sorted(stamps.items()))))
 
 
+def keep_stamps(folder: Path, loaded: Loaded) -> None:
+    """Remember what `load` had to read for its sum, so that nobody reads it for that again.
+
+    Where another writes, or the disk refuses, the next reader does.
+    """
+    if not loaded.summed:
+        return
+    manifest = loaded.manifest
+    with alone(folder) as held, contextlib.suppress(OSError):
+        if held and read_manifest(folder, manifest.plane, manifest.variant) == manifest:
+            entries = manifest.segments[: len(loaded.files)]
+            write_stamps(folder, {one.name: loaded.stamps[one.name] for one in entries})
+
+
 def stamp(folder: Path, entry: Entry) -> list[int | str]:
     """Return what a file looks like from outside; empty where there is none."""
     try:
@@ -180,13 +199,19 @@ def load(folder: Path, plane: str, variant: str) -> Loaded:
         if manifest is None:
             return Loaded(Manifest(plane, variant), (), {})
         known = read_stamps(folder)
+        before = dict(known)
         files: list[tuple[layout.Header, mmap.mmap]] = []
         for entry in manifest.segments:
             found = map_entry(folder, entry, mark, known)
             if found is None:
                 break
             files.append(found)
-        loaded = Loaded(manifest, tuple(files), known)
+        summed = any(
+            known.get(entry.name) != before.get(entry.name)
+            for entry in manifest.segments
+            if entry.level >= 0
+        )
+        loaded = Loaded(manifest, tuple(files), known, summed)
         # A file that is not the manifest's may be the next manifest's.
         if loaded.complete or read_manifest(folder, plane, variant) == manifest:
             break

@@ -41,17 +41,21 @@ class Index:
     """Documents of one plane, in the folder or in memory alone (no folder).
 
     `variant` names all that decides which documents a log gives. One thread adds, saves, erases
-    or takes a view at a time; views taken before stay good.
+    or takes a view at a time; views taken before stay good. `keeps`: opening it may write down
+    which files were found whole; all else waits for `save`.
     """
 
-    def __init__(self, folder: Path | None = None, *, plane: str = "", variant: str = "") -> None:
+    def __init__(
+        self, folder: Path | None = None, *, plane: str = "", variant: str = "",
+        keeps: bool = False,
+    ) -> None:  # fmt: skip
         # The C library of Linux gives memory back to the system beyond twice the largest block
         # that it ever freed. One that is never touched spares every search, which takes and
         # frees some large arrays, hundreds of page faults: a third of its time.
         np.empty(_HELD_BYTES, np.uint8)
         self._folder = folder
         self._mark = layout.fingerprint(plane, variant)
-        self._plane, self._variant = plane, variant
+        self._plane, self._variant, self._keeps = plane, variant, keeps
         self._vocabulary = terms.Vocabulary()
         self.reload()
 
@@ -71,6 +75,8 @@ class Index:
             if self._folder
             else storage.Loaded(storage.Manifest("", ""), (), {})
         )
+        if self._folder and self._keeps:
+            storage.keep_stamps(self._folder, loaded)
         # What the folder said, also where not all of it was there: whether it is of this log.
         self.reached = (loaded.manifest.seq, loaded.manifest.mark)
         first = 0

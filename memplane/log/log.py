@@ -61,7 +61,8 @@ class FileLog:
     `durability` says what a receipt promises: `sync` a power cut, `os` the death of
     the process. `loads` parses a line (the standard library's by default), `same`
     decides whether a repeated id brings the same event. `brief`: of the last segment only what may
-    not be durable is verified, for a process that appends once.
+    not be durable is verified, for a process that appends once. `keeps`: tables of ids may be
+    written though the log is not; by default where it may be.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class FileLog:
         loads: Callable[[bytes], Any] = json.loads,
         same: Callable[[Event, Draft], bool] | None = None, read_only: bool = False,
         brief: bool = False, segment_bytes_max: int = SEGMENT_BYTES_MAX, disk: Disk | None = None,
+        keeps: bool | None = None,
     ) -> None:  # fmt: skip
         self._home = os.fspath(home)
         self._disk = disk or Disk()
@@ -78,7 +80,8 @@ class FileLog:
         self._lock_wait_ms_max = lock_wait_ms_max
         self._loads = loads
         self._segments = Segments(f"{self._home}/log", plane_id)
-        self._reader = Reader(self._home, self._segments, loads, keep_caches=not read_only)
+        keeps = not read_only if keeps is None else keeps
+        self._reader = Reader(self._home, self._segments, loads, keep_caches=keeps)
         self._known = Known(self._reader, loads, same or same_content)
         self._settings = (self._segments, self._disk, clock, segment_bytes_max, brief)
         self.waiting = Spool(self._home, plane_id, self._disk, loads)

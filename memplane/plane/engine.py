@@ -76,19 +76,23 @@ class Drafting(Protocol):
 
 
 class Engine:
-    """The parts of one open plane. `as_of`: the plane of a prefix of the log, read only."""
+    """The parts of one open plane. `as_of`: the plane of a prefix of the log, read only.
+
+    `keeps`: caches may be written though the plane is opened for reading.
+    """
 
     def __init__(
         self, home: Home, *, clock: Clock, make_counter: MakeCounter, durability: str,
         loads: Callable[[bytes], Any], log: FileLog | None, as_of: int | None,
         detector: Detector | None = None, overrides: Mapping[str, str] = MappingProxyType({}),
         make_embedder: MakeEmbedder | None = None, embedder: Embedder | None = None,
-        files: Mapping[str, bytes] | None = None,
+        files: Mapping[str, bytes] | None = None, keeps: bool = False,
     ) -> None:  # fmt: skip
         self.make_embedder, self.embedder = make_embedder or _no_embedder, embedder
         self.home, self.clock, self.durability, self.as_of = home, clock, durability, as_of
         self.make_counter, self.detector, self.loads = make_counter, detector, loads
-        self.keeps = not home.read_only and as_of is None  # whether caches may be written
+        # Whether caches may be written.
+        self.keeps = (keeps or not home.read_only) and as_of is None
         self.reads = Reads()
         self._counter: tuple[tuple[str, int], TokenCounter] | None = None
         self.watched = (
@@ -101,7 +105,7 @@ class Engine:
             home.path, home.plane_id, clock=clock,
             durability="os" if durability == "os" else "sync",
             lock_wait_ms_max=self.watched.policies_or_last().plane.lock_wait_ms_max,
-            loads=loads, same=self._same, read_only=home.read_only,
+            loads=loads, same=self._same, read_only=home.read_only, keeps=self.keeps,
         )  # fmt: skip
         self._folds: Folds | None = None
         self._prefixes = Prefixes(self.log, home.plane_id)

@@ -61,7 +61,7 @@ class Indexed:
         self._plane, self.variant = plane, variant_of(policies)
         self.renewed = 0  # how often the documents were begun anew
         self._result_tokens = policies.plane.tool_result_tokens
-        self._index = Index(folder, plane=plane, variant=self.variant)
+        self._index = Index(folder, plane=plane, variant=self.variant, keeps=keeps)
         self._begin()
 
     @property

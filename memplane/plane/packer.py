@@ -39,7 +39,7 @@ class Packer:
         as_of: int | None = None, detector: Detector | None = None,
         overrides: Mapping[str, str] = MappingProxyType({}),
         make_embedder: MakeEmbedder | None = None, embedder: Embedder | None = None,
-        files: Mapping[str, bytes] | None = None, plain: bool = False,
+        files: Mapping[str, bytes] | None = None, plain: bool = False, keeps: bool = False,
     ) -> None:  # fmt: skip
         self._plain = plain  # packs search the saved index without arrays
         self.home, self.id, self.durability = home.path, home.plane_id, durability
@@ -48,7 +48,7 @@ class Packer:
         self._engine = Engine(
             home, clock=clock, make_counter=make_counter, durability=durability, loads=loads,
             log=log, as_of=as_of, detector=detector, overrides=overrides,
-            make_embedder=make_embedder, embedder=embedder, files=files,
+            make_embedder=make_embedder, embedder=embedder, files=files, keeps=keeps,
         )  # fmt: skip
         self._log = self._engine.log
         if log is None and not self.read_only:

@@ -43,7 +43,9 @@ class PlainRetriever:
 
     def __init__(self, engine: Engine, policies: Policies, folds: Folds) -> None:
         folder = engine.home.path / "index"
-        reader = Reader(folder, plane=engine.home.plane_id, variant=variant_of(policies))
+        reader = Reader(
+            folder, plane=engine.home.plane_id, variant=variant_of(policies), keeps=engine.keeps
+        )
         place = place_of(reader.seq, reader.mark)
         # Of another log, or of one that has lost its end since: nothing in it is to be believed.
         self._reader = reader if place is not None and engine.log.matches(place) else None

@@ -2,18 +2,18 @@
 
 ::
 
-    checkpoint   projector, version, plane, segment, offset, seq, h, place: a row for each projector
+    checkpoint   projector, version, plane, segment, offset, seq, h: a row for each projector
     memories     one record for each keyed event, by (ns, key, seq)
     acts         what forgets and pins said, by (form, ns, value, seq)
     touches      when an event was touched, by (id, seq)
 
-Rows are only ever added, in the transaction that moves the checkpoint, so a reader that
-looks at rows up to a seq sees the same whatever others add meanwhile. A file that is
-broken, foreign or of another version is replaced as a whole by rename: those who still
-read the old one go on reading it. So is one that has another name too (a backup of hard links)
-before rows are added to it. So is a copy, whose inodes are others (`place`): it may
-hold pages of before and behind a commit that came while it was made, and nothing else
-would tell. Writers hold `checkpoint.alone`; readers need nothing.
+A file is never written again: rows are added to a copy of it, which takes its place by rename, so
+that a reader goes on with what it has open and whoever copies the file gets all of one state. It is
+known by its content, wherever it lies: bytes 60-63 and 68-71 of a database are the application's
+own (`user_version`, `application_id`) and hold the first 64 bits of SHA-256 over the file with
+zeros in their place. A file that does not have its sum (cut, patched together, harmed), is foreign
+or of another version is made again. It is not synced: what a power cut leaves has not its sum.
+Writers hold `checkpoint.alone`; readers need nothing.
 
 A Python may have been built without the module `sqlite3`: then there is no such file, every use of
 one is `Broken` (`absent`), and its readers fold the log into memory.
@@ -22,6 +22,7 @@ one is `Broken` (`absent`), and its readers fold the log into memory.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -47,7 +48,7 @@ _COLUMNS: Final = (
 )
 _SCHEMA: Final = f"""
 CREATE TABLE checkpoint (projector TEXT PRIMARY KEY, version INTEGER, plane TEXT,
-    segment INTEGER, "offset" INTEGER, seq INTEGER, h TEXT, place TEXT) WITHOUT ROWID;
+    segment INTEGER, "offset" INTEGER, seq INTEGER, h TEXT) WITHOUT ROWID;
 CREATE TABLE memories ({_COLUMNS}, PRIMARY KEY (ns, key, seq)) WITHOUT ROWID;
 CREATE TABLE acts (form, ns, value, seq, undo, evicted, time, turn, id,
     PRIMARY KEY (form, ns, value, seq)) WITHOUT ROWID;
@@ -84,6 +85,10 @@ class Broken(Exception):  # noqa: N818 - what it says of a file
 
 # Beside a database sqlite reads and writes these, wherever a link by that name leads.
 _BESIDE: Final = ("", "-journal", "-wal", "-shm")
+_MODES: Final = {"ro": "mode=ro", "kept": "mode=ro&immutable=1", "rw": "mode=rw"}
+_SUM: Final = (slice(60, 64), slice(68, 72))  # where a file has its sum
+_HEADER_BYTES: Final = 100
+_CHUNK: Final = 1 << 20
 _HARMED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CONSTRAINT", "SQLITE_ERROR")
 
 
@@ -91,9 +96,10 @@ class Database:
     """A database of sqlite below a plane, opened in its folder and through no link.
 
     sqlite takes names, not descriptors: it gets the folder's by the name that the system has for
-    it, where it has one, once the file and those beside it were looked at. `mode` is `ro`, or `rw`
-    to write, for which the file may have no other name. Without a path it lies in memory. Every
-    method may raise `Broken`; so does opening where there is no sqlite.
+    it, where it has one, once the file and those beside it were looked at. `mode` is `ro`, `kept`
+    to read one that nobody writes any more, without locks, or `rw` to write, for which the file may
+    have no other name. Without a path it lies in memory. Every method may raise `Broken`; so does
+    opening where there is no sqlite.
     """
 
     def __init__(self, path: Path | None, mode: str = "rw") -> None:
@@ -109,7 +115,7 @@ class Database:
                 self._folder = nofollow.enter(path.parent)
                 for ending in _BESIDE:
                     _check(path.with_name(f"{path.name}{ending}"), mode, needed=not ending)
-                name = f"{_reached(self._folder, path).as_uri()}?mode={mode}"
+                name = f"{_reached(self._folder, path).as_uri()}?{_MODES[mode]}"
             # One thread at a time is the caller's promise, not always the same thread.
             self._connection = sqlite3.connect(
                 name, uri=path is not None, timeout=_WAIT_S, isolation_level=None,
@@ -180,7 +186,7 @@ def _check(path: Path, mode: str, *, needed: bool) -> None:
         return
     if not nofollow.is_file(path):
         raise Broken(f"{path}: is {nofollow.kind_of(found.st_mode)}", harmed=True)
-    if mode != "ro" and found.st_nlink > 1:
+    if mode == "rw" and found.st_nlink > 1:
         raise Broken(f"{path}: has other names", harmed=True)
 
 
@@ -200,11 +206,15 @@ def _broken(error: sqlite3.Error) -> Broken:
 class Cache:
     """An open cache file, for reading. Every method may raise `Broken`."""
 
-    def __init__(self, path: Path, *, version: int, plane: str) -> None:
-        """Open the file; `Broken` when it is missing, harmed, foreign or of another version."""
-        self._database = Database(path, "ro")
+    def __init__(self, path: Path, *, version: int, plane: str, summed: bool = False) -> None:
+        """Open the file; `Broken` when it is missing, harmed, foreign or of another version.
+
+        `summed`: the caller has just written it, and its sum.
+        """
+        if not (summed or _is_whole(path)):
+            raise Broken(f"{path}: has not its sum", harmed=True)
+        self._database = Database(path, "kept")
         try:
-            self.inode, self._place = path.lstat().st_ino, _place(path)
             self.position = self._position(version, plane)
         except BaseException:
             self._database.close()
@@ -297,8 +307,8 @@ class Cache:
             raise Broken("of another version", outdated=True)
         seq, h, segment, offset = self._one(
             'SELECT seq, h, segment, "offset" FROM checkpoint'
-            " WHERE projector=? AND version=? AND plane=? AND place=?",
-            (_PROJECTOR, version, plane, self._place),
+            " WHERE projector=? AND version=? AND plane=?",
+            (_PROJECTOR, version, plane),
         )
         if not all(type(n) is int for n in (seq, segment, offset)) or type(h) is not str:
             raise Broken("checkpoint")
@@ -313,26 +323,40 @@ class Cache:
 
 def create(path: Path, position: Head, rows: Rows, *, version: int, plane: str) -> None:
     """Put a new file in the path's place at once; `Broken` or OSError leaves what was there."""
-    draft = path.with_name(f"{path.name}.tmp")
-    try:
+    with _draft(path) as draft:
         os.close(nofollow.create(draft))
-        with Database(draft, "rw") as database:
-            database.rows("PRAGMA journal_mode=OFF")  # a draft that fails is thrown away
+        with _written(draft) as database:
             database.script(f"BEGIN;{_SCHEMA}")  # one commit, not one a table
             _insert(database, rows)
-            row = (
-                _PROJECTOR,
-                version,
-                plane,
-                position.segment,
-                position.offset,
-                position.seq,
-                position.h,
-                _place(draft),
-            )
-            database.rows("INSERT INTO checkpoint VALUES (?,?,?,?,?,?,?,?)", row)
+            row = (_PROJECTOR, version, plane, *_of_head(position))
+            database.rows("INSERT INTO checkpoint VALUES (?,?,?,?,?,?,?)", row)
             database.rows("COMMIT")
-        # A journal that a killed writer left would be played back into the new file.
+
+
+def extend(path: Path, position: Head, rows: Rows) -> None:
+    """Put a copy with more rows and a later checkpoint in its place; see `create`."""
+    with _draft(path) as draft:
+        with nofollow.opened(path) as old, os.fdopen(nofollow.create(draft), "wb") as new:
+            while part := old.read(_CHUNK):
+                new.write(part)
+        with _written(draft) as database:
+            database.rows("BEGIN IMMEDIATE")
+            _insert(database, rows)
+            database.rows(
+                'UPDATE checkpoint SET segment=?, "offset"=?, seq=?, h=? WHERE projector=?',
+                (*_of_head(position), _PROJECTOR),
+            )
+            database.rows("COMMIT")
+
+
+@contextlib.contextmanager
+def _draft(path: Path) -> Iterator[Path]:
+    """A name for a file that is written in the block, summed behind it and then put in place."""
+    draft = path.with_name(f"{path.name}.tmp")
+    try:
+        yield draft
+        _put_sum(draft)
+        # What an earlier release left beside the file would be played back into the new one.
         for ending in _BESIDE[1:]:
             with contextlib.suppress(FileNotFoundError):
                 nofollow.remove(path.with_name(f"{path.name}{ending}"))
@@ -342,21 +366,50 @@ def create(path: Path, position: Head, rows: Rows, *, version: int, plane: str) 
             nofollow.remove(draft)
 
 
-def extend(path: Path, position: Head, rows: Rows) -> None:
-    """Add rows and move the checkpoint, all or nothing; `Broken` leaves the file as it was."""
-    with Database(path, "rw") as database:
-        database.rows("BEGIN IMMEDIATE")
-        _insert(database, rows)
-        database.rows(
-            'UPDATE checkpoint SET segment=?, "offset"=?, seq=?, h=? WHERE projector=?',
-            (position.segment, position.offset, position.seq, position.h, _PROJECTOR),
-        )
-        database.rows("COMMIT")
+@contextlib.contextmanager
+def _written(draft: Path) -> Iterator[Database]:
+    """The draft as a database that needs no journal: one that fails is thrown away."""
+    with Database(draft, "rw") as database:
+        database.rows("PRAGMA journal_mode=OFF")
+        database.rows("PRAGMA synchronous=OFF")
+        yield database
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether the file has the sum that it states; `Broken` where it cannot be read."""
+    try:
+        stated, found = _sums(path)
+    except OSError as error:
+        raise Broken(error) from error
+    return stated == found
+
+
+def _put_sum(path: Path) -> None:
+    _, found = _sums(path)
+    descriptor = nofollow.open_file(path, os.O_RDWR)
+    try:
+        for at, part in zip(_SUM, (found[:4], found[4:]), strict=True):
+            os.pwrite(descriptor, part, at.start)
+    finally:
+        os.close(descriptor)
+
+
+def _sums(path: Path) -> tuple[bytes, bytes]:
+    """The sum that a file states, and the one that it has."""
+    with nofollow.opened(path) as file:
+        header = bytearray(file.read(_HEADER_BYTES))
+        stated = b"".join(header[at] for at in _SUM)
+        for at in _SUM:
+            header[at] = bytes(at.stop - at.start)
+        found = hashlib.sha256(header)
+        while part := file.read(_CHUNK):
+            found.update(part)
+    return stated, found.digest()[: len(stated)]
 
 
 def position_of(path: Path, plane: str) -> Head | None:
     """The line that the file says it stands behind; None for one that is harmed or another's."""
-    with contextlib.suppress(Broken), Database(path, "ro") as database:
+    with contextlib.suppress(Broken), Database(path, "kept") as database:
         for row in database.rows(
             'SELECT seq, h, segment, "offset" FROM checkpoint WHERE plane=?', (plane,)
         ):
@@ -365,9 +418,9 @@ def position_of(path: Path, plane: str) -> Head | None:
     return None
 
 
-def _place(path: Path) -> str:
-    """What a file and its folder have that no copy of them has; a rename keeps it."""
-    return f"{path.lstat().st_ino} {path.parent.stat().st_ino}"
+def _of_head(position: Head) -> tuple[int, int, int, str]:
+    """A position as the columns segment, offset, seq, h."""
+    return position.segment, position.offset, position.seq, position.h
 
 
 def _insert(database: Database, rows: Rows) -> None:

@@ -180,7 +180,7 @@ class MemoryChains:
     """Folds the log into `Chains`."""
 
     name = "memories"
-    version = 3
+    version = 4
     kinds_read = frozenset(("forget", "pin", "touch"))
 
     def initial(self) -> Chains:

@@ -1,7 +1,7 @@
 """What each key means now and meant before: the cache file, and in memory what was folded since.
 
-Rows up to a base come from the file, later ones from memory; the file is only ever
-added to, so both together are the fold of one prefix of the log, whatever other
+Rows up to a base come from the file, later ones from memory; a file that took its place has
+those rows too, so both together are the fold of one prefix of the log, whatever other
 processes write meanwhile. Where the file fails, is locked by a stranger or is lost, the
 rows are folded again from the log into memory and the caller notices nothing.
 """
@@ -419,7 +419,8 @@ class Memories:
         finally:
             if there is not None:
                 there.close()
-        self._adopt(Cache(path, version=_FOLD.version, plane=self._plane), position)
+        kept = Cache(path, version=_FOLD.version, plane=self._plane, summed=True)
+        self._adopt(kept, position)
         return True
 
     def _create(self, path: Path, position: Head) -> None:

@@ -1,6 +1,7 @@
 """The cache file of the memories: harmed, lost, locked, shared or killed, the answers stay the same."""
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -147,6 +148,56 @@ def test_a_log_that_was_cut_and_went_on_replaces_the_file(tmp_path):
     assert again.catch_up() == 0
     assert again.dump() == opened(journal).dump()
     again.close()
+
+
+def saved(folder, journal):
+    memories = opened(journal, folder)
+    assert memories.save()
+    memories.close()
+    return folder / "cache.sqlite"
+
+
+def test_a_copy_is_believed_wherever_it_lies(tmp_path):
+    journal = Journal([*KEYED, forget(session="s1")])
+    kept = saved(tmp_path, journal)
+    (tmp_path / "copy").mkdir()
+    shutil.copy(kept, tmp_path / "copy")
+    copy = Memories(journal, tmp_path / "copy", plane="plane")
+    assert copy.catch_up() == 0
+    assert copy.dump() == opened(journal).dump()
+    copy.close()
+
+
+def test_a_file_patched_together_of_two_states_is_not_believed_wherever_the_seam_is(tmp_path):
+    """A copy may be taken page by page, with a commit in between, or an older one half replaced."""
+    journal = Journal(KEYED)
+    before = saved(tmp_path, journal).read_bytes()
+    journal.extend([*KEYED[:150], forget(key="k01")])
+    path = saved(tmp_path, journal)
+    behind = path.read_bytes()
+    truth = opened(journal).dump()
+    for seam in range(4096, max(len(before), len(behind)), 4096):
+        for patched in (before[:seam] + behind[seam:], behind[:seam] + before[seam:]):
+            if patched in (before, behind):
+                continue
+            path.write_bytes(patched)
+            again = Memories(journal, tmp_path, plane="plane")
+            assert again.catch_up() == journal.head().seq
+            assert again.dump() == truth
+            again.close()
+
+
+def test_whoever_reads_the_file_goes_on_with_what_it_opened_and_a_backup_of_it_stays(tmp_path):
+    journal = Journal(KEYED)
+    path = saved(tmp_path, journal)
+    os.link(path, tmp_path / "backup")
+    before = path.read_bytes()
+    reader = opened(journal, tmp_path)
+    journal.extend([{"key": "k01"}])
+    saved(tmp_path, journal)
+    assert (tmp_path / "backup").read_bytes() == before != path.read_bytes()
+    assert len(reader.keys(limit=99)) == 40
+    reader.close()
 
 
 def test_a_forked_child_answers_without_the_connection_of_its_parent(tmp_path):
