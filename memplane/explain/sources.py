@@ -57,8 +57,8 @@ def _recent(laid: Laid, event: Event) -> Iterator[Source]:
         yield Source("window", tail=False)
     for name in held:
         yield Source(name, tail=False)
-    if "decisions" in held and seq > ground.epoch:
-        yield Source("decisions of other sessions", tail=True)
+    if any(one.item.seq == seq for one in ground.stated):
+        yield Source("statements since the epoch", tail=True)
     if tasks_of(laid, seq):
         yield Source("tasks", tail=True)
     if any(seq in seqs for seqs in materials.hotset.tools.values()):
@@ -165,6 +165,8 @@ def rings_of(laid: Laid, seq: int) -> Iterator[str]:
             yield f"session {name}"
         elif seq in ring.prompts:
             yield f"prompts of session {name}"
+        elif seq in ring.stated:
+            yield f"statements of session {name}"
     for name, seqs in hotset.tools.items():
         if seq in seqs:
             yield f"tool {name}"

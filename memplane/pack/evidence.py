@@ -53,8 +53,9 @@ def pool_now(materials: Materials, session: str | None) -> list[Item]:
     by_seq = {item.seq: item for item in (*materials.decisions, *materials.cards)}
     ring = hotset.sessions.get(session) if session is not None else None
     items = hotset.items
-    for turn in ring.ring if ring is not None else ():
-        by_seq[turn.seq] = items[turn.seq]
+    if ring is not None:
+        for seq in (*(turn.seq for turn in ring.ring), *ring.stated):
+            by_seq[seq] = items[seq]
     for seq in hotset.plane[-limits.hotset_max_events :]:
         by_seq[seq] = items[seq]
     return [by_seq[seq] for seq in sorted(by_seq)][-limits.candidate_pool_max :]

@@ -19,8 +19,23 @@ from memplane.recall.retrieval import Retriever
 from memplane.recall.suppress import WITHHELD, Scope
 
 __all__ = [
-    "Ground", "ground_of", "last_sessions", "not_placed", "query_event", "searching", "unknown",
+    "Ground", "Statement", "ground_of", "last_sessions", "not_placed", "query_event", "searching",
+    "unknown",
 ]  # fmt: skip
+
+
+class Statement(NamedTuple):
+    """An event that was stated since the session's epoch: see `statements`.
+
+    `at` is the seq at which it counts as stated: its own, or that of the pin that brought an older
+    one back; `pinned_at` the seq of the pin in force, 0 for none. `own`: the session's.
+    """
+
+    item: Item
+    source: str
+    at: int
+    pinned_at: int
+    own: bool
 
 
 class Ground(NamedTuple):
@@ -37,6 +52,8 @@ class Ground(NamedTuple):
     pool: list[Item]  # what this pack could show as of now, in log order, counted
     intent: str
     retriever: Retriever | None = None  # the whole log, where this pack searches it
+    stated: tuple[Statement, ...] = ()  # since the epoch, in log order
+    step: int = 0  # tokens of the budget's step on the ladder: see `allocate`
 
     @property
     def orients(self) -> bool:

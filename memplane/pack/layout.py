@@ -1,9 +1,9 @@
 """Where each thing stands in a block, and the sheet on which entries are placed.
 
 The order is the one that keeps a provider's prompt cache valid: A views, B cards and decisions as
-of the session's epoch, C decisions since, D the session's log up to the prompt, E the prompt's
-evidence, F the prompt and what followed, G everything that may change at any time. The rules
-behind it (R1-R9) are in ARCHITECTURE.md.
+of the session's epoch, C what was stated since, D the session's log up to the prompt, E the
+prompt's evidence, F the prompt and what followed, G everything that may change at any time. The
+rules behind it (R1-R9) are in ARCHITECTURE.md.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ PARTS: Final = (
     Part("map", "B", "system_map", "## Map of this memory", ordered=False),
     Part("cards", "B", "knowledge_cards", "## Knowledge"),
     Part("decisions", "B", "relevant_decisions", "## Decisions"),
-    Part("newer", "C", "recent_window", "## Decisions since then"),
+    Part("newer", "C", "recent_window", "## Stated since then"),
     Part("log", "D", "recent_window", "## Earlier"),
     Part(
         "evidence",
@@ -95,7 +95,7 @@ PARTS: Final = (
     ),
     Part("now", "F", "recent_window", "## Current prompt and what followed"),
     Part("tasks", "G", "task_state", "## Tasks", ordered=False),
-    Part("elsewhere", "G", "task_state", "## Decisions in other sessions"),
+    Part("elsewhere", "G", "task_state", "## Also stated since then"),
     Part("more", "G", "knowledge_cards", "## More knowledge"),
     Part("sessions", "G", "recent_window", "## Last sessions", dated=True),
     Part("files", "G", "tool_state", "## Files touched", ordered=False),

@@ -43,18 +43,18 @@ from memplane.pack.report import Facts, report_of
 from memplane.pack.request import Materials, Request
 from memplane.pack.retrieved import place_retrieved
 from memplane.pack.staleness import staleness
+from memplane.pack.statements import place_newer, place_others, room_of, stated_since
 from memplane.pack.tail import (
     TAIL,
     fill_tail,
     is_own,
-    place_elsewhere,
     place_more_cards,
     place_own,
     place_sessions,
 )
 from memplane.pack.tasks import place_tasks
 from memplane.pack.tools import place_files, place_tools
-from memplane.pack.window import NO_WINDOW, Window, lay_window, place_newer, place_window
+from memplane.pack.window import NO_WINDOW, Window, lay_window, place_window
 from memplane.policy import Budgets, Section
 from memplane.projections.item import Printer
 from memplane.recall.intent import intent_of
@@ -125,6 +125,7 @@ def lay(
         if not item.final:
             item.finish(printer.counter)
     ground = ground_of(request, materials, pool, printer.counter)
+    ground = ground._replace(stated=stated_since(ground))
     mark("suppress")
     if "retrieved_evidence" in holding:
         ground = searching(ground)
@@ -135,7 +136,9 @@ def lay(
     steady = budget >= STEADY_FROM
     most = budgets.acb_total_max_tokens - budgets.reserve_tokens
     lone = bool(request.query) and request.session is None
-    spread = (ladder(budget, most) if steady else budget) - frame
+    step = ladder(budget, most) if steady else budget
+    ground = ground._replace(step=step)
+    spread = step - frame
     given = rooms(budgets, holding, spread, lone=lone, orient=ground.orients)
     sheet = Sheet(given.room, printer, ORIENT_PARTS if ground.orients else PARTS)
     sheet.stale = staleness(ground)
@@ -206,7 +209,7 @@ def _lay_steady(
         most = recent.max_tokens - sheet.used.get(recent.name, 0)
         sheet.left[recent.name] = max(0, min(most, free))
         place_sessions(sheet, last_sessions(ground), ground.scope)
-    fill_tail(sheet, tail, given.room, total, partial(_fill, sheet, ground))
+    fill_tail(sheet, tail, given.room, total, partial(_fill, sheet, ground, window))
     return window
 
 
@@ -238,7 +241,7 @@ def _lay_small(
             case "retrieved_evidence" if ground.own_query:
                 _evidence(sheet, ground)
             case _:
-                _fill(sheet, ground, section)
+                _fill(sheet, ground, window, section)
     return window
 
 
@@ -288,7 +291,7 @@ def _lay_orient(
             case "retrieved_evidence" if ground.own_query:
                 _evidence(sheet, ground)
             case _:
-                _fill(sheet, ground, section)
+                _fill(sheet, ground, window, section)
     return window
 
 
@@ -306,20 +309,12 @@ def _ends(section: Section) -> bool:
 
 def _window(sheet: Sheet, ground: Ground, *, steady: bool) -> Window:
     """C, D and F."""
-    room = sheet.left.get("recent_window", 0)
+    room = room_of(sheet, ground, steady=steady)
     window = lay_window(
-        sheet, ground.materials, ground.ring, ground.prompt, ground.scope, steady=steady,
-        asked=ground.retriever is not None,
+        sheet, ground.materials, ground.ring, ground.prompt, ground.scope, stated=room,
+        steady=steady, asked=ground.retriever is not None,
     )  # fmt: skip
-    if ground.ring is not None:
-        place_newer(
-            sheet,
-            ground.materials,
-            ground.scope,
-            (ground.epoch, window.anchor),
-            room,
-            window.pinned,
-        )
+    place_newer(sheet, ground, window, room)
     place_window(sheet, window)
     return window
 
@@ -345,13 +340,13 @@ def _in_middle(name: str, ground: Ground) -> bool:
     return name == "retrieved_evidence" and ground.own_query
 
 
-def _fill(sheet: Sheet, ground: Ground, section: Section) -> None:
+def _fill(sheet: Sheet, ground: Ground, window: Window, section: Section) -> None:
     materials, scope = ground.materials, ground.scope
     place_views(sheet, materials, frozenset((section.name,)))
     match section.name:
         case "task_state":
             place_tasks(sheet, materials, ground.request, scope)
-            place_elsewhere(sheet, materials, ground.request, scope, ground.epoch)
+            place_others(sheet, ground, window)
         case "tool_state":
             place_files(sheet, materials, ground.request, scope, ground.query)
             place_tools(sheet, materials, scope)

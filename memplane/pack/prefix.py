@@ -28,7 +28,8 @@ def prefix_of(facts: Facts, rendered: Rendered, materials: Materials) -> dict[st
     `stable_bytes` is the length that the next pack of the session and shape starts with: up to
     the end of D where a new prompt comes first (`prompt`), of F where it does not (`call`).
     """
-    window = facts.window
+    window, session = facts.window, facts.request.session
+    ring = materials.hotset.sessions.get(session) if session is not None else None
     tokens_at = 0
     by_area: dict[str, int] = {}
     for area in "ABCDEFG":
@@ -42,7 +43,7 @@ def prefix_of(facts: Facts, rendered: Rendered, materials: Materials) -> dict[st
         "epoch_seq": facts.epoch,
         "prompt_seq": facts.prompt,
         "next_anchor_in": window.next_anchor_in,
-        "shed_seq": materials.shed_seq,
+        "shed_seq": max(materials.shed_seq, ring.shed if ring is not None else 0),
         "map_shed_seq": materials.plane_map.shed_seq if materials.plane_map is not None else 0,
         "gap": materials.gap,
         "tokens_by_area": by_area,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from memplane.pack.layout import PARTS, Sheet, own_part
-from memplane.pack.request import LastSession, Materials, Request
+from memplane.pack.request import LastSession, Materials
 from memplane.policy import Section
 from memplane.projections.item import Item
 from memplane.recall.cards import answering, is_card, merged
@@ -61,20 +61,6 @@ def fill_tail(
 
 def _by_priority(section: Section) -> int:
     return -section.priority
-
-
-def place_elsewhere(
-    sheet: Sheet, materials: Materials, request: Request, scope: Scope, epoch: int
-) -> None:
-    """Decisions of other sessions since the epoch, newest first."""
-    for item in reversed(materials.decisions):
-        if item.seq <= epoch:
-            break
-        if request.session is not None and item.session == request.session:
-            continue  # its own are turns of its window
-        if item.seq not in sheet.seqs and item.role != "tool" and not scope.hides(item):
-            source = "projection:decisions"
-            sheet.offer(_BY_NAME["elsewhere"], item, tier=1, source=source)
 
 
 def place_more_cards(sheet: Sheet, materials: Materials, scope: Scope, query: str) -> None:

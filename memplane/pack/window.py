@@ -1,4 +1,4 @@
-"""Areas C, D and F: the session's own log around its current prompt.
+"""Areas D and F: the session's own log around its current prompt.
 
 The window's start (the anchor) moves in steps, so that most packs of a session share it: its
 place follows from prefix sums kept with each turn, never from an earlier pack. A turn that says
@@ -16,7 +16,7 @@ from memplane.projections.item import Item
 from memplane.recall.suppress import Scope
 from memplane.tokens import cut
 
-__all__ = ["NO_WINDOW", "Window", "lay_window", "place_newer", "place_window", "prompt_of"]
+__all__ = ["NO_WINDOW", "Window", "lay_window", "place_window", "prompt_of"]
 
 _BY_NAME = {part.name: part for part in PARTS}
 _QUARTER_STEPS_FROM: Final = 8000
@@ -66,19 +66,21 @@ def lay_window(
     prompt: Item | None,
     scope: Scope,
     *,
+    stated: int,
     steady: bool,
     asked: bool = False,
 ) -> Window:
     """Choose the turns of the window within the room of recent_window, less C and the pin.
 
+    `stated` are the tokens that C may spend of it.
+
     A steady window starts at a step; one that is not takes as many of the newest turns as fit.
     Where something is `asked` without a session none is cut short: evidence shows it better.
     """  # fmt: skip
     room = sheet.left.get("recent_window", 0)
-    newer = room // 8 if ring is not None else 0
     headings = sum(sheet.heading_tokens(_BY_NAME[name]) for name in ("log", "now"))
-    pin = min(_PIN_MAX, max(0, room - newer - headings) // 11) if prompt is not None else 0
-    tokens = max(0, room - newer - headings - pin)
+    pin = min(_PIN_MAX, max(0, room - stated - headings) // 11) if prompt is not None else 0
+    tokens = max(0, room - stated - headings - pin)
     tier = _tier(tokens)
     if ring is None:
         return _of_plane(sheet, materials, scope, tokens, 0 if asked else tier)
@@ -162,35 +164,11 @@ def _cost(sheet: Sheet, item: Item, scope: Scope, tier: int) -> int:
     return sheet.marked(_BY_NAME["log"], item).form(tier, sheet.printer)[1]
 
 
-def place_newer(
-    sheet: Sheet, materials: Materials, scope: Scope, span: tuple[int, int], room: int,
-    pinned: Item | None,
-) -> None:  # fmt: skip
-    """C: decisions since the epoch and before the window (`span`), newest first in an eighth.
-
-    A prompt that is a decision itself stands in F, where it is pinned.
-    """
-    epoch, anchor = span
-    part = _BY_NAME["newer"]
-    left = room // 8 - sheet.heading_tokens(part)
-    for item in reversed(materials.decisions):
-        if item.seq >= anchor or item.seq in sheet.seqs or item.role == "tool":
-            continue
-        if pinned is not None and item.seq == pinned.seq:
-            continue
-        if item.seq <= epoch:
-            break
-        if not scope.hides(item) and sheet.offer(
-            part, item, tier=1, source="projection:decisions", most=left
-        ):
-            left -= item.form(1, sheet.printer)[1]
-
-
 def place_window(sheet: Sheet, window: Window) -> None:
-    """D and F, in log order; the pinned prompt first in F."""
+    """D and F, in log order; the pinned prompt first in F, where C does not show it already."""
     for item in window.before:
         sheet.offer(_BY_NAME["log"], item, tier=window.tier)
-    if window.pinned is not None:
+    if window.pinned is not None and window.pinned.seq not in sheet.seqs:
         _place_pin(sheet, window.pinned, window.pin_tokens)
     for item in window.after:
         sheet.offer(_BY_NAME["now"], item, tier=window.tier)

@@ -285,7 +285,7 @@ def session_fold(folds: Folds, session: str, counter: TokenCounter) -> HotsetSta
     state = projector.initial()
     for line in _in_force(folds):
         event = line.event
-        if event.session == session or event.kind == "forget":
+        if event.session == session or event.kind in ("forget", "pin"):
             projector.apply(state, line)
         elif event.key is not None and event.kind != "session":
             # It may supersede a turn of the session, but is none: as a secret it is not kept.

@@ -2,11 +2,12 @@
 
 Rings of sequence numbers (the plane's last 400 events, the last 100 of each of
 the 8 most recent sessions, of which one without a word goes first) over one table of
-items, so that each text is kept once. Beside them: topics, files touched, and the last
-call and last error of each tool. What leaves every ring leaves the table; the log has
-it. A task event is no turn: it stands in the plane's ring alone, and `tasks` says what
-it changed. Nor is an artifact, nor the summary that memplane makes of a session at its
-end: the session's own window has what it quotes.
+items, so that each text is kept once. Beside them: what each of those sessions stated since its
+epoch (200 seqs at most), topics, files touched, and the last call and last error of each
+tool. What leaves every ring leaves the table; the log has it. A task event is no turn: it
+stands in the plane's ring alone, and `tasks` says what it changed. Nor is an artifact, nor
+the summary that memplane makes of a session at its end: the session's own window has what
+it quotes.
 
 Every bound is applied event by event, never at saving: a hotset that was saved
 and loaded goes on exactly as one that was not.
@@ -23,7 +24,7 @@ from memplane.log.purges import erased_by
 from memplane.ports import Line, TokenCounter
 from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.item import Item, size_of
-from memplane.projections.rings import SESSION_RING, HotsetState, SessionRing, Turn
+from memplane.projections.rings import SESSION_RING, HotsetState, SessionRing, Turn, is_stated
 from memplane.projections.sessions import is_extract
 from memplane.projections.touches import FileTable, touched_by
 from memplane.projections.window import limits
@@ -39,6 +40,8 @@ TOOLS: Final = 16
 TOPICS: Final = 8  # of a session: the tags that it used last
 GAPS: Final = 32
 GONE: Final = 64
+STATED: Final = 200
+STATED_BYTES: Final = 64 * 1024  # of what one session stated: four leave room for turns
 # Under pressure, what stays before sessions and the plane's older events go altogether.
 SESSIONS_KEPT: Final = 4
 PLANE_KEPT: Final = 200
@@ -73,8 +76,8 @@ class Hotset:
         # Every event of the log passes here: taken apart once, and no call that can be spared.
         event, _, start, end = line
         (
-            seq, _, _, _, kind, ns, session, _, _, role, text, key, tags, _, _, sensitivity, _,
-            tokens, _, _, data, _, _,
+            seq, _, _, _, kind, ns, session, _, _, role, text, key, tags, markers, _, sensitivity,
+            _, tokens, _, _, data, _, _,
         ) = event  # fmt: skip
         if seq != state.head + 1:
             state.gaps = [*state.gaps, (state.head + 1, seq - 1)][-GAPS:]
@@ -84,6 +87,8 @@ class Hotset:
                 _forget(state, event)
             elif kind == "session":
                 _session(state, event)
+            elif kind == "pin":
+                _pin(state, event)
             elif kind == "purge" and state.gaps:
                 state.gaps = without(state.gaps, {one.seq for one in erased_by(event)})
             return
@@ -110,6 +115,8 @@ class Hotset:
             _turn(state, seq, session, kind, role, tokens)
             if tags:
                 _topics(state, session, tags)
+            if is_stated(kind, role, key, markers):
+                _state(state, state.sessions[session], seq, size)
         if data:
             if kind in _TOOLS and "tool" in data:
                 _tool(state, seq, kind, data)
@@ -130,12 +137,13 @@ class Hotset:
             {
                 "head": state.head,
                 "gaps": state.gaps,
-                "gone": [[id_, *left] for id_, left in state.gone.items()],
+                "gone": [[id_, *left[:-1], int(left[-1])] for id_, left in state.gone.items()],
                 "items": [item.fields() for _, item in sorted(state.items.items())],
                 "plane": state.plane,
                 "sessions": [
                     [r.id, r.epoch, r.seen, r.count, list(r.spent), r.prompts,
-                     [[t.seq, t.before, *t.spent] for t in r.ring]]
+                     [[t.seq, t.before, *t.spent] for t in r.ring],
+                     sorted(r.stated.items()), r.shed, int(r.lost)]
                     for r in state.sessions.values()
                 ],
                 "tools": [[tool, *seqs] for tool, seqs in state.tools.items()],
@@ -149,7 +157,10 @@ class Hotset:
         state = HotsetState()
         state.head = fields["head"]
         state.gaps = [(first, last) for first, last in fields["gaps"]]
-        state.gone = {id_: (epoch, n, tuple(spent)) for id_, epoch, n, spent in fields["gone"]}
+        state.gone = {
+            id_: (epoch, count, tuple(spent), bool(lost))
+            for id_, epoch, count, spent, lost in fields["gone"]
+        }
         for row in fields["items"]:
             item = Item(row)
             state.made[item.seq] = item
@@ -158,10 +169,13 @@ class Hotset:
             if item.key is not None:
                 state.by_key.setdefault((item.ns, item.key), []).append(item.seq)
         state.plane = fields["plane"]
-        for id_, epoch, seen, count, spent, prompts, turns in fields["sessions"]:
+        for id_, epoch, seen, count, spent, prompts, turns, stated, *rest in fields["sessions"]:
             ring = SessionRing(id_, epoch)
             ring.seen, ring.count, ring.spent, ring.prompts = seen, count, tuple(spent), prompts
-            ring.ring = [Turn(seq, before, tuple(rest)) for seq, before, *rest in turns]
+            ring.ring = [Turn(seq, before, tuple(clipped)) for seq, before, *clipped in turns]
+            ring.stated, (ring.shed, lost) = dict(stated), rest
+            ring.lost = bool(lost)
+            ring.stated_bytes = sum(state.made[seq].size for seq in ring.stated)
             state.sessions[id_] = ring
         state.tools = {tool: (call, error) for tool, call, error in fields["tools"]}
         state.files = {id_: FileTable.of(table) for id_, *table in fields["files"]}
@@ -225,7 +239,7 @@ def _ring(state: HotsetState, id_: str, seq: int) -> SessionRing:
         ring = state.sessions[id_] = SessionRing(id_, seq)
         before = state.gone.pop(id_, None)
         if before is not None:
-            ring.epoch, ring.count, ring.spent = before
+            ring.epoch, ring.count, ring.spent, ring.lost = before
     ring.seen = seq
     return ring
 
@@ -239,6 +253,54 @@ def _session(state: HotsetState, event: Event) -> None:
     ring = _ring(state, event.session, event.seq)
     if event.data.get("status", "start") in ("start", "checkpoint"):
         ring.epoch = event.seq
+        _begin_anew(state, ring)
+
+
+def _state(state: HotsetState, ring: SessionRing, seq: int, size: int) -> None:
+    """Keep what a session states, beyond its last turns, within the bounds of one session."""
+    ring.stated[seq] = 0
+    ring.stated_bytes += size
+    _hold(state, seq)
+    while len(ring.stated) > STATED or ring.stated_bytes > STATED_BYTES:
+        worth, gone = min((_worth(state, ring, one), one) for one in ring.stated)
+        if worth:
+            ring.shed = max(ring.shed, gone)
+        _unstate(state, ring, gone)
+
+
+def _worth(state: HotsetState, ring: SessionRing, seq: int) -> int:
+    """What is out of force goes first; what is pinned, or a constraint, last."""
+    item = state.item(seq)
+    if item.superseded or item.forgotten:
+        return 0
+    return 2 if ring.stated[seq] or "constraint" in item.markers else 1
+
+
+def _unstate(state: HotsetState, ring: SessionRing, seq: int) -> None:
+    del ring.stated[seq]
+    ring.stated_bytes -= state.item(seq).size
+    _release(state, seq)
+
+
+def _begin_anew(state: HotsetState, ring: SessionRing) -> None:
+    """At an epoch nothing has been stated since."""
+    for seq in list(ring.stated):
+        _unstate(state, ring, seq)
+    ring.shed, ring.lost = 0, False
+
+
+def _pin(state: HotsetState, event: Event) -> None:
+    """What is pinned in a running session counts as stated, whatever it is."""
+    refs, undo = frozenset(event.refs), event.data.get("undo", False)
+    for item in [item for item in state.items.values() if item.id in refs]:
+        ring = state.sessions.get(item.session or "")
+        if ring is None or not ring.epoch < item.seq or item.kind in NO_TURNS:
+            continue
+        if item.seq not in ring.stated and not undo and item.role != "tool":
+            _state(state, ring, item.seq, item.size)
+        if item.seq in ring.stated:
+            # A second pin changes nothing; who is unpinned may have been stated all the same.
+            ring.stated[item.seq] = 0 if undo else ring.stated[item.seq] or event.seq
 
 
 def _topics(state: HotsetState, session: str, tags: tuple[str, ...]) -> None:
@@ -342,7 +404,7 @@ def _count_holds(state: HotsetState) -> None:
     for seq in state.plane:
         _hold(state, seq)
     for ring in state.sessions.values():
-        for seq in (*(turn.seq for turn in ring.ring), *ring.prompts):
+        for seq in (*(turn.seq for turn in ring.ring), *ring.prompts, *ring.stated):
             _hold(state, seq)
     for seqs in state.tools.values():
         for seq in seqs:
@@ -358,12 +420,13 @@ def _drop_session(state: HotsetState) -> None:
     oldest = min(state.sessions.values(), key=lambda ring: (ring.count > 0, ring.seen))
     del state.sessions[oldest.id]
     state.topics.pop(oldest.id, None)
-    state.gone[oldest.id] = (oldest.epoch, oldest.count, oldest.spent)
+    lost = oldest.lost or bool(oldest.stated)
+    state.gone[oldest.id] = (oldest.epoch, oldest.count, oldest.spent, lost)
     if len(state.gone) > GONE:
         del state.gone[next(iter(state.gone))]
     for turn in oldest.ring:
         _release(state, turn.seq)
-    for seq in oldest.prompts:
+    for seq in (*oldest.prompts, *oldest.stated):
         _release(state, seq)
     _drop_files(state, oldest.id)
 

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from memplane.event import Event
 from memplane.projections.item import Item
 from memplane.projections.touches import FileTable
 
-__all__ = ["SESSION_RING", "HotsetState", "SessionRing", "Turn"]
+__all__ = ["SESSION_RING", "HotsetState", "SessionRing", "Turn", "is_stated"]
 
 SESSION_RING: Final = 100
+_STATEMENTS: Final = frozenset(("decision", "rule", "preference"))
+_LASTING: Final = frozenset(("constraint", "goal", "decision"))
+_SPEAKERS: Final = frozenset(("user", "assistant"))
+_TOOLS: Final = frozenset(("tool_call", "tool_result"))
+
+
+def is_stated(
+    kind: str, role: str | None, key: str | None, markers: Collection[str]
+) -> bool:  # fmt: skip
+    """Whether an event holds on when the turns around it have left the window.
+
+    Decisions, rules, preferences and facts under a key do, and turns of user or assistant that are
+    marked constraint, goal or decision; of what tools say nothing does.
+    """
+    if role == "tool" or kind in _TOOLS:
+        return False
+    if kind in _STATEMENTS or (kind == "fact" and key is not None):
+        return True
+    return role in _SPEAKERS and not _LASTING.isdisjoint(markers)
 
 
 class Turn(NamedTuple):
@@ -26,9 +46,16 @@ class Turn(NamedTuple):
 
 
 class SessionRing:
-    """The end of one session: its last turns, prompts, epoch and totals."""
+    """The end of one session: its last turns, prompts, epoch and totals.
 
-    __slots__ = ("count", "epoch", "id", "prompts", "ring", "seen", "spent")
+    `stated` has the seqs of what it stated since the epoch, each with the seq of the pin that holds
+    it (0: none); `shed` is the newest of them that a bound drove out.
+    """
+
+    __slots__ = (
+        "count", "epoch", "id", "lost", "prompts", "ring", "seen", "shed", "spent", "stated",
+        "stated_bytes",
+    )  # fmt: skip
 
     def __init__(self, id: str, first: int) -> None:  # noqa: A002 - the field's name
         self.id = id
@@ -38,11 +65,15 @@ class SessionRing:
         self.spent: tuple[int, ...] = (0, 0, 0)
         self.ring: list[Turn] = []
         self.prompts: list[int] = []
+        self.stated: dict[int, int] = {}
+        self.stated_bytes = 0
+        self.shed = 0
+        self.lost = False  # whether the ring was dropped with what was stated since the epoch
 
     @property
     def partial(self) -> bool:
-        """Whether turns that belong here are gone, because the ring was dropped or cut for room."""
-        return len(self.ring) < min(self.count, SESSION_RING)
+        """Whether events that belong here are gone: the ring was dropped, or cut for room."""
+        return self.lost or len(self.ring) < min(self.count, SESSION_RING)
 
 
 class HotsetState:
@@ -67,8 +98,9 @@ class HotsetState:
         self.files: dict[str, FileTable] = {}  # by session; "" for touches outside of any
         self.topics: dict[str, dict[str, int]] = {}  # by session: tag -> how often, last used last
         self.by_key: dict[tuple[str, str], list[int]] = {}
-        # Dropped sessions: epoch, count, spent. One that goes on does so where it stood.
-        self.gone: dict[str, tuple[int, int, tuple[int, ...]]] = {}
+        # Dropped sessions: epoch, count, spent, and whether something stated went with them. One
+        # that goes on does so where it stood.
+        self.gone: dict[str, tuple[int, int, tuple[int, ...], bool]] = {}
         self.head = 0
         self.gaps: list[tuple[int, int]] = []  # seqs first..last that the log could not give
 

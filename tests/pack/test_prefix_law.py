@@ -58,6 +58,10 @@ STEP = st.tuples(
             "task",
             "forgetsession",
             "lost",
+            "rule",
+            "marked",
+            "nobodysrule",
+            "pin",
         ]
     ),
     st.integers(1, 60),
@@ -111,6 +115,15 @@ def apply_other(plane, what: str, key: int, words: str) -> None:
         case "forgetsession":
             if any(one.id == f"o{key % 3}" for one in plane.sessions.list()):
                 plane.forget(session=f"o{key % 3}")
+        case "rule" | "nobodysrule":
+            session = "s" if what == "rule" else None
+            plane.record(words, kind="rule", key=f"r{key}", session=session)
+        case "marked":
+            role = "user" if key % 2 else "assistant"
+            plane.record(words, role=role, markers=["constraint"], session="s")
+        case "pin":
+            if plane.keys():
+                plane.pin(key=plane.keys()[key % len(plane.keys())])
         case "lost":
             plane.record("where were we?", role="user", session="s")
 

@@ -49,6 +49,8 @@ ROW = st.fixed_dictionaries(
         "ns": st.sampled_from(["/global", "/task/t"]),
         "task": st.sampled_from([f"t{n}" for n in range(30)]),
         "tags": st.lists(st.text(max_size=6), max_size=2).map(tuple),
+        "markers": st.sampled_from([(), ("constraint",), ("goal", "failure")]),
+        "refs": st.lists(st.integers(1, 9).map("e{}".format), max_size=2).map(tuple),
         "tokens": st.one_of(st.none(), st.integers(0, 2000)),
         "sensitivity": st.sampled_from(["normal", "high", "secret"]),
         "data": st.one_of(
@@ -137,7 +139,7 @@ def test_no_item_outlives_the_last_ring_or_table_that_holds_it():
     state = fold(PROJECTOR, long_history(3000, "short").lines)
     held = set(state.plane)
     for ring in state.sessions.values():
-        held |= {turn.seq for turn in ring.ring} | set(ring.prompts)
+        held |= {turn.seq for turn in ring.ring} | set(ring.prompts) | set(ring.stated)
     tables = state.files.values()
     held |= {touch.seq for table in tables for touch in table.touches.values()}
     held |= {seq for seqs in state.tools.values() for seq in seqs if seq}
