@@ -84,12 +84,14 @@ class Home(NamedTuple):
     """An opened folder, and the identity of the plane in it.
 
     `trusted`: of a plane that was not named but found, what stands for files that differ from it.
+    `read`: bytes that it took to open it.
     """
 
     folder: str
     plane_id: str
     read_only: bool
     trusted: Trusted | None = None
+    read: int = 0
 
     @property
     def path(self) -> Path:
@@ -207,7 +209,8 @@ def open_home(path: Path | str) -> Home:
     _refuse_strange(path)
     file = f"{path}/{_PLANE}"
     try:
-        facts = json.loads(nofollow.read(file))
+        said = nofollow.read(file)
+        facts = json.loads(said)
         found, plane_id = facts["format"], facts["plane"]
     except FileNotFoundError:
         raise HomeError(
@@ -234,7 +237,8 @@ def open_home(path: Path | str) -> Home:
             f"which reads up to format {FORMAT}: upgrade memplane"
         )
     _refuse_links(path)
-    return Home(path, plane_id, read_only=not os.access(path, os.W_OK) or _on_read_only_disk(path))
+    read_only = not os.access(path, os.W_OK) or _on_read_only_disk(path)
+    return Home(path, plane_id, read_only, read=len(said))
 
 
 def _id_of_log(path: Path) -> str | None:

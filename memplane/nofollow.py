@@ -9,6 +9,8 @@ Paths are `HOME/folder/name`. Of such a path the folder and the name are checked
 further below, `home` says up to where the path is trusted. The home itself may be reached by
 links: a person named it.
 
+Since all goes through here, what a thread opens and reads of a plane can be counted: `counting`.
+
 Everything raises OSError; StrangeFileError, which is also a HomeError, for what is no file, or no
 folder. No call waits: a pipe is opened without a writer on its other end, and refused.
 """
@@ -21,16 +23,21 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
+from _thread import _local
+from contextlib import contextmanager, suppress
+from io import BufferedReader, FileIO
 from threading import get_ident
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from memplane.errors import StrangeFileError
 
 if TYPE_CHECKING:
+    import mmap
     from collections.abc import Iterator
 
 __all__ = [
+    "Tally",
+    "counting",
     "create",
     "enter",
     "files",
@@ -38,10 +45,13 @@ __all__ = [
     "kind_of",
     "link",
     "make_folder",
+    "map_file",
     "names",
     "open_file",
     "opened",
+    "pread",
     "read",
+    "reading_elsewhere",
     "refuse_link",
     "remove",
     "remove_folder",
@@ -67,6 +77,118 @@ _KINDS: Final = {
 }
 
 
+class Tally:
+    """What one thread opened, read and mapped: files by their paths, and numbers of bytes."""
+
+    __slots__ = ("files", "mapped", "read")
+
+    def __init__(self) -> None:
+        self.files: dict[str, None] = {}
+        self.read = self.mapped = 0
+
+    def add(self, other: Tally) -> None:
+        """Count what another one did."""
+        self.files.update(other.files)
+        self.read += other.read
+        self.mapped += other.mapped
+
+
+class _Counting(_local):
+    tally: Tally | None = None
+
+
+_counting: Final = _Counting()
+
+
+@contextmanager
+def counting(tally: Tally) -> Iterator[Tally]:
+    """Count what this thread opens and reads meanwhile; an inner one counts in place of an outer.
+
+    Files that are made or opened for writing alone are not counted.
+    """
+    outer, _counting.tally = _counting.tally, tally
+    try:
+        yield tally
+    finally:
+        _counting.tally = outer
+
+
+@contextmanager
+def reading_elsewhere(path: Path, *, opens: bool = False) -> Iterator[None]:
+    """Count what a library of another language reads meanwhile, as far as the system says it.
+
+    Linux does, by thread. Elsewhere the file counts with all its bytes when it is opened.
+    """
+    tally = _counting.tally
+    if tally is None:
+        yield
+        return
+    if opens:
+        tally.files[os.fspath(path)] = None
+    before = _read_so_far()
+    try:
+        yield
+    finally:
+        after = _read_so_far()
+        if before is not None and after is not None:
+            tally.read += after[0] - before[0] - before[1]
+        elif opens:
+            with suppress(OSError):
+                tally.read += os.lstat(path).st_size
+
+
+def _read_so_far() -> tuple[int, int] | None:
+    """Bytes that this thread has read, and what it took to ask; None where nobody counts them."""
+    try:
+        fd = os.open("/proc/thread-self/io", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        said = os.read(fd, 4096)
+    finally:
+        os.close(fd)
+    first = said.partition(b"\n")[0]  # rchar: 1234
+    name, _, number = first.partition(b": ")
+    return (int(number), len(said)) if name == b"rchar" and number.isdigit() else None
+
+
+class _Counted(FileIO):
+    """A file whose reads are counted, whoever reads it."""
+
+    def readinto(self, buffer: object, /) -> int | None:
+        count = super().readinto(buffer)  # type: ignore[arg-type]
+        _note_read(count or 0)
+        return count
+
+    def readall(self) -> bytes:
+        data = super().readall()
+        _note_read(len(data))
+        return data
+
+
+def _note_read(count: int) -> None:
+    if _counting.tally is not None:
+        _counting.tally.read += count
+
+
+def pread(fd: int, size: int, offset: int) -> bytes:
+    """`os.pread`, counted."""
+    data = os.pread(fd, size, offset)
+    if _counting.tally is not None:
+        _counting.tally.read += len(data)
+    return data
+
+
+def map_file(file: BinaryIO) -> mmap.mmap:
+    """Map a whole file for reading. Raises ValueError for an empty one."""
+    import mmap  # noqa: PLC0415 - who records maps nothing
+
+    made = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    if _counting.tally is not None:
+        _counting.tally.mapped += len(made)
+    return made
+
+
 def open_file(path: Path, flags: int = os.O_RDONLY, *, home: Path | None = None) -> int:
     """A descriptor of a regular file; with O_CREAT one for the owner alone is made.
 
@@ -84,6 +206,9 @@ def open_file(path: Path, flags: int = os.O_RDONLY, *, home: Path | None = None)
         os.close(above)
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):
+        tally = _counting.tally
+        if tally is not None and not flags & (os.O_WRONLY | os.O_EXCL):
+            tally.files[path] = None
         return fd
     os.close(fd)
     raise _strange(path, kind_of(mode), "a file")
@@ -91,7 +216,10 @@ def open_file(path: Path, flags: int = os.O_RDONLY, *, home: Path | None = None)
 
 def opened(path: Path, *, home: Path | None = None) -> BinaryIO:
     """A regular file, for reading."""
-    return os.fdopen(open_file(path, home=home), "rb")
+    fd = open_file(path, home=home)
+    if _counting.tally is not None:
+        return BufferedReader(_Counted(fd))
+    return os.fdopen(fd, "rb")
 
 
 def read(path: Path, most: int = -1, *, home: Path | None = None) -> bytes:
@@ -102,6 +230,7 @@ def read(path: Path, most: int = -1, *, home: Path | None = None) -> bytes:
         parts = []
         left = most if most >= 0 else size
         while part := os.read(fd, min(left, max(size, 4096))):
+            _note_read(len(part))
             parts.append(part)
             if most >= 0:
                 left -= len(part)

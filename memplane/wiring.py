@@ -129,9 +129,8 @@ def _trust(made: Home, folder: Path, now: str) -> None:
     if trust.is_own(location, _user()):
         return
     from memplane.plane.files import Watched  # noqa: PLC0415 - a hook does without
-    from memplane.plane.reads import Reads  # noqa: PLC0415 - likewise
 
-    files = Watched(made.folder, Reads(), bool).trustable()
+    files = Watched(made.folder, bool).trustable()
     try:
         trust.Store(os.environ).put(trust.record_of(made, location, files, now))
     except WriteError as error:

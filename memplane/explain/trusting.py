@@ -30,7 +30,6 @@ from memplane.explain.versions import Version, in_home
 from memplane.home import Home, asset, open_home
 from memplane.log import FileLog
 from memplane.plane.files import Frozen
-from memplane.plane.reads import Reads
 from memplane.policy import NAMES
 from memplane.ports import Clock
 from memplane.trust import Record, Store, is_own, location_of, record_of, salt
@@ -172,7 +171,7 @@ def _events(home: Home, clock: Clock, loads: Callable[[bytes], Any]) -> tuple[in
 
 def _read(home: Home, now: Version) -> tuple[tuple[Problem, ...], dict[str, bytes | None]]:
     """The mistakes of the policies, and what a trust would keep; no parsed form is believed."""
-    files, mistakes = Frozen(home.path, Reads(), now.files, salt=salt()), tuple[Problem, ...]()
+    files, mistakes = Frozen(home.path, now.files, salt=salt()), tuple[Problem, ...]()
     try:
         files.policies()
     except PolicyError as error:

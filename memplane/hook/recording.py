@@ -15,7 +15,6 @@ from memplane.intake import Intake, Marker, Redactor, same
 from memplane.intake.skeleton import with_permitted_actor
 from memplane.log import FileLog
 from memplane.plane.files import watched
-from memplane.plane.reads import Reads
 from memplane.plane.ulids import ulid
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class Recording:
 
     def __init__(self, home: Home, clock: Clock, overrides: Mapping[str, str]) -> None:
         keep = partial(bool, not home.read_only)
-        self.policies: Policies = watched(home, Reads(), keep, overrides).policies_or_last()
+        self.policies: Policies = watched(home, keep, overrides).policies_or_last()
         privacy = self.policies.privacy
         self._intake = Intake(
             Redactor(privacy.redact_patterns, None),

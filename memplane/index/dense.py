@@ -16,7 +16,6 @@ none: they are begun again. The bytes of `rows.i8` depend on the documents and t
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
 import zlib
 from collections.abc import Collection, Iterator, Sequence
@@ -211,7 +210,7 @@ def _rows(folder: Path, header: Header) -> memoryview | None:
     size = header.documents * header.dimension
     try:
         with nofollow.opened(folder / ROWS) as file:
-            rows = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))[:size]
+            rows = memoryview(nofollow.map_file(file))[:size]
     except (OSError, ValueError):
         return None
     return rows if len(rows) == size and zlib.crc32(rows) == header.crc else None

@@ -168,7 +168,7 @@ def map_entry(
     """Map the file of an entry; None where it is missing, harmed or another one."""
     try:
         with nofollow.opened(folder / entry.name) as file:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            data = nofollow.map_file(file)
     except (OSError, ValueError):
         return None
     header = layout.parse(data[: layout.HEADER_BYTES], len(data))

@@ -70,7 +70,7 @@ class Active:
         """
         size = os.fstat(self.fd).st_size
         offset = max(size - _UNSYNCED_BYTES, 0)
-        data = os.pread(self.fd, size - offset, offset)
+        data = nofollow.pread(self.fd, size - offset, offset)
         said = opening(data[data.rfind(b"\n", 0, -1) + 1 : -1])
         if said is None or not said.dur or len(data) != size - offset:
             return False
@@ -84,7 +84,7 @@ class Active:
         return True
 
     def _jump(self, size: int) -> bool:
-        data = os.pread(self.fd, _LOOK_BYTES, size - _LOOK_BYTES)
+        data = nofollow.pread(self.fd, _LOOK_BYTES, size - _LOOK_BYTES)
         start = data.rfind(b"\n", 0, -1) + 1
         raw = data[start:-1]
         said = opening(raw)
@@ -119,12 +119,12 @@ def successor(active: Active, segments: Segments) -> Active | None:
     new = _opened(segments, active.number + 1)
     if new is None or os.access(new.next_path, os.F_OK) or os.access(new.broken_path, os.F_OK):
         return None
-    data = os.pread(new.fd, _LOOK_BYTES, 0)
+    data = nofollow.pread(new.fd, _LOOK_BYTES, 0)
     header = segments.parse_header(new.number, data)
     if header is None or header.prev_seq < active.seq:
         return None
     end = os.fstat(active.fd).st_size
-    if os.pread(active.fd, 19, max(end - 19, 0)) != header.prev_h + b'"}\n':
+    if nofollow.pread(active.fd, 19, max(end - 19, 0)) != header.prev_h + b'"}\n':
         return None
     # Whether its name is durable only a line in it can say: `synced` is what it states.
     new.take(data, 0, chained(data, 0, header.end, header.prev_seq, header.prev_h))

@@ -64,7 +64,7 @@ class LogLock:
                     self._separate()
                 break
             self.close()
-        if os.pread(self._fd, 64, 0) == self._mark:
+        if nofollow.pread(self._fd, 64, 0) == self._mark:
             return True
         try:
             os.pwrite(self._fd, self._mark, 0)
@@ -163,7 +163,7 @@ class LogLock:
 
     def _holder(self, fd: int) -> int | None:
         """Who wrote its number last, where that process is alive: else it is somebody else."""
-        text = os.pread(fd, 20, 0).strip()
+        text = nofollow.pread(fd, 20, 0).strip()
         if not text.isdigit():
             return None
         try:

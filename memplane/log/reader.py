@@ -356,7 +356,7 @@ class Reader:
         before = min(place.offset, 19)
         fd = nofollow.open_file(self._segments.path(number))
         try:
-            data = os.pread(fd, before + place.length, place.offset - before)
+            data = nofollow.pread(fd, before + place.length, place.offset - before)
         finally:
             os.close(fd)
         return data[:16] if before else self._places.entry(number)[1], data[before:-1]

@@ -126,7 +126,7 @@ class Segments:
             except FileNotFoundError:
                 return None
             try:
-                data = os.pread(fd, 4096, 0)
+                data = nofollow.pread(fd, 4096, 0)
             finally:
                 os.close(fd)
             header = self.parse_header(number, data)
@@ -146,7 +146,7 @@ class Segments:
         except FileNotFoundError:
             return b""
         try:
-            return os.pread(fd, offset - start, start)
+            return nofollow.pread(fd, offset - start, start)
         finally:
             os.close(fd)
 
@@ -199,7 +199,7 @@ def read_fd(fd: int, offset: int = 0) -> bytes:
     while size := os.fstat(fd).st_size - offset:
         if size < 0:
             break
-        part = os.pread(fd, size, offset)
+        part = nofollow.pread(fd, size, offset)
         if not part:
             break
         parts.append(part)

@@ -163,19 +163,17 @@ class Spool:
         path = f"{self.folder}/{name}"
         mark = sha256(os.fsencode(name)).hexdigest()
         try:
-            fd = nofollow.open_file(path, home=self._home)
+            file = nofollow.opened(path, home=self._home)
         except FileNotFoundError:
             return None
         except StrangeFileError:
             return Waiting(name, 0, (), "is not a file", mark)
-        try:
-            found = os.fstat(fd)
+        with file:
+            found = os.fstat(file.fileno())
             if found.st_size > BYTES_MAX:
                 what = f"holds {found.st_size} bytes, expected at most {BYTES_MAX}"
                 return Waiting(name, found.st_size, (), what, mark)
-            data = b"".join(iter(lambda: os.read(fd, 1 << 20), b""))
-        finally:
-            os.close(fd)
+            data = file.read()
         mark = sha256(data).hexdigest()
         try:
             drafts, fault = self._parsed(data), ""

@@ -32,7 +32,6 @@ from memplane.plane.folder_checks import (
     spool,
 )
 from memplane.plane.packing import view_paths
-from memplane.plane.reads import Reads
 from memplane.plane.stated import stated
 from memplane.policy.plane import NO_EMBEDDER
 from memplane.ports import Clock, Head
@@ -52,7 +51,7 @@ class _Place(NamedTuple):
     trusted: Trusted | None
 
     def watched(self) -> Watched:
-        return watched(Home(str(self.path), "", True, self.trusted), Reads(), bool, self.overrides)
+        return watched(Home(str(self.path), "", True, self.trusted), bool, self.overrides)
 
 
 def examine(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +10,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from memplane import nofollow
 from memplane.errors import HomeError, InputError
 from memplane.event import Draft, Event
 from memplane.home import Home
@@ -24,7 +26,6 @@ from memplane.plane.finding import Finder, Progress
 from memplane.plane.folds import Folds, Prefix, session_fold
 from memplane.plane.given import check_texts
 from memplane.plane.prefixes import KEPT, Prefixes
-from memplane.plane.reads import Reads, log_bytes
 from memplane.plane.recalling import Recent
 from memplane.policy import Policies
 from memplane.ports import Appended, Clock, Detector, Embedder, Head, TokenCounter
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from memplane.plane.retrieving import LogRetriever
     from memplane.plane.writing import Receipt, Recorder
 
-__all__ = ["CACHES", "Drafting", "Engine", "MakeCounter", "MakeEmbedder", "RefoldWarning"]
+__all__ = ["Drafting", "Engine", "MakeCounter", "MakeEmbedder", "RefoldWarning"]
 
 # Folding waits for the first reader; a process that records on and on folds as it goes.
 _FOLD_AFTER = 32
@@ -53,10 +54,6 @@ _CHECKPOINT_EVENTS = 500
 _CHECKPOINT_WRITING = 5000
 # A short process leaves a short tail to the next one rather than writing half a megabyte.
 _CHECKPOINT_AT_CLOSE = 64
-CACHES = (
-    "hotset.json", "decisions.json", "cards.json", "tasks.json", "plane_map.json",
-    "artifacts.json", "cache.sqlite",
-)  # fmt: skip
 NO_END = 2**63
 
 MakeCounter = Callable[[str, int], TokenCounter]
@@ -93,12 +90,11 @@ class Engine:
         self.make_counter, self.detector, self.loads = make_counter, detector, loads
         # Whether caches may be written.
         self.keeps = (keeps or not home.read_only) and as_of is None
-        self.reads = Reads()
         self._counter: tuple[tuple[str, int], TokenCounter] | None = None
         self.watched = (
-            watched(home, self.reads, lambda: self.keeps, overrides, self.counter)
+            watched(home, lambda: self.keeps, overrides, self.counter)
             if files is None
-            else Frozen(home.path, self.reads, files, self.counter)
+            else Frozen(home.path, files, self.counter)
         )
         self.lock = threading.RLock()
         self.log = log or FileLog(
@@ -306,13 +302,8 @@ class Engine:
         if self._folds is None:
             folder = self.home.path / "projections"
             self._folds = Folds(self.log, folder, self.home.plane_id, counter, _variant(policies))
-            self.reads.whole(folder / name for name in CACHES)
-        before = self._folds.hotset.position
         if self._folds.catch_up():
             self._notice_purges()
-            after = self._folds.hotset.position
-            assert after is not None, "a line was folded"
-            self.reads.log(self.home.path, before, after)
         if self.keeps and self._folds.unsaved > save_after:
             self._folds.save()
         if fresh and self.keeps and (outdated := self._folds.outdated):
@@ -335,18 +326,11 @@ class Engine:
             self._folds.save()
 
     def files(self, folds: Folds) -> FilesState:
-        """The files view; what opening it takes to read is counted."""
-        if not folds.files_opened and folds is self._folds:
-            self.reads.whole([self.home.path / "projections" / "files.json"])
-            before, head = folds.open_files(), folds.log.head()
-            if before != head:
-                self.reads.log(self.home.path, before, head)
+        """The files view."""
         return folds.files
 
     def sessions(self, folds: Folds) -> SessionsState:
-        """The sessions, caught up; what opening them takes to read is counted."""
-        if folds is self._folds and not folds.sessions_opened:
-            self.reads.whole([self.home.path / "projections" / "sessions.json"])
+        """The sessions, caught up."""
         return folds.sessions.state
 
     def index(self, policies: Policies, progress: Progress | None = None) -> None:
@@ -400,14 +384,13 @@ class Engine:
         ring = state.sessions.get(session)
         if ring is not None and not ring.partial:
             return state, False
-        size = log_bytes(self.home.path, folds.log.head())
+        size = _log_bytes(self.home.folder, folds.log.head())
         if size > policies.budgets.limits.bytes_read_max:
             return state, True
         key = (session, folds.log.head().h, _variant(policies))
         alone = self._sessions.get(key)
         if alone is None:
             alone = session_fold(folds, session, self.counter(policies))
-            self.reads.bytes += size
             kept = list(self._sessions.items())[1 - KEPT :]
             self._sessions = {**dict(kept), key: alone}
         return state.joined(alone), False
@@ -465,3 +448,9 @@ def _no_embedder(name: str) -> Embedder:
 def _variant(policies: Policies) -> str:
     """The counter and its scale: what the counts in projections and forms depend on."""
     return f"{policies.budgets.counter} x {policies.budgets.scale_ppm}"
+
+
+def _log_bytes(home: str, head: Head) -> int:
+    """Bytes of the log up to its head, or to the head of a prefix of it."""
+    sealed = (f"{home}/log/{number:08}.jsonl" for number in range(1, head.segment))
+    return head.offset + sum(os.lstat(file).st_size for file in sealed if nofollow.is_file(file))

@@ -15,7 +15,6 @@ from memplane import nofollow, policy
 from memplane.errors import MissingExtraError, PolicyError, Problem, WriteError
 from memplane.home import SCHEMAS, VERSION, Assets, Home, Trusted, replace_file, schema
 from memplane.lazy import regex
-from memplane.plane.reads import Reads
 from memplane.policy import NAMES, Budgets, Policies
 
 if TYPE_CHECKING:
@@ -70,11 +69,11 @@ class Watched:
     """
 
     def __init__(
-        self, home: Path | str, reads: Reads, keep: Callable[[], bool],
+        self, home: Path | str, keep: Callable[[], bool],
         overrides: Mapping[str, str] = _NO_OVERRIDES,
         counts: Callable[[Policies], object] = bool, *, salt: str = "",
     ) -> None:  # fmt: skip
-        self._home, self._reads = home, reads
+        self._home = home
         self._keep = keep  # whether parsed forms may be written
         self.overrides, self._counts = overrides, counts
         self._seen: dict[str, _Seen] = {}
@@ -107,8 +106,6 @@ class Watched:
             self._seen.pop(path, None)
             self._unread[path] = error.strerror or str(error)
             return None
-        self._reads.files += 1
-        self._reads.bytes += len(data)
         settled = time.time_ns() - state.st_mtime_ns > _SETTLED_NS
         self._seen[path] = _Seen(signature, settled, data)
         return data
@@ -302,10 +299,7 @@ class Watched:
 
     def _cached(self, key: str) -> bytes | None:
         with contextlib.suppress(OSError):
-            data = nofollow.read(f"{self._home}/projections/policy-{key}.json")
-            self._reads.files += 1
-            self._reads.bytes += len(data)
-            return data
+            return nofollow.read(f"{self._home}/projections/policy-{key}.json")
         return None
 
     def _kept(self, key: str, form: bytes) -> None:
@@ -329,10 +323,10 @@ class Frozen(Watched):
     """
 
     def __init__(
-        self, home: Path, reads: Reads, files: Mapping[str, bytes],
+        self, home: Path, files: Mapping[str, bytes],
         counts: Callable[[Policies], object] = bool, *, salt: str = "",
     ) -> None:  # fmt: skip
-        super().__init__(home, reads, lambda: False, _NO_OVERRIDES, counts, salt=salt)
+        super().__init__(home, lambda: False, _NO_OVERRIDES, counts, salt=salt)
         self._files = files
         self._read: set[str] = set()  # asked only
 
@@ -342,8 +336,6 @@ class Frozen(Watched):
         data = self._files.get(name)
         if data is not None and name not in self._read:
             self._read.add(name)
-            self._reads.files += 1
-            self._reads.bytes += len(data[:most])
         return None if data is None else data[:most]
 
     def _inside(self, _: str) -> bool:
@@ -357,11 +349,11 @@ class Held(Watched):
     """
 
     def __init__(
-        self, home: Path | str, reads: Reads, keep: Callable[[], bool], trusted: Trusted,
+        self, home: Path | str, keep: Callable[[], bool], trusted: Trusted,
         overrides: Mapping[str, str] = _NO_OVERRIDES,
         counts: Callable[[Policies], object] = bool,
     ) -> None:  # fmt: skip
-        super().__init__(home, reads, keep, overrides, counts, salt=trusted.salt)
+        super().__init__(home, keep, overrides, counts, salt=trusted.salt)
         self._trusted = trusted.files
         self._agreed: dict[bytes, bool] = {}  # bytes of plane.yaml, whether its hooks are trusted
 
@@ -396,8 +388,7 @@ class Held(Watched):
 
     def checked(self) -> Checked:
         """Every mistake in the files themselves, be they in use or not."""
-        home, reads, keep = self._home, self._reads, self._keep
-        return Watched(home, reads, keep, self.overrides, self._counts).checked()
+        return Watched(self._home, self._keep, self.overrides, self._counts).checked()
 
     def _agree(self, name: str, found: bytes | None, kept: bytes | None, most: int) -> bool:
         if found == (None if kept is None else kept[:most]):
@@ -425,13 +416,13 @@ def _is_form(name: str) -> bool:
 
 
 def watched(
-    home: Home, reads: Reads, keep: Callable[[], bool],
+    home: Home, keep: Callable[[], bool],
     overrides: Mapping[str, str] = _NO_OVERRIDES, counts: Callable[[Policies], object] = bool,
 ) -> Watched:  # fmt: skip
     """The policies and views that count for an opened home."""
     if home.trusted is None:
-        return Watched(home.folder, reads, keep, overrides, counts)
-    return Held(home.folder, reads, keep, home.trusted, overrides, counts)
+        return Watched(home.folder, keep, overrides, counts)
+    return Held(home.folder, keep, home.trusted, overrides, counts)
 
 
 @contextlib.contextmanager

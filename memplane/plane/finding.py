@@ -81,7 +81,6 @@ class Finder:
             self._indexed = Indexed(
                 engine.log, folder, plane=plane, policies=policies, keeps=engine.keeps
             )
-            engine.reads.files += sum(name.endswith(".json") for name in nofollow.files(folder))
         self._indexed.catch_up(upto=engine.as_of, progress=progress)
         return self._indexed
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from memplane.home import Home
 from memplane.log import FileLog
+from memplane.nofollow import Tally, counting
 from memplane.pack.block import Block
 from memplane.plane import packing, recent
 from memplane.plane.asking import request_of
@@ -41,20 +42,26 @@ class Packer:
         make_embedder: MakeEmbedder | None = None, embedder: Embedder | None = None,
         files: Mapping[str, bytes] | None = None, plain: bool = False, keeps: bool = False,
     ) -> None:  # fmt: skip
+        # What opening the plane took to read belongs to its first pack.
+        self._opening = Tally()
+        if log is None and home.read:
+            self._opening.files[f"{home.folder}/plane.json"] = None
+            self._opening.read += home.read
         self._plain = plain  # packs search the saved index without arrays
         self.home, self.id, self.durability = home.path, home.plane_id, durability
         self.read_only = home.read_only or as_of is not None
         self._memo: dict[tuple[str, int, str], tuple[str, int, bool]] = {}
-        self._engine = Engine(
-            home, clock=clock, make_counter=make_counter, durability=durability, loads=loads,
-            log=log, as_of=as_of, detector=detector, overrides=overrides,
-            make_embedder=make_embedder, embedder=embedder, files=files, keeps=keeps,
-        )  # fmt: skip
-        self._log = self._engine.log
-        if log is None and not self.read_only:
-            from memplane.log.taking import take_in_all  # noqa: PLC0415 - who reads goes without
+        with counting(self._opening):
+            self._engine = Engine(
+                home, clock=clock, make_counter=make_counter, durability=durability, loads=loads,
+                log=log, as_of=as_of, detector=detector, overrides=overrides,
+                make_embedder=make_embedder, embedder=embedder, files=files, keeps=keeps,
+            )  # fmt: skip
+            self._log = self._engine.log
+            if log is None and not self.read_only:
+                from memplane.log.taking import take_in_all  # noqa: PLC0415 - readers do without
 
-            take_in_all(self._log)
+                take_in_all(self._log)
 
     # --- packing ---
 
@@ -77,8 +84,7 @@ class Packer:
         BudgetError, InputError, PolicyError; never for size.
         """
         engine, clock = self._engine, packing.Stopwatch()
-        before = (engine.reads.files, engine.reads.bytes)
-        with engine.lock:
+        with engine.lock, counting(Tally()) as tally:
             policies = engine.watched.policies()
             clock.mark("policy")
             folds = engine.caught_up(policies)
@@ -117,10 +123,11 @@ class Packer:
                 block.report["degraded"] = [error.part]
             if not self._plain:  # a hook only reads
                 engine.keep_first()
+        tally.add(self._opening)
+        self._opening = Tally()
         block.report["io"] = {
-            "files": engine.reads.files - before[0],
-            "bytes": engine.reads.bytes - before[1],
-        }
+            "files": len(tally.files), "bytes": tally.read, "mapped": tally.mapped
+        }  # fmt: skip
         return self._saved(block, policies) if save_report and not self.read_only else block
 
     def _opened(self, request: Request, policies: Policies, folds: Folds) -> list[Any]:

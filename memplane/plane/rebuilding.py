@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Final
 from memplane import nofollow
 from memplane.errors import LockError, WriteError
 from memplane.index.folder import alone, holder, remove
-from memplane.plane.engine import CACHES
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
 
 __all__ = ["rebuild"]
 
+_CACHES: Final = (
+    "hotset.json", "decisions.json", "cards.json", "tasks.json", "plane_map.json",
+    "artifacts.json", "cache.sqlite",
+)  # fmt: skip
 # Opened for who asks for them: no pack does but, for files, that of a session without any.
 _LAZY: Final = ("sessions.json", "files.json", "transcripts.sqlite")
 _WAIT_SECONDS: Final = 5.0
@@ -50,7 +53,7 @@ def _made_again(engine: Engine, progress: Callable[[int, int], None] | None) -> 
     folder = engine.home.path / "projections"
     engine.forget_folds()
     if engine.keeps:
-        for name in (*CACHES, *_LAZY):
+        for name in (*_CACHES, *_LAZY):
             remove(folder / name)
     folds = engine.caught_up()
     if engine.keeps:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from memplane.errors import InputError
 from memplane.event import GLOBAL
+from memplane.nofollow import Tally, counting
 from memplane.plane.answers import Answers
 from memplane.plane.pinning import pin_row, touch_row
 from memplane.plane.tasks import PlaneTasks
@@ -27,6 +28,7 @@ class Recording(Answers):
     """What a plane stores. Nothing is acknowledged that is not as durable as the answer says."""
 
     durability: str
+    _opening: Tally  # what the first pack has read before
 
     def record(self, text: str = "", **fields: Any) -> Receipt:
         """Store one event and acknowledge it.
@@ -64,7 +66,8 @@ class Recording(Answers):
     @property
     def damage(self) -> str:
         """Why the log takes no event: its newest segment lost its first line; "" if it did not."""
-        refusal = self._log.headless()
+        with counting(self._opening):
+            refusal = self._log.headless()
         return "" if refusal is None else str(refusal)
 
     @property

@@ -25,6 +25,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -117,10 +118,12 @@ class Database:
                     _check(path.with_name(f"{path.name}{ending}"), mode, needed=not ending)
                 name = f"{_reached(self._folder, path).as_uri()}?{_MODES[mode]}"
             # One thread at a time is the caller's promise, not always the same thread.
-            self._connection = sqlite3.connect(
-                name, uri=path is not None, timeout=_WAIT_S, isolation_level=None,
-                check_same_thread=False,
-            )  # fmt: skip
+            self._path = path
+            with self._counted(opens=True):
+                self._connection = sqlite3.connect(
+                    name, uri=path is not None, timeout=_WAIT_S, isolation_level=None,
+                    check_same_thread=False,
+                )  # fmt: skip
         except BaseException as error:
             self._let_go()
             if isinstance(error, OSError | sqlite3.Error):
@@ -130,7 +133,8 @@ class Database:
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """Run a statement; all rows that it gives."""
         try:
-            return self._connection.execute(statement, values).fetchall()
+            with self._counted():
+                return self._connection.execute(statement, values).fetchall()
         except self._error as error:
             raise _broken(error) from error
 
@@ -163,6 +167,11 @@ class Database:
             raise _broken(error) from error
         finally:
             self._let_go()
+
+    def _counted(self, *, opens: bool = False) -> AbstractContextManager[None]:
+        if self._path is None:
+            return contextlib.nullcontext()
+        return nofollow.reading_elsewhere(self._path, opens=opens)
 
     def _let_go(self) -> None:
         folder, self._folder = self._folder, -1

@@ -5,7 +5,6 @@ import pytest
 import memplane
 from memplane.home import Trusted, open_home
 from memplane.plane.files import Held, Watched, watched
-from memplane.plane.reads import Reads
 
 
 @pytest.fixture
@@ -17,8 +16,8 @@ def home(tmp_path):
 
 @pytest.fixture
 def held(home):
-    trusted = Trusted(Watched(home, Reads(), bool).trustable(), "salt")
-    return Held(home, Reads(), bool, trusted)
+    trusted = Trusted(Watched(home, bool).trustable(), "salt")
+    return Held(home, bool, trusted)
 
 
 def edit(home, name, old, new):
@@ -30,7 +29,7 @@ def edit(home, name, old, new):
 
 def test_a_trust_keeps_three_policies_and_the_views_that_channels_and_sections_name(home):
     edit(home, "budgets.yaml", "version: 1", "version: 1\n")
-    kept = Watched(home, Reads(), bool).trustable()
+    kept = Watched(home, bool).trustable()
     assert {name: data is not None for name, data in kept.items()} == {
         "policies/privacy.yaml": True, "policies/channels.yaml": True,
         "policies/plane.yaml": True, "views/identity.md": True,
@@ -40,7 +39,7 @@ def test_a_trust_keeps_three_policies_and_the_views_that_channels_and_sections_n
 
 def test_where_nothing_differs_nothing_is_held(home, held):
     assert held.held() == []
-    assert held.policies() == Watched(home, Reads(), bool).policies()
+    assert held.policies() == Watched(home, bool).policies()
     assert held.view("views/identity.md").text == "You work with Ana\n"
     assert held.view("views/preferences.md").lost == "missing"
 
@@ -110,5 +109,5 @@ def test_a_section_that_names_another_view_gets_nothing_of_it(home, held):
 
 def test_an_opened_home_says_which_of_both_it_is(home):
     found = open_home(home)
-    assert type(watched(found, Reads(), bool)) is Watched
-    assert type(watched(found._replace(trusted=Trusted({}, "s")), Reads(), bool)) is Held
+    assert type(watched(found, bool)) is Watched
+    assert type(watched(found._replace(trusted=Trusted({}, "s")), bool)) is Held

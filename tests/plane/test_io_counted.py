@@ -1,0 +1,145 @@
+"""`io` in a report is what the process did: checked against the system's own account of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import memplane
+
+STRACE = shutil.which("strace")
+_OPENED = re.compile(r"openat\(.*, (O_[A-Z_|]+).* = \d+<(.*)>$")
+_READ = re.compile(r"(?:read|pread64)\(\d+<(.*?)>, .* = (\d+)$")
+_MAPPED = re.compile(r"mmap\(NULL, (\d+), .*<(.*)>, ")
+
+
+class Done(NamedTuple):
+    """What a process opened, read and mapped below a home until it had the report to save."""
+
+    files: set[str]
+    read: int
+    mapped: int
+
+
+def done(trace: Path, home: Path) -> Done:
+    files: set[str] = set()
+    read = mapped = 0
+    for line in trace.read_text(errors="replace").splitlines():
+        if f"{home}/reports" in line or '"reports"' in line:
+            break
+        if (found := _OPENED.search(line)) and _counts(found[2], home):
+            if not {"O_DIRECTORY", "O_WRONLY", "O_EXCL"} & set(found[1].split("|")):
+                files.add(found[2])
+        elif (found := _READ.search(line)) and _counts(found[1], home):
+            read += int(found[2])
+        elif (found := _MAPPED.search(line)) and _counts(found[2], home):
+            mapped += int(found[1])
+    return Done(files, read, mapped)
+
+
+def _counts(path: str, home: Path) -> bool:
+    return path.startswith(f"{home}/")
+
+
+def traced(home: Path, tmp_path: Path, *command: str) -> tuple[Done, dict]:
+    trace = tmp_path / "trace"
+    ran = subprocess.run(
+        [STRACE, "-f", "-y", "-qq", "-e", "trace=openat,read,pread64,mmap", "-o", str(trace),
+         sys.executable, "-m", "memplane", "pack", *command, "--home", str(home), "--json"],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    return done(trace, home), json.loads(ran.stdout)["report"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    home = tmp_path_factory.mktemp("counted") / "plane"
+    with memplane.init(home) as plane:
+        (home / "views" / "identity.md").write_text("You keep the ledger.\n")
+        rows = [
+            {"text": f"Turn {n} of the heron at post {n % 40}. " * 12, "kind": "message",
+             "role": "user" if n % 2 else "assistant", "session": f"s{n // 60}"}
+            for n in range(900)
+        ]  # fmt: skip
+        rows += [
+            {"text": f"Post {n} is watched.", "kind": "decision", "key": f"post.{n}"}
+            for n in range(30)
+        ]
+        plane.record_many(rows)
+        plane.record("The heron's log. " * 70_000, kind="observation", key="long")
+        plane.pack("the heron", intent="deep")
+    return home
+
+
+COMMANDS = {
+    "fast": ("what next", "--intent", "fast"),
+    "deep": ("which heron stands at post 7", "--intent", "deep"),
+    "orient": ("where were we", "--intent", "orient"),
+    "without a query": (),
+    "session": ("which heron", "--session", "s14"),
+    "a session that no ring holds": ("which heron", "--session", "s1"),
+    "public": ("post 3", "--channel", "public"),
+    "as of": ("post 3", "--as-of", "400"),
+    "expand": ("post 3", "--expand", "event/2", "--expand", "views/identity.md"),
+    "large": ("the log of the heron", "--budget", "30000"),
+}
+
+
+@pytest.mark.skipif(STRACE is None, reason="needs strace")
+@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+def test_a_report_counts_what_the_system_saw(home, tmp_path, command):
+    seen, report = traced(home, tmp_path, *command)
+    assert report["io"] == {
+        "files": len(seen.files), "bytes": seen.read, "mapped": seen.mapped
+    }  # fmt: skip
+    assert seen.files
+
+
+@pytest.mark.skipif(STRACE is None, reason="needs strace")
+@pytest.mark.parametrize("gone", ["projections", "index"])
+def test_building_caches_is_counted_too(home, tmp_path, gone):
+    copy = tmp_path / "plane"
+    shutil.copytree(home, copy)
+    shutil.rmtree(copy / gone)
+    seen, report = traced(copy, tmp_path, "which heron", "--intent", "deep")
+    assert report["io"]["files"] == len(seen.files)
+    assert report["io"]["bytes"] == seen.read
+    assert seen.read > (copy / "log" / "00000001.jsonl").stat().st_size / 2
+
+
+def test_a_warm_pack_opens_nothing_and_reads_nothing(home):
+    with memplane.open(home, read_only=True) as plane:
+        first = plane.pack("which heron", intent="deep").report["io"]
+        assert first["files"] > 5
+        again = plane.pack("which heron", intent="deep").report["io"]
+    assert again == {"files": 0, "bytes": 0, "mapped": 0}
+
+
+def test_the_interpreter_saw_no_file_opened_that_the_report_does_not_count(home, tmp_path):
+    script = (
+        "import sys, os\n"
+        "seen = set()\n"
+        "def hook(event, args):\n"
+        "    if event == 'open' and isinstance(args[0], str) and not args[2] & (os.O_WRONLY | os.O_DIRECTORY | os.O_EXCL):\n"
+        "        seen.add(args[0].rpartition('/')[2])\n"
+        "import memplane, memplane.wiring\n"
+        "sys.addaudithook(hook)\n"
+        f"plane = memplane.open({str(home)!r}, read_only=True)\n"
+        "report = plane.pack('which heron', intent='fast').report\n"
+        f"names = {{n for _, _, ns in os.walk({str(home)!r}) for n in ns}}\n"
+        "print(report['io']['files'], len(seen & names), sorted(seen & names))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120
+    )
+    counted, opened, names = ran.stdout.split(" ", 2)
+    # sqlite opens its own file, which the interpreter does not see.
+    assert int(counted) == int(opened) + ("cache.sqlite" not in names), names
