@@ -6,7 +6,9 @@ The log holds one event a line, as one JSON object in the field order of
 Keys of `data` that memplane writes itself: `redactions` and `replaced` (counts), `marked`, `body`
 ({sha256, bytes}: the whole text of an event whose line holds its head), and `recalled`: the quoted
 blocks that were moved out of the text, each {sha256, bytes, lines} of a file in bodies/. Events of
-earlier versions have the checksums of their blocks there, 16 hex digits, and no files.
+earlier versions have the checksums of their blocks there, 16 hex digits, and no files. A change
+names what it took the place of: `updates` (ids that it forgot), `undoes` (ids that it takes back)
+and `restores` (the id of the value that holds again).
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ import shutil
 import sys
 import tempfile
 from contextlib import nullcontext
+from pathlib import Path
 from typing import IO, Annotated, Final
 
 import typer
@@ -14,6 +15,7 @@ from memplane.cli.output import counted, one_line, put, say
 from memplane.cli.progress import Bar
 from memplane.errors import InputError, WriteError
 from memplane.plane.exporting import ExportReport
+from memplane.plane.folder_checks import filesystem
 from memplane.plane.restoring import RestoreReport
 from memplane.wiring import open_plane
 from memplane.wiring import restore as restore_plane
@@ -134,6 +136,9 @@ def restore(
                 shutil.copyfileobj(sys.stdin.buffer, kept)
                 report = restore_plane(kept, home, name="stdin", progress=bar)
     put(report.as_json(), _restored(report), as_json=as_json)
+    place = filesystem(Path(report.home))
+    if place.status != "ok":
+        say(f"a poor place for a plane: {place.found}: {place.remedy}")
     merged = report.merged
     if merged is not None and merged.still_here:
         named = ", ".join(one_line(id_, 40) for id_ in merged.still_here[:5])

@@ -167,7 +167,9 @@ def test_a_folder_that_a_cloud_copies_is_known_by_its_name(folder, service):
     assert synced_by(Path(folder)) == service
 
 
-def test_doctor_and_init_warn_of_a_folder_that_a_cloud_copies(examined, filled, run, tmp_path):
+def test_doctor_init_and_restore_warn_of_a_folder_that_a_cloud_copies(
+    examined, filled, run, tmp_path
+):
     home = shutil.copytree(filled, tmp_path / "Dropbox" / "plane")
     check = examined(home)[1]["filesystem"]
     assert check["status"] == "warn"
@@ -176,6 +178,11 @@ def test_doctor_and_init_warn_of_a_folder_that_a_cloud_copies(examined, filled, 
     assert made.code == 0
     assert "a poor place for a plane: in a folder of OneDrive, which copies files" in made.err
     assert json.loads(run("init", home, "--json").out)["unfit"].startswith("in a folder of Dropbox")
+    run("export", tmp_path / "plane.jsonl", "--home", filled)
+    restored = run(
+        "restore", tmp_path / "plane.jsonl", "--into", tmp_path / "iCloudDrive" / "plane"
+    )
+    assert "a poor place for a plane: in a folder of iCloud" in restored.err
     marked = tmp_path / "synced"
     (marked / ".stfolder").mkdir(parents=True)
     assert "Syncthing" in run("init", marked / "sub" / ".memplane").err
