@@ -62,8 +62,10 @@ def place_map(sheet: Sheet, materials: Materials, scope: Scope, upto: int) -> No
     """The lines that fit, each with the events that stand for its names.
 
     Where the block is for who has just come and there is room for none, it is said what was short.
+    None where tags or importance are asked for.
     """
-    state = materials.plane_map
+    # A name's few witnesses say nothing of the tags and importance of the others: no map at all.
+    state = materials.plane_map if scope.only is None else None
     orients = sheet.laid[_AFTER].area == "G"
     if state is None or (sheet.room(_PART) < _LEAST and not orients):
         return
@@ -92,8 +94,8 @@ def place_map(sheet: Sheet, materials: Materials, scope: Scope, upto: int) -> No
 
 
 def _counts(state: MapState, scope: Scope, upto: int) -> str:
-    """What was recorded, at least; nothing for who asks for a part of it."""
-    if scope.ns or scope.task is not None or scope.only is not None:
+    """What was recorded, at least; nothing for who sees only some namespaces."""
+    if scope.ns or scope.task is not None:
         return ""
     reached = {
         kind: state.count(kind, scope.levels, upto) for kind in _COUNTED if kind not in scope.kinds

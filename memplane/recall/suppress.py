@@ -154,8 +154,8 @@ class Scope:
     agent's own namespace opens to that agent, to all agents where the policy shares it, and to the
     plane's `owner` who names it: to nobody else. Without `approvals` no artifact is approved.
     `held`: a session, and the seq behind which whoever asks has all that it said. `labels` says of
-    a seq what `only` asks of an event, for what does not say so itself: quotes, touches, names of
-    the map.
+    a seq what `only` asks of an event, for what does not say so itself: quotes and
+    touches.
     """
 
     def __init__(

@@ -34,6 +34,9 @@ def requests(seed: int, count: int, head: int) -> Iterator[dict]:
             "exclude": lambda: [f"e21-{chance.randrange(300)}"],
             "held_seq": lambda: chance.randrange(500),
             "cited": lambda: True,
+            "tag": lambda: [chance.choice(WORDS)],
+            "without_tag": lambda: [chance.choice(WORDS)],
+            "importance_min": lambda: chance.choice([1, 500, 501, 0.9]),
             "sections": lambda: chance.sample(
                 ["relevant_decisions", "recent_window", "retrieved_evidence", "tool_state"], 2
             ),

@@ -147,6 +147,37 @@ def test_a_pack_starts_with_the_stable_part_of_the_one_before(
             before = after
 
 
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    steps=st.lists(STEP, min_size=5, max_size=80),
+    budget=st.sampled_from([1000, 2000, 4000]),
+    asked=st.sampled_from(
+        [
+            {"importance_min": 300},
+            {"importance_min": 501},
+            {"without_tag": ["t1", "t3", "even"]},
+            {"tag": ["even", "t2"]},
+            {"tag": ["even"], "importance_min": 200},
+        ]
+    ),
+)
+def test_a_pack_with_filters_starts_with_the_stable_part_of_the_one_before(
+    tmp_path_factory, steps, budget, asked
+):
+    with memplane.init(tmp_path_factory.mktemp("law"), durability="os") as plane:
+        plane.record("the first prompt", role="user", session="s", tags=["even"])
+        before = plane.pack(session="s", budget=budget, **asked)
+        for number, step in enumerate(steps):
+            apply_step(plane, step, number)
+            if number % 3 == 0:
+                said = f"also {number} of {step[1]}"
+                plane.record(said, role="user", session="s", tags=["even"], importance=400 + number)
+                plane.record(said, kind="decision", session="s", tags=["even"], importance=number)
+            after = plane.pack(session="s", budget=budget, **asked)
+            holds(plane, before, after)
+            before = after
+
+
 def test_packs_asked_for_in_another_order_are_the_same(plane):
     plane.record_many(rows(3, 200))
     seqs = list(range(50, plane.head().seq, 10))
