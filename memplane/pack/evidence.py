@@ -11,9 +11,11 @@ from typing import Final, NamedTuple
 
 from memplane.pack.layout import PARTS, Part, Ranked, Sheet
 from memplane.pack.request import Materials
+from memplane.policy import Scoring
 from memplane.projections.item import Item
 from memplane.projections.window import TIERS, limits
 from memplane.projections.words import normalised
+from memplane.recall.circumstances import NONE, circumstances, count
 from memplane.recall.score import Scored, score
 from memplane.recall.suppress import Scope
 
@@ -30,13 +32,15 @@ _SCALE: Final = 1_000_000
 class Asked(NamedTuple):
     """What evidence is wanted for: the query, up to which seq, without the events in `never`.
 
-    `never` are the seqs of the query itself. `pool` is what the hotset offers, in log order.
+    `never` are the seqs of the query itself. `pool` is what the hotset offers, in log order. `now`
+    is when it is asked: of a prompt, when that was said.
     """
 
     query: str
     upto: int
     never: frozenset[int]
     pool: Sequence[Item]
+    now: str
 
 
 def pool_before(materials: Materials, upto: int) -> list[Item]:
@@ -69,7 +73,7 @@ def place_evidence(
     What nothing matches stays out; of several events with the same words only the newest is a
     candidate.
     """
-    query, _, never, pool = asked
+    query, _, never, pool, now = asked
     scoring = materials.policies.scoring
     for item in pool:
         if not item.final:
@@ -83,15 +87,16 @@ def place_evidence(
     hits = [hit for hit in hits if scope.hides(hit.item) is None]
     best = max((hit.score for hit in hits), default=0)
     floor = max(1, best * scoring.evidence_floor // 1000)
-    sheet.ranked = Ranked(part, every, floor)
     good = [hit for hit in hits if hit.score >= floor]
+    if count(scoring):
+        every, hits, good = _lifted((every, hits, good), now, scoring)
+    sheet.ranked = Ranked(part, every, floor)
+    worth = frozenset(hit.item.seq for hit in good)
     scored = {hit.item.seq: hit.score for hit in hits}
     for item, mask in zip(pool, hidden, strict=True):
         seq = item.seq
-        if not mask and seq not in placed and seq not in never:
-            below = scored.get(seq, 0)
-            if below < floor:
-                sheet.omit(item, part.section, item.cost, "not_relevant", below)
+        if not (mask or seq in placed or seq in never or seq in worth):
+            sheet.omit(item, part.section, item.cost, "not_relevant", scored.get(seq, 0))
     newest = _newest_of_same(good)
     good.sort(key=_by_value)
     most = materials.policies.budgets.limits.retrieved_chunks_max
@@ -109,7 +114,22 @@ def place_evidence(
             sheet.score_parts[item.seq] = {
                 "words": hit.words, "tags": hit.tags, "key": hit.key,
                 "neighbours": hit.neighbours, "markers": hit.markers,
+                "recency": hit.recency, "coherence": hit.coherence,
             }  # fmt: skip
+
+
+def _lifted(
+    lists: Sequence[Sequence[Scored]], now: str, scoring: Scoring
+) -> tuple[list[Scored], ...]:
+    """All hits, those that may be shown and those that are relevant, with the terms beside it."""
+    shown = [hit.item for hit in lists[1]]
+    terms = dict(zip([item.seq for item in shown], circumstances(shown, now, scoring), strict=True))
+
+    def lifted(hit: Scored) -> Scored:
+        more = terms.get(hit.item.seq, NONE)
+        return hit._replace(score=hit.score + more.both, **more._asdict())
+
+    return tuple([lifted(hit) for hit in hits] for hits in lists)
 
 
 def _tier(item: Item, chunk_max_tokens: int) -> int:

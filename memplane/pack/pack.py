@@ -325,7 +325,8 @@ def _evidence(sheet: Sheet, ground: Ground) -> None:
         before = ground.prompt.seq - 1
         never = frozenset((ground.prompt.seq, query_event(ground)))
         pool = pool_before(ground.materials, before)
-        _place_found(sheet, ground, EVIDENCE, Asked(ground.query, before, never, pool))
+        asked = Asked(ground.query, before, never, pool, ground.prompt.ts)
+        _place_found(sheet, ground, EVIDENCE, asked)
 
 
 def _place_found(sheet: Sheet, ground: Ground, part: Part, asked: Asked) -> None:
@@ -355,7 +356,7 @@ def _fill(sheet: Sheet, ground: Ground, window: Window, section: Section) -> Non
         case "retrieved_evidence":
             if ground.query:
                 never = frozenset((query_event(ground),))
-                asked = Asked(ground.query, ground.request.as_of, never, ground.pool)
+                asked = Asked(ground.query, ground.request.as_of, never, ground.pool, scope.now)
                 _place_found(sheet, ground, FOUND, asked)
         case _:
             place_own(sheet, materials, scope, section)

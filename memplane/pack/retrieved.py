@@ -7,6 +7,7 @@ What an event is worth comes from the retriever, in which order events are tried
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from memplane.errors import ChangedError, NotFoundError
@@ -15,9 +16,10 @@ from memplane.pack.evidence import Asked
 from memplane.pack.layout import Group, Part, Ranked, Sheet, entry_of, group_of
 from memplane.pack.newest import ROOM, Chosen, newest_first
 from memplane.pack.request import Materials
-from memplane.policy import Limits
+from memplane.policy import Limits, Scoring
 from memplane.projections.item import Item
 from memplane.projections.words import normalised
+from memplane.recall.circumstances import NONE, Circumstances, circumstances, count
 from memplane.recall.retrieval import ONE, Candidates, Found, Retriever
 from memplane.recall.suppress import Scope
 
@@ -28,6 +30,7 @@ _PERMILLE: Final = 1000
 _LEAST: Final = 8
 _MISSES_MAX: Final = 24  # events in a row that were read and did not fit; then the part is full
 _NAMED_MAX: Final = 200  # omissions with all that is known of them: twice what a report lists
+_LIFTED_MAX: Final = 200  # of the best, whose time and session are read from the log
 _ORDERED_FROM: Final = 300  # tokens: with less there is no room for date lines that come twice
 _REPEATED_WORDS: Final = 6  # a text of so many words is not repeated
 # What a passage saves must be worth its mark: it has at most this part of the whole.
@@ -64,8 +67,16 @@ def place_retrieved(
     sheet.scanned += finding.scanned
     if found:
         best = found.scores[0] * materials.policies.scoring.evidence_floor // _PERMILLE
+        above = found.above(max(1, best))
+        terms = _terms(found, above, retriever, asked.now, materials.policies.scoring)
+        if terms:
+            found = found.lifted(
+                [terms[seq].both * ONE // _PERMILLE for seq in found.seqs[: len(terms)]]
+            )
         fill = _Fill(sheet, part, retriever, found, finding.wanted, limits)
-        fill.place(found.above(max(1, best)), materials)
+        fill.place(above, materials)
+        for seq, parts in sheet.score_parts.items():
+            parts.update(terms.get(seq, NONE)._asdict())
         sheet.ranked = Ranked(part, found, max(1, best))
         others = asked.never.union(found.seqs)
     else:
@@ -75,6 +86,24 @@ def place_retrieved(
         [item for item in asked.pool if not (item.seq in others or hides(item))],
         part.section, "not_relevant",
     )  # fmt: skip
+
+
+def _terms(
+    found: Candidates, above: int, retriever: Retriever, now: str, scoring: Scoring
+) -> dict[int, Circumstances]:
+    """The terms beside relevance, of the best that are good enough; none where they count nothing.
+
+    Of an event that the log has lost they are nothing.
+    """
+    if not count(scoring):
+        return {}
+    seqs = found.seqs[: min(above, _LIFTED_MAX)]
+    items: list[Item] = []
+    for seq in seqs:
+        with suppress(NotFoundError):
+            items.append(retriever.item(seq))
+    there = dict(zip([one.seq for one in items], circumstances(items, now, scoring), strict=True))
+    return {seq: there.get(seq, NONE) for seq in seqs}
 
 
 def parts_of(found: Found) -> dict[str, int]:

@@ -8,7 +8,7 @@ process indexes them (`memplane hook --catch-up`, or any command that searches).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from memplane.errors import NotFoundError
 from memplane.index import terms
@@ -18,7 +18,7 @@ from memplane.index.reader import Reader
 from memplane.plane.finding import place_of, variant_of
 from memplane.plane.folds import items_of_event
 from memplane.recall.documents import labels_of
-from memplane.recall.retrieval import Candidates, Finding
+from memplane.recall.retrieval import Candidates, Finding, ListColumn
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
@@ -159,19 +159,6 @@ def _says(item: Item, query: str) -> bool:
     return not item.says(query) and item.key != f"session/{item.session}/summary"
 
 
-class _Column(list[Any]):
-    """A column of candidates without arrays."""
-
-    def item(self, at: int) -> Any:
-        return self[at]
-
-    def take(self, places: Sequence[int]) -> Self:
-        return type(self)([self[at] for at in places])
-
-    def tolist(self) -> list[Any]:
-        return list(self)
-
-
 def _candidates(found: Sequence[tuple[Item, int]]) -> Candidates | tuple[()]:
     if not found:
         return ()
@@ -179,4 +166,4 @@ def _candidates(found: Sequence[tuple[Item, int]]) -> Candidates | tuple[()]:
         (item.seq, score, score, 0, 0, 0, 0, 0, item.cost, item.importance, False, item.seq)
         for item, score in found
     ]
-    return Candidates([_Column(column) for column in zip(*rows, strict=True)])
+    return Candidates([ListColumn(column) for column in zip(*rows, strict=True)])

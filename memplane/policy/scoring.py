@@ -24,8 +24,14 @@ __all__ = ["Around", "Packing", "Retrieval", "Scoring", "build", "faults"]
 _COUNTS: Final = frozenset(
     {
         "fade", "reach", "related_most", "sources_max", "wide_sources_max", "passage_tokens",
-        "whole_tokens", "passage_mean", "base_tokens",
+        "whole_tokens", "passage_mean", "base_tokens", "recency_half_life_hours",
     }
+)  # fmt: skip
+
+
+_OWN_NUMBERS: Final = (
+    "evidence_floor", "tag_weight", "key_weight", "neighbour", "recency_weight",
+    "recency_half_life_hours", "coherence_weight",
 )  # fmt: skip
 
 
@@ -98,11 +104,12 @@ class Packing(NamedTuple):
 class Scoring(NamedTuple):
     """Weights in thousandths, on relevance scaled to 0..1000.
 
-    A marker `custom:<name>` without a boost of its own has that of `custom`. `evidence_floor` is
-    the part of the best score that a candidate must reach. `neighbour` is for recent events;
-    `retrieval` has its own. `intents` are tried in the order of the file; the first
-    pattern found in the query decides, and `default_intent` where there is none. `half_lives` has
-    hours by kind, 0 for what never fades; what fades is stale after so many days, 0 for never.
+    A marker `custom:<name>` without a boost of its own has that of `custom`. `evidence_floor`
+    is the part of the best score that a candidate must reach. `neighbour` is for recent events;
+    `retrieval` has its own. Recency and coherence: see `recall.circumstances`. `intents` are
+    tried in the order of the file; the first pattern found in the query decides, and
+    `default_intent` where there is none. `half_lives` has hours by kind, 0 for what never
+    fades; what fades is stale after so many days, 0 for never.
     """
 
     marker_boosts: dict[str, int]
@@ -110,6 +117,9 @@ class Scoring(NamedTuple):
     tag_weight: int
     key_weight: int
     neighbour: int
+    recency_weight: int
+    recency_half_life_hours: int
+    coherence_weight: int
     retrieval: Retrieval
     packing: Packing
     default_intent: str
@@ -130,7 +140,7 @@ def build(document: Json) -> Scoring:
         raise TypeError(f"expected an intent, found {intent!r}")
     return Scoring(
         _numbers(boosts, boosts),
-        **_numbers(document, ("evidence_floor", "tag_weight", "key_weight", "neighbour")),
+        **_numbers(document, _OWN_NUMBERS),
         retrieval=Retrieval(
             near=_around(retrieval["near"]),
             wide=_around(retrieval["wide"]),

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from operator import neg
+from operator import add, neg
 from typing import Any, Final, NamedTuple, Protocol, overload
 
 from memplane.errors import PlaneError
 from memplane.projections.item import Item
 from memplane.recall.suppress import Scope
 
-__all__ = ["ONE", "Candidates", "Column", "DegradedError", "Finding", "Found", "Retriever"]
+__all__ = [
+    "ONE", "Candidates", "Column", "DegradedError", "Finding", "Found", "ListColumn", "Retriever",
+]  # fmt: skip
 
 ONE: Final = 1 << 20  # what the words of a query could earn at most, before factors and boosts
 
@@ -94,6 +96,16 @@ class Candidates(Sequence[Found]):
         """How many score at least `floor`: they come first."""
         return bisect_right(self.scores, -floor, key=neg)
 
+    def lifted(self, more: Sequence[int]) -> Candidates:
+        """The same events with more on the scores of the first ones, in the order that follows."""
+        scores = [*map(add, self.scores, more), *self.scores[len(more) :]]
+        importance = self.columns["importance"].tolist()
+        order = sorted(
+            range(len(self)), key=lambda at: (-scores[at], -importance[at], -self.seqs[at])
+        )
+        columns = {**self.columns, "score": ListColumn(scores)}
+        return Candidates([ListColumn(one.take(order).tolist()) for one in columns.values()])
+
     def __len__(self) -> int:
         return len(self.seqs)
 
@@ -114,6 +126,19 @@ class Candidates(Sequence[Found]):
         if isinstance(at, slice):
             return self.rows(range(len(self))[at])
         return Found._make([column.item(at) for column in self.columns.values()])
+
+
+class ListColumn(list[Any]):
+    """A column of candidates without arrays."""
+
+    def item(self, at: int) -> Any:
+        return self[at]
+
+    def take(self, places: Sequence[int]) -> ListColumn:
+        return ListColumn([self[at] for at in places])
+
+    def tolist(self) -> list[Any]:
+        return list(self)
 
 
 class Finding(NamedTuple):

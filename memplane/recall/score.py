@@ -101,6 +101,8 @@ class Scored(NamedTuple):
     key: int
     neighbours: int
     markers: int
+    recency: int = 0
+    coherence: int = 0
 
 
 def terms(text: str) -> dict[str, int]:
