@@ -17,7 +17,7 @@ from memplane.projections.decisions import Cards, Decisions
 from memplane.projections.files import Files, FilesState
 from memplane.projections.hotset import Hotset, HotsetState
 from memplane.projections.item import Item
-from memplane.projections.ledger import Ledger, Statement
+from memplane.projections.ledger import Ledger, items_of
 from memplane.projections.map_state import MapState
 from memplane.projections.memories import Memories
 from memplane.projections.plane_map import PlaneMap
@@ -29,7 +29,7 @@ from memplane.projections.tasks import Tasks
 if TYPE_CHECKING:
     from memplane.plane.belonging import OfTask
 
-__all__ = ["Folds", "Prefix", "items_of", "items_of_event", "session_fold", "task_fold"]
+__all__ = ["Folds", "Prefix", "items_of_event", "session_fold", "task_fold"]
 
 
 class Prefix:
@@ -111,8 +111,8 @@ class Folds:
         opened = partial(Folded, log=log, folder=folder, plane=plane_id)
         in_force = partial(opened, arriving=memories.arriving)
         self.hotset: Folded[HotsetState] = in_force(Hotset(counter), variant=variant)
-        self.decisions: Folded[Ledger] = in_force(Decisions())
-        self.cards: Folded[Ledger] = in_force(Cards())
+        self.decisions: Folded[Ledger] = in_force(Decisions(counter=counter), variant=variant)
+        self.cards: Folded[Ledger] = in_force(Cards(counter=counter), variant=variant)
         self.tasks: Folded[TaskTable] = in_force(Tasks())
         self.plane_map: Folded[MapState] = in_force(PlaneMap())
         self.artifacts: Folded[ArtifactTable] = opened(Artifacts())
@@ -249,28 +249,15 @@ class Folds:
         items = []
         for statement in active:
             key = (name, statement.seq)
-            item = kept[key] = self._items.get(key) or items_of(statement)
+            item = kept[key] = self._items.get(key) or items_of(
+                statement, folded.state.form(statement)
+            )
             items.append(item)
         pins = {s.seq: s.pinned_at for s in active if s.pinned_at}
         self._made[name] = (at, items, pins)
         # Items carry their rendered forms: those in force stay, the others go.
         self._items = {k: v for k, v in self._items.items() if k[0] != name} | kept
         return items, pins
-
-
-def items_of(statement: Statement) -> Item:
-    """A statement as the packing stages see it."""
-    event = Event(
-        statement.seq, statement.id, statement.ts, statement.ts, statement.kind, statement.ns,
-        statement.session, statement.task, statement.actor, statement.role, statement.text,
-        None if statement.key.startswith("#") else statement.key, statement.tags,
-        statement.markers, statement.refs, statement.sensitivity, statement.importance,
-        statement.tokens, statement.valid_from, statement.valid_until,
-    )  # fmt: skip
-    item = Item.of(event, statement.tokens if statement.tokens is not None else len(event.text))
-    if not statement.whole:
-        item.whole = False
-    return item
 
 
 def items_of_event(event: Event, counter: TokenCounter) -> Item:

@@ -121,14 +121,12 @@ class Packer:
                 # As if nothing were embedded: what the report names gives the same block again.
                 block = made(request._replace(dense_seq=0))
                 block.report["degraded"] = [error.part]
-            if not self._plain:  # a hook only reads
-                engine.keep_first()
         tally.add(self._opening)
         self._opening = Tally()
         block.report["io"] = {
             "files": len(tally.files), "bytes": tally.read, "mapped": tally.mapped
         }  # fmt: skip
-        return self._saved(block, policies) if save_report and not self.read_only else block
+        return self._kept(block, policies, save_report=save_report)
 
     def _opened(self, request: Request, policies: Policies, folds: Folds) -> list[Any]:
         if not request.expand:
@@ -149,6 +147,12 @@ class Packer:
             self._engine.retriever, policies, folds, progress=progress,
             dense_seq=request.dense_seq,
         )  # fmt: skip
+
+    def _kept(self, block: Block, policies: Policies, *, save_report: bool) -> Block:
+        if not self._plain:  # a hook only reads
+            with self._engine.lock:
+                self._engine.keep_first()
+        return self._saved(block, policies) if save_report and not self.read_only else block
 
     def _saved(self, block: Block, policies: Policies) -> Block:
         """The block with its report as it lies in reports/, held against the pack before it."""

@@ -18,12 +18,14 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from memplane.event import Event
-from memplane.ports import Line
+from memplane.ports import Line, TokenCounter
 from memplane.projections.forgetting import forget_of
+from memplane.projections.item import Item
 from memplane.projections.order import KEYLESS_KINDS
 from memplane.projections.projector import canonical
+from memplane.projections.window import plain
 
-__all__ = ["Ledger", "LedgerProjector", "Statement"]
+__all__ = ["Form", "Ledger", "LedgerProjector", "Statement", "items_of"]
 
 KEPT_MAX: Final = 100
 # The rest of the file's 512 KiB is for the checkpoint around the state.
@@ -32,6 +34,7 @@ TEXT_CHARS_MAX: Final = 4000
 RATIONALE_CHARS_MAX: Final = 1000
 
 _SEQ_DIGITS: Final = 20
+_FORM_BYTES: Final = 24
 # In the order in which they are given up.
 _FORGOTTEN, _PASSING, _PLAIN, _MARKED, _PINNED = range(5)
 
@@ -67,15 +70,25 @@ class Statement(NamedTuple):
     whole: bool
 
 
+class Form(NamedTuple):
+    """How a statement stands in a block: its tokens, so many characters of it, `whole` or cut."""
+
+    cost: int
+    chars: int
+    whole: bool
+
+
 _PINNED_AT: Final = Statement._fields.index("pinned_at")
+_FIELDS: Final = len(Statement._fields)
 
 
 class _Item:
-    __slots__ = ("forgotten", "keyed", "rank", "size", "statement")
+    __slots__ = ("forgotten", "form", "keyed", "rank", "size", "statement")
 
     def __init__(self, statement: Statement, keyed: bool, forgotten: bool = False) -> None:
         self.statement, self.keyed, self.forgotten = statement, keyed, forgotten
         self.rank, self.size = _PLAIN, 0
+        self.form: Form | None = None  # from the first saving on
 
 
 class Ledger:
@@ -93,6 +106,10 @@ class Ledger:
     def active(self) -> list[Statement]:
         """Return what is in force in log order: expired ones too, forgotten ones not."""
         return [item.statement for item in self.items.values() if not item.forgotten]
+
+    def form(self, statement: Statement) -> Form | None:
+        """Return how a statement in force stands in a block, where that was stored."""
+        return self.items[statement.seq].form
 
     def __len__(self) -> int:
         return len(self.items)
@@ -168,8 +185,11 @@ class LedgerProjector:
     passing: frozenset[str] = frozenset()
     passing_chars_max = TEXT_CHARS_MAX
 
-    def __init__(self, *, kept_max: int = KEPT_MAX, bytes_max: int = BYTES_MAX) -> None:
-        self.kept_max, self.bytes_max = kept_max, bytes_max
+    def __init__(
+        self, *, kept_max: int = KEPT_MAX, bytes_max: int = BYTES_MAX,
+        counter: TokenCounter | None = None,
+    ) -> None:  # fmt: skip
+        self.kept_max, self.bytes_max, self.counter = kept_max, bytes_max, counter
         self.kinds_read = self.kinds | {"forget", "pin"}
 
     def initial(self) -> Ledger:
@@ -196,7 +216,10 @@ class LedgerProjector:
             self._shed(state)
 
     def dump(self, state: Ledger) -> bytes:
-        """Return the statements in log order."""
+        """Return the statements in log order; with a counter, what each costs in a block too."""
+        if self.counter is not None:
+            for item in state.items.values():
+                item.form = item.form or _form(item.statement, self.counter)
         return canonical(
             {"shed": state.shed_seq, "items": [_row(item) for item in state.items.values()]}
         )
@@ -287,21 +310,52 @@ def _statement(event: Event) -> Statement:
 def _row(item: _Item) -> list[Any]:
     # Flags are digits, so that a forget changes no size.
     values = [int(value) if value is True or value is False else value for value in item.statement]
-    return [*values, int(item.keyed), int(item.forgotten)]
+    form = () if item.form is None else map(int, item.form)
+    return [*values, int(item.keyed), int(item.forgotten), *form]
 
 
 def _size(item: _Item) -> int:
     """Bytes of the item's row at most: a later pin must not change what it was counted as."""
-    row = _row(item)
+    row = _row(item)[: _FIELDS + 2]
     row[_PINNED_AT] = 0
-    return len(canonical(row)) + _SEQ_DIGITS
+    return len(canonical(row)) + _SEQ_DIGITS + _FORM_BYTES
 
 
 def _item(row: list[Any]) -> _Item:
-    *values, keyed, forgotten = row
+    values, (keyed, forgotten, *form) = row[:_FIELDS], row[_FIELDS:]
     fields: Iterator[tuple[str, Any]] = zip(Statement._fields, values, strict=True)
     statement = Statement(**{name: _value(name, value) for name, value in fields})
-    return _Item(statement, bool(keyed), bool(forgotten))
+    item = _Item(statement, bool(keyed), bool(forgotten))
+    if form:
+        cost, chars, whole = form
+        item.form = Form(cost, chars, bool(whole))
+    return item
+
+
+def items_of(statement: Statement, form: Form | None = None) -> Item:
+    """A statement as the packing stages see it; by its `form`, where there is one, not counted."""
+    event = Event(
+        statement.seq, statement.id, statement.ts, statement.ts, statement.kind, statement.ns,
+        statement.session, statement.task, statement.actor, statement.role, statement.text,
+        None if statement.key.startswith("#") else statement.key, statement.tags,
+        statement.markers, statement.refs, statement.sensitivity, statement.importance,
+        statement.tokens, statement.valid_from, statement.valid_until,
+    )  # fmt: skip
+    item = Item.of(event, statement.tokens if statement.tokens is not None else len(event.text))
+    if not statement.whole:
+        item.whole = False
+    if form is not None:
+        item.text, item.whole = plain(item.text)[: form.chars], form.whole
+        item.cost, item.final = form.cost, True
+    return item
+
+
+def _form(statement: Statement, counter: TokenCounter) -> Form | None:
+    item = items_of(statement)
+    text = plain(item.text)
+    item.finish(counter)
+    form = Form(item.cost, len(item.text), item.whole)
+    return form if text.startswith(item.text) else None
 
 
 def _value(name: str, value: Any) -> Any:
