@@ -80,7 +80,9 @@ def _in_window(laid: Laid, seq: int) -> bool:
 
 def _ranked(laid: Laid, event: Event) -> Iterator[Source]:
     """Evidence: what answers the query well enough to be shown, if there is room."""
-    ranked = laid.facts.sheet.ranked
+    ranked, marked = laid.facts.sheet.ranked, laid.facts.sheet.marked_turns.get(event.seq)
+    if marked is not None:
+        yield Source("marked turns", tail=marked.area == "G")
     if ranked is None:
         return
     tail, rows = ranked.part.area == "G", ranked.rows

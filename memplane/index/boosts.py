@@ -8,12 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from memplane.index.columns import Frame
+from memplane.index.document import ROLES
 from memplane.index.kernel import ONE
 from memplane.index.lexical import Matches
 from memplane.index.ranking import Ranked
 from memplane.index.segment import Array
 
-__all__ = ["Boosted", "Exact", "boosted", "weighed"]
+__all__ = ["Boosted", "Exact", "boosted", "marked_turns", "weighed"]
+
+_SPEAKERS = [ROLES.index("user"), ROLES.index("assistant")]
+_MARKED_MAX = 200
 
 
 class Exact(NamedTuple):
@@ -104,6 +108,26 @@ def boosted(ranked: Ranked, exact: Exact, frame: Frame, hidden: Array, most: int
     parts = (words, similar, neighbours, markers, tags, keys)
     columns = Boosted(seqs, scores, *parts, tokens, importance, flags, docs)
     return Boosted._make(column[order] for column in columns)
+
+
+def marked_turns(
+    markers: Sequence[tuple[Array, int]], frame: Frame, hidden: Array, bits: tuple[int, int],
+    kind: int,
+) -> list[tuple[int, int]]:  # fmt: skip
+    """Return seq and tokens of the visible turns of user and assistant that bear a marker.
+
+    `markers` are as those of `Exact`; `kind` is what a turn has in the `bits` of its flags. At most
+    200: those of the greatest boost first, then the newest.
+    """
+    there = np.flatnonzero(_bearing([docs for docs, _ in markers], frame) & ~hidden[: frame.size])
+    kinds = (frame.flags[there] >> bits[0]) & ((1 << bits[1]) - 1)
+    docs = there[(kinds == kind) & np.isin(frame.role[there], _SPEAKERS)]
+    docs = docs[np.diff(frame.seq[docs], prepend=-1) != 0]  # the first document of each event
+    boosts = np.zeros(frame.size, np.int64)
+    for bearing, boost in markers:
+        boosts[bearing] = np.maximum(boosts[bearing], boost)
+    best = docs[np.lexsort((-frame.seq[docs].astype(np.int64), -boosts[docs]))[:_MARKED_MAX]]
+    return list(zip(frame.seq[best].tolist(), _tokens(best, frame).tolist(), strict=True))
 
 
 def _tokens(docs: Array, frame: Frame) -> Array:

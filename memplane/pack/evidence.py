@@ -5,11 +5,12 @@ Here for a fast request, from the hotset alone; `retrieved` fills the same parts
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from math import isqrt
 from typing import Final, NamedTuple
 
-from memplane.pack.layout import PARTS, Part, Ranked, Sheet
+from memplane.event import MARKERS
+from memplane.pack.layout import PARTS, Group, Part, Ranked, Sheet, group_of
 from memplane.pack.request import Materials
 from memplane.policy import Scoring
 from memplane.projections.item import Item
@@ -19,7 +20,9 @@ from memplane.recall.circumstances import NONE, circumstances, count
 from memplane.recall.score import Scored, score
 from memplane.recall.suppress import Scope
 
-__all__ = ["EVIDENCE", "FOUND", "Asked", "place_evidence", "pool_before", "pool_now"]
+__all__ = [
+    "EVIDENCE", "FOUND", "Asked", "Marked", "place_evidence", "pool_before", "pool_now",
+]  # fmt: skip
 
 _BY_NAME = {part.name: part for part in PARTS}
 EVIDENCE: Final = _BY_NAME["evidence"]
@@ -27,6 +30,11 @@ FOUND: Final = _BY_NAME["found"]
 # How many events before the prompt its evidence comes from, where the log is not searched.
 _BEFORE_PROMPT: Final = 200
 _SCALE: Final = 1_000_000
+_TURN: Final = "message"
+_MARKERS: Final = frozenset(MARKERS)
+_LEAST_TURN: Final = 8  # tokens: a label, a few words and the newline
+_NO_ROW: Final = (None, "", 0, "", 0, 0)
+_MISSES_MAX: Final = 24  # marked turns in a row that were read and did not fit
 
 
 class Asked(NamedTuple):
@@ -65,6 +73,100 @@ def pool_now(materials: Materials, session: str | None) -> list[Item]:
     return [by_seq[seq] for seq in sorted(by_seq)][-limits.candidate_pool_max :]
 
 
+class Marked:
+    """The part of the evidence that is kept for marked turns which nothing else brings.
+
+    `turns` are their seqs, tokens and items, None for one that `read` reads: those that matter most
+    first. `held` are the tokens of those that were chosen, which other evidence leaves free.
+    """
+
+    def __init__(
+        self, sheet: Sheet, part: Part, materials: Materials,
+        turns: Sequence[tuple[int, int, Item | None]], read: Callable[[int], Item | None],
+    ) -> None:  # fmt: skip
+        permille = materials.policies.scoring.packing.marked_reserve
+        self._sheet, self._part, self._read = sheet, part, read
+        self._turns = turns if permille else ()
+        self._reserve = self._left = max(0, sheet.room(part)) * permille // 1000
+        self._repeated: set[int] = set()  # asked, never iterated
+        self.chosen: dict[int, Item] = {}
+        self.held = 0
+        self._choose((), None)
+
+    def give_back(self, shown: Container[int]) -> int:
+        """Choose again, without what is shown by now; return how many tokens less that takes."""
+        before = self.held
+        if self.chosen:
+            self._choose(shown, before)
+        return before - self.held
+
+    def _choose(self, shown: Container[int], most: int | None) -> None:
+        """Take each turn that fits whole; of the same words the first alone.
+
+        What is cut may lack the very line that is marked: long answers of models have headings that
+        read like marks. `most`: what they may cost with their date lines, which the reserve does
+        not pay.
+        """
+        sheet, part, self._left = self._sheet, self._part, self._reserve
+        self.chosen, self.held = {}, 0
+        said: set[str] = set()  # asked, never iterated
+        days: set[Group] = set()  # likewise
+        misses = 0
+        for seq, tokens, known in self._turns:
+            if self._left < _LEAST_TURN or misses == _MISSES_MAX:
+                break
+            if seq in sheet.seqs or seq in shown or tokens > self._left:
+                continue
+            item = known if known is not None else self._read(seq)
+            if item is None:
+                continue
+            item.finish(sheet.counter)
+            _, costs, whole = item.form(0, sheet.printer)
+            group = group_of(item)
+            dated = 0 if group in days else sheet.date_tokens(part, group)
+            if _words(item) in said:
+                self._repeated.add(seq)
+            elif whole and costs <= self._left and (most is None or costs + dated <= most):
+                said.add(_words(item))
+                days.add(group)
+                self.chosen[seq] = item
+                self._left -= costs
+                self.held += costs + dated
+                most = None if most is None else most - costs - dated
+                continue
+            misses += 1
+
+    def place(self) -> None:
+        """Place what was chosen; of the others say that they had no room."""
+        sheet, part = self._sheet, self._part
+        for seq, tokens, known in self._turns:
+            if seq in sheet.seqs:
+                continue
+            sheet.marked_turns[seq] = part
+            if seq in self.chosen:
+                sheet.offer(part, self.chosen[seq])
+            elif sheet.omitted.get(seq, _NO_ROW)[3] != "budget":
+                why = "duplicate" if seq in self._repeated else "budget"
+                short_by = max(1, tokens - self._left) if why == "budget" else 0
+                sheet.omit_unread(seq, (known, part.section, tokens, why, 0, short_by))
+
+
+def _marked_turns(
+    pool: Sequence[Item], hidden: Sequence[bool], asked: Asked, boosts: dict[str, int]
+) -> list[tuple[int, int, Item | None]]:
+    """The visible turns of user and assistant in the pool that bear a standard marker."""
+    found = [
+        (max(boosts[mark] for mark in marks), item)
+        for item, mask in zip(pool, hidden, strict=True)
+        if item.kind == _TURN
+        and item.role in ("user", "assistant")
+        and (marks := _MARKERS.intersection(item.markers))
+        and not (mask or item.seq in asked.never)
+    ]
+    found.sort(key=lambda one: (-one[0], -one[1].seq))
+    return [(item.seq, item.cost, item) for _, item in found]
+
+
 def place_evidence(
     sheet: Sheet, materials: Materials, scope: Scope, part: Part, asked: Asked
 ) -> None:
@@ -80,6 +182,10 @@ def place_evidence(
             item.finish(sheet.counter)
     sheet.scored += len(pool)
     hidden = scope.masks(pool)
+    turns = _marked_turns(pool, hidden, asked, scoring.marker_boosts)
+    marked = Marked(sheet, part, materials, turns, lambda _: None)
+    if marked.held:
+        sheet.left[part.section] -= marked.held
     placed = sheet.seqs
     every = score(query, pool, hidden, scoring)
     sheet.found += len(every)
@@ -97,6 +203,15 @@ def place_evidence(
         seq = item.seq
         if not (mask or seq in placed or seq in never or seq in worth):
             sheet.omit(item, part.section, item.cost, "not_relevant", scored.get(seq, 0))
+    _place_good(sheet, materials, part, good)
+    if marked.held:
+        sheet.left[part.section] += marked.held
+        marked.give_back(())
+    marked.place()
+
+
+def _place_good(sheet: Sheet, materials: Materials, part: Part, good: list[Scored]) -> None:
+    """Place what is good enough, best value for its tokens first."""
     newest = _newest_of_same(good)
     good.sort(key=_by_value)
     most = materials.policies.budgets.limits.retrieved_chunks_max

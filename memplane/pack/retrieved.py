@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 from memplane.errors import ChangedError, NotFoundError
 from memplane.index.filling import STEP_COLUMNS, Packing, steps_of_few
-from memplane.pack.evidence import Asked
+from memplane.pack.evidence import Asked, Marked
 from memplane.pack.layout import Group, Part, Ranked, Sheet, entry_of, group_of
 from memplane.pack.newest import ROOM, Chosen, newest_first
 from memplane.pack.request import Materials
@@ -62,6 +63,8 @@ def place_retrieved(
         most=limits.candidate_pool_max,
     )  # fmt: skip
     found = finding.found
+    turns = [(seq, tokens, None) for seq, tokens in finding.marked]
+    marked = Marked(sheet, part, materials, turns, partial(_read, retriever))
     sheet.scored += len(found)
     sheet.found += len(found)
     sheet.scanned += finding.scanned
@@ -74,7 +77,7 @@ def place_retrieved(
                 [terms[seq].both * ONE // _PERMILLE for seq in found.seqs[: len(terms)]]
             )
         fill = _Fill(sheet, part, retriever, found, finding.wanted, limits)
-        fill.place(above, materials)
+        fill.place(above, materials, marked)
         for seq, parts in sheet.score_parts.items():
             parts.update(terms.get(seq, NONE)._asdict())
         sheet.ranked = Ranked(part, found, max(1, best))
@@ -86,6 +89,15 @@ def place_retrieved(
         [item for item in asked.pool if not (item.seq in others or hides(item))],
         part.section, "not_relevant",
     )  # fmt: skip
+    marked.place()
+
+
+def _read(retriever: Retriever, seq: int) -> Item | None:
+    """The event; None where the log has lost it."""
+    try:
+        return retriever.item(seq)
+    except NotFoundError:
+        return None
 
 
 def _terms(
@@ -133,13 +145,24 @@ class _Fill:
         self._why: dict[int, tuple[str, int]] = {}  # seq -> reason and tokens short
         self._shown: dict[int, _Shown] = {}
 
-    def place(self, above: int, materials: Materials) -> None:
-        """Of the first `above` show what is worth its tokens, and say why the rest stays out."""
+    def place(self, above: int, materials: Materials, marked: Marked) -> None:
+        """Of the first `above` show what is worth its tokens, and say why the rest stays out.
+
+        What marked turns are held back for, and do not need once others are chosen, is spent, too.
+        """
         sheet, part, seqs = self._sheet, self._part, self._found.seqs
         placed = sheet.seqs
         kept = ROOM if self._left >= _ORDERED_FROM else 0
-        self._left -= kept
-        self._spend([at for at in range(above) if seqs[at] not in placed], materials)
+        self._left -= kept + marked.held
+        good = [at for at in range(above) if seqs[at] not in placed]
+        packing = _packing_of(materials)
+        self._spend_on_standing(good, packing, materials)
+        budget = self._left
+        self._spend(good, packing, budget)
+        freed = marked.give_back(self._shown)
+        if freed:
+            self._left, self._misses = self._left + freed, 0
+            self._spend([at for at in good if seqs[at] not in marked.chosen], packing, budget)
         self._left += kept
         chosen = list(self._shown.values())
         rows = self._found.rows([one.at for one in chosen])
@@ -158,15 +181,21 @@ class _Fill:
             self._sheet, self._part, rows, self._retriever, self._wanted, self._left
         )
 
-    def _spend(self, good: Sequence[int], materials: Materials) -> None:
-        """Of the places in `good`: standing instructions within their reserve, then by value."""
-        packing, found = _packing_of(materials), self._found
+    def _spend_on_standing(
+        self, good: Sequence[int], packing: Packing, materials: Materials
+    ) -> None:
+        """Show the standing instructions in `good` within their reserve."""
+        found = self._found
         reserve = self._left * materials.policies.scoring.packing.instruction_reserve // _PERMILLE
         standing = found.standing()
         for at in sorted(set(good).intersection(standing)) if standing else ():
             if found.tokens[at] <= reserve:
                 reserve -= self._take(at, packing, reserve, grows=True)
-        for at, grows, whole in _steps(found, good, self._left, packing):
+
+    def _spend(self, good: Sequence[int], packing: Packing, budget: int) -> None:
+        """Show places in `good` by value, as one does who has a budget of so many tokens."""
+        found = self._found
+        for at, grows, whole in _steps(found, good, budget, packing):
             there = self._shown.get(found.seqs[at])
             if grows:
                 if there is not None and not there.form[2]:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from memplane import index
 from memplane.errors import HomeError
+from memplane.event import MARKERS
 from memplane.index import terms
 from memplane.index.alike import alike
 from memplane.index.bm25 import BM25, idf
-from memplane.index.boosts import Boosted, Exact, boosted, weighed
+from memplane.index.boosts import Boosted, Exact, boosted, marked_turns, weighed
 from memplane.index.columns import Frame
 from memplane.index.expansion import Neighbours, related
 from memplane.index.kernel import Kernel
@@ -49,6 +50,7 @@ _AROUND: Final = regex(r"^[^\w/#@]+|[^\w/#@]+$")
 _READ_KEPT: Final = 1 << 16  # characters of a text that a request keeps
 _FINE: Final = 1_024
 _CALL: Final = kind_number("tool_call")
+_TURN: Final = kind_number("message")
 _RESULT: Final = kind_number("tool_result")
 
 
@@ -114,7 +116,8 @@ class LogRetriever:
         columns = (*found[:10], standing, found.docs)
         made = Candidates(columns)
         self._found.update(made.seqs)
-        return Finding(made, len(matches.docs), self._worth(wanted, view))
+        worth = self._worth(wanted, view)
+        return Finding(made, len(matches.docs), worth, self._marked(view, frame, hidden))
 
     def alike(
         self, query: str, near: Near, *, upto: int, scope: Scope, most: int,
@@ -274,6 +277,17 @@ class LogRetriever:
             scoring.tag_weight,
             list(zip(found[:first], boosts.values(), strict=True)),
         )
+
+    def _marked(self, view: View, frame: Frame, hidden: Array) -> list[tuple[int, int]]:
+        """The turns of people and models that bear a marker: seqs and tokens, best first."""
+        if not self._scoring.packing.marked_reserve:
+            return []
+        boosts = {name: self._scoring.marker_boosts[name] for name in MARKERS}
+        bearing = view.bearing([f"marker:{name}" for name in boosts])
+        marks = list(zip(bearing, boosts.values(), strict=True))
+        if not any(len(docs) for docs in bearing):
+            return []
+        return marked_turns(marks, frame, hidden, KIND_BITS, _TURN)
 
     def _worth(self, wanted: terms.Query, view: View) -> dict[int, int]:
         """What each word of the query is worth in a passage."""

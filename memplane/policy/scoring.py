@@ -87,8 +87,9 @@ class Packing(NamedTuple):
     """How a block is filled with what a search found.
 
     Thousandths are `passage_worth`, the part of a text's worth that a passage as long as it has,
-    and `instruction_reserve`, of the evidence. `powers` are (budget, sixteenths), rising: up to
-    that budget the score is divided by the length to that power, above the last one by `power`.
+    and, of the evidence, `instruction_reserve` and `marked_reserve`. `powers` are (budget,
+    sixteenths), rising: up to that budget the score is divided by the length to that power, above
+    the last one by `power`.
     """
 
     passage_tokens: int
@@ -99,6 +100,7 @@ class Packing(NamedTuple):
     powers: tuple[tuple[int, int], ...]
     power: int
     instruction_reserve: int
+    marked_reserve: int
 
 
 class Scoring(NamedTuple):

@@ -145,12 +145,14 @@ class Finding(NamedTuple):
     """Events found, best first; ties go by importance, then to the newer.
 
     `scanned`: how many documents held a word of the query. `wanted` weighs the query's terms, for
-    choosing passages.
+    choosing passages. `marked` are turns that bear a marker, whatever was asked: their seqs and the
+    tokens of their texts, those of the greatest boost first, then the newest.
     """
 
     found: Candidates | tuple[()]
     scanned: int
     wanted: Mapping[int, int]
+    marked: Sequence[tuple[int, int]] = ()
 
 
 class Retriever(Protocol):
