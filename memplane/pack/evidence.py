@@ -137,18 +137,33 @@ class Marked:
             misses += 1
 
     def place(self) -> None:
-        """Place what was chosen; of the others say that they had no room."""
-        sheet, part = self._sheet, self._part
+        """Place what was chosen; of the others say that they had no room.
+
+        Few of those that nobody has read are named: to list one takes a look at the log.
+        """
+        sheet, part, unread = self._sheet, self._part, 0
+        beyond: dict[int, str] = {}
         for seq, tokens, known in self._turns:
             if seq in sheet.seqs:
                 continue
             sheet.marked_turns[seq] = part
             if seq in self.chosen:
                 sheet.offer(part, self.chosen[seq])
-            elif sheet.omitted.get(seq, _NO_ROW)[3] != "budget":
-                why = "duplicate" if seq in self._repeated else "budget"
+                continue
+            row = sheet.omitted.get(seq, _NO_ROW)
+            if row[3] == "budget":
+                continue
+            item = known if known is not None else row[0]
+            unread += item is None
+            why = "duplicate" if seq in self._repeated else "budget"
+            if item is None and unread > _MISSES_MAX:
+                sheet.omitted.pop(seq, None)
+                beyond[seq] = why
+            else:
                 short_by = max(1, tokens - self._left) if why == "budget" else 0
-                sheet.omit_unread(seq, (known, part.section, tokens, why, 0, short_by))
+                sheet.omit_unread(seq, (item, part.section, tokens, why, 0, short_by))
+        if beyond:
+            sheet.pass_over(beyond)
 
 
 def _marked_turns(
