@@ -1,6 +1,6 @@
 """`memplane pack` and `memplane expand`: what goes into a prompt."""
 
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 import typer
 
@@ -116,6 +116,13 @@ def pack(
     _remarks(block, budget)
 
 
+_NOT_EXPANDED: Final = {
+    "budget": "no room for it in the block; ask for a larger --budget, or use `memplane expand`",
+    "section": "the section expansions was not asked for; add `--section expansions`",
+    "limit": "budgets.yaml lets no pack read that much; see limits",
+}
+
+
 def _check(messages: str | None, *, as_json: bool, report: bool, diff_prev: bool) -> None:
     """Refuse options that do not go together."""
     if diff_prev and not report:
@@ -133,6 +140,10 @@ def _remarks(block: Block, budget: int | None) -> None:
     most, asked = block.report["budget"], block.report["request"]
     if budget is not None and most < budget:
         say(f"--budget {budget} is more than budgets.yaml allows: {most} tokens at most")
+    for omission in block.omissions:
+        why = _NOT_EXPANDED.get(omission.reason)
+        if omission.section == "expansions" and why is not None:
+            say(f"{omission.id}: {why}")
     lone = asked.get("query") and "session" not in asked
     if lone and not block.report["candidates"]["found"]:
         say("nothing recorded answers the query; the block holds what it would for any other")

@@ -55,13 +55,27 @@ class _Retriever(LogRetriever):
 
     def find(
         self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
-        only: Sequence[Sequence[str]] = (),
+        only: Sequence[Sequence[str]] = (), bytes_max: int | None = None,
     ) -> Finding:  # fmt: skip
-        seen = (query, upto, frozenset(never), most, tuple(map(tuple, only)), *_sees(scope))
+        seen = (
+            query,
+            upto,
+            frozenset(never),
+            most,
+            tuple(map(tuple, only)),
+            bytes_max,
+            *_sees(scope),
+        )
         known = self._findings.get(seen)
         if known is None:
             known = self._findings[seen] = super().find(
-                query, upto=upto, scope=scope, never=never, most=most, only=only
+                query,
+                upto=upto,
+                scope=scope,
+                never=never,
+                most=most,
+                only=only,
+                bytes_max=bytes_max,
             )
         return known
 

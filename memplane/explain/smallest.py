@@ -23,7 +23,6 @@ from memplane.explain.story import NAMING, Smallest
 from memplane.pack.allocate import STEADY_FROM, ladder
 from memplane.pack.pack import Laid, lay
 from memplane.pack.request import Materials, Request
-from memplane.pack.tail import TAIL, is_own
 from memplane.recall.retrieval import Finding, Retriever
 from memplane.recall.suppress import Scope
 
@@ -215,27 +214,9 @@ def outcome(request: Request, materials: Materials, printer: Printer, budget: in
 def _settled(laid: Laid) -> bool:
     """Whether a steady block would be the same with any more tokens of the same step.
 
-    It is where each section of the tail had all that it may have: its cap, or where evidence comes
-    after it the room that is its own.
+    It is where each section of the tail had all that it may have.
     """
-    ground, sheet = laid.ground, laid.facts.sheet
-    if ground.intent == "orient":
-        return False
-    room = laid.facts.rooms.room
-    every = ground.materials.policies.budgets.sections
-    tail = [s for s in every if s.name in room and (s.name in TAIL or is_own(s))]
-    if ground.own_query:
-        tail = [section for section in tail if section.name != "retrieved_evidence"]
-    evidence = next((s for s in tail if s.name == "retrieved_evidence"), None)
-    for section in tail:
-        most = section.max_tokens
-        if evidence is not None and section.priority < evidence.priority:
-            if section.name == "expansions":
-                return False
-            most = min(most, room[section.name])
-        if sheet.left.get(section.name, 0) + sheet.used.get(section.name, 0) != most:
-            return False
-    return True
+    return laid.ground.intent != "orient" and not laid.facts.sheet.short
 
 
 def _laid_for(laid: Laid, then: Plane) -> Laid:
@@ -280,12 +261,18 @@ class _Remembering:
 
     def find(
         self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
-        only: Sequence[Sequence[str]] = (),
+        only: Sequence[Sequence[str]] = (), bytes_max: int | None = None,
     ) -> Finding:  # fmt: skip
-        key = (query, upto, frozenset(never), most, tuple(map(tuple, only)))
+        key = (query, upto, frozenset(never), most, tuple(map(tuple, only)), bytes_max)
         if key not in self._found:
             self._found[key] = self._retriever.find(
-                query, upto=upto, scope=scope, never=never, most=most, only=only
+                query,
+                upto=upto,
+                scope=scope,
+                never=never,
+                most=most,
+                only=only,
+                bytes_max=bytes_max,
             )
         return self._found[key]
 

@@ -5,11 +5,11 @@ A room that moved with its neighbours' leftovers would move the block's prefix w
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from memplane.errors import BudgetError
-from memplane.policy import Budgets
+from memplane.policy import Budgets, Section
 
 __all__ = ["FRAMED_FROM", "STEADY_FROM", "Rooms", "budget_of", "ladder", "rooms"]
 
@@ -18,6 +18,9 @@ _LADDER: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
 STEADY_FROM: Final = 1000
 # Below this not even the begin and end line are worth their tokens.
 FRAMED_FROM: Final = 200
+_PPM: Final = 1_000_000
+# Half of the shares that memplane ships: what no other section takes where priorities divide.
+_FLOORS: Final = {"retrieved_evidence": 160_000, "recent_window": 140_000}
 
 
 class Rooms(NamedTuple):
@@ -58,19 +61,47 @@ def rooms(
 ) -> Rooms:  # fmt: skip
     """Divide `tokens` among the sections in `holding` by their shares; all 0 means equal parts.
 
-    `lone`: the block is for a query without a session. `orient`: for who has to find his way.
+    Where the file names no share the priorities divide them. `lone`: the block is for a query
+    without a session. `orient`: for who has to find his way.
     """
     sections = [section for section in budgets.sections if section.name in holding]
+    caps = {section.name: section.max_tokens for section in sections}
+    if budgets.by_priority and not orient:
+        room = _by_priority(sections, tokens, budgets.by_priority, lone=lone)
+        return Rooms(room, caps, {name: of * _PPM // max(1, tokens) for name, of in room.items()})
     weights = [section.weight_of(lone=lone, orient=orient) for section in sections]
     if not any(weights):
         weights = [1] * len(sections)
     total = sum(weights)
     share = {
-        section.name: weight * 1_000_000 // total
+        section.name: weight * _PPM // total
         for section, weight in zip(sections, weights, strict=True)
     }
-    return Rooms(
-        {s.name: min(s.max_tokens, share[s.name] * tokens // 1_000_000) for s in sections},
-        {s.name: s.max_tokens for s in sections},
-        share,
-    )
+    room = {name: min(most, share[name] * tokens // _PPM) for name, most in caps.items()}
+    return Rooms(room, caps, share)
+
+
+def _by_priority(
+    sections: Sequence[Section], tokens: int, named: Collection[str], *, lone: bool
+) -> dict[str, int]:
+    """By falling priority, to each at most half of what is left above the floors.
+
+    Evidence and the recent window have floors, for their priorities are low and all others could
+    take everything before them. Sections that are not `named` keep the shares of their defaults.
+    """
+    floors = {}
+    for section in sections:
+        share = _FLOORS.get(section.name, 0)
+        if section.name not in named:
+            share = section.weight_of(lone=lone)
+        floors[section.name] = min(section.max_tokens, share * tokens // _PPM)
+    left = max(0, tokens - sum(floors.values()))
+    room = dict.fromkeys((section.name for section in sections), 0)
+    for section in sorted(sections, key=lambda one: -one.priority):  # stable: the file's order
+        floor, taken = floors[section.name], 0
+        # To a question without a session the map is no answer. Expansions take from evidence.
+        if section.name in named and not (lone and section.name == "system_map"):
+            taken = min(section.max_tokens - floor, left // 2)
+        room[section.name] = floor + (taken if section.name != "expansions" else 0)
+        left -= room[section.name] - floor
+    return room

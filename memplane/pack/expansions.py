@@ -29,12 +29,27 @@ _TRIES: Final = 4  # to leave room for the handle that goes on, whose seq has mo
 def place_expansions(sheet: Sheet, materials: Materials, scope: Scope) -> None:
     """What the request's handles opened, in the order asked for, each cut where the room ends."""
     for expansion in materials.expansions:
-        if isinstance(expansion, Expansion):
+        if not _needed(sheet, expansion):
+            name = expansion.handle if not isinstance(expansion, View) else _view_handle(expansion)
+            sheet.views_omitted.append(Omission(str(name), 0, _PART.section, 0, "limit", 0, 0))
+        elif isinstance(expansion, Expansion):
             _place_event(sheet, expansion, scope)
         elif isinstance(expansion, View):
             _place_view(sheet, expansion)
         else:
             _place_shard(sheet, expansion, scope)
+
+
+def _needed(sheet: Sheet, expansion: Expansion | Opened | View) -> bool:
+    """Count what opening it takes; False where that passes a limit."""
+    if isinstance(expansion, Opened):  # of what events said, which counts as it is placed
+        return sheet.needs.left > 0
+    is_file = isinstance(expansion, View) or expansion.item.kind == "artifact"
+    return sheet.needs.take_text(expansion.text, own_file=is_file)
+
+
+def _view_handle(view: View) -> Handle:
+    return Handle("views", view.path)
 
 
 def _place_event(sheet: Sheet, expansion: Expansion, scope: Scope) -> None:
@@ -79,7 +94,7 @@ def _place_event(sheet: Sheet, expansion: Expansion, scope: Scope) -> None:
 def _place_view(sheet: Sheet, view: View) -> None:
     """The view as quoted data: nothing in it can end the quotation."""
     count, room = sheet.counter.count, sheet.room(_PART)
-    handle = Handle("views", view.path)
+    handle = _view_handle(view)
     if view.start and not view.text:
         name = str(handle.behind(view.start))
         lost = Omission(name, 0, _PART.section, 0, "past_end", 0, 0)
@@ -114,6 +129,10 @@ def _place_shard(sheet: Sheet, opened: Opened, scope: Scope) -> None:
         least = _least(opened, sight)
         if least:  # else there is nothing that this request may see, or all of it stands here
             _give_up(sheet, str(opened.handle), least, least - room)
+        return
+    if not sheet.needs.take_text(made.text):
+        lost = Omission(str(opened.handle), 0, _PART.section, made.tokens, "limit", 0, 0)
+        sheet.views_omitted.append(lost)
         return
     tokens = made.tokens + sheet.counter.count(mark)
     sheet.put(

@@ -14,7 +14,7 @@ from memplane.ports import TokenCounter
 from memplane.projections.hotset import SessionRing
 from memplane.projections.item import Item, Printer, digest_of
 from memplane.projections.window import plain
-from memplane.recall.intent import intent_of
+from memplane.recall.intent import chosen_intent
 from memplane.recall.retrieval import Retriever
 from memplane.recall.suppress import WITHHELD, Scope
 
@@ -51,6 +51,7 @@ class Ground(NamedTuple):
     query: str
     pool: list[Item]  # what this pack could show as of now, in log order, counted
     intent: str
+    intent_rule: str
     retriever: Retriever | None = None  # the whole log, where this pack searches it
     stated: tuple[Statement, ...] = ()  # since the epoch, in log order
     step: int = 0  # tokens of the budget's step on the ladder: see `allocate`
@@ -93,8 +94,8 @@ def ground_of(
     query = prompt.text if own and prompt is not None else request.query
     # The prompt's own words decide where it is the query: its evidence must not change when the
     # caller stops repeating it.
-    intent = intent_of(request.intent, query, materials.policies.scoring)
-    return Ground(request, materials, scope, ring, prompt, epoch, own, query, pool, intent)
+    intent, rule = chosen_intent(request.intent, query, materials.policies.scoring)
+    return Ground(request, materials, scope, ring, prompt, epoch, own, query, pool, intent, rule)
 
 
 def searching(ground: Ground) -> Ground:

@@ -12,15 +12,19 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from memplane.pack.block import Entry, Omission
+from memplane.pack.request import Needs
 from memplane.ports import TokenCounter
 from memplane.projections.item import Item, Printer
 
 __all__ = [
-    "FENCE", "ORIENT_PARTS", "PARTS", "Group", "Part", "Ranked", "Sheet", "entry_of", "group_of",
-    "is_own_part", "own_part", "part_under",
+    "DECISIONS", "FENCE", "ORIENT_PARTS", "PARTS", "Group", "Part", "Ranked", "Sheet", "entry_of",
+    "group_of", "is_own_part", "own_part", "part_under",
 ]  # fmt: skip
 
 FENCE: Final = "~~~~\n"
+# The section that pays for decisions, whichever part they stand in.
+DECISIONS: Final = "relevant_decisions"
+_NO_LIMIT: Final = 2**63
 # A label, a word and a newline cost no less; what has less room is full.
 _LEAST_ENTRY: Final = 4
 
@@ -149,10 +153,13 @@ class Sheet:
     """
 
     def __init__(
-        self, room: dict[str, int], printer: Printer, parts: tuple[Part, ...] = PARTS
-    ) -> None:
+        self, room: dict[str, int], printer: Printer, parts: tuple[Part, ...] = PARTS,
+        caps: dict[str, int] | None = None, needs: Needs | None = None,
+    ) -> None:  # fmt: skip
         self.laid = {part.name: part for part in parts}  # where each part stands in this block
         self.left = dict(room)
+        self.needs = needs or Needs(_NO_LIMIT, _NO_LIMIT)
+        self.caps = caps or {}  # max_tokens of sections that pay for entries of other parts
         self.printer = printer
         self.placed: dict[str, list[Entry]] = {}
         self.parts: dict[str, Part] = {}
@@ -161,7 +168,9 @@ class Sheet:
         self._days: dict[str, int] = {}  # tokens of date lines
         self.seqs: set[int] = set()  # rendered events; asked, never iterated
         self.whole: set[int] = set()  # of these, the ones that stand whole
-        self.used: dict[str, int] = {}
+        self.used: dict[str, int] = {}  # by the section that the report names
+        self.paid: dict[str, int] = {}  # by the section whose room it came from
+        self.short = False  # whether a larger block could hold more
         self.frame = 0  # tokens of headings and fences
         # By seq, in the order of Omission's fields but for the item in place of id and seq; of what
         # was not even read from the log there is no item.
@@ -177,6 +186,7 @@ class Sheet:
             int, Part
         ] = {}  # marked turns that were offered, whatever was asked
         self.same: dict[int, int] = {}  # what says the same as another event, and which
+        self.unread = 0  # terms of the query whose postings pass a limit
         self.scanned = 0  # documents of the index that held a word of the query
         self.stale: Callable[[Item, str], bool] | None = None  # as an area's entries may say it
 
@@ -210,16 +220,26 @@ class Sheet:
         """Tokens that one more entry may cost; negative where not even the heading fits."""
         return self.left.get(part.section, 0) - self.heading_tokens(part)
 
-    def put(self, part: Part, entry: Entry, group: Group | None = None) -> None:
-        """Place an entry whose cost, and that of its date line, was checked against `room`."""
+    def put(
+        self, part: Part, entry: Entry, group: Group | None = None, *, kind: str = ""
+    ) -> None:  # fmt: skip
+        """Place an entry whose cost, and that of its date line, was checked against `room`.
+
+        `kind` is that of its event: a decision counts as used by the section of decisions, up to
+        the cap of that, whichever part's room it takes.
+        """
         part = self.laid.get(part.name, part)
         if entry.part != part.area:
             entry = entry._replace(place=part.place, part=part.area)
         dating = self.date_tokens(part, group)
         opening = self.heading_tokens(part) + dating
-        self.left[part.section] -= entry.tokens + opening
-        assert self.left[part.section] >= 0, "an entry was placed that does not fit"
-        self.used[part.section] = self.used.get(part.section, 0) + entry.tokens + opening
+        payer = part.section
+        self.left[payer] -= entry.tokens + opening
+        assert self.left[payer] >= 0, "an entry was placed that does not fit"
+        self.paid[payer] = self.paid.get(payer, 0) + entry.tokens + opening
+        self._book(payer, opening)
+        decides = kind == "decision" and self._takes(DECISIONS, entry.tokens)
+        self._book(DECISIONS if decides else payer, entry.tokens)
         self.frame += opening
         self.parts[part.name] = part
         self.placed.setdefault(part.name, []).append(entry)
@@ -235,6 +255,24 @@ class Sheet:
             self.whole.add(seq)
         self.omitted.pop(seq, None)
         self.passed.pop(seq, None)
+
+    def taken(self, section: str) -> int:
+        """Tokens that count against a section's cap."""
+        return max(self.used.get(section, 0), self.paid.get(section, 0))
+
+    def short_of(self, section: str) -> bool:
+        """Whether a candidate of the section is left out for want of room."""
+        return "budget" in self.passed.values() or any(
+            row[1] == section and row[3] == "budget" for row in self.omitted.values()
+        )
+
+    def _book(self, section: str, tokens: int) -> None:
+        self.used[section] = self.used.get(section, 0) + tokens
+
+    def _takes(self, section: str, tokens: int) -> bool:
+        """Whether a section of this block may be named for tokens from another one's room."""
+        most = self.caps.get(section)
+        return most is not None and self.used.get(section, 0) + tokens <= most
 
     def marked(self, part: Part, item: Item) -> Item:
         """The item, or its twin that says that it is stale, where this part may say it."""
@@ -271,6 +309,9 @@ class Sheet:
         if tokens > room:
             self.omit(item, part.section, tokens, "budget", score, tokens - room)
             return False
+        if not self.needs.take_text(lines):
+            self.omit(item, part.section, tokens, "limit", score)
+            return False
         entry = entry_of(part, item, (lines, tokens, whole), score, source)
         if others:
             ids = tuple(one.id for one in others)
@@ -278,13 +319,13 @@ class Sheet:
                 events=(*entry.events, *(ids if whole else ())),
                 parts=(*entry.parts, *(() if whole else ids)),
             )
-        self.put(part, entry, group)
+        self.put(part, entry, group, kind=item.kind)
         for one in others:
             self._stands(one.seq, whole=whole)
         return True
 
     def _whole_room(self, part: Part) -> int:
-        return self.left.get(part.section, 0) + self.used.get(part.section, 0)
+        return self.left.get(part.section, 0) + self.paid.get(part.section, 0)
 
     def omit(
         self, item: Item, section: str, tokens: int, reason: str, score: int = 0, short_by: int = 0

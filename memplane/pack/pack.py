@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, NamedTuple
 
 from memplane.errors import InputError
 from memplane.pack.allocate import (
@@ -15,7 +14,7 @@ from memplane.pack.allocate import (
     ladder,
     rooms,
 )
-from memplane.pack.block import Block
+from memplane.pack.block import Block, Omission
 from memplane.pack.evidence import (
     EVIDENCE,
     FOUND,
@@ -34,19 +33,19 @@ from memplane.pack.ground import (
     searching,
     unknown,
 )
+from memplane.pack.handles import parse
 from memplane.pack.head import omit_lost, place_cards, place_decisions, place_views
-from memplane.pack.layout import ORIENT_PARTS, PARTS, Part, Sheet
+from memplane.pack.layout import DECISIONS, ORIENT_PARTS, PARTS, Part, Sheet
 from memplane.pack.mapping import place_map
 from memplane.pack.prefix import prefix_of
 from memplane.pack.render import Rendered, frame_reserve, render
 from memplane.pack.report import Facts, report_of
-from memplane.pack.request import Materials, Request
+from memplane.pack.request import Materials, Needs, Request, View
 from memplane.pack.retrieved import place_retrieved
 from memplane.pack.staleness import staleness
 from memplane.pack.statements import place_newer, place_others, room_of, stated_since
 from memplane.pack.tail import (
     TAIL,
-    fill_tail,
     is_own,
     place_more_cards,
     place_own,
@@ -62,16 +61,16 @@ from memplane.recall.intent import intent_of
 __all__ = ["Laid", "lay", "pack"]
 
 _HEAD = frozenset(("identity", "rules"))
+# In a small block these share what the others leave; and these spend their share and no more
+# while evidence is still to come.
+_REST = frozenset(("recent_window", "retrieved_evidence"))
+_THIN = frozenset(("tool_state", "expansions"))
 _NEEDS_NOTHING = frozenset(
     ("identity", "rules", "task_state", "relevant_decisions", "knowledge_cards",
      "retrieved_evidence", "recent_window", "tool_state", "system_map")
 )  # fmt: skip
 
 _STEADY_IN_ORIENT = frozenset(("identity", "rules", "system_map"))
-_ORIENT_ORDER = (
-    "identity", "rules", "system_map", "task_state", "relevant_decisions", "knowledge_cards",
-    "recent_window", "tool_state",
-)  # fmt: skip
 _ORIENT_LAST = ("expansions", "retrieved_evidence")
 
 Mark = Callable[[str], None]
@@ -102,6 +101,7 @@ def pack(
     """
     laid = lay(request, materials, printer, mark=mark)
     facts, ground, rendered = laid
+    materials = ground.materials
     omissions, report = report_of(facts, materials, rendered)
     if missing := unknown(ground, printer):
         report["unknown"] = missing
@@ -120,6 +120,8 @@ def lay(
     budget = budget_of(request.budget, budgets)
     intent_of(request.intent, "", materials.policies.scoring)  # a mistake comes before any work
     holding = _holding(request, budgets)
+    needs = Needs(budgets.limits.file_reads_max, budgets.limits.bytes_read_max)
+    materials = materials._replace(views=_bounded(materials.views, needs))
     pool = pool_now(materials, request.session)
     for item in (*pool, *materials.decisions, *materials.cards):
         if not item.final:
@@ -139,19 +141,25 @@ def lay(
     step = ladder(budget, most) if steady else budget
     ground = ground._replace(step=step)
     spread = step - frame
-    given = rooms(budgets, holding, spread, lone=lone, orient=ground.orients)
-    sheet = Sheet(given.room, printer, ORIENT_PARTS if ground.orients else PARTS)
-    sheet.stale = staleness(ground)
     total = budget - frame
+    if not framed:  # else a block without marks could hold more than one of a few tokens more
+        spread = total = min(budget, FRAMED_FROM - frame_reserve(printer.counter))
+    given = rooms(budgets, holding, spread, lone=lone, orient=ground.orients)
+    sheet = Sheet(given.room, printer, ORIENT_PARTS if ground.orients else PARTS, given.cap, needs)
+    sheet.stale = staleness(ground)
+    sections = [section for section in budgets.sections if section.name in holding]
+    work = _Work(sheet, ground, given.room, total, steady=steady)
+    if not steady:
+        given = _small_rooms(work, sections, budgets, spread, lone=lone)
+        work.room, sheet.left = given.room, dict(given.room)
     mark("allocate")
 
-    sections = [section for section in budgets.sections if section.name in holding]
-    if ground.orients:
-        window = _lay_orient(sheet, ground, sections, given, total, steady=steady)
-    elif steady:
-        window = _lay_steady(sheet, ground, sections, given, total, mark)
-    else:
-        window = _lay_small(sheet, ground, sections, given, total)
+    _lay_out(work, sections, mark)
+    if "expansions" not in holding:
+        sheet.views_omitted += [
+            Omission(str(parse(handle)), 0, "expansions", 0, "section", 0, 0)
+            for handle in request.expand
+        ]
     omit_lost(sheet, materials, holding & (_HEAD | frozenset(s.name for s in sections if _ends(s))))
     mark("tail")
 
@@ -159,11 +167,20 @@ def lay(
     assert rendered.tokens <= budget, "a block never passes its budget"
     mark("render")
     facts = Facts(
-        request, budget, ground.intent, given, sheet, window, ground.epoch,
+        request, budget, ground.intent, given, sheet, work.window, ground.epoch,
         ground.prompt.seq if ground.prompt is not None else 0,
-        *not_placed(ground, sheet, pool), ground.retriever,
+        *not_placed(ground, sheet, pool), ground.retriever, ground.intent_rule,
     )  # fmt: skip
     return Laid(facts, ground, rendered)
+
+
+def _bounded(views: Sequence[View], needs: Needs) -> tuple[View, ...]:
+    """The views that the limits allow: the first thing that a request needs, and the last to go."""
+    return tuple(
+        view if view.lost or needs.take_text(view.text, own_file=True)
+        else View(view.path, "", "", "limit")
+        for view in views
+    )  # fmt: skip
 
 
 def _holding(request: Request, budgets: Budgets) -> frozenset[str]:
@@ -185,121 +202,230 @@ def _holding(request: Request, budgets: Budgets) -> frozenset[str]:
     )
 
 
-def _lay_steady(
-    sheet: Sheet, ground: Ground, sections: list[Section], given: Rooms, total: int, mark: Mark
-) -> Window:
-    """Each area within its own rooms; only the tail takes what the others leave over."""
-    names = frozenset(section.name for section in sections)
-    place_views(sheet, ground.materials, _HEAD & names)
-    place_map(sheet, ground.materials, ground.scope, ground.epoch)
-    place_cards(sheet, ground.materials, ground.scope, ground.epoch)
-    place_decisions(sheet, ground.materials, ground.scope, ground.epoch)
+class _Step(NamedTuple):
+    """One turn of a section.
+
+    `takes`: its `own` room alone; the `rest`, which is all that those before it left over and none
+    behind it will need; or `half` of that and of evidence's room, where evidence is still to come.
+    """
+
+    section: Section
+    fill: _Fill
+    takes: Literal["own", "rest", "half"]
+
+
+class _Work:
+    """A block while it is laid out: the one procedure for every budget and intent."""
+
+    def __init__(
+        self, sheet: Sheet, ground: Ground, room: dict[str, int], total: int, *, steady: bool
+    ) -> None:
+        self.sheet, self.ground, self.room, self.total = sheet, ground, room, total
+        self.steady, self.window = steady, NO_WINDOW
+
+    def run(self, steps: Sequence[_Step]) -> None:
+        """Take the steps in order. What is to come keeps its room; no section passes its cap."""
+        sheet, room = self.sheet, self.room
+        for at, (section, fill, takes) in enumerate(steps):
+            name = section.name
+            most = section.max_tokens - sheet.taken(name)
+            left = self._unspent(name)
+            if takes != "own":
+                waiting = dict.fromkeys(step.section.name for step in steps[at + 1 :])
+                waiting.pop(name, None)
+                left = self.total - sheet.spent - sum(map(self._unspent, waiting))
+                if takes == "half":
+                    left = (left + room["retrieved_evidence"]) // 2
+            sheet.left[name] = max(0, min(most, left))
+            refused = len(sheet.omitted)
+            fill(self, section)
+            # Decisions stand as they are: none that was not refused would come with more room.
+            if left < most and takes != "own":
+                sheet.short |= name != DECISIONS or len(sheet.omitted) > refused
+
+    def _unspent(self, name: str) -> int:
+        return max(0, self.room[name] - self.sheet.paid.get(name, 0))
+
+
+_Fill = Callable[[_Work, Section], None]
+
+
+def _lay_out(work: _Work, sections: list[Section], mark: Mark) -> None:
+    """The steps of a block: A to F in their own rooms, then the tail, which takes what is left.
+
+    Evidence, which can always use more, is filled last, but in a steady block for a session's own
+    prompt: there it stands before what follows, and moves nothing (R4). Sections of a lower
+    priority spend no more than their own room before it, and after it what it left.
+    """
+    named = {section.name: section for section in sections}
+    if work.ground.orients:
+        work.run(_oriented(sections, steady=work.steady))
+        return
+    early = work.steady and work.ground.own_query
+    work.run([_Step(named[name], fill, "own") for name, fill in _HEAD_FILLS if name in named])
     mark("head")
     # The window first: evidence leaves out what the window shows.
-    window = _window(sheet, ground, steady=True)
-    _evidence(sheet, ground)
+    middle = (("recent_window", _fill_window), *((("retrieved_evidence", _fill_evidence),) * early))
+    work.run([_Step(named[name], fill, "own") for name, fill in middle if name in named])
     mark("middle")
-    place_more_cards(sheet, ground.materials, ground.scope, ground.query)
-    tail = [s for s in sections if _ends(s) and not _in_middle(s.name, ground)]
-    recent = next((s for s in sections if s.name == "recent_window"), None)
-    if ground.intent == "orient" and recent is not None:
+    steps, after = _tail(named, work.ground, early=early)
+    work.run(steps)
+    if not work.sheet.short_of("retrieved_evidence"):
+        work.run(after)
+
+
+def _tail(
+    named: dict[str, Section], ground: Ground, *, early: bool
+) -> tuple[list[_Step], list[_Step]]:
+    """What is left over goes by priority, in the file's order where that is equal.
+
+    The second steps are for what evidence leaves, where none of it is left out for its budget.
+    """
+    evidence = named.get("retrieved_evidence")
+    steps: list[_Step] = []
+    after: list[_Step] = []
+    if "knowledge_cards" in named:
+        steps.append(_Step(named["knowledge_cards"], _fill_more_cards, "own"))
+    if ground.intent == "orient" and "recent_window" in named:
         # The window keeps its room; the sessions before take what no other section will.
-        later = sum(given.room[section.name] for section in tail)
-        free = total - sheet.spent - later
-        most = recent.max_tokens - sheet.used.get(recent.name, 0)
-        sheet.left[recent.name] = max(0, min(most, free))
-        place_sessions(sheet, last_sessions(ground), ground.scope)
-    fill_tail(sheet, tail, given.room, total, partial(_fill, sheet, ground, window))
-    return window
+        steps.append(_Step(named["recent_window"], _fill_sessions, "rest"))
+    for section in sorted(named.values(), key=lambda one: -one.priority):
+        if section is evidence or not _ends(section):
+            continue
+        if evidence is None or section.priority >= evidence.priority:
+            steps.append(_Step(section, _fill, "rest"))
+        elif section.name == "expansions":
+            steps.append(_Step(section, _fill, "rest" if early else "half"))
+        else:
+            steps.append(_Step(section, _fill, "own"))
+            after.append(_Step(section, _fill_more, "rest"))
+    if evidence is not None and not early:
+        steps.append(_Step(evidence, _fill_evidence, "rest"))
+    return steps, after
 
 
-def _lay_small(
-    sheet: Sheet, ground: Ground, sections: list[Section], given: Rooms, total: int
-) -> Window:
-    """A small block spends what it has: by falling share, each also takes what is left so far."""
-    window = NO_WINDOW
-    lone = bool(ground.request.query) and ground.request.session is None
-    waiting = _by_share(sections, lone=lone)
-    for at, section in enumerate(waiting):
-        name = section.name
-        later = sum(given.room[other.name] for other in waiting[at + 1 :])
-        if name == "expansions":
-            later -= given.room.get("retrieved_evidence", 0) // 2
-        sheet.left[name] = max(0, min(section.max_tokens, total - sheet.spent - later))
-        match name:
-            case "identity" | "rules":
-                place_views(sheet, ground.materials, frozenset((name,)))
-            case "system_map":
-                place_map(sheet, ground.materials, ground.scope, ground.epoch)
-            case "knowledge_cards":
-                place_cards(sheet, ground.materials, ground.scope, ground.epoch)
-                place_more_cards(sheet, ground.materials, ground.scope, ground.query)
-            case "relevant_decisions":
-                place_decisions(sheet, ground.materials, ground.scope, ground.epoch)
-            case "recent_window":
-                window = _window(sheet, ground, steady=False)
-            case "retrieved_evidence" if ground.own_query:
-                _evidence(sheet, ground)
-            case _:
-                _fill(sheet, ground, window, section)
-    return window
-
-
-def _by_share(sections: list[Section], *, lone: bool) -> list[Section]:
-    """By falling share; what is asked for by name stands before evidence, which takes all else."""
-    waiting = sorted(sections, key=lambda section: -section.weight_of(lone=lone))
-    asked = next((section for section in waiting if section.name == "expansions"), None)
-    evidence = next((section for section in waiting if section.name == "retrieved_evidence"), None)
-    if asked is not None and evidence is not None:
-        waiting.remove(asked)
-        waiting.insert(waiting.index(evidence), asked)
-    return waiting
-
-
-def _lay_orient(
-    sheet: Sheet, ground: Ground, sections: list[Section], given: Rooms, total: int, *,
-    steady: bool,
-) -> Window:  # fmt: skip
+def _oriented(sections: list[Section], *, steady: bool) -> list[_Step]:
     """For who has just come: what comes first in the block also takes first what is left over.
 
-    The views and the map, which stay put, have their own rooms and no more.
+    The views and the map, which stay put, have their own rooms and no more. Sections of the
+    policy's own stand before expansions and evidence.
     """
-    window, materials, scope = NO_WINDOW, ground.materials, ground.scope
-    now = ground.request.as_of
-    waiting = sorted(sections, key=_oriented)
-    for at, section in enumerate(waiting):
-        name = section.name
-        later = sum(given.room[other.name] for other in waiting[at + 1 :])
-        if not (steady and name in _STEADY_IN_ORIENT):
-            sheet.left[name] = max(0, min(section.max_tokens, total - sheet.spent - later))
-        match name:
-            case "identity" | "rules":
-                place_views(sheet, materials, frozenset((name,)))
-            case "system_map":
-                place_map(sheet, materials, scope, ground.epoch)
-            case "relevant_decisions":
-                place_decisions(sheet, materials, scope, now)
-            case "knowledge_cards":
-                place_cards(sheet, materials, scope, now)
-                place_more_cards(sheet, materials, scope, "")
-            case "recent_window":
-                place_sessions(sheet, last_sessions(ground), scope)
-                # What the sessions came to is worth what others leave over; single turns are not.
-                own = given.room[name] - sheet.used.get(name, 0)
-                sheet.left[name] = max(0, min(sheet.left[name], own))
-                window = _window(sheet, ground, steady=steady)
-            case "retrieved_evidence" if ground.own_query:
-                _evidence(sheet, ground)
-            case _:
-                _fill(sheet, ground, window, section)
-    return window
+    order = dict.fromkeys((*_ORIENT_FILLS, *(one.name for one in sections)))
+    for name in _ORIENT_LAST:
+        order.pop(name, None)
+    names = [*order, *_ORIENT_LAST]
+    return [
+        _Step(
+            section, _ORIENT_FILLS.get(section.name, _fill),
+            "own" if steady and section.name in _STEADY_IN_ORIENT else "rest",
+        )
+        for section in sorted(sections, key=lambda one: names.index(one.name))
+    ]  # fmt: skip
 
 
-def _oriented(section: Section) -> int:
-    """Sections of the policy's own stand before expansions and evidence."""
-    name = section.name
-    at = _ORIENT_ORDER.index(name) if name in _ORIENT_ORDER else len(_ORIENT_ORDER)
-    return at if name not in _ORIENT_LAST else len(_ORIENT_ORDER) + 1 + _ORIENT_LAST.index(name)
+def _small_rooms(
+    work: _Work, sections: list[Section], budgets: Budgets, spread: int, *, lone: bool
+) -> Rooms:
+    """The rooms of a block that is too small for a ladder.
+
+    What has no entry gives its room back to the others, but none gets more of it than it has in
+    the smallest steady block, so that nothing goes as the budget grows. The recent window and
+    evidence divide the rest. What may spend before evidence as little as its share keeps to it.
+    """
+    every = [section.name for section in sections]
+    orients = work.ground.orients
+    steady = rooms(budgets, every, STEADY_FROM, lone=lone, orient=orients)
+    holds = [s.name for s in sections if _holds(work, s)]
+    given = rooms(budgets, holds, spread, lone=lone, orient=orients)
+    own = rooms(budgets, every, spread, lone=lone, orient=orients)
+    room = dict.fromkeys(every, 0)
+    rest = spread
+    for name in holds:
+        if name not in _REST:
+            thin = name in _THIN
+            room[name] = own.room[name] if thin else min(given.room[name], steady.room[name])
+            rest -= room[name]
+    divided = [section for section in sections if section.name in holds and section.name in _REST]
+    weights = [max(1, given.share_ppm[section.name]) for section in divided]
+    for section, weight in zip(divided, weights, strict=True):
+        room[section.name] = min(section.max_tokens, rest * weight // sum(weights))
+    return Rooms(room, own.cap, own.share_ppm)
+
+
+def _holds(work: _Work, section: Section) -> bool:
+    """Whether the section has an entry at all: tried by itself, with room enough for one."""
+    ground = work.ground
+    if section.name == "recent_window":
+        return True
+    if section.name == "retrieved_evidence":
+        return bool(ground.query)
+    if section.name == "expansions":
+        return bool(ground.materials.expansions)
+    alone = Sheet({section.name: STEADY_FROM}, work.sheet.printer, tuple(work.sheet.laid.values()))
+    alone.stale = work.sheet.stale
+    trial = _Work(alone, ground, {section.name: STEADY_FROM}, STEADY_FROM, steady=False)
+    fills = dict(_HEAD_FILLS)
+    trial.run([_Step(section, fills.get(section.name, _fill), "own")])
+    return bool(alone.spent)
+
+
+def _fill_views(work: _Work, section: Section) -> None:
+    place_views(work.sheet, work.ground.materials, frozenset((section.name,)))
+
+
+def _fill_map(work: _Work, _: Section) -> None:
+    ground = work.ground
+    place_map(work.sheet, ground.materials, ground.scope, ground.epoch)
+
+
+def _fill_cards(work: _Work, _: Section) -> None:
+    ground = work.ground
+    place_cards(work.sheet, ground.materials, ground.scope, ground.epoch)
+
+
+def _fill_more_cards(work: _Work, _: Section) -> None:
+    ground = work.ground
+    place_more_cards(work.sheet, ground.materials, ground.scope, ground.query)
+
+
+def _fill_decisions(work: _Work, _: Section) -> None:
+    ground = work.ground
+    place_decisions(work.sheet, ground.materials, ground.scope, ground.epoch)
+
+
+def _fill_window(work: _Work, _: Section) -> None:
+    work.window = _window(work.sheet, work.ground, steady=work.steady)
+
+
+def _fill_sessions(work: _Work, _: Section) -> None:
+    place_sessions(work.sheet, last_sessions(work.ground), work.ground.scope)
+
+
+def _fill_evidence(work: _Work, section: Section) -> None:
+    if work.ground.own_query:
+        _evidence(work.sheet, work.ground)
+    else:
+        _fill(work, section)
+
+
+def _fill_cards_now(work: _Work, _: Section) -> None:
+    materials, scope = work.ground.materials, work.ground.scope
+    place_cards(work.sheet, materials, scope, work.ground.request.as_of)
+    place_more_cards(work.sheet, materials, scope, "")
+
+
+def _fill_decisions_now(work: _Work, _: Section) -> None:
+    ground = work.ground
+    place_decisions(work.sheet, ground.materials, ground.scope, ground.request.as_of)
+
+
+def _fill_last_sessions(work: _Work, section: Section) -> None:
+    sheet, name = work.sheet, section.name
+    _fill_sessions(work, section)
+    # What the sessions came to is worth what others leave over; single turns are not.
+    own = work.room[name] - sheet.paid.get(name, 0)
+    sheet.left[name] = max(0, min(sheet.left[name], own))
+    _fill_window(work, section)
 
 
 def _ends(section: Section) -> bool:
@@ -337,20 +463,14 @@ def _place_found(sheet: Sheet, ground: Ground, part: Part, asked: Asked) -> None
         place_evidence(sheet, ground.materials, ground.scope, part, asked)
 
 
-def _in_middle(name: str, ground: Ground) -> bool:
-    return name == "retrieved_evidence" and ground.own_query
-
-
-def _fill(sheet: Sheet, ground: Ground, window: Window, section: Section) -> None:
+def _fill(work: _Work, section: Section) -> None:
+    sheet, ground = work.sheet, work.ground
     materials, scope = ground.materials, ground.scope
     place_views(sheet, materials, frozenset((section.name,)))
     match section.name:
         case "task_state":
             place_tasks(sheet, materials, ground.request, scope)
-            place_others(sheet, ground, window)
-        case "tool_state":
-            place_files(sheet, materials, ground.request, scope, ground.query)
-            place_tools(sheet, materials, scope)
+            place_others(sheet, ground, work.window)
         case "expansions":
             place_expansions(sheet, materials, scope)
         case "retrieved_evidence":
@@ -359,4 +479,27 @@ def _fill(sheet: Sheet, ground: Ground, window: Window, section: Section) -> Non
                 asked = Asked(ground.query, ground.request.as_of, never, ground.pool, scope.now)
                 _place_found(sheet, ground, FOUND, asked)
         case _:
-            place_own(sheet, materials, scope, section)
+            _fill_more(work, section)
+
+
+def _fill_more(work: _Work, section: Section) -> None:
+    """What can go on where it ended: with more room it adds to what stands there."""
+    sheet, ground = work.sheet, work.ground
+    if section.name == "tool_state":
+        place_files(sheet, ground.materials, ground.request, ground.scope, ground.query)
+        place_tools(sheet, ground.materials, ground.scope)
+    else:
+        place_own(sheet, ground.materials, ground.scope, section)
+
+
+_HEAD_FILLS: Final[tuple[tuple[str, _Fill], ...]] = (
+    ("identity", _fill_views), ("rules", _fill_views), ("system_map", _fill_map),
+    ("knowledge_cards", _fill_cards), (DECISIONS, _fill_decisions),
+)  # fmt: skip
+# In the order of the block, which is that of taking what is left over.
+_ORIENT_FILLS: Final[dict[str, _Fill]] = {
+    "identity": _fill_views, "rules": _fill_views, "system_map": _fill_map, "task_state": _fill,
+    DECISIONS: _fill_decisions_now, "knowledge_cards": _fill_cards_now,
+    "recent_window": _fill_last_sessions, "tool_state": _fill,
+    "retrieved_evidence": _fill_evidence,
+}  # fmt: skip

@@ -37,6 +37,7 @@ class Facts(NamedTuple):
     hidden: dict[str, int]
     left_over: list[Item]
     retriever: Retriever | None = None
+    intent_rule: str = ""
 
 
 def report_of(
@@ -49,6 +50,7 @@ def report_of(
         "form": FORM,
         "request": _request(facts),
         "intent": facts.intent,
+        "intent_rule": facts.intent_rule,
         "channel": facts.request.channel,
         "budget": facts.budget,
         "counter": facts.sheet.counter.name,
@@ -73,6 +75,7 @@ def report_of(
             # A plain zip: there are up to a hundred in every pack.
             "listed": [dict(zip(Omission._fields, omission, strict=True)) for omission in listed],
         },
+        "needs": {"files": facts.sheet.needs.files, "bytes": facts.sheet.needs.bytes},
         "gaps": [
             {"first": first, "last": last, "missing": last - first + 1}
             for first, last in materials.hotset.gaps
@@ -113,6 +116,8 @@ def _omissions(
     counts.update(o.reason for o in sheet.views_omitted)
     counts.update(map(_reason_of, sheet.omitted.values()))
     counts.update(sheet.passed.values())
+    if sheet.unread:
+        counts["limit"] += sheet.unread
     if facts.left_over:
         counts["older"] = len(facts.left_over)
     if gaps:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from memplane.pack.shards import Opened
 from memplane.policy import Policies
@@ -15,7 +15,7 @@ from memplane.projections.task_table import TaskTable
 from memplane.recall.retrieval import Retriever
 from memplane.recall.suppress import Approvals, Filter, Labels
 
-__all__ = ["Expansion", "LastSession", "Materials", "Request", "View"]
+__all__ = ["Expansion", "LastSession", "Materials", "Needs", "Request", "View"]
 
 
 class Request(NamedTuple):
@@ -71,6 +71,43 @@ class View(NamedTuple):
     text: str
     lost: str = ""
     start: int = 0
+
+
+class Needs:
+    """What a request needs to read, counted from the log and the policy alone, within limits.
+
+    Files are views, artifacts and bodies of long texts; bytes are those of views, of the texts of
+    entries, and of what a search goes through. What this process really reads, of caches and to
+    make them, is another matter: so a block is the same from a warm plane and a cold one.
+    """
+
+    __slots__ = ("bytes", "bytes_max", "files", "files_max")
+
+    def __init__(self, files_max: int, bytes_max: int) -> None:
+        self.files = self.bytes = 0
+        self.files_max, self.bytes_max = files_max, bytes_max
+
+    def take(self, size: int, files: int = 0) -> bool:
+        """Count so many bytes and files more, if that passes no limit; return whether it did."""
+        if self.bytes + size > self.bytes_max or self.files + files > self.files_max:
+            return False
+        self.bytes += size
+        self.files += files
+        return True
+
+    def take_text(self, text: str, *, own_file: bool = False) -> bool:
+        """`take` for a text; a long one has a file of its own."""
+        size = len(text.encode(errors="surrogatepass"))
+        return self.take(size, int(own_file or size > _OWN_FILE))
+
+    @property
+    def left(self) -> int:
+        """Bytes that may still be needed."""
+        return self.bytes_max - self.bytes
+
+
+# A longer text stands in a file of its own: its line in the log has the beginning.
+_OWN_FILE: Final = 1 << 20
 
 
 class Expansion(NamedTuple):

@@ -60,8 +60,10 @@ def place_retrieved(
     limits = materials.policies.budgets.limits
     finding = retriever.find(
         asked.query, upto=asked.upto, scope=scope, never=asked.never,
-        most=limits.candidate_pool_max,
+        most=limits.candidate_pool_max, bytes_max=sheet.needs.left,
     )  # fmt: skip
+    sheet.needs.take(finding.size)
+    sheet.unread += finding.unread
     found = finding.found
     turns = [(seq, tokens, None) for seq, tokens in finding.marked]
     marked = Marked(sheet, part, materials, turns, partial(_read, retriever))
@@ -141,6 +143,8 @@ class _Fill:
         self._groups: dict[Group, int] = {}  # tokens under each date line
         self._texts: dict[tuple[str, int], int] = {}  # what was said -> the seq that shows it
         self._read: dict[int, Item] = {}
+        self._counted: set[int] = set()  # events whose texts were needed; asked only
+        self._exhausted = False  # whether a limit of the policy lets no more of them be read
         self._misses = 0  # events in a row that were read and did not fit
         self._why: dict[int, tuple[str, int]] = {}  # seq -> reason and tokens short
         self._shown: dict[int, _Shown] = {}
@@ -169,7 +173,8 @@ class _Fill:
         first = self._first(chosen) if kept else {}
         for found, (_, item, form, group) in zip(rows, chosen, strict=True):
             score = found.score * _PERMILLE // ONE
-            sheet.put(part, entry_of(part, item, form, score), first.get(item.seq, group))
+            entry = entry_of(part, item, form, score)
+            sheet.put(part, entry, first.get(item.seq, group), kind=item.kind)
             sheet.score_parts[found.seq] = parts_of(found)
         self._omit_others(above)
 
@@ -217,11 +222,10 @@ class _Fill:
         if room < max(_LEAST, least):
             # Not even the text fits: not worth reading it for that.
             return self._refuse(seq, "budget", tokens - room)
-        try:
-            item = self._item(seq)
-            form = self._form(at, item, packing.passage_tokens if cut else 0)
-        except NotFoundError as error:  # the index remembers what the log or a file has lost
-            return self._refuse(seq, "changed" if isinstance(error, ChangedError) else "gap", 0)
+        read = self._formed(at, packing.passage_tokens if cut else 0)
+        if isinstance(read, str):
+            return self._refuse(seq, read, 0)
+        item, form = read
         said = self._said(item, seq)
         same = self._texts.get(said, seq)
         if same > seq:
@@ -249,6 +253,32 @@ class _Fill:
         self._shown[seq] = _Shown(at, item, form, group)
         self._left -= more
         return max(1, more)
+
+    def _formed(self, at: int, limit: int) -> tuple[Item, Form] | str:
+        """The event at a place and how it prints (see `_form`), or why it cannot be read."""
+        seq = self._found.seqs[at]
+        try:
+            if not self._needed(seq):
+                return "limit"
+            item = self._item(seq)
+            return item, self._form(at, item, limit)
+        except NotFoundError as error:  # the index remembers what the log or a file has lost
+            return "changed" if isinstance(error, ChangedError) else "gap"
+
+    def _needed(self, seq: int) -> bool:
+        """Count the event's text, once; False from where that passes a limit on.
+
+        Raises NotFoundError where the log has lost it.
+        """
+        if seq not in self._counted and not self._exhausted:
+            item = self._item(seq)
+            item.finish(self._sheet.counter)
+            text = item.text if item.whole else self._retriever.text(seq)
+            if self._sheet.needs.take_text(text, own_file=item.kind == "artifact"):
+                self._counted.add(seq)
+            else:
+                self._exhausted = True  # what is shorter is not even read
+        return seq in self._counted
 
     def _said(self, item: Item, seq: int) -> tuple[str, int]:
         """What two events must agree in for the older to stay out: the normalised text.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from memplane.pack.layout import PARTS, Sheet, own_part
@@ -13,7 +12,9 @@ from memplane.recall.cards import answering, is_card, merged
 from memplane.recall.decay import importance_now
 from memplane.recall.suppress import Scope
 
-__all__ = ["TAIL", "fill_tail", "is_own"]
+__all__ = [
+    "TAIL", "is_own", "place_more_cards", "place_own", "place_sessions",
+]  # fmt: skip
 
 _BY_NAME = {part.name: part for part in PARTS}
 TAIL: Final = ("task_state", "tool_state", "expansions", "retrieved_evidence")
@@ -21,46 +22,10 @@ _STANDARD: Final = frozenset(part.section for part in PARTS) | {"system_map"}
 _OWN_MAX: Final = 50
 _LEAST_CARD: Final = 6  # tokens
 
-Filler = Callable[[Section], None]
-
 
 def is_own(section: Section) -> bool:
     """Whether the policy added the section: it shows views or kinds that it names."""
     return section.name not in _STANDARD and bool(section.views or section.kinds)
-
-
-def fill_tail(
-    sheet: Sheet, sections: list[Section], room: dict[str, int], total: int, fill: Filler
-) -> None:
-    """Fill the tail's sections by priority; each may also spend what the block has left over.
-
-    `sections` are those of the tail in file order, `total` the tokens of the whole block but its
-    frame. A section never passes its max_tokens, nor touches the room of one that comes later.
-    Evidence, which can always use more, is filled last: sections of a lower priority spend no more
-    than their own room before it, so that what they leave is not lost. Expansions, which are asked
-    for by name and have no share of their own, may take half of what evidence could.
-    """
-    waiting = sorted(sections, key=_by_priority)  # stable: file order where equal
-    evidence = next((s for s in waiting if s.name == "retrieved_evidence"), None)
-    if evidence is not None:
-        waiting.remove(evidence)
-        waiting.append(evidence)
-    for at, section in enumerate(waiting):
-        later = sum(room.get(other.name, 0) for other in waiting[at + 1 :])
-        used = sheet.used.get(section.name, 0)
-        free = total - sheet.spent - later
-        if evidence is not None and section.priority < evidence.priority:
-            own = room.get(section.name, 0)
-            if section.name == "expansions":
-                free += room.get(evidence.name, 0)
-                own = max(own, free // 2)
-            free = min(free, own)
-        sheet.left[section.name] = max(0, min(section.max_tokens - used, free))
-        fill(section)
-
-
-def _by_priority(section: Section) -> int:
-    return -section.priority
 
 
 def place_more_cards(sheet: Sheet, materials: Materials, scope: Scope, query: str) -> None:

@@ -113,7 +113,8 @@ def _place(
             memo.clear()
         known = memo[named, 0, sheet.printer.stamp] = (line, sheet.counter.count(line), True)
     line, tokens, _ = known
-    if tokens > sheet.room(_FILES_PART):
+    placed = sheet.placed.get(_FILES_PART.name, ())
+    if tokens > sheet.room(_FILES_PART) or any(entry.text == line for entry in placed):
         return
     part = _FILES_PART
     # seq 0: naming a file does not render the event that touched it.

@@ -180,12 +180,12 @@ def _place_pin(sheet: Sheet, prompt: Item, tokens: int) -> None:
     for tier in (0, 1, 2):
         form = prompt.form(tier, sheet.printer)
         if form[1] <= min(tokens, sheet.room(part)):
-            sheet.put(part, entry_of(part, prompt, form))
+            sheet.put(part, entry_of(part, prompt, form), kind=prompt.kind)
             return
     text = cut(sheet.counter, prompt.text, max(0, tokens - 24))
     form = prompt.lines_of(text, whole=False, printer=sheet.printer)
     if text and form[1] <= min(tokens, sheet.room(part)):
-        sheet.put(part, entry_of(part, prompt, form))
+        sheet.put(part, entry_of(part, prompt, form), kind=prompt.kind)
     else:
         most = min(tokens, sheet.room(part))
         sheet.omit(prompt, part.section, form[1], "budget", 0, max(1, form[1] - most))

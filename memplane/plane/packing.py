@@ -20,12 +20,8 @@ from memplane.projections.item import Item, Printer
 from memplane.recall.retrieval import Retriever
 from memplane.recall.suppress import Approvals, Labels
 
-__all__ = ["OTHER_FILES", "Stopwatch", "materials_of", "run", "view_paths"]
+__all__ = ["Stopwatch", "materials_of", "run", "view_paths"]
 
-# What a pack opens besides views, at most: five policies and their one parsed form, the checkpoints
-# of hotset, decisions, cards, memories, tasks, map, artifacts, files and sessions, and the log's
-# last segment.
-OTHER_FILES: Final = 16
 _LABEL_MAX: Final = 40  # characters
 
 
@@ -85,13 +81,11 @@ def materials_of(
 
 
 def load_views(watched: Watched, policies: Policies, channel: str) -> list[View]:
-    """Read the channel's views: as many as file_reads_max allows beside the policies."""
-    most = max(0, policies.budgets.limits.file_reads_max - OTHER_FILES)
-    views = []
-    for at, path in enumerate(view_paths(policies, channel)):
-        # By place in the list, not by what happens to be cached: a block must not depend on that.
-        views.append(watched.view(path) if at < most else View(path, "", "", "limit"))
-    return views
+    """Read the channel's views: as many files as file_reads_max allows."""
+    most = policies.budgets.limits.file_reads_max
+    paths = view_paths(policies, channel)
+    views = [watched.view(path) for path in paths[:most]]
+    return [*views, *(View(path, "", "", "limit") for path in paths[most:])]
 
 
 def run(

@@ -34,6 +34,7 @@ __all__ = ["PlainRetriever"]
 _RANKED: Final = 200
 _SHOWABLE: Final = 32
 _FINE: Final = 1_024
+_POSTING: Final = 3  # bytes: see index/layout
 
 
 class PlainRetriever:
@@ -58,13 +59,17 @@ class PlainRetriever:
 
     def find(
         self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
-        only: Sequence[Sequence[str]] = (),
+        only: Sequence[Sequence[str]] = (), bytes_max: int | None = None,
     ) -> Finding:  # fmt: skip
-        """See `Retriever.find`; the best 32 that may be shown."""
+        """See `Retriever.find`; the best 32 that may be shown. All terms take part, or none."""
         wanted = terms.query(query)
         reader = self._reader
         if reader is None or not wanted.words or not reader.count or most < 1:
             return Finding((), 0, {})
+        words = [term for term, _ in wanted.words]
+        size = _POSTING * sum(reader.counts(words, upto))
+        if bytes_max is not None and size > bytes_max:
+            return Finding((), 0, {}, unread=len(words))
         said = self._scoring.retrieval
         hits = reader.hits(
             wanted, min(2 * most, _RANKED), upto, (), BM25(said.k1 / 1000, said.b / 1000),
@@ -80,7 +85,8 @@ class PlainRetriever:
                 if len(found) == _SHOWABLE:
                     break
         found.sort(key=lambda each: (-each[1], -each[0].importance, -each[0].seq))
-        return Finding(_candidates(found[:most]), len(hits), self._worth(wanted, upto))
+        worth = self._worth(wanted, upto)
+        return Finding(_candidates(found[:most]), len(hits), worth, size=size)
 
     def item(self, seq: int) -> Item:
         """See `Retriever.item`."""

@@ -49,6 +49,7 @@ _UNCHANGED: Final = 1000  # a factor
 _AROUND: Final = regex(r"^[^\w/#@]+|[^\w/#@]+$")
 _READ_KEPT: Final = 1 << 16  # characters of a text that a request keeps
 _FINE: Final = 1_024
+_POSTING: Final = 3  # bytes: see index/layout
 _CALL: Final = kind_number("tool_call")
 _TURN: Final = kind_number("message")
 _RESULT: Final = kind_number("tool_result")
@@ -75,12 +76,13 @@ class LogRetriever:
 
     def find(
         self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
-        only: Sequence[Sequence[str]] = (),
+        only: Sequence[Sequence[str]] = (), bytes_max: int | None = None,
     ) -> Finding:  # fmt: skip
         wanted = terms.query(query)
         view = self._indexed.view(upto)
         if not wanted.words or not view.count or most < 1:
             return Finding((), 0, {})
+        wanted, size, unread = _affordable(wanted, view, bytes_max)
         hidden = self._hidden(view, scope, never, only)
         speakers = self._indexed.speakers
         speakers.follow(self._frame)
@@ -117,7 +119,8 @@ class LogRetriever:
         made = Candidates(columns)
         self._found.update(made.seqs)
         worth = self._worth(wanted, view)
-        return Finding(made, len(matches.docs), worth, self._marked(view, frame, hidden))
+        marked = self._marked(view, frame, hidden)
+        return Finding(made, len(matches.docs), worth, marked, size, unread)
 
     def alike(
         self, query: str, near: Near, *, upto: int, scope: Scope, most: int,
@@ -296,6 +299,29 @@ class LogRetriever:
             term: int(weight * idf(view.count, count) * _FINE)
             for (term, weight), count in zip(wanted.words, having, strict=True)
         }
+
+
+def _affordable(wanted: terms.Query, view: View, most: int | None) -> tuple[terms.Query, int, int]:
+    """The query without the terms whose postings come to more than so many bytes together.
+
+    With the bytes of what stays, and how many terms do not. The rarest stay, words before pairs
+    and beginnings of words: what half the log holds tells least.
+    """
+    fields = (wanted.words, wanted.bigrams, wanted.prefixes)
+    every = [term for field in fields for term, _ in field]
+    sizes = dict(zip(every, (_POSTING * count for count in view.counts(every)), strict=True))
+    total = sum(sizes.values())
+    if most is None or total <= most:
+        return wanted, total, 0
+    size, kept = 0, set[int]()
+    for field in fields:
+        for term in sorted((term for term, _ in field), key=lambda one: (sizes[one], one)):
+            if size + sizes[term] <= most:
+                size += sizes[term]
+                kept.add(term)
+    words, bigrams, prefixes = (tuple(one for one in field if one[0] in kept) for field in fields)
+    left = wanted._replace(words=words, bigrams=bigrams, prefixes=prefixes)
+    return left, size, len(sizes) - len(kept)
 
 
 def ranking_of(scoring: Scoring) -> Ranking:

@@ -78,13 +78,16 @@ STANDARD: Final = (
     Section("system_map", 800, 5, 20_000),
     Section("expansions", 8_000, 4, 0),
 )
+_SHARES: Final = frozenset(("share", "share_without_session", "share_orient"))
 _STANDARD_NAMES: Final = frozenset(section.name for section in STANDARD)
 
 
 class Budgets(NamedTuple):
     """The budget of a block.
 
-    Sections keep the order of the file; a standard one that it leaves out holds nothing.
+    Sections keep the order of the file; standard ones that it leaves out follow with their
+    defaults. `by_priority`: the sections of a file that names no share: the priorities divide
+    what the others, with their shares, leave.
     """
 
     acb_total_max_tokens: int = 65_000
@@ -94,6 +97,7 @@ class Budgets(NamedTuple):
     scale_ppm: int = PPM
     sections: tuple[Section, ...] = STANDARD
     limits: Limits = Limits()
+    by_priority: tuple[str, ...] = ()
 
     def section(self, name: str) -> Section | None:
         """Return the section of that name, None where the policy has none."""
@@ -112,21 +116,23 @@ def build(document: Json) -> Budgets:
     if not isinstance(counter, str):
         raise TypeError(f"expected the name of a counter, found {counter!r}")
     limits = mapping(document.get("limits", {}))
+    sections = mapping(document.get("sections", {}))
     return Budgets(
         whole(document.get("acb_total_max_tokens", _DEFAULT.acb_total_max_tokens)),
         whole(document.get("reserve_tokens", _DEFAULT.reserve_tokens)),
         whole(document.get("default_pack_tokens", _DEFAULT.default_pack_tokens)),
         counter,
         parts(document.get("scale", 1), PPM),
-        _sections(mapping(document["sections"])) if "sections" in document else STANDARD,
+        _sections(sections),
         Limits(**{name: whole(most) for name, most in limits.items()}),
+        () if any(_SHARES & mapping(row).keys() for row in sections.values()) else tuple(sections),
     )
 
 
 def _sections(sections: Json) -> tuple[Section, ...]:
     caps = {name: whole(mapping(row)["max_tokens"]) for name, row in sections.items()}
     total = max(1, sum(caps.values()))
-    return tuple(
+    named = tuple(
         Section(
             name,
             caps[name],
@@ -141,6 +147,7 @@ def _sections(sections: Json) -> tuple[Section, ...]:
         )
         for name, row in sections.items()
     )
+    return named + tuple(section for section in STANDARD if section.name not in sections)
 
 
 def faults(document: Json) -> Iterator[Fault]:

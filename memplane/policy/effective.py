@@ -56,7 +56,7 @@ def rows(
     """Return every value of every policy, file by file; raises PolicyError where one has mistakes.
 
     A list of plain values is one value. What a file leaves out is the default; a section without
-    a share has the one that its max_tokens give it.
+    a share has the one that its max_tokens give it, and none has one where the file names none.
     """
     found = documents(files, defaults=defaults, schemas=schemas, overrides=overrides)
     if found.problems:
@@ -91,11 +91,15 @@ def rows_of(
 def _with_shares(name: str, document: Json) -> Json:
     if name != "budgets.yaml":
         return document
-    weights = {s.name: s.weight for s in budgets.build(document).sections}
-    sections = {
-        section: row if "share" in row else {**row, "share": weights[section] / PPM}
-        for section, row in document["sections"].items()
-    }
+    built, rows = budgets.build(document), document["sections"]
+    sections = {}
+    for section in built.sections:
+        row = rows.get(section.name)
+        if row is None:
+            row = {"max_tokens": section.max_tokens, "priority": section.priority}
+        if "share" not in row and not built.by_priority:
+            row = {**row, "share": section.weight / PPM}
+        sections[section.name] = row
     return {**document, "sections": sections}
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from memplane.errors import InputError
 from memplane.policy import Scoring
 
-__all__ = ["INTENTS", "intent_of"]
+__all__ = ["INTENTS", "chosen_intent", "intent_of"]
 
 INTENTS = ("auto", "fast", "deep", "orient")
 
@@ -19,18 +19,25 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def intent_of(asked: str, query: str, scoring: Scoring) -> str:
+    """The intent alone: see `chosen_intent`."""
+    return chosen_intent(asked, query, scoring)[0]
+
+
+def chosen_intent(asked: str, query: str, scoring: Scoring) -> tuple[str, str]:
     """`fast`, `deep` or `orient`: as asked, else the first intent with a pattern in the query.
 
-    A query that no pattern fits is the policy's default, an empty one fast. Raises InputError for
-    an intent that does not exist.
+    A query that no pattern fits is the policy's default, an empty one fast. With the rule that
+    chose it: `asked`, `empty query`, `default_intent`, or `pattern: ` and the pattern. Raises
+    InputError for an intent that does not exist.
     """
     if asked not in INTENTS:
         raise InputError(f"expected one of {', '.join(INTENTS)}, found {asked!r}", where="intent")
     if asked != "auto":
-        return asked
+        return asked, "asked"
     if not query.strip():
-        return "fast"
+        return "fast", "empty query"
     for intent, named in scoring.intents:
-        if any(_compiled(pattern).search(query) for pattern in named):
-            return intent
-    return scoring.default_intent
+        for pattern in named:
+            if _compiled(pattern).search(query):
+                return intent, f"pattern: {pattern}"
+    return scoring.default_intent, "default_intent"

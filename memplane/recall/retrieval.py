@@ -146,13 +146,17 @@ class Finding(NamedTuple):
 
     `scanned`: how many documents held a word of the query. `wanted` weighs the query's terms, for
     choosing passages. `marked` are turns that bear a marker, whatever was asked: their seqs and the
-    tokens of their texts, those of the greatest boost first, then the newest.
+    tokens of their texts, those of the greatest boost first, then the newest. `size`: bytes of the
+    postings of the query's terms; `unread`: how many of the terms were left out because theirs
+    were too many.
     """
 
     found: Candidates | tuple[()]
     scanned: int
     wanted: Mapping[int, int]
     marked: Sequence[tuple[int, int]] = ()
+    size: int = 0
+    unread: int = 0
 
 
 class Retriever(Protocol):
@@ -172,6 +176,7 @@ class Retriever(Protocol):
         never: Collection[int] = (),
         most: int,
         only: Sequence[Sequence[str]] = (),
+        bytes_max: int | None = None,
     ) -> Finding:
         """Return at most `most` events with seq <= upto that the scope does not hide.
 
@@ -179,6 +184,7 @@ class Retriever(Protocol):
         `never` (the query itself) is no answer and no neighbour, nor is an event that bears none
         of the labels of a group in `only` (`kind:fact`, `ns:/global`, `session:s1`, `task:t`,
         `tag:x` and `key:x` in small letters, `marker:goal`). A query without words finds nothing.
+        Of its terms the rarest take part, as far as their postings come to `bytes_max`.
         """
         ...
 

@@ -3,56 +3,18 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from pathlib import Path
 
 import yaml
 
 from memplane.intake import Redactor
 from memplane.policy import NAMES, ChannelRule, Limits, PlanePolicy, Section, load
 
+SPEC = {
+    name: (Path(__file__).parent / "spec" / f"{name}.yaml").read_text()
+    for name in ("budgets", "privacy", "channels")
+}
 SHARED = ("views/identity.md", "views/rules.project.md")
-
-ORIGINAL_BUDGETS = """
-version: 1
-acb_total_max_tokens: 65000
-reserve_tokens: 5000
-sections:
-  identity:           {max_tokens: 1200,  priority: 10}
-  rules:              {max_tokens: 6000,  priority: 9}
-  task_state:         {max_tokens: 3000,  priority: 9}
-  relevant_decisions: {max_tokens: 8000,  priority: 8}
-  retrieved_evidence: {max_tokens: 28000, priority: 7}
-  recent_window:      {max_tokens: 12000, priority: 6}
-  tool_state:         {max_tokens: 2000,  priority: 6}
-"""
-
-ORIGINAL_PRIVACY = r"""
-version: 1
-store:
-  never_store_kinds: ["secret"]
-  redact_patterns:
-    - "(?i)api_key\\s*[:=]\\s*\\S+"
-    - "(?i)password\\s*[:=]\\s*\\S+"
-load:
-  channel_rules:
-    public:
-      suppress_sensitivity: ["high", "secret"]
-      suppress_views: ["views/preferences.md"]
-    private:
-      suppress_sensitivity: ["secret"]
-    agent:
-      suppress_sensitivity: ["high", "secret"]
-"""
-
-ORIGINAL_CHANNELS = """
-version: 1
-channels:
-  - name: private
-    default_load_views: ["views/identity.md", "views/rules.project.md", "views/preferences.md"]
-  - name: public
-    default_load_views: ["views/identity.md", "views/rules.project.md"]
-  - name: agent
-    default_load_views: ["views/identity.md", "views/rules.project.md"]
-"""
 
 
 def test_the_default_budgets_are_the_figures_of_the_design(policies):
@@ -79,7 +41,7 @@ FIRST_PATTERNS = (r"(?i)api_key\s*[:=]\s*\S+", r"(?i)password\s*[:=]\s*\S+")
 
 def test_the_patterns_of_the_original_specification_mask_to_the_letter(policies):
     """Placeholders, variables and calls too: those are exempt in the built-in table alone."""
-    redactor = Redactor(policies(privacy=ORIGINAL_PRIVACY).privacy.redact_patterns)
+    redactor = Redactor(policies(privacy=SPEC["privacy"]).privacy.redact_patterns)
     for value in ("YOUR_API_KEY", "<token>", "xxxx", "$X", "${X}", "{{x}}", "%X%", "None,", "f()"):
         for name, rule in (("api_key", "policy-1"), ("Password", "policy-2")):
             assert redactor.redact(f"a {name} = {value} b") == (f"a [redacted:{rule}] b", {rule: 1})
@@ -155,11 +117,11 @@ def test_a_missing_file_is_its_default_with_the_hash_of_the_default_bytes(defaul
 
 
 def test_the_files_of_the_original_specification_load_as_they_are(policies):
-    loaded = policies(
-        budgets=ORIGINAL_BUDGETS, privacy=ORIGINAL_PRIVACY, channels=ORIGINAL_CHANNELS
-    )
+    loaded = policies(**SPEC)
     assert [section.name for section in loaded.budgets.sections][:2] == ["identity", "rules"]
-    assert loaded.budgets.section("system_map") is None
+    # What the file does not name, younger than it, is not switched off by that.
+    for name in ("knowledge_cards", "system_map", "expansions"):
+        assert loaded.budgets.section(name) == policies().budgets.section(name)
     assert loaded.budgets.limits == Limits()
     assert loaded.privacy == policies().privacy._replace(
         redact_patterns=FIRST_PATTERNS,

@@ -49,6 +49,16 @@ def test_a_value_of_the_file_has_its_line_and_what_it_leaves_out_is_the_default(
     assert found["budgets.scale"][2:5] == (1.0, "default", None)
 
 
+def test_sections_that_the_file_leaves_out_are_listed_with_their_defaults(listed):
+    rules = "version: 1\nsections:\n  rules: {max_tokens: 300, priority: 1"
+    found = listed(budgets=f"{rules}, share: 0.5}}\n")
+    assert found["budgets.sections.rules.share"][2:5] == (0.5, "file", 3)
+    assert found["budgets.sections.system_map.max_tokens"][2:5] == (800, "default", None)
+    assert found["budgets.sections.system_map.share"][2:5] == (0.02, "default", None)
+    # Where no section has a share, none of them counts.
+    assert not [key for key in listed(budgets=f"{rules}}}\n") if key.endswith(".share")]
+
+
 def test_what_is_of_one_piece_is_all_the_files_or_all_the_defaults(listed):
     found = listed(
         budgets="version: 1\nsections:\n  rules: {max_tokens: 300, priority: 1}\n  identity: {max_tokens: 100, priority: 2}\n",
@@ -56,12 +66,12 @@ def test_what_is_of_one_piece_is_all_the_files_or_all_the_defaults(listed):
         privacy="version: 1\nload: {channel_rules: {public: {}}}\n",
         channels="version: 1\nchannels: [{name: public}]\n",
     )
-    assert [key for key in found if key.startswith("budgets.sections.")] == [
+    sections = [key for key in found if key.startswith("budgets.sections.")]
+    assert sections[:4] == [
         f"budgets.sections.{name}.{key}"
         for name in ("rules", "identity")
-        for key in ("max_tokens", "priority", "share")
+        for key in ("max_tokens", "priority")
     ]
-    assert found["budgets.sections.rules.share"][2:5] == (0.75, "default", None)
     assert [key for key in found if key.startswith("scoring.intents")] == ["scoring.intents.deep"]
     assert found["privacy.load.channel_rules.public"][2:5] == ({}, "file", 2)
     assert [key for key in found if key.startswith("channels.channels")] == [

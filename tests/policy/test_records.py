@@ -12,7 +12,7 @@ from memplane.policy import ChannelRule, Privacy, Section
 from memplane.recall.decay import FADING_KINDS
 
 
-def test_sections_keep_the_order_of_the_file_and_one_left_out_holds_nothing(policies):
+def test_sections_keep_the_order_of_the_file_and_standard_ones_left_out_follow(policies):
     text = """version: 1
 sections:
   rules: {max_tokens: 600, priority: 1, share: 3}
@@ -20,15 +20,18 @@ sections:
   identity: {max_tokens: 1, priority: 1, share: 0}
   lessons: {max_tokens: 9, priority: 0, share: 0.000001, kinds: [insight, observation]}
 """
-    budgets = policies(budgets=text).budgets
+    budgets, ours = policies(budgets=text).budgets, policies().budgets
+    left_out = tuple(one for one in ours.sections if one.name not in ("rules", "identity"))
+    assert len(left_out) == 8
     assert budgets.sections == (
         Section("rules", 600, 1, 3_000_000),
         Section("runbooks", 0, 1, 500_000, ("views/run/books.md",)),
         Section("identity", 1, 1, 0),
         Section("lessons", 9, 0, 1, (), ("insight", "observation")),
+        *left_out,
     )
     assert budgets.section("rules") == budgets.sections[0]
-    assert budgets.section("tool_state") is None
+    assert budgets.section("never_named") is None
 
 
 def test_a_missing_share_is_the_sections_part_of_all_max_tokens(policies):
@@ -39,13 +42,27 @@ sections:
   task_state: {max_tokens: 5000, priority: 1, share: 0.25}
 """
     sections = policies(budgets=text).budgets.sections
-    assert [section.weight for section in sections] == [125_000, 250_000, 250_000]
+    assert [section.weight for section in sections[:3]] == [125_000, 250_000, 250_000]
 
 
 def test_sections_of_no_tokens_at_all_have_no_weight(policies):
     text = "version: 1\nsections: {rules: {max_tokens: 0, priority: 1}}\n"
-    assert [section.weight for section in policies(budgets=text).budgets.sections] == [0]
-    assert policies(budgets="version: 1\nsections: {}\n").budgets.sections == ()
+    assert policies(budgets=text).budgets.sections[0].weight == 0
+    by_default = policies().budgets.sections
+    assert policies(budgets="version: 1\nsections: {}\n").budgets.sections == by_default
+
+
+def test_where_a_file_names_no_share_at_all_the_priorities_divide_a_block(policies):
+    def by_priority(*rows: str) -> bool:
+        sections = "".join(f"  {row}\n" for row in rows)
+        return policies(budgets=f"version: 1\nsections:\n{sections}").budgets.by_priority
+
+    rules, tasks = "rules: {max_tokens: 9, priority: 1", "task_state: {max_tokens: 9, priority: 2"
+    assert by_priority(f"{rules}}}", f"{tasks}}}")
+    for share in ("share", "share_orient", "share_without_session"):
+        assert not by_priority(f"{rules}}}", f"{tasks}, {share}: 0}}")
+    assert not policies().budgets.by_priority
+    assert not policies(budgets="version: 1\n").budgets.by_priority
 
 
 def test_limits_left_out_keep_their_defaults(policies):

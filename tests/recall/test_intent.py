@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memplane.errors import InputError
 from memplane.policy import NAMES, load
-from memplane.recall.intent import INTENTS, intent_of
+from memplane.recall.intent import INTENTS, chosen_intent, intent_of
 
 TOP = Path(__file__).parents[2]
 DEFAULTS = {name: (TOP / "policies" / name).read_bytes() for name in NAMES}
@@ -70,3 +70,11 @@ def test_an_intent_that_does_not_exist_is_refused_by_name():
     with pytest.raises(InputError) as raised:
         intent_of("wild", "x", OURS)
     assert str(raised.value) == "intent: expected one of auto, fast, deep, orient, found 'wild'"
+
+
+def test_the_rule_that_chose_is_named():
+    named = OURS._replace(intents=(("deep", ("^why", "drop")),), default_intent="fast")
+    assert chosen_intent("orient", "why", named) == ("orient", "asked")
+    assert chosen_intent("auto", " ", named) == ("fast", "empty query")
+    assert chosen_intent("auto", "who dropped it", named) == ("deep", "pattern: drop")
+    assert chosen_intent("auto", "hello there", named) == ("fast", "default_intent")
