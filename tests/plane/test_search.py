@@ -125,7 +125,8 @@ def test_a_task_sees_itself_and_global_and_only_an_agent_sees_its_own(plane):
     assert set(ids(plane.search("herons"))) == open_to_all
     assert set(ids(plane.search("herons", agent="ann"))) == open_to_all | {"/agent/ann"}
     assert set(ids(plane.search("herons", task="birds"))) == {"/global", "/task/birds"}
-    assert plane.search("herons", ns="/agent/bob", agent="ann") == []
+    with pytest.raises(memplane.ScopeError):
+        plane.search("herons", ns="/agent/bob", agent="ann")
 
 
 def test_what_does_not_hold_at_the_clock_is_no_hit(plane):
