@@ -33,7 +33,7 @@ from memplane.log.known import Known, same_content
 from memplane.log.lock import LogLock
 from memplane.log.reader import Gap, Reader
 from memplane.log.recovery import Restart, headless, restarts
-from memplane.log.segments import Segments, read_file
+from memplane.log.segments import HEADERS, Segments, read_file
 from memplane.log.spool import Spool
 from memplane.log.tail import Tail
 from memplane.log.writer import Active, Writer
@@ -185,6 +185,11 @@ class FileLog:
         if not number or self._segments.header(number) is not None:
             return None
         return headless(self._segments, number, self.head().seq)
+
+    def headers_to_keep(self) -> tuple[str, bytes] | None:
+        """A file below the home with the headers of sealed segments; None where it says so."""
+        data = self._segments.headers_to_keep()
+        return None if data is None else (HEADERS, data)
 
     def restarts(self) -> list[Restart]:
         """The repairs that replaced a lost log or segment; reads the beginning of each segment."""

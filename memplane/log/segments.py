@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from memplane.event import Draft
     from memplane.log.disk import Disk
 
-__all__ = ["Header", "Point", "Segments", "make_segment", "read_file"]
+__all__ = ["HEADERS", "Header", "Point", "Segments", "make_segment", "read_file"]
 
 
 _USUAL: Final = regex(
@@ -36,6 +36,10 @@ _USUAL: Final = regex(
     rb'"plane":"([^"\\]*)","prev_seq":(\d+),"prev_h":"([0-9a-f]{16})"\},"h":"([0-9a-f]{16})"\}'
     % FORMAT
 )
+
+
+# Below the home: what `Segments.headers_to_keep` gave; a cache, as all beside it.
+HEADERS: Final = "projections/segments.json"
 
 
 class Point(NamedTuple):
@@ -70,6 +74,7 @@ class Segments:
         self.strays: dict[int, str] = {}  # by number, why it does not count
         self._numbers: list[int] = []
         self._headers: dict[int, Header] = {}
+        self._kept: dict[str, list[object]] | None = None  # headers of sealed segments, from disk
 
     def path(self, number: int) -> str:
         """The segment's file."""
@@ -119,7 +124,7 @@ class Segments:
 
     def header(self, number: int) -> Header | None:
         """The segment's header; None where damaged or missing; a foreign or newer one raises."""
-        header = self._headers.get(number)
+        header = self._headers.get(number) or self._kept_header(number)
         if header is None:
             try:
                 fd = nofollow.open_file(self.path(number))
@@ -133,6 +138,57 @@ class Segments:
             if header is not None:
                 self._headers[number] = header
         return header
+
+    def headers_to_keep(self) -> bytes | None:
+        """Headers of sealed segments, as `HEADERS` holds them; None where it has them already.
+
+        With size and time of each file: whoever finds it the same need not open it, so that one
+        answer opens as many files behind a hundred segments as behind two.
+        """
+        rows: dict[str, list[object]] = {}
+        for number in self._numbers[:-1]:
+            header, seen = self._headers.get(number), self._signature(number)
+            if header is not None and seen is not None:
+                texts = [header.prev_h.decode(), header.h.decode()]
+                rows[str(number)] = [*seen, header.prev_seq, *texts, header.end]
+        if rows == (self._rows() or {}):
+            return None
+        self._kept = rows
+        return json.dumps({"plane": self.plane_id, "segments": rows}).encode()
+
+    def _kept_header(self, number: int) -> Header | None:
+        """The header as an earlier process saw it, where the file has not changed since."""
+        row = self._rows().get(str(number))
+        if row is None or row[:2] != self._signature(number):
+            return None
+        try:
+            prev_seq, prev_h, h, end = row[2:]
+            if not (isinstance(prev_seq, int) and isinstance(end, int)):
+                return None
+            header = Header(prev_seq, str(prev_h).encode(), str(h).encode(), end)
+        except ValueError:
+            return None
+        self._headers[number] = header
+        return header
+
+    def _signature(self, number: int) -> list[object] | None:
+        try:
+            found = os.lstat(self.path(number))
+        except OSError:
+            return None
+        return [found.st_size, found.st_mtime_ns]
+
+    def _rows(self) -> dict[str, list[object]]:
+        if self._kept is None:
+            self._kept = {}
+            try:
+                said = json.loads(nofollow.read(f"{self.home}/{HEADERS}"))
+                rows = said["segments"]
+                if said["plane"] == self.plane_id and all(map(_is_row, rows.values())):
+                    self._kept = rows
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                pass
+        return self._kept
 
     def beginning(self, number: int, most: int) -> bytes:
         """The first bytes of the segment, at most so many; none where it is missing."""
@@ -182,6 +238,10 @@ class Segments:
                 f"expected {self.plane_id!r}: a file was moved here from another plane"
             )
         return Header(prev_seq, prev_h, h, end + 1)
+
+
+def _is_row(row: object) -> bool:
+    return isinstance(row, list) and len(row) == 6
 
 
 def read_file(path: str, offset: int = 0) -> bytes:

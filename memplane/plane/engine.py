@@ -6,14 +6,15 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from memplane import nofollow
-from memplane.errors import HomeError, InputError
+from memplane.errors import HomeError, InputError, WriteError
 from memplane.event import Draft, Event
-from memplane.home import Home
+from memplane.home import Home, replace_file
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
 from memplane.intake.redact import shown
 from memplane.log import FileLog
@@ -305,14 +306,14 @@ class Engine:
         if self._folds.catch_up():
             self._notice_purges()
         if self.keeps and self._folds.unsaved > save_after:
-            self._folds.save()
+            self._save(self._folds)
         if fresh and self.keeps and (outdated := self._folds.outdated):
             self._renew(self._folds, outdated)
         return self._folds
 
     def _renew(self, folds: Folds, outdated: Sequence[str]) -> None:
         """Keep what was folded anew, and say once what another version of memplane had made."""
-        folds.save()
+        self._save(folds)
         warnings.warn(
             f"{self.home.folder}: another version of memplane made projections/"
             f"{', '.join(outdated)}; folded again from the {folds.log.head().seq} lines of the log",
@@ -323,7 +324,14 @@ class Engine:
     def keep_first(self) -> None:
         """Write the checkpoints of a plane that has none: from its first pack on. Hold `lock`."""
         if self.keeps and self._folds is not None and not self._folds.hotset.is_stored:
-            self._folds.save()
+            self._save(self._folds)
+
+    def _save(self, folds: Folds) -> None:
+        """Write the checkpoints, and with them what spares others a look at each segment."""
+        kept = self.log.headers_to_keep() if folds.save() else None
+        if kept is not None:
+            with suppress(WriteError):  # a cache that is not written is no error
+                replace_file(self.home.path / kept[0], kept[1])
 
     def files(self, folds: Folds) -> FilesState:
         """The files view."""
@@ -412,7 +420,7 @@ class Engine:
         self.closed = True
         if self._folds is not None:
             if self.keeps and self._folds.unsaved >= _CHECKPOINT_AT_CLOSE:
-                self._folds.save()
+                self._save(self._folds)
             self._drop_folds()
         self.finder.close()
         if self.as_of is None:
