@@ -10,6 +10,7 @@ from memplane.errors import PolicyError
 from memplane.event import FIELDS, Event
 from memplane.lazy import regex
 from memplane.plane import Plane
+from memplane.plane.finding import INDEX_BEHIND
 from memplane.projections.acts import acts_of
 from memplane.projections.order import moment_of
 
@@ -28,6 +29,7 @@ __all__ = [
     "say",
     "say_aside",
     "say_damage",
+    "without",
 ]
 
 # What every answer says that is made from a log with gaps.
@@ -58,6 +60,13 @@ def print_text(words: str) -> None:
 def data(value: Any) -> None:
     """Print one JSON value as one line."""
     print(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain))
+
+
+def without(part: str, else_words: str) -> str:
+    """What an answer went without, and what that came to: `else_words`, but for the index."""
+    if part.startswith(INDEX_BEHIND):
+        return f"{part}: of those what the hotset holds was searched; --wait indexes them first"
+    return f"{part}: {else_words}"
 
 
 def say(words: str) -> None:

@@ -7,7 +7,7 @@ import typer
 from memplane.cli.app import command
 from memplane.cli.fields import Time, number
 from memplane.cli.options import AtLeast, Budget, Channel, Home, Json, WithoutTag
-from memplane.cli.output import DAMAGED, data, one_line, put, say, say_damage
+from memplane.cli.output import DAMAGED, data, one_line, put, say, say_damage, without
 from memplane.cli.progress import Bar
 from memplane.errors import InputError, MemplaneError
 from memplane.explain.prefixes import Difference, differing
@@ -50,6 +50,9 @@ _HeldSeq = Annotated[
 _Cited = Annotated[
     bool, typer.Option("--cited", help="Entries name their events, statements their day.")
 ]
+_Wait = Annotated[
+    bool, typer.Option("--wait", help="Index the whole log first, however far it is behind.")
+]
 _DiffPrev = Annotated[
     bool,
     typer.Option("--diff-prev", help="Say where the session's saved pack before this one ends."),
@@ -79,6 +82,7 @@ def pack(
     as_of: _AsOf = None,
     now: _Now = None,
     cited: _Cited = False,
+    wait: _Wait = False,
     messages: _Messages = None,
     report: _Report = True,
     diff_prev: _DiffPrev = False,
@@ -96,7 +100,7 @@ def pack(
     }  # fmt: skip
     with open_plane(home) as plane, Bar("indexing") as bar:
         say_damage(plane)
-        block = plane.pack(query, save_report=report, progress=bar, **asked)
+        block = plane.pack(query, save_report=report, progress=bar, wait=wait, **asked)
         difference = _held_against(plane, block) if diff_prev else None
     if messages is not None:
         data(block.messages(cast("Literal['openai', 'anthropic']", messages)))
@@ -151,7 +155,7 @@ def _remarks(block: Block, budget: int | None) -> None:
         whose = shown(asked[name], 160)
         say(f"--{name} {whose}: nothing that may be seen is recorded of it; is the id right?")
     for part in block.report.get("degraded", ()):
-        say(f"{part}: the block was made by words alone")
+        say(without(part, "the block was made by words alone"))
     if block.report["gaps"]:
         say(DAMAGED)
 

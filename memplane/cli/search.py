@@ -8,7 +8,7 @@ from memplane.cli.app import command
 from memplane.cli.exits import FINE, NO
 from memplane.cli.fields import Time, number
 from memplane.cli.options import AtLeast, Channel, Home, Json, WithoutTag
-from memplane.cli.output import DAMAGED, fields_of, one_line, put, say, say_damage
+from memplane.cli.output import DAMAGED, fields_of, one_line, put, say, say_damage, without
 from memplane.cli.progress import Bar
 from memplane.intake.redact import masked
 from memplane.plane import SearchHit
@@ -50,6 +50,9 @@ def search(
         bool,
         typer.Option("--similar", help="By vectors alone: what says the like in other words."),
     ] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Index the whole log first, however far it is behind.")
+    ] = False,
     channel: Channel = "private",
     home: Home = None,
     as_json: Json = False,
@@ -69,11 +72,13 @@ def search(
     with open_plane(home) as plane, Bar("indexing") as bar:
         say_damage(plane)
         hits = plane.search(
-            query, k, channel=channel, now=now, progress=bar, similar=similar, **filters
+            query, k, channel=channel, now=now, progress=bar, similar=similar, wait=wait, **filters
         )
         damaged = bool(plane.hotset().gaps)
     if damaged:
         say(DAMAGED)
+    for part in hits.degraded:
+        say(without(part, "the search went by words alone"))
     put([_fields(hit) for hit in hits], "\n".join(map(_words, hits)), as_json=as_json)
     if hits:
         return FINE

@@ -136,6 +136,7 @@ class _Run:
                     for name in self._asked.baselines
                 }
             # The first one also opens the plane and indexes it, which is no part of a latency.
+            plane.index()
             plane.pack(questions[0].text, budget=self._asked.budgets[0])
             for question in questions:
                 self._packs(plane, question)

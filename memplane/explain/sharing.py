@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from memplane.plane.finding import Finder, Progress
+from memplane.plane.finding import Finder, Wanted
 from memplane.plane.folds import Folds
 from memplane.plane.retrieving import LogRetriever
 from memplane.policy import Policies
@@ -23,26 +23,24 @@ class SharedFinder(Finder):
     before each request of its own.
     """
 
-    _made: tuple[tuple[object, ...], _Retriever] | None = None
+    _made: tuple[tuple[object, ...], LogRetriever] | None = None
 
     def renew(self) -> None:
         """Let go of what was found: the next request is another one."""
         self._made = None
 
     def retriever(
-        self, policies: Policies, folds: Folds, memories: Memories, *,
-        progress: Progress | None = None, dense_seq: int | None = None,
-    ) -> LogRetriever:  # fmt: skip
+        self, policies: Policies, folds: Folds, memories: Memories, wanted: Wanted
+    ) -> LogRetriever:
         """See `Finder.retriever`."""
         key = (
-            folds, folds.log.head(), folds.variant, dense_seq, policies.scoring,
+            folds, folds.log.head(), folds.variant, wanted[:2], policies.scoring,
             policies.plane.embedder, policies.plane.tool_result_tokens,
         )  # fmt: skip
         if self._made is None or self._made[0] != key:
-            made = super().retriever(
-                policies, folds, memories, progress=progress, dense_seq=dense_seq
-            )
-            self._made = key, _Retriever(made)
+            made = super().retriever(policies, folds, memories, wanted)
+            # Behind the index nothing is shared: such requests are few.
+            self._made = key, _Retriever(made) if type(made) is LogRetriever else made
         return self._made[1]
 
 

@@ -254,6 +254,7 @@ class _Remembering:
 
     def __init__(self, retriever: Retriever) -> None:
         self._retriever, self.dense_seq = retriever, retriever.dense_seq
+        self.index_seq = retriever.index_seq
         self._found: dict[tuple[object, ...], Finding] = {}
         self._passages: dict[tuple[int, int], str] = {}
         self.item, self.id = retriever.item, retriever.id

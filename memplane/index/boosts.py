@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from memplane.index.lexical import Matches
 from memplane.index.ranking import Ranked
 from memplane.index.segment import Array
 
-__all__ = ["Boosted", "Exact", "boosted", "marked_turns", "weighed"]
+__all__ = ["Boosted", "Exact", "boosted", "marked_turns", "merged", "weighed"]
 
 _SPEAKERS = [ROLES.index("user"), ROLES.index("assistant")]
 _MARKED_MAX = 200
@@ -150,3 +150,18 @@ def _bearing(lists: Sequence[Array], frame: Frame) -> Array:
     for docs in lists:
         there[docs] = True
     return there
+
+
+def merged(columns: Sequence[Any], rows: Sequence[Sequence[int]], most: int) -> list[Array]:
+    """The columns of at most `most` events, best first, of some that are in columns and in rows.
+
+    All have the fields of `Boosted`; `columns` may be none. Ties go by importance, then to the
+    newer.
+    """
+    joined = [np.array(column, np.int64) for column in zip(*rows, strict=True)]
+    if columns:
+        pairs = zip(columns, joined, strict=True)
+        joined = [np.concatenate([np.asarray(one), other]) for one, other in pairs]
+    seqs, scores, importance = joined[0], joined[1], joined[9]
+    order = np.lexsort((-seqs, -importance, -scores))[:most]
+    return [column[order] for column in joined]

@@ -84,14 +84,18 @@ def search(desk: Desk, given: dict[str, Any]) -> Answer:
         progress=desk.tell, **desk.who,
     )  # fmt: skip
     rows = [_row(desk, hit) for hit in hits]
+    without = [f"incomplete: {part}" for part in hits.degraded]
     cap = desk.cap(given)
 
     def make(count: int) -> dict[str, Any]:
         data: dict[str, Any] = {"hits": rows[:count]}
+        notes = [*without]
         if not rows:
-            data["note"] = "nothing found; try other words"
+            notes.append("nothing found; try other words")
         elif count < len(rows):
-            data["note"] = f"{len(rows) - count} more hits did not fit; raise max_tokens"
+            notes.append(f"{len(rows) - count} more hits did not fit; raise max_tokens")
+        if notes:
+            data["note"] = "; ".join(notes)
         return data
 
     data = cap.rows(rows, make)

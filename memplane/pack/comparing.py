@@ -23,8 +23,8 @@ Report = dict[str, Any]
 # R9, and what an owner or a clock may do besides.
 CAUSES: Final = (
     "policy", "view", "gap", "epoch", "anchor", "superseded", "forgotten",
-    "evicted", "purged", "expired", "unforgotten", "approval", "pin", "shed", "map shed", "ring",
-    "unexplained",
+    "evicted", "purged", "expired", "unforgotten", "approval", "pin", "shed", "map shed", "index",
+    "ring", "unexplained",
 )  # fmt: skip
 # Places in a report's prefix that follow from the log alone, by what it is called when they move.
 _MOVES: Final = {
@@ -35,7 +35,7 @@ _HEX: Final = 12
 _MILLION: Final = 1_000_000
 # What may differ between packs of one shape.
 _NOT_SHAPE: Final = frozenset(
-    ("query", "query_event", "as_of", "now", "exclude", "held_seq", "dense_seq")
+    ("query", "query_event", "as_of", "now", "exclude", "held_seq", "dense_seq", "index_seq")
 )
 
 
@@ -144,6 +144,8 @@ def cause(old: Report, new: Report, entry: dict[str, Any], story: Story) -> str:
     found = found or next(filter(None, gone), None) or story.corrected(entry["area"])
     if found is not None:
         return found
+    if entry["area"] == "E" and len({one["request"].get("index_seq") for one in (old, new)}) > 1:
+        return "index"  # more of the log could be searched
     if moved:
         return moved[0]
     return "ring" if story.ring() else "unexplained"

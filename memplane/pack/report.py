@@ -100,10 +100,12 @@ def _views(materials: Materials) -> dict[str, str]:
 
 
 def _request(facts: Facts) -> dict[str, Any]:
-    """What was asked; with the `dense_seq` that was used, the same can be asked again."""
+    """What was asked; with the `dense_seq` and `index_seq` of the search, it can be asked again."""
     request, retriever = facts.request, facts.retriever
     if retriever is not None:
-        request = request._replace(dense_seq=retriever.dense_seq)
+        request = request._replace(
+            dense_seq=retriever.dense_seq, index_seq=retriever.index_seq
+        )  # fmt: skip
     return request.as_json()
 
 

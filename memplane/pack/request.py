@@ -41,6 +41,7 @@ class Request(NamedTuple):
     importance_min: int = 0  # as recorded
     as_of: int = 0
     dense_seq: int | None = None  # vectors of events up to here at most
+    index_seq: int | None = None  # documents of the index of events up to here at most
     cited: bool = False  # entries name the seqs of their events, statements their day
     now: str = ""
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from memplane.plane.expanding import Expanded
     from memplane.plane.plane import Plane
     from memplane.plane.reading import Standing, Version
-    from memplane.plane.searching import SearchHit
+    from memplane.plane.searching import SearchHit, SearchHits
     from memplane.plane.writing import BulkReceipt, Receipt, Refusal, Spooled
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Receipt",
     "Refusal",
     "SearchHit",
+    "SearchHits",
     "Spooled",
     "Standing",
     "Version",
@@ -34,7 +35,7 @@ __getattr__ = lazily(
             "Standing",
             "Version",
         ),
-        "memplane.plane.searching": ("SearchHit",),
+        "memplane.plane.searching": ("SearchHit", "SearchHits"),
         "memplane.plane.writing": (
             "BulkReceipt",
             "Receipt",

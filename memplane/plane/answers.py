@@ -16,7 +16,7 @@ from memplane.plane.engine import Engine
 from memplane.plane.expanding import Expanded, expand
 from memplane.plane.given import check_count, check_named, check_text, check_texts
 from memplane.plane.reading import Standing, Version
-from memplane.plane.searching import SearchHit, search
+from memplane.plane.searching import SearchHits, search
 from memplane.recall.suppress import is_pattern, within
 
 __all__ = ["Answers", "Keys"]
@@ -241,9 +241,10 @@ class Answers:
         kind: _OneOrMore = None, session: _OneOrMore = None, tag: _OneOrMore = None,
         without_tag: _OneOrMore = None, importance_min: float | None = None, since: _Time = None,
         until: _Time = None, task: str | None = None, agent: str | None = None, now: _Time = None,
-        as_of: int | _Time = None, dense_seq: int | None = None, similar: bool = False,
+        as_of: int | _Time = None, dense_seq: int | None = None, index_seq: int | None = None,
+        similar: bool = False, wait: bool = False,
         progress: Callable[[int, int], None] | None = None,
-    ) -> list[SearchHit]:  # fmt: skip
+    ) -> SearchHits:  # fmt: skip
         """At most `k` events that answer a query, the best first; none where nothing matches.
 
         What is out of force is no hit, nor what a pack with the same `task`, `agent` and times
@@ -252,16 +253,21 @@ class Answers:
         vectors take part. With `similar` nothing but vectors decides: those of the
         plane's embedder, as far as `embed` has come, or else of the static table, made and kept
         here; a score is then the cosine in thousandths. `progress` is told of a long build of the
-        index. Raises InputError naming the argument, PolicyError, ScopeError for a namespace that
-        is not for who asks; of a pattern (`/spec/*`) it searches those that are.
+        index. Where more events than the policy's `index_behind_max` are not indexed yet, those of
+        them that the hotset holds are found, by their words, unless the search is to `wait`; behind
+        `index_seq` always. What it went without, `degraded` of the answer says. Raises InputError
+        naming the argument, PolicyError, ScopeError for a namespace that is not for who asks; of a
+        pattern (`/spec/*`) it searches those that are.
         """
         asked: dict[str, Any] = {
             "channel": channel, "ns": ns, "kind": kind, "session": session, "tag": tag,
             "without_tag": without_tag, "importance_min": importance_min, "since": since,
             "until": until, "task": task, "agent": agent, "now": now, "as_of": as_of,
-            "dense_seq": dense_seq,
+            "dense_seq": dense_seq, "index_seq": index_seq,
         }  # fmt: skip
-        return search(self._engine, query, k, asked, similar=similar, progress=progress)
+        return search(
+            self._engine, query, k, asked, similar=similar, wait=wait, progress=progress
+        )  # fmt: skip
 
     def expand(
         self, handle: str, budget: int = 2000, *, channel: str = "private", now: _Time = None,

@@ -21,7 +21,7 @@ CHANNELS: Final = ("private", "public", "team", "agent")
 _TIMES: Final = ("since", "until", "now")
 _TAGS: Final = ("tag", "without_tag")
 _LISTS: Final = ("sections", "expand", "exclude", "ns", *_TAGS)
-_SEQS: Final = ("dense_seq", "held_seq")
+_SEQS: Final = ("dense_seq", "held_seq", "index_seq")
 _TEXTS: Final = ("channel", "intent", "session", "task", "agent", "query_event")
 _KNOWN: Final = frozenset(
     (*_TIMES, *_LISTS, *_TEXTS, *_SEQS, "budget", "as_of", "cited", "importance_min")

@@ -23,7 +23,7 @@ from memplane.pack.request import Request
 from memplane.plane.approvals import Approvals
 from memplane.plane.asking import check_channel
 from memplane.plane.files import Frozen, watched
-from memplane.plane.finding import Finder, Progress
+from memplane.plane.finding import Finder, Progress, Wanted
 from memplane.plane.folds import Folds, Prefix, session_fold
 from memplane.plane.given import check_texts
 from memplane.plane.prefixes import KEPT, Prefixes
@@ -141,11 +141,11 @@ class Engine:
         done = self.log.append(drafts, expected_seq=expected_seq)
         self._recorded += len(drafts)
         if self._recorded >= (_FOLD_AFTER if self._folds is None else _FOLD_EVERY):
-            self._recorded = 0
+            recorded, self._recorded = self._recorded, 0
             with self.lock:
                 policies = self.watched.policies_last_read()
                 self.caught_up(policies, save_after=_CHECKPOINT_WRITING)
-                self.finder.follow(done[-1].seq if done else 0)
+                self.finder.follow(done[-1].seq if done else 0, recorded)
         return done
 
     def take_in_waiting(self) -> None:
@@ -345,16 +345,11 @@ class Engine:
         """Index what is not indexed yet; `progress` is told where that is much. Hold `lock`."""
         self.finder.index(policies, progress)
 
-    def retriever(
-        self, policies: Policies, folds: Folds, *,
-        progress: Callable[[int, int], None] | None = None, dense_seq: int | None = None,
-    ) -> LogRetriever:  # fmt: skip
+    def retriever(self, policies: Policies, folds: Folds, wanted: Wanted) -> LogRetriever:
         """Search over the whole log for one request, events as the folds have them. Hold `lock`."""
         # The memories of now know all that those of a prefix do, and go on where they stand.
         memories = folds.memories if self._folds is None else self._folds.memories
-        return self.finder.retriever(
-            policies, folds, memories, progress=progress, dense_seq=dense_seq
-        )
+        return self.finder.retriever(policies, folds, memories, wanted)
 
     def prefix(self, seq: int, policies: Policies) -> Folds:
         """The projections as of a seq, folded from the log's beginning; the last few are kept."""

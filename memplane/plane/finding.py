@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.plane.folds import Folds
@@ -24,8 +24,19 @@ if TYPE_CHECKING:
     from memplane.plane.retrieving import LogRetriever
     from memplane.plane.seen import Seen
 
-__all__ = ["Finder", "Progress", "kept_upto", "mark_of", "place_of", "variant_of"]
+__all__ = [
+    "INDEX_BEHIND",
+    "Finder",
+    "Progress",
+    "Wanted",
+    "behind",
+    "kept_upto",
+    "mark_of",
+    "place_of",
+    "variant_of",
+]
 
+INDEX_BEHIND: Final = "index: "  # how the line about it begins
 Progress = Callable[[int, int], None]  # events done, events there are
 
 
@@ -57,6 +68,27 @@ def kept_upto(home: Path, plane: str, policies: Policies) -> Head | None:
     return None if manifest is None else place_of(manifest.seq, manifest.mark)
 
 
+def behind(request: Mapping[str, Any]) -> list[str]:
+    """What an answer says that it was made without, by the request that was used for it."""
+    reached = request.get("index_seq")
+    missing = 0 if reached is None else max(0, request.get("as_of", 0) - reached)
+    return [f"{INDEX_BEHIND}{missing} events behind"] if missing else []
+
+
+class Wanted(NamedTuple):
+    """How much of index and vectors a request uses.
+
+    Vectors take part for events up to `dense_seq`, where the policies name an embedder; documents
+    of events up to `index_seq`. Without that one, as many as there are, where the index is far
+    behind and the caller does not `wait` for it. `progress` is told of a long build.
+    """
+
+    dense_seq: int | None = None
+    index_seq: int | None = None
+    wait: bool = False
+    progress: Progress | None = None
+
+
 class Finder:
     """Hold the engine's lock for every call."""
 
@@ -71,6 +103,12 @@ class Finder:
 
         `progress` is called where much is to be indexed.
         """
+        indexed = self._opened(policies)
+        indexed.catch_up(upto=self._engine.as_of, progress=progress)
+        return indexed
+
+    def _opened(self, policies: Policies) -> Indexed:
+        """The index as it was left: on the disk, or by the last one who asked."""
         from memplane.plane.indexing import Indexed  # noqa: PLC0415 - see above
 
         engine = self._engine
@@ -81,27 +119,40 @@ class Finder:
             self._indexed = Indexed(
                 engine.log, folder, plane=plane, policies=policies, keeps=engine.keeps
             )
-        self._indexed.catch_up(upto=engine.as_of, progress=progress)
         return self._indexed
 
+    def _reaching(self, policies: Policies, upto: int, wanted: Wanted) -> tuple[Indexed, int]:
+        """The index for a request as of `upto`, and the last event that it may use of it."""
+        if wanted.index_seq is None and (wanted.wait or self._engine.as_of is not None):
+            return self.index(policies, wanted.progress), upto
+        indexed = self._opened(policies)
+        if wanted.index_seq is None:
+            return indexed, min(indexed.reached(upto, wanted.progress), upto)
+        reach = min(wanted.index_seq, upto)
+        indexed.catch_up(upto=reach, progress=wanted.progress)
+        return indexed, reach
+
     def retriever(
-        self, policies: Policies, folds: Folds, memories: Memories, *,
-        progress: Progress | None = None, dense_seq: int | None = None,
-    ) -> LogRetriever:  # fmt: skip
+        self, policies: Policies, folds: Folds, memories: Memories, wanted: Wanted
+    ) -> LogRetriever:
         """Search for one request; events are as the folds have them.
 
-        `memories` may know of later events than the folds. Vectors take part for events up to
-        `dense_seq`, where the policies name an embedder.
+        `memories` may know of later events than the folds.
         """
         from memplane.plane.retrieving import LogRetriever  # noqa: PLC0415 - see above
         from memplane.plane.seen import Seen  # noqa: PLC0415 - likewise
 
-        indexed, counter = self.index(policies, progress), self._engine.counter(policies)
+        upto, counter = folds.log.head().seq, self._engine.counter(policies)
+        indexed, reach = self._reaching(policies, upto, wanted)
         seen = self._seen
         if seen is None or seen.counter is not counter or seen.renewed != indexed.renewed:
             seen = self._seen = Seen(self._engine.log, counter, indexed.renewed)
-        near = self._near(policies, indexed, dense_seq, folds.log.head().seq)
-        return LogRetriever(indexed, seen, folds, memories, policies.scoring, near)
+        near = self._near(policies, indexed, wanted.dense_seq, reach)
+        if reach == upto:
+            return LogRetriever(indexed, seen, folds, memories, policies.scoring, near)
+        from memplane.plane.behind import BehindRetriever  # noqa: PLC0415 - few are behind
+
+        return BehindRetriever(indexed, seen, folds, memories, policies.scoring, near, reach=reach)
 
     def dense(self, policies: Policies) -> Dense | None:
         """The vectors of the embedder that the plane was opened with, or that the policies name.
@@ -134,10 +185,13 @@ class Finder:
             return Near()
         return dense.near(indexed, upto if most is None else min(most, upto))
 
-    def follow(self, seq: int) -> None:
-        """Take note of what was recorded up to `seq`, if somebody searches here; writes nothing."""
+    def follow(self, seq: int, count: int) -> None:
+        """Take note of the last `count` events, up to `seq`, if somebody searches here.
+
+        Writes nothing.
+        """
         if self._indexed is not None:
-            self._indexed.follow(seq)
+            self._indexed.follow(seq, count)
 
     def rebuild(self, policies: Policies, progress: Progress | None = None) -> None:
         """Throw the index away, and make it again if there was one."""

@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from memplane.log import FileLog
     from memplane.policy import Policies
 
-__all__ = ["Indexed", "slots_of", "whole_text"]
+__all__ = ["STEP", "Indexed", "slots_of", "whole_text"]
 
+# Events that one who does not wait for the whole index brings it forward: a tenth of a second.
+STEP: Final = 1_000
 # Documents. Batches end where a segment of this size does: those are built at once.
 _BATCH: Final = 16_384
 # To index 64 at once costs each half of what it costs alone; a search waits for as many at most.
@@ -61,6 +63,7 @@ class Indexed:
         self._plane, self.variant = plane, variant_of(policies)
         self.renewed = 0  # how often the documents were begun anew
         self._result_tokens = policies.plane.tool_result_tokens
+        self._behind_max = policies.budgets.limits.index_behind_max
         self._index = Index(folder, plane=plane, variant=self.variant, keeps=keeps)
         self._begin()
 
@@ -96,10 +99,7 @@ class Indexed:
         head = self._log.head()
         if self._position is not None and self._position[:2] == head[:2]:
             return 0
-        if head.seq - self.seq > _RELOADED:
-            self._take_from_disk()
-        if not self._stands():
-            self._restart()
+        self._look_around(head)
         end = head.seq if upto is None else min(upto, head.seq)
         try:
             return self._follow(end, save=save, progress=progress)
@@ -109,13 +109,28 @@ class Indexed:
             self._begin()
             raise
 
-    def follow(self, seq: int) -> None:
+    def reached(self, upto: int, progress: Progress | None = None) -> int:
+        """Bring the index forward for one who does not wait for it; return where it stands then.
+
+        To `upto` where no more than the policy's `index_behind_max` events are missing, else by as
+        few as that, and no more than STEP. What another process has indexed is taken up first.
+        """
+        self._look_around(self._log.head())
+        self.catch_up(upto=self._near(upto), progress=progress)
+        return self.seq
+
+    def _near(self, upto: int) -> int:
+        most = self._behind_max
+        return upto if upto - self.seq <= most else min(upto, self.seq + min(most, STEP))
+
+    def follow(self, seq: int, count: int) -> None:
         """Index what was recorded up to `seq`, where that is a batch; writes nothing.
 
-        Less than a batch waits for the next `catch_up`, which every search begins with.
+        Less than a batch waits for the next `catch_up`, which every search begins with. Where the
+        index was far behind before these `count` events came, it comes nearer by as many.
         """
         if seq - self.seq >= _FOLLOWED:
-            self.catch_up(save=False)
+            self.catch_up(upto=max(self._near(seq), min(seq, self.seq + 2 * count)), save=False)
 
     def view(self, upto: int | None = None) -> View:
         """The index as of a seq."""
@@ -173,8 +188,9 @@ class Indexed:
             return
         # What the log will not give is for whoever reads it next, not for who closes.
         with contextlib.suppress(MemplaneError, OSError):
-            if self._unsaved + self._log.head().seq - self.seq >= _SAVED_AT_CLOSE:
-                self.catch_up(save=False)
+            head = self._log.head().seq
+            if self._unsaved + head - self.seq >= _SAVED_AT_CLOSE:
+                self.catch_up(upto=self._near(head), save=False)
         if self._unsaved >= _SAVED_AT_CLOSE:
             self.save()
 
@@ -182,7 +198,11 @@ class Indexed:
         """Forget what was gathered from the documents, as they were numbered."""
         self.renewed += 1
         self._columns, self.speakers = Columns(), Speakers()
-        self.masks = Masks(Lines(self._log.line, self._log.find))
+        self.masks = self.new_masks()
+
+    def new_masks(self) -> Masks:
+        """Masks that have been told nothing yet."""
+        return Masks(Lines(self._log.line, self._log.find))
 
     def _begin(self) -> None:
         """Take up the documents that the index has, if they are this log's."""
@@ -208,6 +228,13 @@ class Indexed:
         self._index.clear()
         self._position, self._unsaved = None, 0
         self._renew()
+
+    def _look_around(self, head: Head) -> None:
+        """Take up what others have indexed, and begin anew where the log is another one."""
+        if head.seq - self.seq > _RELOADED:
+            self._take_from_disk()
+        if not self._stands():
+            self._restart()
 
     def _take_from_disk(self) -> None:
         """Go on from what another process has saved, where that is further."""

@@ -15,6 +15,7 @@ from memplane.pack.block import Block
 from memplane.plane import packing, recent
 from memplane.plane.asking import request_of
 from memplane.plane.engine import Engine, MakeCounter, MakeEmbedder
+from memplane.plane.finding import Wanted, behind
 from memplane.plane.latest import last_sessions
 from memplane.plane.prefixes import seq_by
 from memplane.policy import Policies
@@ -68,7 +69,7 @@ class Packer:
     def pack(
         self, query: str = "", *, save_report: bool = False,
         progress: Callable[[int, int], None] | None = None,
-        watch: Callable[[Laid], None] | None = None, **asked: Any,
+        watch: Callable[[Laid], None] | None = None, wait: bool = False, **asked: Any,
     ) -> Block:  # fmt: skip
         """Pack a block for the query within its budget.
 
@@ -76,12 +77,14 @@ class Packer:
         sections, expand (handles), exclude (ids), held_seq (the caller holds what the session said
         behind it), query_event, since, until, tag and without_tag (events with one of these, and
         with none of those), importance_min (0 to 1000 or 0.0 to 1.0, as recorded), as_of, dense_seq
-        (no vectors of later events), cited (entries name seqs, statements their day), now.
+        (no vectors of later events), index_seq (of later events what the hotset holds alone), cited
+        (entries name seqs, statements their day), now. Equal inputs give equal bytes.
 
-        Equal inputs give equal bytes. `progress` is told of a long build of the index: a pack
-        that searches the whole log waits for it; `watch` is shown how the block was laid out. Where
-        the embedder fails the block is made by words, and the report says so (`degraded`). Raises
-        BudgetError, InputError, PolicyError; never for size.
+        `progress` is told of a long build of the index, `watch` is shown how the block was laid
+        out. Where more events than the policy's `index_behind_max` are not indexed yet, a pack that
+        searches the log finds of them what the hotset holds, unless it is to `wait`. What a block
+        was made without, a failing embedder too, the report says (`degraded`). Raises BudgetError,
+        InputError, PolicyError; never for size.
         """
         engine, clock = self._engine, packing.Stopwatch()
         with engine.lock, counting(Tally()) as tally:
@@ -106,7 +109,7 @@ class Packer:
                     policies, folds, hotset, views=views, expansions=expansions,
                     memo=self._memo, gap=gap,
                     files=recent.files_for(engine, folds, request, hotset, policies),
-                    retriever=self._searcher(policies, folds, request, progress),
+                    retriever=self._searcher(policies, folds, request, wait, progress),
                     query_seq=engine.seq_of(request.query_event),
                     sessions=partial(last_sessions, engine, folds, request, policies),
                     approvals=engine.approvals(folds), line=engine.log.line,
@@ -115,12 +118,7 @@ class Packer:
                 clock.mark("read")
                 return packing.run(request, materials, printer, clock, head[:2], laid=watch)
 
-            try:
-                block = made(request)
-            except DegradedError as error:
-                # As if nothing were embedded: what the report names gives the same block again.
-                block = made(request._replace(dense_seq=0))
-                block.report["degraded"] = [error.part]
+            block = _made_anyhow(made, request)
         tally.add(self._opening)
         self._opening = Tally()
         block.report["io"] = {
@@ -136,17 +134,15 @@ class Packer:
         return [opened(self._engine, folds, one, request, policies) for one in request.expand]
 
     def _searcher(
-        self, policies: Policies, folds: Folds, request: Request,
+        self, policies: Policies, folds: Folds, request: Request, wait: bool,
         progress: Callable[[int, int], None] | None,
     ) -> Callable[[], Retriever]:  # fmt: skip
         if self._plain:
             from memplane.plane.plain import PlainRetriever  # noqa: PLC0415 - for hooks alone
 
             return partial(PlainRetriever, self._engine, policies, folds)
-        return partial(
-            self._engine.retriever, policies, folds, progress=progress,
-            dense_seq=request.dense_seq,
-        )  # fmt: skip
+        wanted = Wanted(request.dense_seq, request.index_seq, wait, progress)
+        return partial(self._engine.retriever, policies, folds, wanted)
 
     def _kept(self, block: Block, policies: Policies, *, save_report: bool) -> Block:
         if not self._plain:  # a hook only reads
@@ -199,3 +195,16 @@ class Packer:
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
         self.close()
+
+
+def _made_anyhow(made: Callable[[Request], Block], request: Request) -> Block:
+    """The block, by words where the embedder fails; its report says what it was made without."""
+    try:
+        block, without = made(request), list[str]()
+    except DegradedError as error:
+        # As if nothing were embedded: what the report names gives the same block again.
+        block, without = made(request._replace(dense_seq=0)), [error.part]
+    without += behind(block.report["request"])
+    if without:
+        block.report["degraded"] = without
+    return block

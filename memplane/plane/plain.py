@@ -41,6 +41,7 @@ class PlainRetriever:
     """The `Retriever` of a brief process. A document is an event here: its number is the seq."""
 
     dense_seq: int | None = None
+    index_seq: int | None = None  # it never waits, and says nothing of it
 
     def __init__(self, engine: Engine, policies: Policies, folds: Folds) -> None:
         folder = engine.home.path / "index"

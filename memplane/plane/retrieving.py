@@ -59,7 +59,10 @@ class LogRetriever:
     """The `Retriever` over a plane's index and log; events are as the folds have them.
 
     For one request, under the plane's lock. `memories` may know of later events than the folds.
+    `index_seq` is None where all of what the request may see is indexed.
     """
+
+    index_seq: int | None = None
 
     def __init__(
         self, indexed: Indexed, seen: Seen, folds: Folds, memories: Memories, scoring: Scoring,
@@ -69,6 +72,7 @@ class LogRetriever:
         self._memories, self._scoring = memories, scoring
         self._near, self.dense_seq = near, None if near is None else near.seq
         self._every, self._reach = indexed.view(), indexed.seq
+        self._masks = indexed.masks
         self._frame = indexed.frame(self._every)
         self._found: set[int] = set()  # what is in force: it would not have been found else
         self._approved: frozenset[int] = frozenset()  # artifacts whose text may be shown
@@ -203,9 +207,8 @@ class LogRetriever:
     def _hidden(
         self, view: View, scope: Scope, never: Collection[int], only: Sequence[Sequence[str]]
     ) -> Array:
-        masks = self._indexed.masks
         self._approved = frozenset(scope.approved())
-        mask = masks.of(scope, view, self._every, self._frame, self._memories, self._reach)
+        mask = self._masks.of(scope, view, self._every, self._frame, self._memories, self._reach)
         if never:
             mask.documents(view.documents(never))
         for labels in only:

@@ -6,7 +6,7 @@ anything is scored: it is no hit, and it speaks for no hit beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -15,6 +15,7 @@ from memplane.errors import ChangedError, InputError
 from memplane.event import KINDS, Event, is_kind
 from memplane.intake.redact import shown
 from memplane.plane.asking import request_of, texts
+from memplane.plane.finding import Wanted, behind
 from memplane.plane.prefixes import seq_by
 from memplane.projections.window import plain, short_handle
 from memplane.recall.retrieval import ONE, DegradedError, Found, Retriever
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     from memplane.pack.request import Request
     from memplane.plane.engine import Engine
     from memplane.plane.folds import Folds
+    from memplane.plane.reading import Reader
     from memplane.plane.retrieving import LogRetriever
     from memplane.policy import Policies
     from memplane.recall.retrieval import Finding
 
-__all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "search"]
+
+__all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "SearchHits", "search"]
 
 HITS_MAX: Final = 1_000
 PASSAGE_TOKENS: Final = 40
@@ -62,13 +65,25 @@ class SearchHit(NamedTuple):
         return short_handle(self.event.seq)
 
 
+class SearchHits(list[SearchHit]):
+    """The hits of one search, the best first. `degraded`: what they were found without, in words.
+
+    As in a report: a failing embedder, an index that is far behind the log.
+    """
+
+    def __init__(self, hits: Iterable[SearchHit] = (), degraded: Iterable[str] = ()) -> None:
+        super().__init__(hits)
+        self.degraded = tuple(degraded)
+
+
 def search(
     engine: Engine, query: str, k: int, asked: dict[str, Any], *, similar: bool = False,
-    progress: Callable[[int, int], None] | None = None,
-) -> list[SearchHit]:  # fmt: skip
+    wait: bool = False, progress: Callable[[int, int], None] | None = None,
+) -> SearchHits:  # fmt: skip
     """Return at most `k` hits by relevance; ties go by importance now, then to the newer.
 
-    `similar`: by the cosine of their vectors with that of the query instead.
+    `similar`: by the cosine of their vectors with that of the query instead. `wait` for the whole
+    index, as that one does.
     """
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= HITS_MAX:
         raise InputError(f"expected 1 to {HITS_MAX}, found {shown(k)}", where="k")
@@ -87,55 +102,71 @@ def search(
         )  # fmt: skip
         reader = engine.reader_of(request)
         if not request.query:
-            return []
-        engine.finder.index(policies, progress)
-        upto, scope = request.as_of, _scope(engine, folds, request, policies)
+            return SearchHits()
+        upto, scope, without = request.as_of, _scope(engine, folds, request, policies), list[str]()
         if similar:
-            retriever = engine.retriever(policies, folds, dense_seq=request.dense_seq)
             most = upto if request.dense_seq is None else request.dense_seq
+            wanted = Wanted(most, wait=True, progress=progress)
+            retriever = engine.retriever(policies, folds, wanted)
             near = near_to(engine, policies, most)
             finding = retriever.alike(
                 request.query, near, upto=upto, scope=scope, most=k, only=only
-            )  # fmt: skip
+            )
         else:
-            retriever, finding = _by_words(engine, policies, folds, request, scope, k, only)
-        best = finding.found[0].score if finding.found else 0
-        floor = max(1, best * policies.scoring.evidence_floor // _PERMILLE)
-        says = _Passages(engine, policies, retriever, finding.wanted)
-        hits: list[tuple[tuple[int, int, int], SearchHit]] = []
-        for found in finding.found:
-            line = engine.log.line(found.seq)
-            if found.score >= floor and line is not None:
-                event = reader.emit(line.event)
-                try:
-                    text, whole = says.of(found, line.event, event)
-                except ChangedError:  # the copy of an artifact
-                    continue
-                score, parts = _scores(found)
-                left, stale = reader.fading(line.event, folds.memories, upto)
-                rank = (-found.score, -left, -found.seq)
-                hits.append((rank, SearchHit(score, text, event, parts, whole, stale)))
+            wanted = Wanted(request.dense_seq, request.index_seq, wait, progress)
+            retriever, finding, without = _by_words(
+                engine, policies, folds, request, scope, k, only, wanted
+            )  # fmt: skip
+        return SearchHits(
+            _hits(engine, policies, folds, request, reader, retriever, finding), without
+        )
+
+
+def _hits(
+    engine: Engine, policies: Policies, folds: Folds, request: Request, reader: Reader,
+    retriever: LogRetriever, finding: Finding,
+) -> Iterator[SearchHit]:  # fmt: skip
+    """What of the events found may be told, best first. Hold the lock."""
+    best = finding.found[0].score if finding.found else 0
+    floor = max(1, best * policies.scoring.evidence_floor // _PERMILLE)
+    says = _Passages(engine, policies, retriever, finding.wanted)
+    hits: list[tuple[tuple[int, int, int], SearchHit]] = []
+    for found in finding.found:
+        line = engine.log.line(found.seq)
+        if found.score >= floor and line is not None:
+            event = reader.emit(line.event)
+            try:
+                text, whole = says.of(found, line.event, event)
+            except ChangedError:  # the copy of an artifact
+                continue
+            score, parts = _scores(found)
+            left, stale = reader.fading(line.event, folds.memories, request.as_of)
+            rank = (-found.score, -left, -found.seq)
+            hits.append((rank, SearchHit(score, text, event, parts, whole, stale)))
     # The retriever's ties go by the importance that was recorded; by now it may have faded.
     hits.sort(key=itemgetter(0))
-    return [hit for _, hit in hits]
+    return (hit for _, hit in hits)
 
 
 def _by_words(
     engine: Engine, policies: Policies, folds: Folds, request: Request, scope: Scope, most: int,
-    only: Sequence[Sequence[str]],
-) -> tuple[LogRetriever, Finding]:  # fmt: skip
-    """What answers by words, and by vectors where the embedder does not fail."""
+    only: Sequence[Sequence[str]], wanted: Wanted,
+) -> tuple[LogRetriever, Finding, list[str]]:  # fmt: skip
+    """What answers by words, and by vectors where the embedder does not fail; what is missing."""
 
-    def searched(dense_seq: int | None) -> tuple[LogRetriever, Finding]:
-        retriever = engine.retriever(policies, folds, dense_seq=dense_seq)
-        return retriever, retriever.find(
+    def searched(wanted: Wanted) -> tuple[LogRetriever, Finding, list[str]]:
+        retriever = engine.retriever(policies, folds, wanted)
+        finding = retriever.find(
             request.query, upto=request.as_of, scope=scope, never=(), most=most, only=only
         )
+        used = {"as_of": request.as_of, "index_seq": retriever.index_seq}
+        return retriever, finding, behind(used)
 
     try:
-        return searched(request.dense_seq)
-    except DegradedError:
-        return searched(0)
+        return searched(wanted)
+    except DegradedError as error:
+        retriever, finding, without = searched(wanted._replace(dense_seq=0))
+        return retriever, finding, [error.part, *without]
 
 
 class _Passages(NamedTuple):

@@ -63,6 +63,7 @@ class Limits(NamedTuple):
     cards_max: int = 6
     file_reads_max: int = 20
     bytes_read_max: int = 8_000_000
+    index_behind_max: int = 5_000
 
 
 # Everything that memplane itself can put into a block; any other section is the owner's own.

@@ -162,10 +162,12 @@ class Finding(NamedTuple):
 class Retriever(Protocol):
     """The whole log by relevance, for one request.
 
-    Vectors take part for the events up to `dense_seq`; None where no embedder does.
+    Vectors take part for the events up to `dense_seq`; None where no embedder does. `index_seq`: up
+    to which event the log was indexed, where it was not wholly.
     """
 
     dense_seq: int | None
+    index_seq: int | None
 
     def find(
         self,

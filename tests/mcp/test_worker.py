@@ -112,7 +112,7 @@ def test_given_up_calls_leave_a_server_that_answers_all_that_comes_after(talk):
 @pytest.mark.parametrize("mode", MODES)
 def test_the_first_index_of_many_events_reports_how_far_it_is(talk, opened, mode):
     opened.record_many(
-        [{"text": f"heron {number} stands", "kind": "fact"} for number in range(6000)]
+        [{"text": f"heron {number} stands", "kind": "fact"} for number in range(4000)]
     )
     heard = []
 
