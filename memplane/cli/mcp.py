@@ -65,7 +65,8 @@ def mcp(
 
     Tools memory_store, _get, _search, _curate, _forget and _list_keys; resources for decisions,
     tasks, the last report and handles. Needs the extra `mcp`. The plane is opened at the first call
-    of a tool. Any number of servers may serve the same plane.
+    of a tool. Any number of servers may serve the same plane. A new session begins with the first
+    record, its agent is the client, and it ends, with a summary, when the server does.
     """
     gc.disable()  # the SDK makes 10,000 things to keep and none to collect: a fifth of its import
     try:
@@ -85,7 +86,7 @@ def mcp(
         theirs = name(named)
         own = Own("claude-code", theirs, lambda folder: Shown(folder, theirs).held)
     given = session or f"mcp-{ulid(clock())}"
-    serve(Serving(opened, make_counter, channel, given, read_only, own))
+    serve(Serving(opened, make_counter, channel, given, read_only, own, session is None))
 
 
 def _opened(home: str | None, *, read_only: bool, make: bool) -> Plane:

@@ -23,7 +23,8 @@ class Desk(NamedTuple):
 
     `actor` is the client's name, and the agent that reads and writes: `/agent/<actor>` is its own.
     `held`: says behind which seq the client itself has before it what was said in that session,
-    None where it has nothing of it. `tell` is told of long work: done, in all.
+    None where it has nothing of it. `tell` is told of long work: done, in all. `begin` is called
+    before something is recorded in that session.
     """
 
     plane: Plane
@@ -33,6 +34,7 @@ class Desk(NamedTuple):
     actor: str
     held: Callable[[Path], int] | None
     tell: Callable[[int, int], None]
+    begin: Callable[[], object] = bool
 
     @property
     def who(self) -> dict[str, Any]:

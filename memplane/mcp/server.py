@@ -65,7 +65,8 @@ class Own(NamedTuple):
 class Serving(NamedTuple):
     """What a server serves: how its plane opens, for which channel and session.
 
-    `own` stands before `session` where the client is the one that it names.
+    `own` stands before `session` where the client is the one that it names. `fresh`: `session` was
+    made for this server, which says when it begins and ends.
     """
 
     open_plane: Callable[[], Plane]
@@ -74,13 +75,43 @@ class Serving(NamedTuple):
     session: str
     read_only: bool = False
     own: Own | None = None
+    fresh: bool = False
+
+
+class _Visit:
+    """A session that was made for this server: begun at its first record, ended when it leaves.
+
+    Nothing here stops a record.
+    """
+
+    def __init__(self, session: str) -> None:
+        self._session = session
+        self._met, self._begun = False, False
+
+    def begin(self, plane: Plane, agent: str) -> None:
+        """Say that the session began, by which agent. In the thread of writes."""
+        if self._met:
+            return
+        self._met = True
+        from memplane.plane.ending import marked, write  # noqa: PLC0415 - it folds and sums up
+
+        with suppress(MemplaneError, OSError):
+            row = {**marked(self._session, "start", "Session started"), "actor": agent}
+            write(plane._engine, [row])  # noqa: SLF001 - to start one would fold the log first
+            self._begun = True
+
+    def end(self, plane: Plane) -> None:
+        """End it, with the summary of what happened in it."""
+        if self._begun:
+            with suppress(MemplaneError, OSError):
+                plane.sessions.end(self._session)
 
 
 class _Handlers:
     """What the SDK calls."""
 
-    def __init__(self, serving: Serving, worker: Worker) -> None:
-        self._serving, self._worker = serving, worker
+    def __init__(self, serving: Serving, worker: Worker, visit: _Visit) -> None:
+        self._serving, self._worker, self._visit = serving, worker, visit
         self._tools = [tool for tool in TOOLS if not (serving.read_only and tool.writes)]
 
     async def list_tools(
@@ -158,12 +189,14 @@ class _Handlers:
         """Do something at a desk of this caller, in a thread."""
         actor = _actor(context)
         serving = self._serving
-        session, held = serving.session, None
+        session, held, visit = serving.session, None, self._visit
         if serving.own is not None and serving.own.client == actor:
             session, held = serving.own.session, serving.own.held
 
         def work(plane: Plane, tell: Tell) -> Any:
             desk = Desk(plane, serving.make_counter, serving.channel, session, actor, held, tell)
+            if serving.fresh and session == serving.session:  # no other's to begin or end
+                desk = desk._replace(begin=partial(visit.begin, plane, actor))
             return act(desk)
 
         async def progress(done: int, total: int) -> None:
@@ -175,8 +208,9 @@ class _Handlers:
 
 def server_of(serving: Serving) -> tuple[Server[Any], Worker]:
     """The SDK's server of one plane, and the worker behind it."""
-    worker = Worker(serving.open_plane)
-    handlers = _Handlers(serving, worker)
+    visit = _Visit(serving.session)
+    worker = Worker(serving.open_plane, visit.end)
+    handlers = _Handlers(serving, worker, visit)
 
     @asynccontextmanager
     async def lifespan(_server: Server[Any]) -> AsyncIterator[dict[str, Any]]:

@@ -41,6 +41,8 @@ def store(desk: Desk, given: dict[str, Any]) -> Answer:
     for _ in range(_AGAIN_MAX):
         digest = hashlib.sha256(f"{what}{salt or ''}".encode()).hexdigest()[:32]
         try:
+            if engine.log.find(f"mcp:{digest}") is None:
+                desk.begin()
             receipt = record_as(engine, {**row, "id": f"mcp:{digest}"}, **desk.who)
             if not receipt.duplicate:
                 return _stored(receipt)

@@ -27,6 +27,7 @@ Result = TypeVar("Result")
 Tell = Callable[[int, int], None]  # done, in all
 
 _READERS: Final = 2
+_LEAVE_SECONDS: Final = 1.5  # clients wait for two at the end of the input
 _TELL_EVERY_SECONDS: Final = 0.1
 
 
@@ -60,11 +61,15 @@ class _Call(Generic[Result]):
 class Worker:
     """Opens the plane for the first call; where that fails so does the call, until it works.
 
-    A plane that was moved away or replaced since is opened anew, where there is one.
+    A plane that was moved away or replaced since is opened anew, where there is one. `leave` is
+    called with the plane before it is closed; where that takes longer than clients wait, the plane
+    is left as it is: all that was acknowledged is in its log.
     """
 
-    def __init__(self, open_plane: Callable[[], Plane]) -> None:
-        self._open = open_plane
+    def __init__(
+        self, open_plane: Callable[[], Plane], leave: Callable[[Plane], None] | None = None
+    ) -> None:
+        self._open, self._leave = open_plane, leave
         self._opening = threading.Lock()
         self._plane: Plane | None = None
         self._writes = 0
@@ -133,9 +138,18 @@ class Worker:
 
     def _close(self) -> None:
         with self._opening:
-            if self._plane is not None and _is_there(self._plane):
+            if self._plane is not None and _is_there(self._plane) and self._left(self._plane):
                 self._plane.close()
             self._plane = None
+
+    def _left(self, plane: Plane) -> bool:
+        """Whether `leave` has come to its end."""
+        if self._leave is None:
+            return True
+        leaving = threading.Thread(target=self._leave, args=(plane,), daemon=True)
+        leaving.start()
+        leaving.join(_LEAVE_SECONDS)
+        return not leaving.is_alive()
 
 
 def _is_there(plane: Plane) -> bool:

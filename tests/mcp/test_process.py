@@ -27,8 +27,8 @@ def opening():
     return [request(0, "initialize", **first), said]
 
 
-def storing(number, content):
-    arguments = {"content": content, "type": "fact"}
+def storing(number, content, kind="fact"):
+    arguments = {"content": content, "type": kind}
     return request(number, "tools/call", name="memory_store", arguments=arguments)
 
 
@@ -287,6 +287,56 @@ def test_a_signal_cuts_a_search_short_and_no_record(start, tmp_path, opened, nam
     assert server.stderr.readline() == "begun\n"
     server.send_signal(signal.SIGTERM)
     out, err = server.communicate()
-    assert (server.returncode, err) == (0, "")
+    # Before the first record comes that the session began, behind it that it ended.
+    assert (server.returncode, set(err.split()) - ({"begun"} if stored else set())) == (0, set())
     assert answers(out)[1]["error"]["message"] == "Connection closed"
     assert len(list(opened.events(kind="fact"))) == stored
+
+
+SAID = [f"We will keep heron number {n} at the lock" for n in range(4)]
+
+
+def leave(server, how):
+    if how != "EOF":
+        server.send_signal(getattr(signal, how))
+    server.communicate(timeout=30)  # closes stdin
+
+
+@pytest.mark.parametrize("how", ["EOF", "SIGTERM", "SIGINT"])
+def test_the_servers_session_has_the_client_as_its_agent_and_ends_with_a_summary(start, home, how):
+    server = start()
+    say(server, *opening(), *(storing(n + 1, text, "decision") for n, text in enumerate(SAID)))
+    for _ in range(len(SAID) + 1):
+        server.stdout.readline()
+    leave(server, how)
+    with memplane.open(home) as plane:
+        (session,) = plane.sessions.list()
+        assert (session.agent, session.status, session.reason) == ("pipe", "ended", "explicit")
+        assert session.id.startswith("mcp-")
+        assert "heron number" in plane.sessions.get(session.id).summary.text
+        kinds = [event.kind for event in plane.events(session=session.id)]
+    assert kinds[0] == "session"
+    assert kinds.count("decision") == len(SAID)
+
+
+def test_a_server_that_recorded_nothing_leaves_no_session(start, home):
+    server = start()
+    say(server, *opening(), request(1, "tools/call", name="memory_list_keys", arguments={}))
+    for _ in range(2):
+        server.stdout.readline()
+    leave(server, "EOF")
+    with memplane.open(home) as plane:
+        assert plane.sessions.list() == []
+
+
+def test_a_session_that_is_named_is_not_the_servers_to_begin_or_end(start, home):
+    with memplane.open(home) as plane:
+        plane.sessions.start("theirs", agent="somebody")
+    server = start("--session", "theirs")
+    say(server, *opening(), storing(1, "Herons stay"))
+    for _ in range(2):
+        server.stdout.readline()
+    leave(server, "SIGTERM")
+    with memplane.open(home) as plane:
+        session = plane.sessions.get("theirs")
+    assert (session.agent, session.status) == ("somebody", "open")
