@@ -21,7 +21,15 @@ __all__ = ["rebuild", "repair", "verify"]
 
 
 @command("verify", example="verify")
-def verify(*, home: Home = None, as_json: Json = False) -> int:
+def verify(
+    *,
+    deep: Annotated[
+        bool,
+        typer.Option("--deep", help="Every cache, also the parsed form of the policies."),
+    ] = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> int:
     """Check every byte of the plane, and what was made from the log; exit 1 on a finding.
 
     Reads the log (chain, numbers, headers, tombstones), the texts and files beside it by their
@@ -29,7 +37,7 @@ def verify(*, home: Home = None, as_json: Json = False) -> int:
     nothing. Each finding names the command that helps.
     """
     with open_plane(home, read_only=True) as plane, Bar("verify") as bar:
-        report = plane.verify(bar, processes=os.cpu_count() or 1)
+        report = plane.verify(bar, processes=os.cpu_count() or 1, deep=deep)
     put(_report_json(report), _report_words(report), as_json=as_json)
     if report.mistakes:
         say(

@@ -33,6 +33,12 @@ Progress = Callable[[int, int], None]
 _PARTS: Final = {"log": 40, "projections": 480, "index": 480}
 
 
+_OTHER_FORM: Final = Finding(
+    "projections/policy-*.json", 0, "is not what the policies say",
+    "the same as if they were parsed anew", "delete these files; they are made again",
+)  # fmt: skip
+
+
 class PlaneReport(NamedTuple):
     """What `verify` found: the log's report, and the findings and notes of all parts.
 
@@ -55,10 +61,13 @@ class PlaneReport(NamedTuple):
         return not self.mistakes
 
 
-def verify(engine: Engine, report: VerifyReport, progress: Progress | None = None) -> PlaneReport:
+def verify(
+    engine: Engine, report: VerifyReport, progress: Progress | None = None, *, deep: bool = False
+) -> PlaneReport:  # fmt: skip
     """Hold what the plane keeps against its log, of which `report` tells. Hold the engine's lock.
 
-    `progress` is told of all parts, the log's being done.
+    `progress` is told of all parts, the log's being done. `deep`: also the parsed form of the
+    policies against the policies, which is believed by its own sum otherwise.
     """
     problems, notes = [*report.problems], [*report.notes]
     home = engine.home.path
@@ -80,6 +89,8 @@ def verify(engine: Engine, report: VerifyReport, progress: Progress | None = Non
         found_there, more = _index(engine, policies, told)
         problems += found_there
         notes += more
+    if deep and engine.watched.form_differs():
+        problems.append(_OTHER_FORM)
     told(1, 1)
     return PlaneReport(report, tuple(problems), tuple(notes))
 

@@ -163,6 +163,19 @@ class Watched:
                 version=self._version, overrides=overrides, cached=self._cached, keep=self._kept,
             )  # fmt: skip
 
+    def form_differs(self) -> bool:
+        """Whether the parsed form that is kept of the policies is believed and says other things.
+
+        Raises PolicyError.
+        """
+        files = self._policy_bytes()
+        with _problems_in_the_home(files, self.overrides):
+            anew = policy.load(
+                files, defaults=Assets("policies", NAMES), schemas=Assets("schemas", _SCHEMAS),
+                version=self._version, overrides=self.overrides,
+            )  # fmt: skip
+        return self._loaded(files, self.overrides) != anew
+
     def rows(self) -> list[Row]:
         """Every value in force, with its origin; raises PolicyError."""
         from memplane.policy.effective import rows  # noqa: PLC0415 - for people

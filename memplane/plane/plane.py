@@ -215,19 +215,23 @@ class Plane(Packer, Recording):
             return rebuild(self._engine, progress)
 
     def verify(
-        self, progress: Callable[[int, int], None] | None = None, *, processes: int = 1
+        self,
+        progress: Callable[[int, int], None] | None = None,
+        *,
+        processes: int = 1,
+        deep: bool = False,
     ) -> PlaneReport:
         """Check every byte of the log, its bodies, and what was made from it; writes nothing.
 
-        `progress` is told done and total, of all parts; `processes` scan the segments. Never
-        raises for what is damaged.
+        `progress` is told done and total, of all parts; `processes` scan the segments. `deep`: of
+        caches also the parsed policies. Never raises for what is damaged.
         """
         from memplane.plane import checking  # noqa: PLC0415 - a pack does without
 
         engine = self._engine
         report = checking.of_log(engine, progress, processes)
         with engine.lock:
-            return checking.verify(engine, report, progress)
+            return checking.verify(engine, report, progress, deep=deep)
 
     def differing(self) -> list[str]:
         """Files that say something else than the log; reads, never writes.

@@ -38,7 +38,16 @@ from memplane.projections.chains import Record, Rows
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["CACHE_NAME", "Broken", "Cache", "Database", "create", "extend", "position_of"]
+__all__ = [
+    "CACHE_NAME",
+    "Broken",
+    "Cache",
+    "Database",
+    "create",
+    "extend",
+    "position_of",
+    "put_sum",
+]
 
 CACHE_NAME: Final = "cache.sqlite"
 _WAIT_S: Final = 0.2  # a commit takes milliseconds; who holds the file longer is not one of us
@@ -364,7 +373,7 @@ def _draft(path: Path) -> Iterator[Path]:
     draft = path.with_name(f"{path.name}.tmp")
     try:
         yield draft
-        _put_sum(draft)
+        put_sum(draft)
         # What an earlier release left beside the file would be played back into the new one.
         for ending in _BESIDE[1:]:
             with contextlib.suppress(FileNotFoundError):
@@ -393,7 +402,8 @@ def _is_whole(path: Path) -> bool:
     return stated == found
 
 
-def _put_sum(path: Path) -> None:
+def put_sum(path: Path) -> None:
+    """Let a file state the sum that it has."""
     _, found = _sums(path)
     descriptor = nofollow.open_file(path, os.O_RDWR)
     try:

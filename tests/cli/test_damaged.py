@@ -6,6 +6,7 @@ import shutil
 from refusals import refused
 
 import memplane
+from memplane.projections.cache import put_sum
 
 
 def test_verify_names_what_is_damaged_and_the_command_that_helps(run, filled):
@@ -52,6 +53,7 @@ def test_verify_finds_a_projection_that_the_log_does_not_fold_to(run, filled):
     with sqlite3.connect(filled / "projections" / "cache.sqlite") as cache:
         cache.execute("UPDATE memories SET key='db.motor' WHERE seq=4")
     cache.close()
+    put_sum(filled / "projections" / "cache.sqlite")  # else it is not believed
     done = run("verify", "--home", filled)
     assert (done.code, "cache.sqlite" in done.out) == (1, True)
     assert "`memplane rebuild`" in done.out

@@ -13,7 +13,9 @@ import memplane
 from memplane.log import repair
 from memplane.log.ids import MAGIC
 from memplane.plane.stated import witnesses
+from memplane.policy import cached
 from memplane.projections import checkpoint
+from memplane.projections.cache import put_sum
 from memplane.wiring import open_plane
 
 NOW = "2026-01-05T12:00:00.000000Z"
@@ -162,12 +164,28 @@ def test_what_nobody_keeps_is_not_folded_to_be_compared(home):
 
 
 def test_a_table_of_keys_that_says_something_else_than_the_log_is_found(home):
-    with opened(home) as plane:
-        plane.rebuild()  # a copied table is none
     with sqlite3.connect(home / "projections" / "cache.sqlite") as cache:
         cache.execute("UPDATE memories SET importance=1")
     cache.close()
+    assert found(home) == []  # it has not its sum, so nobody believes it
+    put_sum(home / "projections" / "cache.sqlite")
     assert found(home) == ["projections/cache.sqlite"]
+
+
+def deeply(home):
+    with open_plane(home, read_only=True, clock=lambda: NOW) as plane:
+        return [one.file for one in plane.verify(deep=True).problems]
+
+
+def test_deep_holds_the_parsed_policies_against_the_policies(home):
+    assert deeply(home) == []
+    (form,) = (home / "projections").glob("policy-*.json")
+    key = form.name.removeprefix("policy-").removesuffix(".json")
+    kept = cached.unpack(key, form.read_bytes())
+    kept.documents["budgets.yaml"]["default_pack_tokens"] = 77
+    form.write_bytes(cached.pack(key, kept))
+    assert found(home) == []
+    assert deeply(home) == ["projections/policy-*.json"]
 
 
 def test_an_index_whose_bytes_changed_behind_its_stamps_is_found(home):
