@@ -81,6 +81,7 @@ class Place:
         start = time.perf_counter()
         with memplane.init(path, durability="os", trusted=False) as plane:
             plane.record_many(rows)
+            plane.index()
             plane.pack("warm up")
         self.built_per_second = self.events / (time.perf_counter() - start)
         return path

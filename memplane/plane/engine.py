@@ -345,7 +345,10 @@ class Engine:
         """Index what is not indexed yet; `progress` is told where that is much. Hold `lock`."""
         self.finder.index(policies, progress)
 
-    def retriever(self, policies: Policies, folds: Folds, wanted: Wanted) -> LogRetriever:
+    def retriever(
+        self, policies: Policies, folds: Folds,
+        wanted: Wanted = Wanted(),  # noqa: B008 - immutable
+    ) -> LogRetriever:  # fmt: skip
         """Search over the whole log for one request, events as the folds have them. Hold `lock`."""
         # The memories of now know all that those of a prefix do, and go on where they stand.
         memories = folds.memories if self._folds is None else self._folds.memories
