@@ -206,6 +206,18 @@ def test_reports_keep_the_schema(plane):
     jsonschema.validate(plane.pack("heron").report, schema)
 
 
+def test_evidence_that_changes_as_the_index_comes_nearer_is_told_as_that(plane):
+    plane.record_many(rows(0, 300))
+    plane.record("where does the heron number150 stand?", role="user", session="mine")
+    broken = []
+    for _ in range(300 // LIMIT + 2):
+        plane.pack(session="mine", save_report=True, now=NOW)
+        broken.append(find(plane.home, "last").report["prefix"]["break"])
+    assert "heron number150" in plane.pack(session="mine").text
+    causes = {one["cause"] for one in broken if one is not None}
+    assert causes == {"index"}
+
+
 @pytest.mark.parametrize("value", [-1, True, "5"])
 def test_an_index_seq_that_is_none_is_named(plane, value):
     plane.record("a heron")
