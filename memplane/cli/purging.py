@@ -32,52 +32,59 @@ __all__ = ["purge"]
 _SHOWN = 20  # events, and quotes, in words
 
 
+_Ids = Annotated[list[str] | None, typer.Argument(metavar="ID|SEQ...", help="These events.")]
+_OfKey = Annotated[
+    str | None, typer.Option(metavar="KEY", help="All values that this key ever had.")
+]
+_Session = Annotated[str | None, typer.Option(metavar="ID", help="A whole session.")]
+_Source = Annotated[
+    str | None, typer.Option(metavar="PREFIX", help="All ids of an importer: claude-code.")
+]
+_Archived = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="WHY",
+        help="What is out of force: forgotten, superseded, evicted, or all; forgotten:TEXT "
+        "for what `forget --reason TEXT` took. May be repeated.",
+    ),
+]
+_Keep = Annotated[
+    bool,
+    typer.Option(
+        "--keep", help="What `keep` of plane.yaml lets go of: tool results of old sessions."
+    ),
+]
+_Cascade = Annotated[
+    bool, typer.Option("--cascade", help="Erase what quotes it or rests on it, too.")
+]
+_Summaries = Annotated[
+    bool,
+    typer.Option(
+        "--summaries", help="Erase the summaries too that memplane made of sessions with it."
+    ),
+]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take; write nothing.")]
+
+
 @command("purge", example="purge 2 --dry-run")
 def purge(
-    ids: Annotated[
-        list[str] | None, typer.Argument(metavar="ID|SEQ...", help="These events.")
-    ] = None,
+    ids: _Ids = None,
     *,
-    key: Annotated[
-        str | None, typer.Option(metavar="KEY", help="All values that this key ever had.")
-    ] = None,
+    key: _OfKey = None,
     ns: OneNs = None,
-    session: Annotated[str | None, typer.Option(metavar="ID", help="A whole session.")] = None,
-    source: Annotated[
-        str | None, typer.Option(metavar="PREFIX", help="All ids of an importer: claude-code.")
-    ] = None,
-    archived: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="WHY",
-            help="What is out of force: forgotten, superseded, evicted, or all; forgotten:TEXT "
-            "for what `forget --reason TEXT` took. May be repeated.",
-        ),
-    ] = None,
+    session: _Session = None,
+    source: _Source = None,
+    archived: _Archived = None,
     tag: WithTag = None,
     older_than: OlderThan = None,
     kind: OfKind = None,
     decisions: Decisions = False,
     now: Now = None,
-    keep: Annotated[
-        bool,
-        typer.Option(
-            "--keep", help="What `keep` of plane.yaml lets go of: tool results of old sessions."
-        ),
-    ] = False,
+    keep: _Keep = False,
     reason: Reason = "",
-    cascade: Annotated[
-        bool, typer.Option("--cascade", help="Erase what quotes it or rests on it, too.")
-    ] = False,
-    summaries: Annotated[
-        bool,
-        typer.Option(
-            "--summaries", help="Erase the summaries too that memplane made of sessions with it."
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what it would take; write nothing.")
-    ] = False,
+    cascade: _Cascade = False,
+    summaries: _Summaries = False,
+    dry_run: _DryRun = False,
     yes: Yes = False,
     home: Home = None,
     as_json: Json = False,
@@ -94,33 +101,46 @@ def purge(
     So too with --keep, for what plane.yaml lets go of.
     """
     reasons = ARCHIVED if archived and "all" in archived else tuple(archived or ())
-    given: dict[str, Any] = {
+    named: dict[str, Any] = {
         "key": key, "session": session, "source": source, "archived": reasons,
     }  # fmt: skip
-    described: dict[str, Any] = {
-        "tag": tag, "older_than": older_than, "kind": kind, "decisions": decisions, "now": now,
-    }  # fmt: skip
-    if keep:
-        if ids or any(given.values()) or any((tag, older_than, kind, decisions)):
-            raise InputError("expected nothing beside it to be named", where="--keep")
-        _purge_due(home, now, dry_run=dry_run or not yes, as_json=as_json)
-        return
+    described: dict[str, Any] = {"tag": tag, "older_than": older_than, "kind": kind}
     narrows = bool(tag or older_than)
-    if sum(bool(one) for one in (ids, *given.values())) != 1 and not narrows:
+    _check(ids, named, described, keep=keep, decisions=decisions)
+    dry_run = dry_run or ((narrows or keep) and not yes)
+    if keep:
+        _purge_due(home, now, dry_run=dry_run, as_json=as_json)
+        return
+    seqs = [int(one) if one.isdecimal() and len(one) < 19 else one for one in ids or ()]
+    with open_plane(home) as plane, Bar("purge") as bar:
+        report = plane.purge(
+            *seqs, **named, **described, decisions=decisions, ns=ns, reason=reason, now=now,
+            cascade=cascade, summaries=summaries, dry_run=dry_run, progress=bar,
+        )  # fmt: skip
+    _tell(report, described=narrows, as_json=as_json)
+
+
+def _check(
+    ids: Sequence[str] | None, named: dict[str, Any], described: dict[str, Any], *, keep: bool,
+    decisions: bool,
+) -> None:  # fmt: skip
+    """Refuse words that do not go together."""
+    if keep:
+        if ids or decisions or any((*named.values(), *described.values())):
+            raise InputError("expected nothing beside it to be named", where="--keep")
+        return
+    narrows = described["tag"] or described["older_than"]
+    if sum(bool(one) for one in (ids, *named.values())) != 1 and not narrows:
         raise InputError(
             "expected one of ID, --key, --session, --source and --archived, or --tag, --older-than"
         )
-    dry_run = dry_run or (narrows and not yes)
-    named = [int(one) if one.isdecimal() and len(one) < 19 else one for one in ids or ()]
-    with open_plane(home) as plane, Bar("purge") as bar:
-        report = plane.purge(
-            *named, **given, **described, ns=ns, reason=reason, cascade=cascade,
-            summaries=summaries, dry_run=dry_run, progress=bar,
-        )  # fmt: skip
+
+
+def _tell(report: PurgeReport, *, described: bool, as_json: bool) -> None:
     put(report.as_json(), _words(report), as_json=as_json)
     if report.kept:
         say(kept_words(report.kept))
-    if narrows and not yes:
+    if described and report.dry_run:
         say("nothing was erased: --yes does it")
 
 
@@ -130,9 +150,7 @@ def _purge_due(home: str | None, now: str | None, *, dry_run: bool, as_json: boo
     if report is None:
         put(None, "nothing is over by `keep` of plane.yaml", as_json=as_json)
         return
-    put(report.as_json(), _words(report), as_json=as_json)
-    if dry_run:
-        say("nothing was erased: --yes does it")
+    _tell(report, described=True, as_json=as_json)
 
 
 def _words(report: PurgeReport) -> str:

@@ -78,13 +78,11 @@ class Packer:
         behind it), query_event, since, until, tag and without_tag (events with one of these, and
         with none of those), importance_min (0 to 1000 or 0.0 to 1.0, as recorded), as_of, dense_seq
         (no vectors of later events), index_seq (of later events what the hotset holds alone), cited
-        (entries name seqs, statements their day), now. Equal inputs give equal bytes.
-
-        `progress` is told of a long build of the index, `watch` is shown how the block was laid
-        out. Where more events than the policy's `index_behind_max` are not indexed yet, a pack that
-        searches the log finds of them what the hotset holds, unless it is to `wait`. What a block
-        was made without, a failing embedder too, the report says (`degraded`). Raises BudgetError,
-        InputError, PolicyError; never for size.
+        (entries name seqs, statements their day), now. Equal inputs give equal bytes. `progress` is
+        told of a long build of the index, `watch` is shown how the block was laid out. Where more
+        events than `index_behind_max` are not indexed yet, a pack that searches the log finds of
+        them what the hotset holds, unless it is to `wait`. What a block was made without, the
+        report says (`degraded`). Raises BudgetError, InputError, PolicyError; never for size.
         """
         engine, clock = self._engine, packing.Stopwatch()
         with engine.lock, counting(Tally()) as tally:
@@ -119,12 +117,14 @@ class Packer:
                 return packing.run(request, materials, printer, clock, head[:2], laid=watch)
 
             block = _made_anyhow(made, request)
+            if not self._plain:  # a hook only reads
+                engine.keep_first()
         tally.add(self._opening)
         self._opening = Tally()
         block.report["io"] = {
             "files": len(tally.files), "bytes": tally.read, "mapped": tally.mapped
         }  # fmt: skip
-        return self._kept(block, policies, save_report=save_report)
+        return self._saved(block, policies) if save_report and not self.read_only else block
 
     def _opened(self, request: Request, policies: Policies, folds: Folds) -> list[Any]:
         if not request.expand:
@@ -143,12 +143,6 @@ class Packer:
             return partial(PlainRetriever, self._engine, policies, folds)
         wanted = Wanted(request.dense_seq, request.index_seq, wait, progress)
         return partial(self._engine.retriever, policies, folds, wanted)
-
-    def _kept(self, block: Block, policies: Policies, *, save_report: bool) -> Block:
-        if not self._plain:  # a hook only reads
-            with self._engine.lock:
-                self._engine.keep_first()
-        return self._saved(block, policies) if save_report and not self.read_only else block
 
     def _saved(self, block: Block, policies: Policies) -> Block:
         """The block with its report as it lies in reports/, held against the pack before it."""

@@ -7,6 +7,7 @@ import pytest
 import memplane
 from memplane.plane.engine import RefoldWarning
 from memplane.projections import checkpoint
+from memplane.projections.cache import put_sum
 
 NAMES = ("hotset", "decisions", "cards", "tasks", "plane_map", "artifacts", "files")
 
@@ -33,6 +34,7 @@ def age(home, by=-1):
     with sqlite3.connect(folder / "cache.sqlite") as database:
         database.execute("UPDATE checkpoint SET version = version + ?", (by,))
     database.close()
+    put_sum(folder / "cache.sqlite")
 
 
 def test_the_first_command_says_in_one_line_what_is_folded_again_and_the_next_nothing(run, old):

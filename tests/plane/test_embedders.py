@@ -161,7 +161,7 @@ def test_the_reader_of_the_index_answers_the_same_beside_vectors(plane):
 
 def test_a_text_that_says_nothing_has_no_vector(plane):
     plane.record("", kind="tool_call", data={"tool": "herons"})
-    plane.record("   ")
+    plane.record("   ", kind="tool_result", role="tool")
     embedder = plane._engine.embedder
     plane.embed()
     assert all(text.strip() for text in embedder.given)
