@@ -97,8 +97,14 @@ def left_out(laid: Laid, event: Event, archive: Archive) -> Iterator[LeftOut]:
     # A changed file that was looked for is noted on the sheet already.
     if reason is not None and (row is None or row[3] != reason):
         by = archive.by(event, reason) if reason in ("superseded", "forgotten") else 0
-        counted = pool is not None or seq in sheet.hidden
+        counted = pool is not None or seq in sheet.hidden or _is_apart(laid, seq)
         yield LeftOut(reason, _WORDS[reason], by_seq=by, counted=counted)
+
+
+def _is_apart(laid: Laid, seq: int) -> bool:
+    """Whether it is kept with what the reader sees nothing of, which the pack counts as well."""
+    hidden = laid.ground.materials.hidden
+    return hidden is not None and any(item.seq == seq for item in hidden())
 
 
 def suppressed(laid: Laid, event: Event, archive: Archive) -> str | None:

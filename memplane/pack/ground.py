@@ -162,7 +162,11 @@ def not_placed(ground: Ground, sheet: Sheet, pool: list[Item]) -> tuple[dict[str
     """
     counts: dict[str, int] = {}
     left: list[Item] = []
-    hides = ground.scope.hides
+    hides, hidden = ground.scope.hides, ground.materials.hidden
+    for item in hidden() if hidden is not None else ():
+        reason = hides(item)
+        if reason is not None and item.seq not in sheet.hidden:
+            counts[reason] = counts.get(reason, 0) + 1
     looked_at = {item.seq for item in pool} if sheet.hidden else frozenset[int]()
     for seq, why in sheet.hidden.items():
         if seq not in looked_at:

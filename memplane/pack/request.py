@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from memplane.pack.shards import Opened
@@ -144,7 +144,8 @@ class Materials(NamedTuple):
     `query_seq` is the event that the request names as its query. `approvals` say which artifacts
     may be shown; without them none. `touched` says of an event when it was touched last, if it
     was, and whether it is pinned, as of a seq; `moment` when the event of a seq was recorded,
-    `labels` its tags and importance, for filters.
+    `labels` its tags and importance, for filters. `hidden` are items of groups of events that the
+    reader sees nothing of: they are counted.
     """
 
     policies: Policies
@@ -167,3 +168,4 @@ class Materials(NamedTuple):
     touched: Callable[[Item, int], tuple[str | None, bool]] | None = None
     moment: Callable[[int], str] | None = None
     labels: Callable[[int], Labels | None] | None = None
+    hidden: Callable[[], Iterable[Item]] | None = None

@@ -69,7 +69,7 @@ class BehindRetriever(LogRetriever):
         wanted = terms.query(query).words
         hot = [
             _Hot(item, self._seen.words(item.text))
-            for seq, item in sorted(self._folds.hotset.state.items.items())
+            for seq, item in sorted(self._folds.hotset.state.seen(scope.sees).items.items())
             if self._upto_index < seq <= upto and item.kind != "artifact"
         ]
         if not wanted or not hot or most < 1:

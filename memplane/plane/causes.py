@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memplane.event import Event
 from memplane.pack.comparing import Story
+from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
@@ -59,7 +60,12 @@ class _Between:
 
     def ring(self) -> bool:
         """Whether events that evidence was taken from have left the ring."""
-        held = self._engine.caught_up().hotset.state.plane
+        asked, policies = self._new["request"], self._engine.watched.policies_or_last()
+        scope = Scope.of(
+            policies, self._new["channel"], now=asked["now"], as_of=asked.get("as_of", 0),
+            ns=tuple(asked.get("ns", ())), agent=asked.get("agent"),
+        )  # fmt: skip
+        held = self._engine.caught_up().hotset.state.seen(scope.sees).plane
         before = sum(1 for seq in held if seq < self._new["prefix"]["prompt_seq"])
         return before < _RING_HELD and bool(held) and held[0] > 1
 

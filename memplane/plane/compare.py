@@ -9,7 +9,7 @@ from memplane import nofollow
 from memplane.plane.folds import Folds, Prefix
 from memplane.projections.cache import CACHE_NAME
 from memplane.projections.catchup import Folded
-from memplane.projections.files import Files
+from memplane.projections.files import AllFiles
 from memplane.projections.projector import State
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _differing(kept: Folds, made: Folds, *, with_sessions: bool, with_files: boo
     if with_sessions:
         pairs["sessions.json"] = (_dumped(kept.sessions), _dumped(made.sessions))
     if with_files:
-        pairs["files.json"] = (Files().dump(kept.files), Files().dump(made.files))
+        pairs["files.json"] = (AllFiles().dump(kept.files), AllFiles().dump(made.files))
     return [name for name, (ours, fresh) in pairs.items() if ours != fresh]
 
 

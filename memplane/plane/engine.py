@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, WriteError
@@ -24,7 +24,15 @@ from memplane.plane.approvals import Approvals
 from memplane.plane.asking import check_channel
 from memplane.plane.files import Frozen, watched
 from memplane.plane.finding import Finder, Progress, Wanted
-from memplane.plane.folds import Folds, Prefix, session_fold
+from memplane.plane.folds import (
+    Folds,
+    Prefix,
+    Seen,
+    files_fold,
+    group_fold,
+    seen_by,
+    session_fold,
+)
 from memplane.plane.given import check_texts
 from memplane.plane.prefixes import KEPT, Prefixes
 from memplane.plane.recalling import Recent
@@ -32,9 +40,9 @@ from memplane.policy import Policies
 from memplane.ports import Appended, Clock, Detector, Embedder, Head, TokenCounter
 from memplane.projections.catchup import overtaken
 from memplane.projections.files import FilesState
-from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Printer
 from memplane.projections.sessions import SessionsState
+from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -59,6 +67,7 @@ NO_END = 2**63
 
 MakeCounter = Callable[[str, int], TokenCounter]
 MakeEmbedder = Callable[[str], Embedder]
+Made = TypeVar("Made")
 
 
 class RefoldWarning(UserWarning):
@@ -108,7 +117,7 @@ class Engine:
         self._prefixes = Prefixes(self.log, home.plane_id)
         self._intake: tuple[str, Intake] | None = None
         self._approvals: Approvals | None = None
-        self._sessions: dict[tuple[str, str, str], HotsetState] = {}
+        self._alone: dict[tuple[object, ...], Any] = {}  # folds of a part of the log alone
         self._recorded = 0  # since the last fold
         self._finished = 0
         self._seen: Head | None = None  # the head of the log when purges were looked for
@@ -333,9 +342,23 @@ class Engine:
             with suppress(WriteError):  # a cache that is not written is no error
                 replace_file(self.home.path / kept[0], kept[1])
 
-    def files(self, folds: Folds) -> FilesState:
-        """The files view."""
-        return folds.files
+    def scope(self, request: Request, policies: Policies) -> Scope:
+        """What decides of which groups of events whoever asks sees something."""
+        return Scope.of(
+            policies, request.channel, now=request.now, as_of=request.as_of, ns=request.ns,
+            agent=request.agent,
+        )  # fmt: skip
+
+    def files(self, folds: Folds, request: Request, policies: Policies) -> FilesState:
+        """The files view of whoever asks."""
+        scope, files = self.scope(request, policies), folds.files
+        missing = files.missing(scope.sees, scope.spaces())
+        if missing:
+            alone = self._folded_alone(
+                folds, policies, ("files", *_reader(scope)), lambda: files_fold(folds, missing)
+            )
+            files = files if alone is None else files.filled(alone)
+        return files.seen(scope.sees)
 
     def sessions(self, folds: Folds) -> SessionsState:
         """The sessions, caught up."""
@@ -379,27 +402,43 @@ class Engine:
         assert self.as_of is not None
         return Prefix(self.log, self.as_of).head()
 
-    def hotset(
-        self, folds: Folds, request: Request, policies: Policies
-    ) -> tuple[HotsetState, bool]:
-        """The hotset with the request's session in it; True where the log is too long for that."""
-        state = folds.hotset.state
-        session = request.session
-        if session is None:
-            return state, False
-        ring = state.sessions.get(session)
-        if ring is not None and not ring.partial:
-            return state, False
+    def seen(self, folds: Folds, request: Request, policies: Policies) -> Seen:
+        """What whoever asks sees of the projections, with the request's session in it."""
+        scope = self.scope(request, policies)
+        counter, places, gap = self.counter(policies), folds.places, False
+        missing = places.missing(scope.sees, scope.spaces())
+        if missing:
+            alone = self._folded_alone(
+                folds,
+                policies,
+                ("groups", *_reader(scope)),
+                lambda: group_fold(folds, missing, counter),
+            )
+            places, gap = (places, True) if alone is None else (places.filled(alone), False)
+        hotset, session = places.hotset.seen(scope.sees), request.session
+        ring = hotset.sessions.get(session) if session is not None else None
+        if session is not None and (ring is None or ring.partial):
+            turns = self._folded_alone(
+                folds, policies, ("session", session, *_reader(scope)),
+                lambda: session_fold(folds, session, counter, scope.sees),
+            )  # fmt: skip
+            hotset, gap = (hotset, True) if turns is None else (hotset.joined(turns), gap)
+        return seen_by(folds, places, hotset, scope.sees, gap=gap)
+
+    def _folded_alone(
+        self, folds: Folds, policies: Policies, key: tuple[object, ...], fold: Callable[[], Made]
+    ) -> Made | None:
+        """What takes the whole log, made or kept from the last time; None: it is too long."""
         size = _log_bytes(self.home.folder, folds.log.head())
         if size > policies.budgets.limits.bytes_read_max:
-            return state, True
-        key = (session, folds.log.head().h, _variant(policies))
-        alone = self._sessions.get(key)
-        if alone is None:
-            alone = session_fold(folds, session, self.counter(policies))
-            kept = list(self._sessions.items())[1 - KEPT :]
-            self._sessions = {**dict(kept), key: alone}
-        return state.joined(alone), False
+            return None
+        key = (folds.log.head().h, _variant(policies), *key)
+        made: Made | None = self._alone.get(key)
+        if made is None:
+            made = fold()
+            kept = list(self._alone.items())[1 - KEPT :]
+            self._alone = {**dict(kept), key: made}
+        return made
 
     def seq_of(self, id: str | None) -> int:  # noqa: A002 - the field's name
         """The seq of an event, 0 where there is none."""
@@ -431,7 +470,7 @@ class Engine:
         if seen is None or seen == head or not overtaken(self.log, seen):
             return
         self._prefixes.clear()
-        self._sessions, self._approvals = {}, None
+        self._alone, self._approvals = {}, None
         self.recent = Recent(self.log.line)
         if self._folds is not None:
             self._folds.forget()
@@ -445,6 +484,11 @@ class Engine:
         if self._folds is not None:
             self._folds.close()
             self._folds = None
+
+
+def _reader(scope: Scope) -> tuple[object, ...]:
+    """The same as values."""
+    return scope.levels, scope.ns, scope.agent, scope.shared, scope.owner
 
 
 def _no_embedder(name: str) -> Embedder:

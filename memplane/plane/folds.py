@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memplane.event import Event
 from memplane.plane.standing import Standing
@@ -14,13 +14,14 @@ from memplane.ports import Head, Line, TokenCounter
 from memplane.projections.artifacts import Artifacts, ArtifactTable
 from memplane.projections.catchup import Folded, Follower, catch_up
 from memplane.projections.decisions import Cards, Decisions
-from memplane.projections.files import Files, FilesState
-from memplane.projections.hotset import Hotset, HotsetState
+from memplane.projections.files import AllFiles, AllFilesState
+from memplane.projections.groups import Group, Grouped, Sees
+from memplane.projections.hotset import Hotsets, HotsetsState, HotsetState
 from memplane.projections.item import Item
-from memplane.projections.ledger import Ledger, items_of
+from memplane.projections.ledger import Ledgers, LedgersProjector, Statement, items_of
 from memplane.projections.map_state import MapState
 from memplane.projections.memories import Memories
-from memplane.projections.plane_map import PlaneMap
+from memplane.projections.plane_map import MapsState, PlaneMaps
 from memplane.projections.projector import Replayable
 from memplane.projections.sessions import Sessions, SessionsState
 from memplane.projections.task_table import Task, TaskTable
@@ -29,7 +30,10 @@ from memplane.projections.tasks import Tasks
 if TYPE_CHECKING:
     from memplane.plane.belonging import OfTask
 
-__all__ = ["Folds", "Prefix", "items_of_event", "session_fold", "task_fold"]
+__all__ = [
+    "Folds", "Places", "Prefix", "Seen", "files_fold", "group_fold", "items_of_event",
+    "seen_by", "session_fold", "task_fold",
+]  # fmt: skip
 
 
 class Prefix:
@@ -110,19 +114,23 @@ class Folds:
         self.memories = memories = Memories(log, folder, plane=plane_id)
         opened = partial(Folded, log=log, folder=folder, plane=plane_id)
         in_force = partial(opened, arriving=memories.arriving)
-        self.hotset: Folded[HotsetState] = in_force(Hotset(counter), variant=variant)
-        self.decisions: Folded[Ledger] = in_force(Decisions(counter=counter), variant=variant)
-        self.cards: Folded[Ledger] = in_force(Cards(counter=counter), variant=variant)
+        self.hotset: Folded[HotsetsState] = in_force(Hotsets(counter), variant=variant)
+        self.decisions: Folded[Ledgers] = in_force(
+            LedgersProjector(Decisions, counter=counter), variant=variant
+        )
+        self.cards: Folded[Ledgers] = in_force(
+            LedgersProjector(Cards, counter=counter), variant=variant
+        )
         self.tasks: Folded[TaskTable] = in_force(Tasks())
-        self.plane_map: Folded[MapState] = in_force(PlaneMap())
+        self.plane_map: Folded[MapsState] = in_force(PlaneMaps())
         self.artifacts: Folded[ArtifactTable] = opened(Artifacts())
         self._sessions: Folded[SessionsState] | None = None  # until somebody asks for them
-        self._files: Folded[FilesState] | None = None  # likewise
+        self._files: Folded[AllFilesState] | None = None  # likewise
         self.of_tasks: dict[str, OfTask] = {}  # for who expands a task
         self._place = (folder, plane_id, counter)
         self._caught: Head | None = None  # where all stood when they were caught up last
-        self._items: dict[tuple[str, int], Item] = {}
-        self._made: dict[str, tuple[int, list[Item], dict[int, int]]] = {}  # by ledger, as of a seq
+        # Items of the statements in force, by ledger: as of which seq, and by theirs.
+        self._items: dict[str, tuple[int, dict[int, Item]]] = {}
 
     @property
     def sessions(self) -> Folded[SessionsState]:
@@ -141,7 +149,7 @@ class Folds:
         return self._sessions is not None
 
     @property
-    def files(self) -> FilesState:
+    def files(self) -> AllFilesState:
         """The files view, caught up: opened for the first who asks, and kept up with then."""
         self.open_files()
         assert self._files is not None
@@ -158,7 +166,7 @@ class Folds:
         if self._files is None:
             folder, plane, _ = self._place
             self._files = Folded(
-                Files(), self.log, folder, plane=plane, arriving=self.memories.arriving
+                AllFiles(), self.log, folder, plane=plane, arriving=self.memories.arriving
             )
         return self._files.position
 
@@ -232,32 +240,59 @@ class Folds:
 
     def forget(self) -> None:
         """Forget what was made of the states, as something was erased from them."""
-        self.of_tasks, self._items, self._made = {}, {}, {}
+        self.of_tasks, self._items = {}, {}
 
     def close(self) -> None:
         self.memories.close()
 
-    def statements(self, name: str) -> tuple[list[Item], dict[int, int]]:
-        """The statements of a ledger as items in log order, and the pins that hold them."""
+    @property
+    def places(self) -> Places:
+        """The projections whose places are kept by what can hide an event."""
+        return Places(
+            self.hotset.state, self.decisions.state, self.cards.state, self.plane_map.state
+        )  # fmt: skip
+
+    def items(self, name: str, statements: list[Statement]) -> list[Item]:
+        """The statements of a ledger as items, which carry their rendered forms from pack to pack.
+
+        Those in force stay, the others go.
+        """
         folded = self.decisions if name == "decisions" else self.cards
         at = folded.position.seq if folded.position is not None else 0
-        known = self._made.get(name)
-        if known is not None and known[0] == at:
-            return known[1], known[2]
-        active = folded.state.active()
-        kept: dict[tuple[str, int], Item] = {}
+        known = self._items.get(name)
+        if known is None or known[0] != at:
+            old = {} if known is None else known[1]
+            kept = {one.seq: old[one.seq] for one in folded.state.active() if one.seq in old}
+            known = self._items[name] = (at, kept)
+        made = known[1]
         items = []
-        for statement in active:
-            key = (name, statement.seq)
-            item = kept[key] = self._items.get(key) or items_of(
-                statement, folded.state.form(statement)
-            )
+        for statement in statements:
+            item = made.get(statement.seq)
+            if item is None:
+                form = folded.state.form(statement)
+                item = made[statement.seq] = items_of(statement, form)
             items.append(item)
-        pins = {s.seq: s.pinned_at for s in active if s.pinned_at}
-        self._made[name] = (at, items, pins)
-        # Items carry their rendered forms: those in force stay, the others go.
-        self._items = {k: v for k, v in self._items.items() if k[0] != name} | kept
-        return items, pins
+        return items
+
+
+class Places(NamedTuple):
+    """What was folded by groups of events that are open to the same readers."""
+
+    hotset: HotsetsState
+    decisions: Ledgers
+    cards: Ledgers
+    plane_map: MapsState
+
+    def missing(self, sees: Sees, named: tuple[str, ...]) -> set[Group]:
+        """The groups that a reader sees and that only the log has whole: see `Groups.missing`."""
+        return {group for one in self for group in one.missing(sees, named)}
+
+    def filled(self, other: Places) -> Places:
+        """These with the groups of another fold in place of their own."""
+        return Places(
+            self.hotset.filled(other.hotset), self.decisions.filled(other.decisions),
+            self.cards.filled(other.cards), self.plane_map.filled(other.plane_map),
+        )  # fmt: skip
 
 
 def items_of_event(event: Event, counter: TokenCounter) -> Item:
@@ -266,9 +301,82 @@ def items_of_event(event: Event, counter: TokenCounter) -> Item:
     return Item.of(event, tokens)
 
 
-def session_fold(folds: Folds, session: str, counter: TokenCounter) -> HotsetState:
-    """Fold one session alone, for a request about one that the hotset let go of."""
-    projector = Hotset(counter)
+class Seen(NamedTuple):
+    """What the projections hold for one reader: what he does not see shapes nothing of it.
+
+    `gap`: the log is too long to read what is missing of it. `hidden` gives the items of what he
+    does not see that could else be candidates, for counting them.
+    """
+
+    hotset: HotsetState
+    decisions: list[Item]
+    cards: list[Item]
+    pinned: dict[int, int]  # statement -> seq of the pin that holds it
+    shed_seq: int
+    plane_map: MapState
+    gap: bool
+    hidden: Callable[[], Iterable[Item]]
+
+
+def seen_by(folds: Folds, places: Places, hotset: HotsetState, sees: Sees, *, gap: bool) -> Seen:
+    """What a reader sees of the projections, `places` with the groups that were missing in them.
+
+    `hotset` is his, with all that he needs.
+    """
+    decisions, cards = places.decisions.active(sees), places.cards.active(sees)
+    return Seen(
+        hotset, folds.items("decisions", decisions), folds.items("cards", cards),
+        {one.seq: one.pinned_at for one in (*decisions, *cards) if one.pinned_at},
+        max(places.decisions.shed_seq(sees), places.cards.shed_seq(sees)),
+        places.plane_map.seen(sees), gap, partial(_hidden, folds, sees),
+    )  # fmt: skip
+
+
+def _hidden(folds: Folds, sees: Sees) -> Iterator[Item]:
+    """The items of all groups that a reader does not see, each once."""
+
+    def hides(high: bool, space: str) -> bool:
+        return not sees(high, space)
+
+    places = folds.places
+    items = dict(places.hotset.seen(hides).items)
+    for name, ledgers in (("decisions", places.decisions), ("cards", places.cards)):
+        for item in folds.items(name, ledgers.active(hides)):
+            items.setdefault(item.seq, item)
+    yield from items.values()
+
+
+def group_fold(folds: Folds, groups: set[Group], counter: TokenCounter) -> Places:
+    """Fold some groups alone, for a request that sees them when they are not all here."""
+
+    def wanted(high: bool, space: str) -> bool:
+        return (high, space) in groups
+
+    parts: tuple[Grouped[Any], ...] = (
+        Hotsets(counter, only=wanted), LedgersProjector(Decisions, only=wanted),
+        LedgersProjector(Cards, only=wanted), PlaneMaps(only=wanted),
+    )  # fmt: skip
+    states = [part.initial() for part in parts]
+    for line in _in_force(folds):
+        for part, state in zip(parts, states, strict=True):
+            part.apply(state, line)
+    return Places(*states)
+
+
+def files_fold(folds: Folds, groups: set[Group]) -> AllFilesState:
+    """`group_fold` of the files view."""
+    projector = AllFiles(only=lambda high, space: (high, space) in groups)
+    state: AllFilesState = projector.initial()
+    for line in _in_force(folds):
+        projector.apply(state, line)
+    return state
+
+
+def session_fold(
+    folds: Folds, session: str, counter: TokenCounter, sees: Sees
+) -> HotsetState:  # fmt: skip
+    """Fold what a reader sees of one session, for a request about one that the hotset let go of."""
+    projector = Hotsets(counter, only=sees)
     state = projector.initial()
     for line in _in_force(folds):
         event = line.event
@@ -277,8 +385,8 @@ def session_fold(folds: Folds, session: str, counter: TokenCounter) -> HotsetSta
         elif event.key is not None and event.kind != "session":
             # It may supersede a turn of the session, but is none: as a secret it is not kept.
             projector.apply(state, line._replace(event=event._replace(sensitivity="secret")))
-    state.head = folds.log.head().seq
-    return state
+    alone: HotsetState = state.seen()
+    return alone
 
 
 def task_fold(folds: Folds, task: str) -> Task | None:

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.pack.request import LastSession
 from memplane.plane.folds import items_of_event
+from memplane.projections.groups import space_of
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
+from memplane.recall.suppress import WITHHELD
 
 if TYPE_CHECKING:
     from memplane.pack.request import Request
     from memplane.plane.engine import Engine
-    from memplane.plane.folds import Folds
+    from memplane.plane.folds import Folds, Seen
     from memplane.policy import Policies
     from memplane.projections.sessions import SessionFacts
+    from memplane.recall.suppress import Scope
 
 __all__ = ["last_sessions"]
 
@@ -25,33 +28,45 @@ _WORDS: Final = ("summary", "plan", "user", "assistant")
 
 
 def last_sessions(
-    engine: Engine, folds: Folds, request: Request, policies: Policies
+    engine: Engine, folds: Folds, request: Request, policies: Policies, seen: Seen
 ) -> tuple[LastSession, ...]:
-    """The newest sessions but the asking one, the newest first; the pack decides who may see what.
+    """The newest sessions but the asking one, the newest first, as far as whoever asks sees them.
 
     Those in which nothing was said are passed over: agents open and close many. Of each its
     summary; where there is none, or something happened since, the last summary and plan that were
     recorded in it, its last prompt and the last answer, as far as the hotset has them.
     """
-    facts = engine.sessions(folds).sessions.values()
-    newest = sorted(facts, key=lambda one: -one.last_seq)
+    facts, scope = engine.sessions(folds).sessions.values(), engine.scope(request, policies)
+    newest = sorted(facts, key=lambda one: -_last_seen(one, seen, scope))
     chosen = (one for one in newest if one.id != request.session and not one.forgotten)
     told = (
         LastSession(one.id, tuple(items))
         for one in chosen
-        if (items := _items(engine, folds, request, policies, one))
+        if (items := _items(engine, folds, request, policies, seen, scope, one))
     )
     return tuple(islice(told, _SESSIONS_MAX))
 
 
+def _last_seen(facts: SessionFacts, seen: Seen, scope: Scope) -> int:
+    """The newest event of the session, but what happens out of the reader's sight moves nothing."""
+    if all(scope.sees(level == "high", space_of(ns)) for _, level, ns in facts.origins):
+        return facts.last_seq
+    ring = seen.hotset.sessions.get(facts.id)
+    return facts.summary if ring is None else ring.seen
+
+
 def _items(
-    engine: Engine, folds: Folds, request: Request, policies: Policies, facts: SessionFacts
-) -> list[Item]:
+    engine: Engine, folds: Folds, request: Request, policies: Policies, seen: Seen, scope: Scope,
+    facts: SessionFacts,
+) -> list[Item]:  # fmt: skip
     summary = _summary(engine, folds, request, policies, facts.summary)
+    if summary is not None and scope.hides(summary) in WITHHELD:
+        summary = None  # it quotes what the reader may not see: his words are there all the same
     if summary is not None and facts.ended:
         return [summary]
-    words = _last_words(folds.hotset.state, facts.id, facts.summary)
-    return words if summary is None else [summary, *words]
+    words = _last_words(seen.hotset, facts.id, 0 if summary is None else facts.summary)
+    found = words if summary is None else [summary, *words]
+    return [item for item in found if scope.hides(item) not in WITHHELD]
 
 
 def _summary(

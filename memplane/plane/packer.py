@@ -98,18 +98,18 @@ class Packer:
             if request.as_of != head.seq:
                 folds = engine.prefix(request.as_of, policies)
                 head = folds.log.head()
-            hotset, gap = engine.hotset(folds, request, policies)
+            seen = engine.seen(folds, request, policies)
             views = packing.load_views(engine.watched, policies, request.channel)
             expansions = self._opened(request, policies, folds)
 
             def made(request: Request) -> Block:
                 materials = packing.materials_of(
-                    policies, folds, hotset, views=views, expansions=expansions,
-                    memo=self._memo, gap=gap,
-                    files=recent.files_for(engine, folds, request, hotset, policies),
+                    policies, folds, seen, views=views, expansions=expansions,
+                    memo=self._memo,
+                    files=recent.files_for(engine, folds, request, seen.hotset, policies),
                     retriever=self._searcher(policies, folds, request, wait, progress),
                     query_seq=engine.seq_of(request.query_event),
-                    sessions=partial(last_sessions, engine, folds, request, policies),
+                    sessions=partial(last_sessions, engine, folds, request, policies, seen),
                     approvals=engine.approvals(folds), line=engine.log.line,
                 )  # fmt: skip
                 printer = engine.printer(policies, cites=request.cited)
@@ -172,9 +172,9 @@ class Packer:
             return any(one.seq > seq for one in self._engine.caught_up().decisions.state.active())
 
     def hotset(self) -> HotsetState:
-        """The hotset as of now. Read only."""
+        """The hotset as of now, whoever may see what. Read only."""
         with self._engine.lock:
-            return self._engine.caught_up().hotset.state
+            return self._engine.caught_up().hotset.state.seen()
 
     def close(self) -> None:
         """Write checkpoints where that is worth it and let go of the files."""

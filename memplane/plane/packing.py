@@ -11,11 +11,10 @@ from memplane.pack.pack import Laid, pack
 from memplane.pack.request import Expansion, LastSession, Materials, Request, View
 from memplane.pack.shards import Opened
 from memplane.plane.files import Watched
-from memplane.plane.folds import Folds
+from memplane.plane.folds import Folds, Seen
 from memplane.policy import Policies
 from memplane.ports import Line
 from memplane.projections.files import FilesState
-from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item, Printer
 from memplane.recall.retrieval import Retriever
 from memplane.recall.suppress import Approvals, Labels
@@ -48,16 +47,14 @@ def view_paths(policies: Policies, channel: str) -> list[str]:
 
 
 def materials_of(
-    policies: Policies, folds: Folds, hotset: HotsetState, *, views: list[View],
+    policies: Policies, folds: Folds, seen: Seen, *, views: list[View],
     expansions: list[Expansion | Opened | View],
     memo: dict[tuple[str, int, str], tuple[str, int, bool]],
-    gap: bool, files: FilesState | None = None, retriever: Callable[[], Retriever] | None = None,
+    files: FilesState | None = None, retriever: Callable[[], Retriever] | None = None,
     query_seq: int = 0, sessions: Callable[[], tuple[LastSession, ...]] | None = None,
     approvals: Approvals | None = None, line: Callable[[int], Line | None] | None = None,
 ) -> Materials:  # fmt: skip
     """Put together what the stages read."""
-    decisions, pinned = folds.statements("decisions")
-    cards, pinned_cards = folds.statements("cards")
 
     def touched(item: Item, upto: int) -> tuple[str | None, bool]:
         memories = folds.memories
@@ -72,11 +69,10 @@ def materials_of(
         return None if found is None else Labels(found.event.tags, found.event.importance)
 
     return Materials(
-        policies, hotset, folds.tasks.state, tuple(decisions), tuple(cards),
-        {**pinned, **pinned_cards},
-        tuple(views), tuple(expansions), memo, gap,
-        max(folds.decisions.state.shed_seq, folds.cards.state.shed_seq), files, retriever,
-        query_seq, folds.plane_map.state, sessions, approvals, touched, moment, labels,
+        policies, seen.hotset, folds.tasks.state, tuple(seen.decisions), tuple(seen.cards),
+        seen.pinned, tuple(views), tuple(expansions), memo, seen.gap, seen.shed_seq, files,
+        retriever, query_seq, seen.plane_map, sessions, approvals, touched, moment, labels,
+        seen.hidden,
     )  # fmt: skip
 
 

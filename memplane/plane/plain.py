@@ -91,7 +91,7 @@ class PlainRetriever:
 
     def item(self, seq: int) -> Item:
         """See `Retriever.item`."""
-        kept = self._folds.hotset.state.items.get(seq)
+        kept = self._folds.hotset.state.find(seq)
         if kept is not None and kept.kind != "artifact":
             return kept
         item = self._items.get(seq)

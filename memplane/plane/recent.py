@@ -61,7 +61,7 @@ def files_for(
         or (request.sections and "tool_state" not in request.sections)
     ):
         return None
-    return engine.files(folds)
+    return engine.files(folds, request, policies)
 
 
 def list_files(
@@ -82,9 +82,9 @@ def list_files(
             redactor=engine.intake(policies).redactor,
         )  # fmt: skip
         engine.reader_of(request)
-        hotset, _ = engine.hotset(folds, request, policies)
-        state = engine.files(folds)
-        decisions, _ = folds.statements("decisions")
+        seen = engine.seen(folds, request, policies)
+        hotset, decisions = seen.hotset, seen.decisions
+        state = engine.files(folds, request, policies)
         scope = Scope.of(
             policies, request.channel, now=request.now, as_of=request.as_of, ns=request.ns,
             agent=request.agent,

@@ -143,7 +143,7 @@ class LogRetriever:
         return Finding(made, len(nearest[0]), self._worth(terms.query(query), view))
 
     def item(self, seq: int) -> Item:
-        item = self._folds.hotset.state.items.get(seq)
+        item = self._folds.hotset.state.find(seq)
         if item is not None and item.kind != "artifact":
             return item
         kept = self._seen.kept(seq) if seq in self._found else None
@@ -163,7 +163,7 @@ class LogRetriever:
         return item
 
     def id(self, seq: int) -> str:
-        item = self._folds.hotset.state.items.get(seq)
+        item = self._folds.hotset.state.find(seq)
         return self._seen.id(seq) if item is None else item.id
 
     def text(self, seq: int) -> str:

@@ -11,7 +11,7 @@ class Decisions(LedgerProjector):
     """The latest decision of each namespace and key; constraints are protected. None decays."""
 
     name = "decisions"
-    version = 3
+    version = 4
     kinds = frozenset({"decision"})
     marker = "constraint"
 
@@ -23,7 +23,7 @@ class Cards(LedgerProjector):
     """
 
     name = "cards"
-    version = 4
+    version = 5
     kinds = frozenset({"preference", "rule", "insight", "fact", "observation"})
     passing = frozenset({"observation"})
     passing_chars_max = 600

@@ -8,7 +8,9 @@ from typing import Any, Final, NamedTuple
 from memplane.projections.file_index import FileIndex
 from memplane.projections.touches import json_bytes, json_bytes_of
 
-__all__ = ["COUNT_BYTES", "QUOTES", "Episode", "FilesState", "LastTouch", "Now", "Origin"]
+__all__ = [
+    "COUNT_BYTES", "QUOTES", "Episode", "FilesState", "LastTouch", "Now", "Origin", "together",
+]  # fmt: skip
 
 COUNT_BYTES: Final = 10  # a file in an episode: its number and how often
 QUOTES: Final = 3  # of a text, with its comma
@@ -19,7 +21,7 @@ _EPISODE_BYTES: Final = 40
 class Episode:
     """What one prompt led to. `terms` are empty where the prompt is not as visible as the touches.
 
-    `at` is the clock (touches of the whole plane) at its last touch; `paths` counts touches.
+    `at` is the clock (touches of its group of events) at its last touch; `paths` counts touches.
     """
 
     __slots__ = (
@@ -157,12 +159,14 @@ class FilesState:
     """
 
     __slots__ = (
-        "bytes", "clock", "episodes", "grounds", "indexed", "keyed", "last", "latest", "names",
-        "sessions",
+        "bytes", "changes", "clock", "clocks", "episodes", "grounds", "indexed", "keyed", "last",
+        "latest", "names", "sessions",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.clock = 0
+        self.clocks: dict[Episode, int] = {}  # of episodes of other groups: what their clocks show
+        self.changes = 0  # how often the fold changed something
         self.bytes = 0
         self.episodes: list[Episode] = []
         self.last: dict[str, list[LastTouch]] = {}  # by path, the path touched last behind
@@ -172,6 +176,15 @@ class FilesState:
         self.keyed = 0  # touches with a key: so rare that they are looked for one by one
         self.grounds: dict[Any, Any] = {}
         self.indexed: FileIndex | None = None  # until somebody asks for `index`
+
+    def change(self) -> None:
+        """Note a change: what a guess found out before holds no longer."""
+        self.changes += 1
+        self.grounds = {}
+
+    def age(self, episode: Episode) -> int:
+        """Touches since an episode's last one."""
+        return self.clocks.get(episode, self.clock) - episode.at
 
     @property
     def index(self) -> FileIndex:
@@ -186,6 +199,28 @@ class FilesState:
         if now is None or now.origin is None or hides(now.origin):
             return ""
         return now.branch
+
+
+def together(states: Sequence[FilesState]) -> FilesState:
+    """What the files of several groups are for who sees them all: read, never folded on.
+
+    Each episode ages by the touches of its own group.
+    """
+    both = FilesState()
+    for one in states:
+        both.episodes += one.episodes
+        both.clocks.update(dict.fromkeys(one.episodes, one.clock))
+        for path, touches in one.last.items():
+            both.last[path] = [*both.last.get(path, ()), *touches]
+        for session, now in one.sessions.items():
+            before = both.sessions.get(session)
+            if before is None or _named_at(now) > _named_at(before):
+                both.sessions[session] = now
+    return both
+
+
+def _named_at(now: Now) -> int:
+    return 0 if now.origin is None else now.origin.seq
 
 
 def _bytes(texts: Sequence[str]) -> int:

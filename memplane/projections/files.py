@@ -6,14 +6,15 @@ the prompt's words, the branch, and the files touched. So nothing about a file i
 could not be taken apart again: an episode that a reader may not see is passed over, and a file
 whose last touch in one namespace is hidden may still be shown by that in another.
 
-Old episodes go, and with them the files that nothing newer touched. Only those who ask for files
+Each group of events that are open to the same readers (`groups`) has its own clock and bounds. Old
+episodes go, and with them the files that nothing newer touched. Only those who ask for files
 read the file, and packs of sessions that touched none yet.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Final
+from typing import Any, Final
 
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.ports import Line
@@ -25,20 +26,25 @@ from memplane.projections.file_rows import (
     LastTouch,
     Now,
     Origin,
+    together,
 )
 from memplane.projections.forgetting import Forget, forget_of
+from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.projector import canonical
 from memplane.projections.touches import PATH_MAX, json_bytes, touched_by
 from memplane.projections.words import words
 
-__all__ = ["BYTES_MAX", "PATHS", "Episode", "Files", "FilesState", "LastTouch"]
+__all__ = [
+    "BYTES_MAX", "PATHS", "AllFiles", "AllFilesState", "Episode", "Files", "FilesState",
+    "LastTouch",
+]  # fmt: skip
 
 PATHS: Final = 1000
 EPISODE_PATHS: Final = 64  # a prompt that leads to more is several episodes
 SESSIONS: Final = 32  # whose prompt and branch are remembered for the touches to come
 WORDS: Final = 24  # of one prompt
 TEXT_MAX: Final = 4000  # characters of a prompt that are looked at
-# The file stays below 192 KiB: what is counted against this is an upper bound of its rows.
+# Of one group: what is counted against this is an upper bound of its rows.
 BYTES_MAX: Final = 184 * 1024
 
 _TURNS: Final = ("session", "message", "tool_call", "tool_result")
@@ -47,10 +53,17 @@ _NEVER_KEYED: Final = frozenset((*UPKEEP_KINDS, "session"))
 
 
 class Files:
-    """Folds the log into `FilesState`."""
+    """Folds the events of one group into `FilesState`. What has another comes as a secret."""
 
     name = "files"
-    version = 2
+    version = 3
+
+    def __init__(self, *, bytes_max: int = BYTES_MAX) -> None:
+        self.bytes_max = bytes_max
+
+    def keeps(self, event: Event) -> bool:
+        """Whether the event may say what was worked on, or where a session stands."""
+        return event.role == "user" or "path" in event.data or "branch" in event.data
 
     def initial(self) -> FilesState:
         """Return the state before the first event."""
@@ -69,40 +82,46 @@ class Files:
             return
         if (event.role == "user" or "branch" in data) and event.session is not None:
             _stand(state, event, event.session)
+            _bound(state, self.bytes_max)
         # No artifact: one is shown only where an approval covers it.
         if data and kind in _TOUCHING and "path" in data:
             touched = touched_by(event)
             if touched is not None:
                 _touch(state, event, *touched)
-                _bound(state)
+                _bound(state, self.bytes_max)
 
     def dump(self, state: FilesState) -> bytes:
-        """Return the state; files, episodes and names stand for themselves by their places."""
+        """Return the state."""
+        return canonical(self.fields(state))
+
+    def fields(self, state: FilesState) -> dict[str, Any]:
+        """The state; files, episodes and names stand for themselves by their places."""
         name_at = {name: at for at, name in enumerate(state.names)}
         path_at = {path: at for at, path in enumerate(state.last)}
         episode_at = {id(episode): at for at, episode in enumerate(state.episodes)}
-        return canonical(
-            {
-                "clock": state.clock,
-                "bytes": state.bytes,
-                "names": list(state.names.items()),
-                "sessions": [[id_, *now.fields()] for id_, now in state.sessions.items()],
-                "episodes": [
-                    [*(name_at[name] for name in one.names()), one.prompt, one.terms, one.at,
-                     int(one.forgotten), int(one.unsaid),
-                     [n for path, count in one.paths.items() for n in (path_at[path], count)]]
-                    for one in state.episodes
-                ],
-                "last": [
-                    [path, *([episode_at[id(one.episode)], *one.fields()] for one in touches)]
-                    for path, touches in state.last.items()
-                ],
-            }
-        )  # fmt: skip
+        return {
+            "clock": state.clock,
+            "bytes": state.bytes,
+            "names": list(state.names.items()),
+            "sessions": [[id_, *now.fields()] for id_, now in state.sessions.items()],
+            "episodes": [
+                [*(name_at[name] for name in one.names()), one.prompt, one.terms, one.at,
+                 int(one.forgotten), int(one.unsaid),
+                 [n for path, count in one.paths.items() for n in (path_at[path], count)]]
+                for one in state.episodes
+            ],
+            "last": [
+                [path, *([episode_at[id(one.episode)], *one.fields()] for one in touches)]
+                for path, touches in state.last.items()
+            ],
+        }  # fmt: skip
 
     def load(self, data: bytes) -> FilesState:
         """Return the state that was dumped."""
-        fields = json.loads(data)
+        return self.of(json.loads(data))
+
+    def of(self, fields: dict[str, Any]) -> FilesState:
+        """The state that `fields` gave."""
         state = FilesState()
         state.clock, state.bytes = fields["clock"], fields["bytes"]
         state.names = dict(fields["names"])
@@ -122,8 +141,39 @@ class Files:
         return state
 
 
+class AllFilesState(Groups[FilesState]):
+    """The files of all groups."""
+
+    __slots__ = ("_together",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        # What somebody saw, as of which clocks: it holds what the next guess need not find out.
+        self._together: tuple[tuple[object, ...], FilesState] | None = None
+
+    def seen(self, sees: Sees | None = None) -> FilesState:
+        """The files of a reader, None: of all. What he does not see shapes nothing of them."""
+        states = self.among(sees)
+        if len(states) == 1:
+            return states[0]
+        key = tuple((one, one.changes) for one in states)
+        if self._together is None or self._together[0] != key:
+            self._together = (key, together(states))
+        return self._together[1]
+
+
+class AllFiles(Grouped[FilesState]):
+    """The projector of the files of all groups."""
+
+    states = AllFilesState
+
+    def __init__(self, *, only: Sees | None = None) -> None:
+        super().__init__(lambda group: Files(bytes_max=share_of(group, BYTES_MAX)), only=only)
+
+
 def _stand(state: FilesState, event: Event, session: str) -> None:
     """Note a session's branch and its newest prompt."""
+    state.changes += 1
     branch = event.data.get("branch")
     now = state.sessions.get(session)
     prompts = event.role == "user" and event.kind == "message"
@@ -152,11 +202,10 @@ def _stand(state: FilesState, event: Event, session: str) -> None:
     if len(state.sessions) > SESSIONS:
         silent = next(iter(state.sessions))
         state.bytes -= state.sessions.pop(silent).bytes + json_bytes(silent) + QUOTES
-    _bound(state)
 
 
 def _touch(state: FilesState, event: Event, path: str, branch: str) -> None:
-    state.grounds = {}
+    state.change()
     state.clock += 1
     episode = _episode(state, event, path, branch or _branch(state, event))
     if path not in episode.paths:
@@ -238,10 +287,10 @@ def _episode(state: FilesState, event: Event, path: str, branch: str) -> Episode
     return episode
 
 
-def _bound(state: FilesState) -> None:
-    while len(state.episodes) > 1 and (state.bytes > BYTES_MAX or len(state.last) > PATHS):
+def _bound(state: FilesState, bytes_max: int) -> None:
+    while len(state.episodes) > 1 and (state.bytes > bytes_max or len(state.last) > PATHS):
         oldest = state.episodes.pop(0)
-        state.grounds = {}
+        state.change()
         if state.indexed is not None:
             state.indexed.end(oldest)
         state.bytes -= oldest.bytes + COUNT_BYTES * len(oldest.paths)
@@ -276,7 +325,7 @@ def _let_go(state: FilesState, touch: LastTouch) -> None:
 
 
 def _supersede(state: FilesState, ns: str, key: str) -> None:
-    state.grounds = {}
+    state.change()
     for touches in state.last.values():
         for touch in touches:
             if touch.key == key and touch.ns == ns:
@@ -287,7 +336,7 @@ def _forget(state: FilesState, event: Event) -> None:
     forget = forget_of(event)
     if forget is None:
         return
-    state.grounds = {}
+    state.change()
     for touches in state.last.values():
         for touch in touches:
             if _names(forget, touch):

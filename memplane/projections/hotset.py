@@ -1,13 +1,13 @@
 """The hotset: what a usual pack needs, in one bounded file.
 
-Rings of sequence numbers (the plane's last 400 events, the last 100 of each of
-the 8 most recent sessions, of which one without a word goes first) over one table of
-items, so that each text is kept once. Beside them: what each of those sessions stated since its
-epoch (200 seqs at most), topics, files touched, and the last call and last error of each
-tool. What leaves every ring leaves the table; the log has it. A task event is no turn: it
-stands in the plane's ring alone, and `tasks` says what it changed. Nor is an artifact, nor
-the summary that memplane makes of a session at its end: the session's own window has what
-it quotes.
+Of each group of events that are open to the same readers (`groups`): rings of sequence numbers (the
+last 400 events, the last 100 of each of the 8 most recent sessions, of which one without a word
+goes first) over one table of items, so that each text is kept once. Beside them: what each of those
+sessions stated since its epoch (200 seqs at most), topics, files touched, and the last call and
+last error of each tool. What leaves every ring leaves the table; the log has it. A task event is no
+turn: it stands in the ring of all events alone, and `tasks` says what it changed. Nor is an
+artifact, nor the summary that memplane makes of a session at its end: the session's own window has
+what it quotes.
 
 Every bound is applied event by event, never at saving: a hotset that was saved
 and loaded goes on exactly as one that was not.
@@ -17,27 +17,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from memplane.event import UPKEEP_KINDS, Event, encode
 from memplane.log.purges import erased_by
 from memplane.ports import Line, TokenCounter
 from memplane.projections.forgetting import Forget, forget_of
+from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.item import Item, size_of
-from memplane.projections.rings import SESSION_RING, HotsetState, SessionRing, Turn, is_stated
+from memplane.projections.rings import (
+    PLANE_RING,
+    PROMPTS,
+    SESSION_RING,
+    TOOLS,
+    TOPICS,
+    HotsetState,
+    SessionRing,
+    Turn,
+    is_stated,
+    together,
+)  # fmt: skip
 from memplane.projections.sessions import is_extract
 from memplane.projections.touches import FileTable, touched_by
 from memplane.projections.window import limits
 
 __all__ = [
-    "BYTES_MAX", "NO_TURNS", "SESSION_RING", "Hotset", "HotsetState", "SessionRing", "without",
+    "BYTES_MAX", "NO_TURNS", "SESSION_RING", "Hotset", "HotsetState", "Hotsets", "HotsetsState",
+    "SessionRing", "without",
 ]  # fmt: skip
 
-PLANE_RING: Final = 400
 SESSIONS: Final = 8
-PROMPTS: Final = 4
-TOOLS: Final = 16
-TOPICS: Final = 8  # of a session: the tags that it used last
 GAPS: Final = 32
 GONE: Final = 64
 STATED: Final = 200
@@ -46,7 +55,7 @@ STATED_BYTES: Final = 64 * 1024  # of what one session stated: four leave room f
 SESSIONS_KEPT: Final = 4
 PLANE_KEPT: Final = 200
 NAME_MAX: Final = 300  # characters of a tool's name
-# The file stays below 512 KiB: items up to this, the rings and tables fit in the rest.
+# One group takes less than 512 KiB: items up to this, the rings and tables fit in the rest.
 BYTES_MAX: Final = 416 * 1024
 # Added to the tokens of a turn for its label and newline when windows are laid out.
 LABEL_TOKENS: Final = 6
@@ -61,13 +70,17 @@ _TOUCHING: Final = frozenset(("tool_call", "artifact", "message"))
 
 
 class Hotset:
-    """The projector. `counter` names the variant: another counter means another fold."""
+    """The projector of one group. `counter` names the variant: another one means another fold.
+
+    What has another group comes as a secret: it replaces, and is not kept.
+    """
 
     name = "hotset"
-    version = 6
+    version = 7
 
-    def __init__(self, counter: TokenCounter) -> None:
-        self.counter = counter
+    def __init__(self, counter: TokenCounter, *, bytes_max: int = BYTES_MAX) -> None:
+        self.counter, self.bytes_max = counter, bytes_max
+        self.stated_max = min(STATED_BYTES, bytes_max // 3)
 
     def initial(self) -> HotsetState:
         return HotsetState()
@@ -79,18 +92,13 @@ class Hotset:
             seq, _, _, _, kind, ns, session, _, _, role, text, key, tags, markers, _, sensitivity,
             _, tokens, _, _, data, _, _,
         ) = event  # fmt: skip
-        if seq != state.head + 1:
-            state.gaps = [*state.gaps, (state.head + 1, seq - 1)][-GAPS:]
-        state.head = seq
         if kind in _NO_ITEMS:
             if kind == "forget":
                 _forget(state, event)
             elif kind == "session":
                 _session(state, event)
             elif kind == "pin":
-                _pin(state, event)
-            elif kind == "purge" and state.gaps:
-                state.gaps = without(state.gaps, {one.seq for one in erased_by(event)})
+                _pin(state, event, self.stated_max)
             return
         if key is not None:
             _supersede(state, ns, key)
@@ -116,14 +124,14 @@ class Hotset:
             if tags:
                 _topics(state, session, tags)
             if is_stated(kind, role, key, markers):
-                _state(state, state.sessions[session], seq, size)
+                _state(state, state.sessions[session], seq, size, self.stated_max)
         if data:
             if kind in _TOOLS and "tool" in data:
                 _tool(state, seq, kind, data)
             if kind in _TOUCHING and "path" in data:
                 _file(state, event)
-        if state.bytes > BYTES_MAX:
-            while _shrink(state) and state.bytes > BYTES_MAX:
+        if state.bytes > self.bytes_max:
+            while _shrink(state) and state.bytes > self.bytes_max:
                 pass
 
     def finish(self, state: HotsetState) -> None:
@@ -132,34 +140,38 @@ class Hotset:
             item.finish(self.counter)
 
     def dump(self, state: HotsetState) -> bytes:
+        return encode(self.fields(state)).encode()
+
+    def fields(self, state: HotsetState) -> dict[str, Any]:
+        """The state as JSON values."""
         self.finish(state)
-        return encode(
-            {
-                "head": state.head,
-                "gaps": state.gaps,
-                "gone": [[id_, *left[:-1], int(left[-1])] for id_, left in state.gone.items()],
-                "items": [item.fields() for _, item in sorted(state.items.items())],
-                "plane": state.plane,
-                "sessions": [
-                    [r.id, r.epoch, r.seen, r.count, list(r.spent), r.prompts,
-                     [[t.seq, t.before, *t.spent] for t in r.ring],
-                     sorted(r.stated.items()), r.shed, int(r.lost)]
-                    for r in state.sessions.values()
-                ],
-                "tools": [[tool, *seqs] for tool, seqs in state.tools.items()],
-                "files": [[id_, *table.fields()] for id_, table in state.files.items()],
-                "topics": [[id_, list(map(list, of.items()))] for id_, of in state.topics.items()],
-            }
-        ).encode()  # fmt: skip
+        return {
+            "gone": [
+                [id_, *left, int(marked), int(lost)]
+                for id_, (*left, marked, lost) in state.gone.items()
+            ],
+            "items": [item.fields() for _, item in sorted(state.items.items())],
+            "plane": state.plane,
+            "sessions": [
+                [r.id, r.epoch, int(r.marked), r.seen, r.count, list(r.spent), r.prompts,
+                 [[t.seq, t.before, *t.spent] for t in r.ring],
+                 sorted(r.stated.items()), r.shed, int(r.lost)]
+                for r in state.sessions.values()
+            ],
+            "tools": [[tool, *seqs] for tool, seqs in state.tools.items()],
+            "files": [[id_, *table.fields()] for id_, table in state.files.items()],
+            "topics": [[id_, list(map(list, of.items()))] for id_, of in state.topics.items()],
+        }  # fmt: skip
 
     def load(self, raw: bytes) -> HotsetState:
-        fields: dict[str, Any] = json.loads(raw)
+        return self.of(json.loads(raw))
+
+    def of(self, fields: dict[str, Any]) -> HotsetState:
+        """The state that `fields` gave."""
         state = HotsetState()
-        state.head = fields["head"]
-        state.gaps = [(first, last) for first, last in fields["gaps"]]
         state.gone = {
-            id_: (epoch, count, tuple(spent), bool(lost))
-            for id_, epoch, count, spent, lost in fields["gone"]
+            id_: (epoch, count, tuple(spent), bool(marked), bool(lost))
+            for id_, epoch, count, spent, marked, lost in fields["gone"]
         }
         for row in fields["items"]:
             item = Item(row)
@@ -169,12 +181,13 @@ class Hotset:
             if item.key is not None:
                 state.by_key.setdefault((item.ns, item.key), []).append(item.seq)
         state.plane = fields["plane"]
-        for id_, epoch, seen, count, spent, prompts, turns, stated, *rest in fields["sessions"]:
+        for id_, epoch, marked, seen, count, spent, prompts, turns, *rest in fields["sessions"]:
             ring = SessionRing(id_, epoch)
+            ring.marked = bool(marked)
             ring.seen, ring.count, ring.spent, ring.prompts = seen, count, tuple(spent), prompts
             ring.ring = [Turn(seq, before, tuple(clipped)) for seq, before, *clipped in turns]
-            ring.stated, (ring.shed, lost) = dict(stated), rest
-            ring.lost = bool(lost)
+            stated, ring.shed, lost = rest
+            ring.stated, ring.lost = dict(stated), bool(lost)
             ring.stated_bytes = sum(state.made[seq].size for seq in ring.stated)
             state.sessions[id_] = ring
         state.tools = {tool: (call, error) for tool, call, error in fields["tools"]}
@@ -182,6 +195,67 @@ class Hotset:
         state.bytes += sum(table.bytes for table in state.files.values())
         state.topics = {id_: dict(rows) for id_, rows in fields["topics"]}
         _count_holds(state)
+        return state
+
+
+class HotsetsState(Groups[HotsetState]):
+    """The hotsets of all groups, and how far the log was folded."""
+
+    __slots__ = ("gaps", "head")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = 0
+        self.gaps: list[tuple[int, int]] = []  # seqs first..last that the log could not give
+
+    def seen(self, sees: Sees | None = None) -> HotsetState:
+        """The hotset of a reader, None: of all. What he does not see shapes nothing of it."""
+        both = together(self.among(sees) or [HotsetState()])
+        both.head, both.gaps = self.head, self.gaps
+        return both
+
+    def find(self, seq: int) -> Item | None:
+        """The item of an event, whoever may see it; None where no hotset has it."""
+        for one in self.groups.values():
+            if seq in one.holds:
+                return one.item(seq)
+        return None
+
+    def filled(self, other: Self) -> Self:
+        both = super().filled(other)
+        both.head, both.gaps = self.head, self.gaps
+        return both
+
+
+class Hotsets(Grouped[HotsetState]):
+    """The projector of the file: `Hotset` for each group, and the gaps of a damaged log."""
+
+    states = HotsetsState
+
+    def __init__(self, counter: TokenCounter, *, only: Sees | None = None) -> None:
+        super().__init__(
+            lambda group: Hotset(counter, bytes_max=share_of(group, BYTES_MAX)), only=only
+        )
+
+    def apply(self, state: Groups[HotsetState], line: Line) -> None:
+        assert isinstance(state, HotsetsState), "as `initial` makes it"
+        event = line.event
+        seq = event.seq
+        if seq != state.head + 1:
+            state.gaps = [*state.gaps, (state.head + 1, seq - 1)][-GAPS:]
+        state.head = seq
+        if state.gaps and event.kind == "purge":
+            state.gaps = without(state.gaps, {one.seq for one in erased_by(event)})
+        super().apply(state, line)
+
+    def fields(self, state: Groups[HotsetState]) -> dict[str, Any]:
+        assert isinstance(state, HotsetsState), "as `initial` makes it"
+        return {"head": state.head, "gaps": state.gaps, **super().fields(state)}
+
+    def of(self, fields: dict[str, Any]) -> HotsetsState:
+        state: HotsetsState = super().of(fields)
+        state.head = fields["head"]
+        state.gaps = [(first, last) for first, last in fields["gaps"]]
         return state
 
 
@@ -239,7 +313,7 @@ def _ring(state: HotsetState, id_: str, seq: int) -> SessionRing:
         ring = state.sessions[id_] = SessionRing(id_, seq)
         before = state.gone.pop(id_, None)
         if before is not None:
-            ring.epoch, ring.count, ring.spent, ring.lost = before
+            ring.epoch, ring.count, ring.spent, ring.marked, ring.lost = before
     ring.seen = seq
     return ring
 
@@ -252,16 +326,16 @@ def _session(state: HotsetState, event: Event) -> None:
         return  # what was let go of does not come back, in another's place, to be ended
     ring = _ring(state, event.session, event.seq)
     if event.data.get("status", "start") in ("start", "checkpoint"):
-        ring.epoch = event.seq
+        ring.epoch, ring.marked = event.seq, True
         _begin_anew(state, ring)
 
 
-def _state(state: HotsetState, ring: SessionRing, seq: int, size: int) -> None:
-    """Keep what a session states, beyond its last turns, within the bounds of one session."""
+def _state(state: HotsetState, ring: SessionRing, seq: int, size: int, most: int) -> None:
+    """Keep what a session states, beyond its last turns, to 200 events and `most` bytes."""
     ring.stated[seq] = 0
     ring.stated_bytes += size
     _hold(state, seq)
-    while len(ring.stated) > STATED or ring.stated_bytes > STATED_BYTES:
+    while len(ring.stated) > STATED or ring.stated_bytes > most:
         worth, gone = min((_worth(state, ring, one), one) for one in ring.stated)
         if worth:
             ring.shed = max(ring.shed, gone)
@@ -289,15 +363,15 @@ def _begin_anew(state: HotsetState, ring: SessionRing) -> None:
     ring.shed, ring.lost = 0, False
 
 
-def _pin(state: HotsetState, event: Event) -> None:
+def _pin(state: HotsetState, event: Event, most: int) -> None:
     """What is pinned in a running session counts as stated, whatever it is."""
     refs, undo = frozenset(event.refs), event.data.get("undo", False)
     for item in [item for item in state.items.values() if item.id in refs]:
         ring = state.sessions.get(item.session or "")
-        if ring is None or not ring.epoch < item.seq or item.kind in NO_TURNS:
+        if ring is None or item.seq < ring.epoch or item.kind in NO_TURNS:
             continue
         if item.seq not in ring.stated and not undo and item.role != "tool":
-            _state(state, ring, item.seq, item.size)
+            _state(state, ring, item.seq, item.size, most)
         if item.seq in ring.stated:
             # A second pin changes nothing; who is unpinned may have been stated all the same.
             ring.stated[item.seq] = 0 if undo else ring.stated[item.seq] or event.seq
@@ -421,7 +495,7 @@ def _drop_session(state: HotsetState) -> None:
     del state.sessions[oldest.id]
     state.topics.pop(oldest.id, None)
     lost = oldest.lost or bool(oldest.stated)
-    state.gone[oldest.id] = (oldest.epoch, oldest.count, oldest.spent, lost)
+    state.gone[oldest.id] = (oldest.epoch, oldest.count, oldest.spent, oldest.marked, lost)
     if len(state.gone) > GONE:
         del state.gone[next(iter(state.gone))]
     for turn in oldest.ring:

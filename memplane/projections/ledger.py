@@ -6,8 +6,8 @@ key nothing can replace a statement, so it is filed under its own number.
 
 Bounds: the newest `kept_max` plain ones, as many protected ones (pinned, or carrying the
 ledger's marker), as many passing ones, as many forgotten ones, and `bytes_max` of JSON over
-all. Over a bound the oldest forgotten goes first, then the oldest passing, plain, marked, and
-last a pinned one.
+all, each in every group of events that are open to the same readers (`groups`). Over a bound
+the oldest forgotten goes first, then the oldest passing, plain, marked, and last a pinned one.
 What left never comes back: history is the business of the memories.
 """
 
@@ -20,15 +20,18 @@ from typing import Any, Final, NamedTuple
 from memplane.event import Event
 from memplane.ports import Line, TokenCounter
 from memplane.projections.forgetting import forget_of
+from memplane.projections.groups import Group, Grouped, Groups, Sees, share_of, space_of
 from memplane.projections.item import Item
 from memplane.projections.order import KEYLESS_KINDS
 from memplane.projections.projector import canonical
 from memplane.projections.window import plain
 
-__all__ = ["Form", "Ledger", "LedgerProjector", "Statement", "items_of"]
+__all__ = [
+    "Form", "Ledger", "LedgerProjector", "Ledgers", "LedgersProjector", "Statement", "items_of",
+]  # fmt: skip
 
 KEPT_MAX: Final = 100
-# The rest of the file's 512 KiB is for the checkpoint around the state.
+# Of one group.
 BYTES_MAX: Final = 512 * 1024 - 4096
 TEXT_CHARS_MAX: Final = 4000
 RATIONALE_CHARS_MAX: Final = 1000
@@ -108,8 +111,9 @@ class Ledger:
         return [item.statement for item in self.items.values() if not item.forgotten]
 
     def form(self, statement: Statement) -> Form | None:
-        """Return how a statement in force stands in a block, where that was stored."""
-        return self.items[statement.seq].form
+        """Return how a statement stands in a block, where that was stored."""
+        item = self.items.get(statement.seq)
+        return None if item is None else item.form
 
     def __len__(self) -> int:
         return len(self.items)
@@ -208,25 +212,38 @@ class LedgerProjector:
             return
         if event.key is not None:
             state.supersede(event.ns, event.key)
-        if kind in self.passing and len(event.text) > self.passing_chars_max:
-            return
-        if kind in self.kinds and self.ns in (None, event.ns) and event.sensitivity != "secret":
+        if event.sensitivity != "secret" and self.keeps(event):
             item = _Item(_statement(event), event.key is not None)
             state.enter(item, self._rank(item))
             self._shed(state)
 
+    def keeps(self, event: Event) -> bool:
+        """Whether the event is a statement of this ledger."""
+        if event.kind not in self.kinds or self.ns not in (None, event.ns):
+            return False
+        return event.kind not in self.passing or len(event.text) <= self.passing_chars_max
+
     def dump(self, state: Ledger) -> bytes:
-        """Return the statements in log order; with a counter, what each costs in a block too."""
+        """Return the statements in log order, as `fields` has them."""
+        return canonical(self.fields(state))
+
+    def fields(self, state: Ledger) -> dict[str, Any]:
+        """The statements in log order as JSON values; with a counter, what each costs in a block.
+
+        What was counted stays with the state.
+        """
         if self.counter is not None:
             for item in state.items.values():
                 item.form = item.form or _form(item.statement, self.counter)
-        return canonical(
-            {"shed": state.shed_seq, "items": [_row(item) for item in state.items.values()]}
-        )
+        return {"shed": state.shed_seq, "items": [_row(item) for item in state.items.values()]}
 
     def load(self, data: bytes) -> Ledger:
         """Return the ledger that was dumped."""
-        state, fields = Ledger(), json.loads(data)
+        return self.of(json.loads(data))
+
+    def of(self, fields: dict[str, Any]) -> Ledger:
+        """The ledger that `fields` gave."""
+        state = Ledger()
         state.shed_seq = fields["shed"]
         for row in fields["items"]:
             item = _item(row)
@@ -276,6 +293,49 @@ class LedgerProjector:
 
     def _shed(self, state: Ledger) -> None:
         state.shed(self.kept_max, self.bytes_max)
+
+
+class Ledgers(Groups[Ledger]):
+    """The ledgers of all groups."""
+
+    __slots__ = ()
+
+    def active(self, sees: Sees | None = None) -> list[Statement]:
+        """Return what is in force, in log order, as far as a reader sees it; None: all."""
+        ledgers = self.among(sees)
+        if len(ledgers) == 1:
+            return ledgers[0].active()
+        return sorted((one for ledger in ledgers for one in ledger.active()), key=_seq)
+
+    def form(self, statement: Statement) -> Form | None:
+        """Return how a statement stands in a block, where its group is here and that was stored."""
+        ledger = self.groups.get(Group(statement.sensitivity == "high", space_of(statement.ns)))
+        return None if ledger is None else ledger.form(statement)
+
+    def shed_seq(self, sees: Sees | None = None) -> int:
+        """The newest statement that a bound drove out of what he sees."""
+        return max((one.shed_seq for one in self.among(sees)), default=0)
+
+
+class LedgersProjector(Grouped[Ledger]):
+    """The projector of the ledgers of all groups.
+
+    `part` makes that of one, with so many bytes; by `counter` it stores what statements cost.
+    """
+
+    states = Ledgers
+
+    def __init__(
+        self, part: type[LedgerProjector], *, counter: TokenCounter | None = None,
+        only: Sees | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            lambda group: part(bytes_max=share_of(group, BYTES_MAX), counter=counter), only=only
+        )
+
+
+def _seq(statement: Statement) -> int:
+    return statement.seq
 
 
 def _statement(event: Event) -> Statement:

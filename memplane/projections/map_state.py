@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from json.encoder import encode_basestring
 from typing import Final, NamedTuple
 
-__all__ = ["SORTS", "STEPS", "Cell", "MapState", "Name", "Witness", "cell_size", "name_size"]
+__all__ = [
+    "SORTS", "STEPS", "Cell", "MapState", "Name", "Witness", "cell_size", "name_size", "together",
+]  # fmt: skip
 
 # The names that are kept, and how many of each sort. `keys`: the word before the first dot.
 SORTS: Final = {"tasks": 40, "keys": 40, "tags": 24, "namespaces": 40, "tools": 24}
@@ -120,6 +123,41 @@ class MapState:
             cells.remove(cell)
             if not cells:
                 del self.by_key[place]
+
+
+def together(states: Sequence[MapState]) -> MapState:
+    """What the maps of several groups are for who sees them all: read, never folded on."""
+    if len(states) == 1:
+        return states[0]
+    both = MapState()
+    for one in states:
+        for origin, row in one.counts.items():
+            both.counts[origin] = row
+        both.shed_seq = max(both.shed_seq, one.shed_seq)
+        for sort, names in one.names.items():
+            for name, told in names.items():
+                both.names[sort][name] = _named(both.names[sort].get(name), told)
+    # A session may be of several groups: there are at least so many as one of them has.
+    reached = max((len(one.sessions) for one in states), default=1)
+    both.sessions = [0] + [
+        min(one.sessions[at] for one in states if at < len(one.sessions))
+        for at in range(1, reached)
+    ]
+    return both
+
+
+def _named(before: Name | None, told: Name) -> Name:
+    """One name as two groups say it: who said it first also knows how often it was closed since."""
+    if before is None:
+        return told
+    both = Name(max(before.last, told.last))
+    both.cells = {**before.cells, **told.cells}
+    both.turns = min(before, told, key=_first).turns
+    return both
+
+
+def _first(told: Name) -> int:
+    return min((cell.first for cell in told.cells.values()), default=told.last)
 
 
 def _reached(row: list[int], upto: int) -> int:

@@ -5,10 +5,11 @@ name is kept where it was first said, of a count where it passed 1, 2, 3, 5, 10,
 on. A name stands with witnesses, events that said it, by origin (kind, sensitivity, namespace): who
 may see none of them is not told the name. Counts are told to whoever may see the kind.
 
-Bounds: so many names of each sort, `ORIGINS_MAX` origins of a name, two witnesses of an origin,
-`bytes_max` of JSON. Where a sort has no place left, a name must be said `SAYINGS` times to take
-that of the one that was said longest ago (of tasks, a closed one before others); so names that
-occur once, such as hashes as tags, move nothing. `shed_seq` is the event at which one last went.
+Bounds, in each group of events that are open to the same readers (`groups`): so many names of each
+sort, `ORIGINS_MAX` origins of a name, two witnesses of an origin, `bytes_max` of JSON. Where a sort
+has no place left, a name must be said `SAYINGS` times to take that of the one that was said longest
+ago (of tasks, a closed one before others); so names that occur once, such as hashes as tags, move
+nothing. `shed_seq` is the event at which one last went.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from memplane.event import GLOBAL, TYPED_KINDS, UPKEEP_KINDS, Event
 from memplane.ports import Line
 from memplane.projections.forgetting import Forget, forget_of
+from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.map_state import (
     SORTS,
     STEPS,
@@ -30,13 +32,14 @@ from memplane.projections.map_state import (
     Witness,
     cell_size,
     name_size,
+    together,
 )  # fmt: skip
 from memplane.projections.projector import canonical
 from memplane.projections.sessions import is_extract
 from memplane.projections.task_table import CLOSED
 from memplane.projections.tasks import status_of, task_of
 
-__all__ = ["PlaneMap"]
+__all__ = ["PlaneMap", "PlaneMaps"]
 
 SAYINGS: Final = 3
 TRIED: Final = 24  # names of a sort that wait for a place
@@ -50,10 +53,10 @@ _TYPED: Final = frozenset(TYPED_KINDS)
 
 
 class PlaneMap:
-    """The projector."""
+    """The projector of one group. What has another group comes as a secret."""
 
     name = "plane_map"
-    version = 2
+    version = 3
 
     def __init__(self, *, names_max: int | None = None, bytes_max: int = BYTES_MAX) -> None:
         self.most = {sort: min(most, names_max or most) for sort, most in SORTS.items()}
@@ -105,25 +108,35 @@ class PlaneMap:
         for tag in tags:
             self._say(state, "tags", tag, event)
 
+    def keeps(self, event: Event) -> bool:
+        """Whether the event may say a name or be counted: all that is no summary of others."""
+        return not (event.kind == "secret" or (event.kind == "summary" and is_extract(event)))
+
     def dump(self, state: MapState) -> bytes:
-        return canonical(
-            {
-                "shed": state.shed_seq,
-                "counts": [[*origin, *row] for origin, row in state.counts.items()],
-                "sessions": state.sessions,
-                "seen": list(state.seen),
-                "tried": [list(tried.items()) for tried in state.tried.values()],
-                "names": [
-                    [sort, name, told.last, told.turns,
-                     [[*origin, cell.first, *((*w[:5], int(w.forgotten)) for w in cell.witnesses)]
-                      for origin, cell in told.cells.items()]]
-                    for sort, names in state.names.items() for name, told in names.items()
-                ],
-            }
-        )  # fmt: skip
+        return canonical(self.fields(state))
+
+    def fields(self, state: MapState) -> dict[str, Any]:
+        """The state as JSON values."""
+        return {
+            "shed": state.shed_seq,
+            "counts": [[*origin, *row] for origin, row in state.counts.items()],
+            "sessions": state.sessions,
+            "seen": list(state.seen),
+            "tried": [list(tried.items()) for tried in state.tried.values()],
+            "names": [
+                [sort, name, told.last, told.turns,
+                 [[*origin, cell.first, *((*w[:5], int(w.forgotten)) for w in cell.witnesses)]
+                  for origin, cell in told.cells.items()]]
+                for sort, names in state.names.items() for name, told in names.items()
+            ],
+        }  # fmt: skip
 
     def load(self, data: bytes) -> MapState:
-        fields, state = json.loads(data), MapState()
+        return self.of(json.loads(data))
+
+    def of(self, fields: dict[str, Any]) -> MapState:
+        """The state that `fields` gave."""
+        state = MapState()
         state.shed_seq = fields["shed"]
         state.counts = {(kind, level): row for kind, level, *row in fields["counts"]}
         state.sessions = fields["sessions"]
@@ -175,6 +188,25 @@ class PlaneMap:
             if len(tried) > TRIED:
                 del tried[next(iter(tried))]
         return said < SAYINGS
+
+
+class MapsState(Groups[MapState]):
+    """The maps of all groups."""
+
+    __slots__ = ()
+
+    def seen(self, sees: Sees | None = None) -> MapState:
+        """The map of a reader; None: of all groups. What he does not see shapes nothing of it."""
+        return together(self.among(sees))
+
+
+class PlaneMaps(Grouped[MapState]):
+    """The projector of the maps of all groups."""
+
+    states = MapsState
+
+    def __init__(self, *, only: Sees | None = None) -> None:
+        super().__init__(lambda group: PlaneMap(bytes_max=share_of(group, BYTES_MAX)), only=only)
 
 
 def _meet(state: MapState, session: str, seq: int) -> None:

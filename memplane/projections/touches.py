@@ -129,6 +129,22 @@ class FileTable:
             self.bytes -= _size_of(coldest, old.branch)
         return gone
 
+    @classmethod
+    def together(cls, tables: Sequence[FileTable]) -> FileTable:
+        """What several groups of events touched in one session: each file as warm as all say."""
+        if len(tables) == 1:
+            return tables[0]
+        both = cls()
+        both.clock = sum(table.clock for table in tables)
+        for table in tables:
+            for path, touch in table.touches.items():
+                heat, known = table.heat(touch), both.touches.get(path)
+                if known is not None:
+                    heat += known.heat
+                newer = touch if known is None or touch.seq > known.seq else known
+                both.touches[path] = Touch.of(newer.seq, newer.branch, heat, both.clock)
+        return both
+
     def warmest(self) -> list[tuple[str, Touch]]:
         """Files by heat now, the warmest first; of equally warm ones the newer touch."""
         return sorted(self.touches.items(), key=lambda one: (-self.heat(one[1]), -one[1].seq))

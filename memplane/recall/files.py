@@ -68,7 +68,7 @@ class _Ground:
         self.visible = self._visible(state, scope)
         reached = (one for one in state.episodes if not one.forgotten and _reaches(scope, one))
         self.episodes = dict.fromkeys(reached if self.visible else ())
-        self.recent = _scaled(_touched(self.episodes, state.clock), self.visible, _WEIGHTS[0])
+        self.recent = _scaled(_touched(self.episodes, state), self.visible, _WEIGHTS[0])
         self.order = sorted(self.visible, key=self.place)
         self.branches: dict[str, dict[str, int]] = {"": {}}
 
@@ -76,12 +76,12 @@ class _Ground:
         """Where a file stands by its touches alone: ties go to the newer one."""
         return -self.recent.get(path, 0), -self.visible[path].seq
 
-    def on(self, branch: str, clock: int) -> dict[str, int]:
+    def on(self, branch: str, state: FilesState) -> dict[str, int]:
         """What touches on the branch are worth."""
         known = self.branches.get(branch)
         if known is None:
             there = [one for one in self.episodes if one.branch == branch]
-            known = _scaled(_touched(there, clock), self.visible, _WEIGHTS[1])
+            known = _scaled(_touched(there, state), self.visible, _WEIGHTS[1])
             self.branches[branch] = known
         return known
 
@@ -117,7 +117,7 @@ def guess(
     wanted = words(query[:_QUERY_CHARACTERS], _QUERY_WORDS)
     parts = (
         ground.recent,
-        ground.on(branch, state.clock),
+        ground.on(branch, state),
         _scaled(_prompted(state, ground, scope, wanted), visible, _WEIGHTS[2]),
         _scaled(_worded(state, ground, wanted, words(branch, _QUERY_WORDS)), visible, _WEIGHTS[3]),
         _scaled(_naming(state, query, named), visible, _WEIGHTS[4]),
@@ -159,11 +159,11 @@ def _reaches(scope: Scope, episode: Episode) -> bool:
     return episode.sensitivity not in scope.levels and scope.reaches(episode.ns)
 
 
-def _touched(episodes: Iterable[Episode], clock: int) -> dict[str, int]:
+def _touched(episodes: Iterable[Episode], state: FilesState) -> dict[str, int]:
     """Heat by file. Many touches under one prompt count as their root: one was enough to know."""
     heat: dict[str, int] = {}
     for episode in episodes:
-        worth = fade(_UNIT, clock - episode.at, _HALF_LIFE)
+        worth = fade(_UNIT, state.age(episode), _HALF_LIFE)
         if worth:
             for path, count in episode.paths.items():
                 root = _ROOTS[count] if count < len(_ROOTS) else isqrt(100 * count)

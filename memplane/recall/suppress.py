@@ -223,6 +223,20 @@ class Scope:
             judged.get(event.seq, "") is not None and hides(event) is not None for event in events
         ]
 
+    def sees(self, high: bool, space: str) -> bool:
+        """Whether events of high sensitivity, or of the others, may be shown at all.
+
+        `space`: of this agent's own namespace; "" for all that is in no agent's.
+        """
+        hidden = "high" in self.levels if high else {"low", "normal"} <= self.levels
+        return not hidden and (not space or self.reaches(space))
+
+    def spaces(self) -> tuple[str, ...]:
+        """The agents' namespaces that are asked for by name, or shared by name."""
+        own = () if self.agent is None else (f"/agent/{self.agent}",)
+        named = (ns for ns in (*self.shared, *self.ns) if ns.startswith("/agent/"))
+        return tuple(dict.fromkeys((*own, *named)))
+
     def _judge(self, event: Shown) -> str | None:  # noqa: PLR0911 - a reason, a return
         if event.sensitivity in self.levels:
             return "sensitivity"

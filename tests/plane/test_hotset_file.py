@@ -53,7 +53,9 @@ def test_topics_are_those_of_a_session(plane):
     plane.record("another", session="s2", tags=["other"])
     plane.record("nobody's", tags=["lost"])
     plane.pack("")
-    topics = dict(read(plane)["state"]["topics"])
+    ((high, space, hotset),) = read(plane)["state"]["groups"]
+    assert (high, space) == (0, "")
+    topics = dict(hotset["topics"])
     assert list(topics) == ["s1", "s2"]
     assert topics["s1"] == [*([f"t{number}", 1] for number in range(5, 12)), ["always", 12]]
     assert topics["s2"] == [["other", 1]]

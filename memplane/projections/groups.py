@@ -1,0 +1,228 @@
+"""Bounded projections kept apart by what can hide an event, so that hidden events take no places.
+
+Every bound of a projection is a place that a later event takes from an earlier one. Were they
+counted over the whole log, what a channel may not see would drive out what it may. So each bounded
+fold is kept once for each group of events: those of high sensitivity and the others (low and
+normal), each in every agent's own namespace and in all the rest. A group has its own places and
+its own share of the bytes, whatever the other groups hold. What a request may see is put together
+of the groups that are open to it; in a plane with one group that is the fold itself.
+
+At most `GROUPS_MAX` groups are kept. The one longest without an event goes, never those outside of
+agents' namespaces; `lost` names it from then on, even after it has come back, and whoever asks for
+it folds it from the log (`only`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
+
+from memplane.event import UPKEEP_KINDS, Event
+from memplane.ports import Line
+from memplane.projections.projector import canonical
+
+__all__ = [
+    "GROUPS_MAX",
+    "Group",
+    "Grouped",
+    "Groups",
+    "PartProjector",
+    "Sees",
+    "share_of",
+    "space_of",
+]
+
+GROUPS_MAX: Final = 12
+LOST_MAX: Final = 256  # names of groups that are not whole here
+_AGENTS: Final = "/agent/"
+_UPKEEP: Final = frozenset(UPKEEP_KINDS)
+
+State = TypeVar("State")
+Sees = Callable[[bool, str], bool]  # whether a reader may see something of a group
+
+
+class Group(NamedTuple):
+    """Events that are open to the same readers. `space`: an agent's namespace, else ""."""
+
+    high: bool
+    space: str
+
+
+class PartProjector(Protocol[State]):
+    """A projector of one group. An event of another group comes as one of sensitivity `secret`."""
+
+    name: str
+    version: int
+
+    def initial(self) -> State: ...
+    def apply(self, state: State, line: Line) -> None: ...
+
+    def fields(self, state: State) -> Any:
+        """Return the state as JSON values, of which `of` makes the same state again."""
+        ...
+
+    def of(self, fields: Any) -> State: ...
+
+
+def space_of(ns: str) -> str:
+    """The space of a group that an event of this namespace is of."""
+    return ns if ns.startswith(_AGENTS) else ""
+
+
+def share_of(group: Group, bytes_max: int) -> int:
+    """The bytes that a group may take: all that one fold may, half of it, or a twelfth.
+
+    Whole for what is neither of an agent's own nor of high sensitivity: all groups together take
+    less than two and a half times what one fold may.
+    """
+    if group[1]:
+        return bytes_max // GROUPS_MAX
+    return bytes_max // 2 if group[0] else bytes_max
+
+
+class Groups(Generic[State]):
+    """The states of the groups, the one with the latest event last. Read only outside `Grouped`."""
+
+    __slots__ = ("groups", "lost", "newest", "shed")
+
+    def __init__(self) -> None:
+        self.groups: dict[Group, State] = {}
+        self.newest: Group | None = None
+        self.lost: dict[Group, None] = {}  # groups that are not whole here, or not here at all
+        self.shed = False  # there are more of these than are named
+
+    def among(self, sees: Sees | None) -> list[State]:
+        """The states of those that a reader sees, in the order of their groups; None: all."""
+        if len(self.groups) == 1:  # as a rule
+            ((group, one),) = self.groups.items()
+            return [one] if sees is None or sees(*group) else []
+        return [self.groups[group] for group in sorted(self.groups) if sees is None or sees(*group)]
+
+    def missing(self, sees: Sees, named: Iterable[str]) -> set[Group]:
+        """The groups that a reader sees and that only the log has whole.
+
+        `named` are the agents' namespaces that he asks for by name.
+        """
+        gone = {group for group in self.lost if sees(*group)}
+        if self.shed:
+            unknown = (Group(high, space) for space in named for high in (False, True))
+            gone.update(one for one in unknown if one not in self.groups and sees(*one))
+        return gone
+
+    def filled(self, other: Self) -> Self:
+        """These groups with those of another fold in place of their own; both stay as they are."""
+        both = type(self)()
+        both.groups = {**self.groups, **other.groups}
+        return both
+
+
+class Grouped(Generic[State]):
+    """The projector of all groups.
+
+    `part` makes the projector of a group with so many bytes as `share_of` gives it. `only`: says
+    of a group whether it is wanted, where not all are; then none goes.
+    """
+
+    states: ClassVar[type[Groups[Any]]] = Groups
+
+    def __init__(
+        self, part: Callable[[Group], PartProjector[State]], *,
+        only: Sees | None = None,
+    ) -> None:  # fmt: skip
+        # A projector for each share: of what is open to most, of high sensitivity, of agents.
+        self._parts = {
+            (high, agent): part(Group(high, _AGENTS if agent else ""))
+            for high in (False, True)
+            for agent in (False, True)
+        }
+        first = self._parts[False, False]
+        self.name, self.version = first.name, first.version
+        # Whether an event may take a place, where not all do: what does not makes no group.
+        self._keeps: Callable[[Event], bool] | None = getattr(first, "keeps", None)
+        kinds: frozenset[str] | None = getattr(first, "kinds_read", None)
+        self.kinds_read = kinds
+        self._only = only
+
+    def initial(self) -> Any:
+        return self.states()
+
+    def part(self, group: tuple[bool, str]) -> PartProjector[State]:
+        """The projector of a group."""
+        return self._parts[group[0], group[1] != ""]
+
+    def apply(self, state: Groups[State], line: Line) -> None:
+        event = line.event
+        kind, sensitivity, ns = event.kind, event.sensitivity, event.ns
+        if kind in _UPKEEP:
+            for group, one in state.groups.items():
+                self.part(group).apply(one, line)
+            return
+        space = ns if ns.startswith(_AGENTS) else ""
+        own = None
+        if sensitivity != "secret" and (self._keeps is None or self._keeps(event)):
+            own = (sensitivity == "high", space)
+            if self._only is None or self._only(*own):
+                self._parts[own[0], space != ""].apply(self._entered(state, own), line)
+        closes = kind == "task"  # hidden or not, it closes its task for everyone
+        if not (closes or event.key is not None) or kind == "session":
+            return
+        # A later value replaces the older one, whoever may see it.
+        hidden = line._replace(event=event._replace(sensitivity="secret"))
+        for group, one in state.groups.items():
+            if group != own and (closes or group[1] == space):
+                self.part(group).apply(one, hidden)
+
+    def _entered(self, state: Groups[State], group: tuple[bool, str]) -> State:
+        """The state of a group that has the latest event."""
+        groups = state.groups
+        named = state.newest
+        if named == group:
+            return groups[named]
+        named = state.newest = Group(*group)
+        one = groups.pop(named, None)
+        if one is None:
+            one = self.part(named).initial()
+            if state.shed:
+                self._lose(state, named)
+        groups[named] = one
+        if len(groups) > GROUPS_MAX and self._only is None:
+            gone = next(each for each in groups if each.space)
+            del groups[gone]
+            self._lose(state, gone)
+        return one
+
+    def _lose(self, state: Groups[State], group: Group) -> None:
+        state.lost[group] = None
+        if len(state.lost) > LOST_MAX:
+            absent = next((one for one in state.lost if one not in state.groups), None)
+            if absent is not None:
+                del state.lost[absent]
+                state.shed = True
+
+    def dump(self, state: Groups[State]) -> bytes:
+        return canonical(self.fields(state))
+
+    def fields(self, state: Groups[State]) -> dict[str, Any]:
+        """The state as JSON values."""
+        return {
+            "lost": [[int(group.high), group.space] for group in state.lost],
+            "shed": state.shed,
+            "groups": [
+                [int(group.high), group.space, self.part(group).fields(one)]
+                for group, one in state.groups.items()
+            ],
+        }
+
+    def load(self, data: bytes) -> Any:
+        return self.of(json.loads(data))
+
+    def of(self, fields: dict[str, Any]) -> Any:
+        """The state that `fields` gave."""
+        state = self.states()
+        state.lost = dict.fromkeys(Group(bool(high), space) for high, space in fields["lost"])
+        state.shed = fields["shed"]
+        for high, space, part in fields["groups"]:
+            group = state.newest = Group(bool(high), space)
+            state.groups[group] = self.part(group).of(part)
+        return state
