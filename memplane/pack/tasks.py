@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from memplane.pack.block import Entry
-from memplane.pack.digest import PARAGRAPH_TOKENS_MAX, Digest, Sight, paragraph, short
+from memplane.pack.digest import PARAGRAPH_TOKENS_MAX, Digest, Sight, is_seen, paragraph, short
 from memplane.pack.layout import PARTS, Sheet
 from memplane.pack.request import Materials, Request
 from memplane.projections.item import Item
@@ -25,14 +25,14 @@ def place_tasks(sheet: Sheet, materials: Materials, request: Request, scope: Sco
     A request that names its task sees no other.
     """
     table = materials.tasks
-    mine = request.task or table.active_for(request.session)
+    mine = request.task or table.active_for(request.session, scope.sees)
     task = None if mine is None else table.get(mine)
     sight = Sight(scope.hides, sheet.printer, sheet.seqs)
     if task is not None:
         _place_paragraph(sheet, task, sight)
     if request.task is not None:
         return
-    others = [other for other in table.open() if other.id != mine]
+    others = [other for other in table.open() if other.id != mine and is_seen(other, sight)]
     for other in others[:_OTHERS_MAX]:
         digest = short(other, sight, max(0, sheet.room(_PART)))
         if digest is not None:

@@ -347,7 +347,11 @@ class PlaneTasks:
             texts("decisions"), texts("failures"),
             tuple(printer.redact(_artifact(quote, sight)) for quote in made(task, sight)),
             texts("files"),
-            tuple(one for one, (id_, _) in table.active.items() if one and id_ == task.id),
+            tuple(
+                dict.fromkeys(
+                    one for (_, one), (id_, _) in table.active.items() if one and id_ == task.id
+                )
+            ),
             task.first, task.seen,
             _title(text(task.goal)) or task.id, *reader.span(task, sight),
             tuple(map(printer.redact, task.labels)) if sight.sees(task.tags) else (),

@@ -23,19 +23,14 @@ from memplane.ports import Line
 from memplane.projections.projector import canonical
 
 __all__ = [
-    "GROUPS_MAX",
-    "Group",
-    "Grouped",
-    "Groups",
-    "PartProjector",
-    "Sees",
-    "share_of",
-    "space_of",
-]
+    "GROUPS_MAX", "HOME", "Group", "Grouped", "Groups", "PartProjector", "Sees", "group_of",
+    "share_of", "space_of",
+]  # fmt: skip
 
 GROUPS_MAX: Final = 12
 LOST_MAX: Final = 256  # names of groups that are not whole here
 _AGENTS: Final = "/agent/"
+_HIGH: Final = frozenset(("high", "secret"))
 _UPKEEP: Final = frozenset(UPKEEP_KINDS)
 
 State = TypeVar("State")
@@ -47,6 +42,9 @@ class Group(NamedTuple):
 
     high: bool
     space: str
+
+
+HOME: Final = Group(False, "")  # what most may see, and most events are of
 
 
 class PartProjector(Protocol[State]):
@@ -63,6 +61,18 @@ class PartProjector(Protocol[State]):
         ...
 
     def of(self, fields: Any) -> State: ...
+
+
+class _Judged(Protocol):
+    @property
+    def ns(self) -> str: ...
+    @property
+    def sensitivity(self) -> str: ...
+
+
+def group_of(event: _Judged) -> Group:
+    """The group of an event, or of what is kept of one; a secret counts as of high sensitivity."""
+    return Group(event.sensitivity in _HIGH, space_of(event.ns))
 
 
 def space_of(ns: str) -> str:

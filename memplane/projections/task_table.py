@@ -1,4 +1,8 @@
-"""The tables of tasks: open ones with what happened in them, the others with their goal only."""
+"""The tables of tasks: open ones with what happened in them, the others with their goal only.
+
+Places are kept by what can hide an event (`groups`): so many tasks, entries of each list, active
+tasks and waiting calls in each group, that of a task being the one of the event that opened it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import Any, Final
 
 from memplane.event import Event
 from memplane.projections.forgetting import Forget
+from memplane.projections.groups import GROUPS_MAX, HOME, Group, Sees, group_of
 from memplane.projections.order import Moment
 from memplane.projections.quote import Quote
 
@@ -42,12 +47,12 @@ class Task:
     """
 
     __slots__ = (
-        "artifacts", "at", "decisions", "failures", "files", "first", "goal", "id", "marks", "note",
-        "plan", "seen", "specs", "state", "status", "tags", "touched",
+        "artifacts", "at", "decisions", "failures", "files", "first", "goal", "group", "id",
+        "marks", "note", "plan", "seen", "specs", "state", "status", "tags", "touched",
     )  # fmt: skip
 
-    def __init__(self, id: str, seq: int) -> None:  # noqa: A002 - the field's name
-        self.id = id
+    def __init__(self, id: str, seq: int, group: Group) -> None:  # noqa: A002 - the field's name
+        self.id, self.group = id, group
         self.status = "open"  # open, blocked, done, cancelled
         self.first = self.seen = self.touched = seq  # seqs; `seen` of the last task event
         self.at: Moment | None = None
@@ -66,7 +71,7 @@ class Task:
     @property
     def size(self) -> int:
         """Bytes of the row without its quotes, at most."""
-        return _TASK_BYTES + _NAME_BYTES * len(self.id)
+        return _TASK_BYTES + _NAME_BYTES * (len(self.id) + len(self.group.space))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -91,7 +96,8 @@ class Task:
     def row(self) -> dict[str, Any]:
         """The task as JSON values."""
         row: dict[str, Any] = {
-            "id": self.id, "status": self.status,
+            "id": self.id, "group": [int(self.group.high), self.group.space],
+            "status": self.status,
             "first": self.first, "seen": self.seen, "touched": self.touched, "at": self.at,
         }  # fmt: skip
         for name in _SINGLE:
@@ -108,7 +114,8 @@ class Task:
     @classmethod
     def from_row(cls, row: dict[str, Any]) -> Task:
         """The task that `row` was made from."""
-        task = cls(row["id"], row["first"])
+        high, space = row["group"]
+        task = cls(row["id"], row["first"], Group(bool(high), space))
         task.status, task.seen, task.touched = row["status"], row["seen"], row["touched"]
         task.at = row["at"] and Moment(*row["at"])
         for name in _SINGLE:
@@ -118,6 +125,15 @@ class Task:
         for name in _KEPT:
             setattr(task, name, [Quote(quote) for quote in row.get(name, ())])
         return task
+
+
+def _wider(group: Group) -> tuple[Group, ...]:
+    """The group and those that all see who see it."""
+    return (group, Group(False, group.space), HOME)
+
+
+def _latest(active: tuple[str, int]) -> int:
+    return active[1]
 
 
 class TaskTable:
@@ -135,8 +151,10 @@ class TaskTable:
         self.keep = keep  # a task that no bound strips: for reading one from the log
         self.tasks: dict[str, Task] = {}  # with details, by their last task event
         self.brief: dict[str, Task] = {}  # closed, or crowded out, by the same
-        self.active: dict[str | None, tuple[str, int]] = {}  # session -> task, seq; None: the plane
-        self.calls: dict[str, str] = {}  # call -> what it checks, else a digest of its text
+        # By who sees what made it so, and by session: task, seq. Session None: the plane.
+        self.active: dict[tuple[Group, str | None], tuple[str, int]] = {}
+        # Of a group: call -> what it checks, else a digest of its text.
+        self.calls: dict[Group, dict[str, str]] = {}
         self.gone: dict[str, None] = {}
         self.shed = 0
         self.bytes = 0
@@ -161,16 +179,40 @@ class TaskTable:
         """Tasks that are not closed, newest first."""
         return [task for task in self.newest() if task.status not in CLOSED]
 
-    def active_in(self, session: str | None) -> str | None:
-        """The task that events of a session belong to: its own, else the plane's."""
-        own = self.active.get(session) or self.active.get(None)
-        return None if own is None else own[0]
+    def active_in(self, session: str | None, sees: Sees | None = None) -> str | None:
+        """The active task of a session, as a reader sees it: its own, else the plane's."""
+        for of in (session, None):
+            found = [
+                one
+                for (group, at), one in self.active.items()
+                if at == of and (sees is None or sees(*group))
+            ]
+            if found:
+                return max(found, key=_latest)[0]
+        return None
 
-    def active_for(self, session: str | None) -> str | None:
+    def owner(self, session: str | None, group: Group) -> str | None:
+        """The task that events of a session and group belong to.
+
+        One that all see who see the events, if any is active there; else one of high sensitivity.
+        """
+        for of in (*_wider(group), Group(True, group.space), Group(True, "")):
+            for at in (session, None):
+                own = self.active.get((of, at))
+                if own is not None:
+                    return own[0]
+        return None
+
+    def is_active_in(self, session: str | None, group: Group) -> bool:
+        """Whether a task is active there that all see who see this group."""
+        return any((of, session) in self.active for of in _wider(group))
+
+    def active_for(self, session: str | None, sees: Sees | None = None) -> str | None:
         """The task that a request is about; without a session the latest of any."""
         if session is not None:
-            return self.active_in(session)
-        latest = max(self.active.values(), key=lambda one: one[1], default=None)
+            return self.active_in(session, sees)
+        found = (one for (group, _), one in self.active.items() if sees is None or sees(*group))
+        latest = max(found, key=_latest, default=None)
         return None if latest is None else latest[0]
 
     def specs_of(self, id: str | None) -> tuple[str, ...]:  # noqa: A002 - the field's name
@@ -195,8 +237,10 @@ class TaskTable:
             self._file_brief(task)
         else:
             self.tasks[task.id] = task
-            if len(self.tasks) > DETAILED_MAX:
-                self._crowd_out()
+            if len(self.tasks) > DETAILED_MAX:  # else no group has more
+                peers = [one for one in self.tasks.values() if one.group == task.group]
+                if len(peers) > DETAILED_MAX:
+                    self._crowd_out(peers)
 
     def hold(self, task: Task, quote: Quote) -> None:
         """Count a quote that stands somewhere in the task."""
@@ -228,8 +272,12 @@ class TaskTable:
         kept: list[Quote] = getattr(task, name)
         kept.append(quote)
         self.hold(task, quote)
-        if len(kept) > _KEPT[name]:
-            self.release(task, kept.pop(0))
+        if len(kept) > _KEPT[name]:  # else no group has more
+            group = group_of(quote)
+            peers = [one for one in kept if group_of(one) == group]
+            if len(peers) > _KEPT[name]:
+                kept.remove(peers[0])
+                self.release(task, peers[0])
         task.touched = quote.seq
 
     def drop(self, task: Task, name: str, gone: list[Quote]) -> None:
@@ -250,15 +298,36 @@ class TaskTable:
 
     def close(self, id: str) -> None:  # noqa: A002 - the field's name
         """A closed task is active nowhere."""
-        for session in [session for session, (one, _) in self.active.items() if one == id]:
-            del self.active[session]
+        for place in [place for place, (one, _) in self.active.items() if one == id]:
+            del self.active[place]
 
-    def activate(self, session: str | None, id: str, seq: int) -> None:  # noqa: A002
-        """Make a task the active one of a session, or of the plane."""
-        self.active.pop(session, None)
-        self.active[session] = (id, seq)
-        if len(self.active) > ACTIVE_MAX:
-            del self.active[next(one for one in self.active if one is not None)]
+    def activate(self, group: Group, session: str | None, id: str, seq: int) -> None:  # noqa: A002
+        """Make a task the active one of a session, or of the plane, for who sees this group."""
+        self.active.pop((group, session), None)
+        self.active[group, session] = (id, seq)
+        if len(self.active) > ACTIVE_MAX:  # else no group has more
+            peers = [place for place in self.active if place[0] == group and place[1] is not None]
+            if len(peers) > ACTIVE_MAX:
+                del self.active[peers[0]]
+        if len(self.active) > GROUPS_MAX * ACTIVE_MAX:
+            del self.active[next(iter(self.active))]
+
+    def call(self, group: Group, name: str, check: str) -> None:
+        """Remember what a call checks, or its digest, until its result comes, if there is room."""
+        calls = self.calls.pop(group, None) or {}
+        self.calls[group] = calls
+        calls[name] = check
+        if len(calls) > CALLS_MAX:
+            del calls[next(iter(calls))]
+        if len(self.calls) > GROUPS_MAX:
+            del self.calls[next(one for one in self.calls if one.space)]
+
+    def called(self, group: Group, name: str) -> str:
+        """What `call` was told of the one that a result answers; "" where none is known."""
+        for calls in (self.calls.get(group, {}), *self.calls.values()):
+            if name in calls:
+                return calls.pop(name)
+        return ""
 
     def supersede(self, ns: str, key: str) -> None:
         """Drop every quote of what is replaced."""
@@ -310,7 +379,7 @@ class TaskTable:
             self._shed()
             return True
         if len(oldest) > 1:
-            self._crowd_out()
+            self._crowd_out(oldest)
             return True
         return False
 
@@ -326,8 +395,8 @@ class TaskTable:
         for name in _KEPT:
             setattr(task, name, [])
 
-    def _crowd_out(self) -> None:
-        others = (task for task in self.tasks.values() if task.id != self.keep)
+    def _crowd_out(self, peers: list[Task]) -> None:
+        others = (task for task in peers if task.id != self.keep)
         task = min(others, key=lambda task: task.touched)
         del self.tasks[task.id]
         self._strip(task)
@@ -335,8 +404,10 @@ class TaskTable:
 
     def _file_brief(self, task: Task) -> None:
         self.brief[task.id] = task
-        if len(self.brief) > BRIEF_MAX:
-            self._shed()
+        if len(self.brief) > BRIEF_MAX:  # else no group has more
+            peers = [one for one in self.brief.values() if one.group == task.group]
+            if len(peers) > BRIEF_MAX:
+                self._shed(peers[0])
 
     def remember(self, id: str) -> None:  # noqa: A002 - the field's name
         """Keep the name of a task that only the log has, as long as there is room."""
@@ -348,8 +419,8 @@ class TaskTable:
             self._names -= _quoted(oldest)
             self.shed += 1
 
-    def _shed(self) -> None:
-        task = self.brief.pop(next(iter(self.brief)))
+    def _shed(self, task: Task | None = None) -> None:
+        task = self.brief.pop(next(iter(self.brief)) if task is None else task.id)
         self.close(task.id)
         self.remember(task.id)
         self.bytes -= task.size

@@ -29,10 +29,11 @@ from memplane.ports import Line
 from memplane.projections.artifacts import facts_of
 from memplane.projections.checks import check_of, covers, shows_failure
 from memplane.projections.forgetting import forget_of
+from memplane.projections.groups import Group, group_of
 from memplane.projections.order import KEYLESS_KINDS, is_foreign, moment_of
 from memplane.projections.projector import canonical
 from memplane.projections.quote import TEXT_CHARS_MAX, Quote
-from memplane.projections.task_table import CALLS_MAX, CLOSED, Task, TaskTable
+from memplane.projections.task_table import CLOSED, Task, TaskTable
 
 __all__ = [
     "BYTES_MAX", "PLAN_MAX", "STATES", "STEP_CHARS_MAX", "Tasks", "owner_of", "status_of",
@@ -64,7 +65,7 @@ class Tasks:
     """The projector. `keep`: a task whose details no bound and no closing takes away."""
 
     name = "tasks"
-    version = 4
+    version = 5
 
     def __init__(self, *, keep: str | None = None, bytes_max: int = BYTES_MAX) -> None:
         self.keep, self.bytes_max = keep, bytes_max
@@ -102,8 +103,14 @@ class Tasks:
             {
                 "tasks": [task.row() for task in state.tasks.values()],
                 "brief": [task.row() for task in state.brief.values()],
-                "active": [[session, *one] for session, one in state.active.items()],
-                "calls": [[call, digest] for call, digest in state.calls.items()],
+                "active": [
+                    [int(group.high), group.space, session, *one]
+                    for (group, session), one in state.active.items()
+                ],
+                "calls": [
+                    [int(group.high), group.space, list(calls.items())]
+                    for group, calls in state.calls.items()
+                ],
                 "gone": list(state.gone),
                 "shed": state.shed,
             }
@@ -116,8 +123,10 @@ class Tasks:
             state.load(Task.from_row(row), detailed=True)
         for row in fields["brief"]:
             state.load(Task.from_row(row), detailed=False)
-        state.active = {session: (id_, seq) for session, id_, seq in fields["active"]}
-        state.calls = dict(fields["calls"])
+        for high, space, session, id_, seq in fields["active"]:
+            state.active[Group(bool(high), space), session] = (id_, seq)
+        for high, space, calls in fields["calls"]:
+            state.calls[Group(bool(high), space)] = dict(calls)
         for id_ in fields["gone"]:
             state.remember(id_)
         state.shed = fields["shed"]
@@ -134,7 +143,7 @@ def task_of(event: Event) -> str | None:
 def owner_of(state: TaskTable, event: Event) -> str | None:
     """The task that an event belongs to: the one that it names, else the active one there."""
     named = task_of(event)
-    return state.active_in(event.session) if named is None else named
+    return state.owner(event.session, group_of(event)) if named is None else named
 
 
 def _owner(state: TaskTable, event: Event) -> Task | None:
@@ -160,7 +169,7 @@ def _task(state: TaskTable, event: Event) -> None:
     if task is None:
         if is_foreign(event) and id_ in state.gone:  # it was closed long ago: the log knows how
             return
-        task = Task(id_, event.seq)
+        task = Task(id_, event.seq, group_of(event))
     elif task.at is not None and at < task.at:  # from another plane, and older than what is here
         return
     task.at = at
@@ -177,8 +186,10 @@ def _task(state: TaskTable, event: Event) -> None:
         state.put(task, "tags", Quote.of(event, "", more=list(event.tags)))
     if task.status in CLOSED:
         state.close(id_)
-    elif word == "active" or (word == "open" and event.session not in state.active):
-        state.activate(event.session, id_, event.seq)
+        return
+    group = group_of(event)
+    if word == "active" or (word == "open" and not state.is_active_in(event.session, group)):
+        state.activate(group, event.session, id_, event.seq)
 
 
 def _words(state: TaskTable, task: Task, event: Event, word: str | None, opens: bool) -> None:
@@ -276,11 +287,9 @@ def _call(state: TaskTable, event: Event) -> None:
     if isinstance(call, str) and 0 < len(call) <= _NAME_MAX:
         keeps = isinstance(tool, str) and event.sensitivity != "secret"
         text = event.text.encode(errors="surrogatepass")
-        state.calls[_call_name(event, call)] = (
-            check_of(str(tool), event.text) if keeps else ""
-        ) or hashlib.sha256(text).hexdigest()[:16]
-        if len(state.calls) > CALLS_MAX:
-            del state.calls[next(iter(state.calls))]
+        check = check_of(str(tool), event.text) if keeps else ""
+        digest = check or hashlib.sha256(text).hexdigest()[:16]
+        state.call(group_of(event), _call_name(event, call), digest)
 
 
 def _call_name(event: Event, call: str) -> str:
@@ -290,7 +299,9 @@ def _call_name(event: Event, call: str) -> str:
 
 def _digest(state: TaskTable, event: Event) -> str:
     call = event.data.get("call")
-    return state.calls.pop(_call_name(event, call), "") if isinstance(call, str) else ""
+    if not isinstance(call, str):
+        return ""
+    return state.called(group_of(event), _call_name(event, call))
 
 
 def _closed(state: TaskTable, task: Task, event: Event, call: str, *, failed: bool) -> None:
@@ -325,5 +336,7 @@ def _file(state: TaskTable, task: Task, event: Event) -> None:
     path = event.data.get("path")
     if not isinstance(path, str) or not path or len(path) > _PATH_MAX:
         return
-    state.drop(task, "files", [one for one in task.files if one.path == path])
+    group = group_of(event)
+    again = [one for one in task.files if one.path == path and group_of(one) == group]
+    state.drop(task, "files", again)
     state.add(task, "files", Quote.of(event, ""))

@@ -2,16 +2,19 @@
 
 Hidden are events of high sensitivity and those of another agent's own namespace. They are put
 anywhere between the visible ones. What a later value replaces and which tasks are closed is decided
-on all events, so hidden ones have keys and tasks of their own here. Texts are short: the handle of
-one that is cut names its event by its number, and numbers of events count hidden ones.
+on all events, so hidden ones have keys and task events of their own here. The handle of a text that
+is cut names its event by its number, and numbers of events count hidden ones: texts are short, and
+what handles are left is compared without its number.
 """
 
 import random
+import re
 
 import pytest
 
 import memplane
 
+HANDLE = re.compile(r"expand://event/\d+")
 NOW = "2026-01-05T12:00:00.000000Z"
 WORDS = (
     "parser cache retry budget ledger window anchor segment token branch deploy schema replay "
@@ -55,6 +58,10 @@ def row(chance: random.Random, words: list[str], name: str) -> dict:
     elif roll < 0.65:
         made |= {"kind": "session", "text": "", "data": {"status": "checkpoint"}}
         made["session"] = chance.choice(["s2", *sessions])
+    elif roll < 0.72:
+        states = ["open", "open", "active", "blocked", "done"]
+        made |= {"kind": "task", "task": f"{name}task{chance.randint(0, 60)}"}
+        made["data"] = {"status": chance.choice(states)}
     else:
         kinds = ["decision", "decision", "fact", "rule", "insight", "plan", "observation"]
         made["kind"] = chance.choice(kinds)
@@ -62,6 +69,13 @@ def row(chance: random.Random, words: list[str], name: str) -> dict:
             made["key"] = f"{name}{chance.choice(words)}.{chance.randint(0, 60)}"
         if chance.random() < 0.5:
             del made["session"]
+    return labelled(chance, words, name, made)
+
+
+def labelled(chance: random.Random, words: list[str], name: str, made: dict) -> dict:
+    """The event with a task, tags, a marker and an importance, each or none of them."""
+    if made["kind"] != "task" and chance.random() < 0.3:
+        made["task"] = f"vtask{chance.choice([1, 1, 2, 3])}"  # hidden ones are of visible ones, too
     if chance.random() < 0.3:
         made["tags"] = [f"{name}{chance.choice(words)}"]
     if made["kind"] == "message" and chance.random() < 0.2:
@@ -116,7 +130,8 @@ def asked(seed: int) -> list[dict]:
 def blocks(home, rows: list[dict], reader: dict, requests: list[dict]) -> list[str]:
     with memplane.init(home, durability="os", clock=lambda: NOW) as plane:
         plane.record_many(rows)
-        return [plane.pack(**reader, **request).text for request in requests]
+        texts = [plane.pack(**reader, **request).text for request in requests]
+    return [HANDLE.sub("expand://event/N", text.rpartition("memplane:end")[0]) for text in texts]
 
 
 def holds(tmp_path, seed: int) -> None:
