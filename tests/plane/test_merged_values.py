@@ -367,7 +367,7 @@ class Planes:
             assert decisions == {id_ for id_ in live if events[id_].kind == "decision"}
             values = {key: getattr(plane.get(key), "id", None) for key in KEYS}
             assert set(values.values()) - {None} == live
-            hotset = plane._engine.caught_up().hotset.state.items.values()
+            hotset = plane._engine.caught_up().hotset.state.seen().items.values()
             shown = {one.id for one in hotset if one.key and not (one.superseded or one.forgotten)}
             assert shown == live
             pins = {one.id for one in plane._engine.caught_up().decisions.state.active()
