@@ -37,7 +37,8 @@ def last_sessions(
     recorded in it, its last prompt and the last answer, as far as the hotset has them.
     """
     facts, scope = engine.sessions(folds).sessions.values(), engine.scope(request, policies)
-    newest = sorted(facts, key=lambda one: -_last_seen(one, seen, scope))
+    last = _newest(seen.hotset)
+    newest = sorted(facts, key=lambda one: -_last_seen(one, last, scope))
     chosen = (one for one in newest if one.id != request.session and not one.forgotten)
     told = (
         LastSession(one.id, tuple(items))
@@ -47,12 +48,24 @@ def last_sessions(
     return tuple(islice(told, _SESSIONS_MAX))
 
 
-def _last_seen(facts: SessionFacts, seen: Seen, scope: Scope) -> int:
+def _last_seen(facts: SessionFacts, newest: dict[str, int], scope: Scope) -> int:
     """The newest event of the session, but what happens out of the reader's sight moves nothing."""
+    if facts.id in newest:
+        return newest[facts.id]
     if all(scope.sees(level == "high", space_of(ns)) for _, level, ns in facts.origins):
         return facts.last_seq
-    ring = seen.hotset.sessions.get(facts.id)
-    return facts.summary if ring is None else ring.seen
+    return facts.summary
+
+
+def _newest(hotset: HotsetState) -> dict[str, int]:
+    """The newest event of each session that the hotset has."""
+    found = {id_: ring.seen for id_, ring in hotset.sessions.items()}
+    items = hotset.items
+    for seq in hotset.plane:
+        session = items[seq].session
+        if session in found:
+            found[session] = max(seq, found[session])
+    return found
 
 
 def _items(
