@@ -54,3 +54,18 @@ def test_another_counter_counts_anew(plane, clock):
         block = other.pack("", budget=4000)
         count = other._engine.counter(other.policies).count
         assert all(entry.tokens == count(entry.text) for entry in block.entries)
+
+
+def test_statements_that_not_everyone_sees_are_not_counted_either(plane, clock, monkeypatch):
+    fill(plane)
+    plane.record("The heron of high ones.", kind="decision", key="high", sensitivity="high")
+    plane.record("An agent keeps its reeds.", kind="decision", key="own", ns="/agent/ada")
+    asked = {"intent": "orient", "budget": 4000, "channel": "private", "agent": "ada"}
+    before = plane.pack("", **asked)
+    plane.rebuild()
+    with memplane.open(plane.home, clock=clock) as other:
+        texts, block = counted(other, monkeypatch, **asked)
+    assert block.text == before.text
+    assert "The heron of high ones." in block.text
+    assert "An agent keeps its reeds." in block.text
+    assert [text for text in texts if text.startswith(("decision ", "fact"))] == []
