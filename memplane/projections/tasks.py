@@ -308,16 +308,17 @@ def _closed(state: TaskTable, task: Task, event: Event, call: str, *, failed: bo
     """Close what the result answers; where it failed again, its own line stands for the older.
 
     A call that passed closes the failures of all that it checked too, in whatever words; one that
-    failed those of its own check, or that say the same.
+    failed those of its own check, or that say the same, where the same readers see both.
     """
     tool, path = event.data.get("tool"), event.data.get("path")
     if not isinstance(tool, str) or not tool or (not failed and shows_failure(event.text)):
         return
-    said = event.text[:TEXT_CHARS_MAX]
+    said, group = event.text[:TEXT_CHARS_MAX], group_of(event)
 
     def answered(one: Quote) -> bool:
         if failed:
-            return (bool(call) and one.call == call) or one.text[:TEXT_CHARS_MAX] == said
+            same = (bool(call) and one.call == call) or one.text[:TEXT_CHARS_MAX] == said
+            return same and group_of(one) == group
         return covers(call, one.call)
 
     gone = [

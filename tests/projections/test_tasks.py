@@ -271,6 +271,14 @@ def test_a_failing_line_goes_when_the_same_check_passes_in_other_words():
     assert failures(*rows, *other) == [red]
 
 
+def test_a_failure_out_of_sight_stands_for_none_in_sight():
+    seen = [call("1", "Bash pytest"), of("1", "error", "red")]
+    hidden = [{**row, "sensitivity": "high"} for row in (call("2", "Bash pytest"), of("2", "error", "red"))]  # fmt: skip
+    assert failures(*seen, *hidden) == ["red", "red"]
+    assert failures(*seen, *hidden, *hidden) == ["red", "red"]
+    assert failures(*seen, *hidden, call("3", "Bash pytest"), of("3", "ok")) == []
+
+
 @pytest.mark.parametrize("status", ["resolved", "fixed", "ok"])
 def test_a_failure_is_closed_by_an_event_that_refers_to_it_and_says_so(status):
     broke = {"text": "it broke", "markers": ("failure",)}
