@@ -83,10 +83,10 @@ def place_newer(sheet: Sheet, ground: Ground, window: Window, room: int) -> None
     for one in sorted(before, key=partial(_order, upto=anchor)):
         if one.item.seq in sheet.seqs:
             continue
-        used = sheet.used.get(part.section, 0)
+        paid = sheet.paid.get(part.section, 0)
         most = left - sheet.heading_tokens(part)
         sheet.offer(part, one.item, tier=_TIER, source=one.source, most=most)
-        left -= sheet.used.get(part.section, 0) - used
+        left -= sheet.paid.get(part.section, 0) - paid
 
 
 def place_others(sheet: Sheet, ground: Ground, window: Window) -> None:

@@ -94,10 +94,10 @@ class Indexed:
 
         `progress` is called where there is much to do. Without `save` nothing is written.
         """
-        if upto is not None and upto <= self.seq and self._stands():
-            return 0
         head = self._log.head()
         if self._position is not None and self._position[:2] == head[:2]:
+            return 0
+        if upto is not None and upto <= self.seq and self._stands():
             return 0
         self._look_around(head)
         end = head.seq if upto is None else min(upto, head.seq)
@@ -115,8 +115,10 @@ class Indexed:
         To `upto` where no more than the policy's `index_behind_max` events are missing, else by as
         few as that, and no more than STEP. What another process has indexed is taken up first.
         """
-        self._look_around(self._log.head())
-        self.catch_up(upto=self._near(upto), progress=progress)
+        head = self._log.head()
+        if self._position is None or self._position[:2] != head[:2]:
+            self._look_around(head)
+            self.catch_up(upto=self._near(upto), progress=progress)
         return self.seq
 
     def _near(self, upto: int) -> int:

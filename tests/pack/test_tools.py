@@ -232,7 +232,10 @@ def test_an_own_section_finds_decisions_and_cards_that_left_every_ring(plane):
         {"text": f"turn {number}", "session": f"s{number % 12}"} for number in range(1200)
     )
     shown = section_of(plane.pack(budget=4000, sections=["house_rules"]))
-    assert shown == ["decision birds: We keep herons", "insight: Herons nest in March"]
+    assert shown == [
+        "decision birds: We keep herons", "insight: Herons nest in March",
+        "observation: A heron stood there",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -76,6 +77,8 @@ def home(tmp_path_factory) -> Path:
         plane.record_many(rows)
         plane.record("The heron's log. " * 70_000, kind="observation", key="long")
         plane.pack("the heron", intent="deep")
+    for path in home.rglob("*"):  # what was written a moment ago is read again, to be sure
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 60))
     return home
 
 
