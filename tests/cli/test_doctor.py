@@ -150,7 +150,7 @@ def test_a_network_file_system_is_told_by_the_innermost_mount():
 @pytest.mark.parametrize(
     ("folder", "service"),
     [
-        ("/home/me/Dropbox/work/.memplane", "Dropbox"),
+        ("/home/me/Dropbox/code/.memplane", "Dropbox"),
         ("/home/me/Dropbox (Work)/.memplane", "Dropbox"),
         ("/Users/me/Library/CloudStorage/Dropbox/.memplane", "Dropbox"),
         ("/mnt/c/Users/me/OneDrive/Documents/.memplane", "OneDrive"),

@@ -58,7 +58,7 @@ def asked(category, *events, **more):
 
 def transcript():
     """A session of an agent: a prompt, and reads of files behind it; twice, so that some return."""
-    usual = {"sessionId": "s1", "cwd": "/work/herons", "version": "2.0.0"}
+    usual = {"sessionId": "s1", "cwd": "/home/ana/herons", "version": "2.0.0"}
     number = 0
     for prompt in ("Please read the nest and count the herons", "Please count the herons again"):
         number += 1
@@ -68,7 +68,7 @@ def transcript():
         for file in ("nest.py", "lake.py", "nest.py", "heron.py", "pier.py", "lake.py"):
             number += 1
             call = {"type": "tool_use", "id": f"t{number}", "name": "Read",
-                    "input": {"file_path": f"/work/herons/{file}"}}  # fmt: skip
+                    "input": {"file_path": f"/home/ana/herons/{file}"}}  # fmt: skip
             yield {"type": "assistant", "uuid": f"u{number}", **usual,
                    "timestamp": f"2026-01-05T12:{number:02}:00Z",
                    "message": {"id": f"m{number}", "role": "assistant", "content": [call]}}  # fmt: skip
