@@ -141,12 +141,18 @@ def unread(pipe):
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
 def test_a_signal_in_the_middle_loses_nothing_that_was_there_and_says_nothing(home, name):
-    with begun(home) as child:
+    number = getattr(signal, name)
+    before = signal.signal(number, signal.SIG_DFL)  # `nohup` has children ignore SIGHUP
+    try:
+        started = begun(home)
+    finally:
+        signal.signal(number, before)
+    with started as child:
         child.stdin.write(json.dumps(asked(home)).encode())
         child.stdin.flush()
         while unread(child.stdin):
             time.sleep(0.01)
-        child.send_signal(getattr(signal, name))  # it has read all and waits for the end
+        child.send_signal(number)  # it has read all and waits for the end
         out, err = child.communicate()
     assert (out, err) == (b"", b"")
     assert events_of(home) == []
