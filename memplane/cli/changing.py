@@ -31,8 +31,8 @@ def update(
 ) -> None:
     """Change a statement, with or without a key, and print the seq and id of the new event.
 
-    What is not given stays. It is recorded anew and names the old one, which is superseded, or
-    forgotten where it has no key; `undo` takes that back.
+    Fields that you do not give keep their values. The changed statement is a new event that names
+    the old one; the old one is superseded, or forgotten if it has no key. `undo` takes that back.
     """
     given: dict[str, Any] = {
         "text": text, "tags": tag or None, "markers": marker or None,

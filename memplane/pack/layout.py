@@ -182,9 +182,7 @@ class Sheet:
         self.scored = 0  # candidates that were scored
         self.found = 0  # of these, the ones that answer the query
         self.ranked: Ranked | None = None  # these, where something was asked
-        self.marked_turns: dict[
-            int, Part
-        ] = {}  # marked turns that were offered, whatever was asked
+        self.marked_turns: dict[int, Part] = {}  # offered whatever was asked
         self.same: dict[int, int] = {}  # what says the same as another event, and which
         self.unread = 0  # terms of the query whose postings pass a limit
         self.scanned = 0  # documents of the index that held a word of the query
