@@ -41,7 +41,7 @@ class Privacy(NamedTuple):
     never_store_kinds: tuple[str, ...] = ("secret",)
     redact_patterns: tuple[str, ...] = (
         r"""(?i)\bapi_key\s*[:=]\s*["']?(?=[\w./+-]*\d)[\w./+-]{8,}""",
-        r"""(?i)password\s*[:=]\s*["']?(?!\*{3}|0x[0-9a-f]{1,16}\b)(?=[^\s"'`,;(){}\[\]<>$]*\d)[^\s"'`,;(){}\[\]<>$]{6,}""",
+        r"""(?i)password\s*[:=]\s*["']?(?!\*{3})(?!0x[0-9a-f]{1,16}\b)(?=[^\s"'`,;(){}\[\]<>$]*\d)[^\s"'`,;(){}\[\]<>$]{6,}""",
     )
     rules: dict[str, ChannelRule] = _RULES
 
