@@ -1,0 +1,42 @@
+"""Nothing changes unannounced: blocks, reports, hits, answers and formats of a fixed corpus.
+
+`kept/` has a digest for each part of each answer. Where a change is meant, `python
+tests/golden/record.py` records the corpus again, and the commit says what changed and why.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from planes import PLANES
+from record import KEPT, build, lines
+
+SHOWN = 12
+
+
+@pytest.mark.parametrize("name", PLANES)
+def test_a_plane_answers_as_recorded(name, tmp_path):
+    kept = json.loads((KEPT / f"{name}.json").read_text())
+    found = lines(name, build(name, tmp_path / name / ".memplane"))
+    assert list(found) == list(kept)
+    differing = [
+        f"{at}: {', '.join(changed(kept[at], found[at]))}" for at in kept if kept[at] != found[at]
+    ]
+    assert not differing, f"{len(differing)} differ: " + "; ".join(differing[:SHOWN])
+
+
+def changed(kept: dict[str, str], found: dict[str, str]) -> list[str]:
+    """The parts of an answer that are not as they were."""
+    return [part for part in kept | found if kept.get(part) != found.get(part)]
+
+
+def test_the_corpus_has_at_least_four_hundred_requests_of_every_kind():
+    asked = [
+        at.split()[0] for name in PLANES for at in json.loads((KEPT / f"{name}.json").read_text())
+    ]
+    assert sum(one != "file" for one in asked) >= 400
+    assert {"pack", "search", "hook", "mcp", "file", "get", "history", "expand"} <= {*asked}
