@@ -58,7 +58,7 @@ Answer = tuple[str, dict[str, str]]
 
 def all_of(name: str, home: Path) -> Iterator[Answer]:
     """Every answer of one plane. It is left as it was, but for caches."""
-    with memplane.open(home, durability="os", clock=clock, environment={}) as plane:
+    with memplane.open(home, clock=clock, environment={}) as plane:
         known = requests.facts(plane)
         yield from _packed(plane, requests.packs(name, known))
         for n, asked in enumerate(requests.searches(name, known)):
@@ -77,7 +77,7 @@ def all_of(name: str, home: Path) -> Iterator[Answer]:
 
 def formats(home: Path) -> Iterator[Answer]:
     """The bytes of the files that memplane reads again: those of the log, folds and the index."""
-    with memplane.open(home, durability="os", clock=clock, environment={}) as plane:
+    with memplane.open(home, clock=clock, environment={}) as plane:
         plane.rebuild()
         plane.index()
         file = io.BytesIO()
@@ -159,7 +159,7 @@ def _served(home: Path) -> Iterator[Answer]:
     ]
 
     async def talk() -> list[tuple[str, Any]]:
-        opened = partial(open_plane, home, durability="os", clock=clock, environment={})
+        opened = partial(open_plane, home, clock=clock, environment={})
         serving = Serving(opened, make_counter, "agent", "golden-mcp")
         info = types.Implementation(name="golden", version="1")
         async with Client(server_of(serving)[0], mode="auto", client_info=info) as client:

@@ -43,7 +43,8 @@ def generator(folder: str, name: str) -> ModuleType:
 
 
 def new(home: Path, *, views: bool = False) -> memplane.Plane:
-    plane = memplane.init(home, durability="os", clock=clock, environment={}, trusted=False)
+    # How far the log is synced stands in its lines: at `os` that depends on the machine.
+    plane = memplane.init(home, clock=clock, environment={}, trusted=False)
     if views:
         folder = home / "views"
         folder.mkdir(exist_ok=True)
