@@ -204,8 +204,10 @@ def place_evidence(
     placed = sheet.seqs
     every = score(query, pool, hidden, scoring)
     sheet.found += len(every)
-    hits = [hit for hit in every if hit.item.seq not in never and hit.item.seq not in placed]
-    hits = [hit for hit in hits if scope.hides(hit.item) is None]
+    out = placed.union(never)
+    if True in hidden:
+        out.update(item.seq for item, mask in zip(pool, hidden, strict=True) if mask)
+    hits = [hit for hit in every if hit.item.seq not in out]
     best = max((hit.score for hit in hits), default=0)
     floor = max(1, best * scoring.evidence_floor // 1000)
     good = [hit for hit in hits if hit.score >= floor]
@@ -214,10 +216,13 @@ def place_evidence(
     sheet.ranked = Ranked(part, every, floor)
     worth = frozenset(hit.item.seq for hit in good)
     scored = {hit.item.seq: hit.score for hit in hits}
-    for item, mask in zip(pool, hidden, strict=True):
+    out |= worth
+    section, omitted, passed = part.section, sheet.omitted, sheet.passed
+    for item in pool:
         seq = item.seq
-        if not (mask or seq in placed or seq in never or seq in worth):
-            sheet.omit(item, part.section, item.cost, "not_relevant", scored.get(seq, 0))
+        if seq not in out:
+            omitted[seq] = (item, section, item.cost, "not_relevant", scored.get(seq, 0), 0)
+            passed.pop(seq, None)
     _place_good(sheet, materials, part, good)
     if marked.held:
         sheet.left[part.section] += marked.held

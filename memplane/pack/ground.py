@@ -172,14 +172,16 @@ def not_placed(ground: Ground, sheet: Sheet, pool: list[Item]) -> tuple[dict[str
         if seq not in looked_at:
             counts[why] = counts.get(why, 0) + 1
     told = {omission.seq for omission in sheet.views_omitted if omission.seq}
-    for item in pool:
-        reason = hides(item)
-        if reason == "changed":
+    rendered, omitted, passed = sheet.seqs, sheet.omitted, sheet.passed
+    for item, reason in zip(pool, ground.scope.reasons(pool), strict=True):
+        if reason is None:
+            seq = item.seq
+            if not (seq in rendered or seq in omitted or seq in passed):
+                left.append(item)
+        elif reason == "changed":
             # Who may see it is told which one it is, where that was not said yet.
-            if item.seq not in told and item.seq not in sheet.omitted:
+            if item.seq not in told and item.seq not in omitted:
                 sheet.omit(item, "", item.cost, reason)
-        elif reason is not None:
+        else:
             counts[reason] = counts.get(reason, 0) + 1
-        elif not (item.seq in sheet.seqs or item.seq in sheet.omitted or item.seq in sheet.passed):
-            left.append(item)
     return dict(sorted(counts.items())), left

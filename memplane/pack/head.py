@@ -6,13 +6,16 @@ was corrected: that is what keeps the head of a session's blocks the same.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import repeat
+
 from memplane.pack.block import Entry, Omission
 from memplane.pack.layout import PARTS, Part, Sheet, own_part
 from memplane.pack.request import Materials, View
 from memplane.policy import Budgets
 from memplane.projections.item import Item
 from memplane.projections.window import shown_view
-from memplane.recall.cards import Card, is_card, merged
+from memplane.recall.cards import is_card, merged
 from memplane.recall.suppress import Scope
 from memplane.tokens import cut
 
@@ -115,20 +118,22 @@ def place_decisions(sheet: Sheet, materials: Materials, scope: Scope, epoch: int
         )
     )
     most = materials.policies.budgets.limits.decisions_max
-    _offer(sheet, "decisions", [Card(one) for one in visible], most, "projection:decisions")
+    _offer(sheet, "decisions", zip(visible, repeat(())), most, "projection:decisions")
 
 
-def _offer(sheet: Sheet, name: str, cards: list[Card], most: int, source: str) -> None:
-    part = _BY_NAME[name]
+def _offer(
+    sheet: Sheet, name: str, cards: Iterable[tuple[Item, tuple[Item, ...]]], most: int, source: str
+) -> None:  # fmt: skip
+    part, placed = _BY_NAME[name], sheet.seqs
     taken = 0
     for item, others in cards:
-        if item.seq in sheet.seqs:
+        if item.seq in placed:
             continue
         if taken == most:
             sheet.omit(item, part.section, item.cost, "limit")
         elif sheet.offer(part, item, source=source, others=others):
             taken += 1
-        if item.seq not in sheet.seqs:
+        if others and item.seq not in placed:
             sheet.omit_all(others, part.section, "duplicate")
 
 

@@ -8,7 +8,7 @@ rules behind it (R1-R9) are in ARCHITECTURE.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from memplane.pack.block import Entry, Omission
@@ -166,6 +166,7 @@ class Sheet:
         self.groups: dict[str, set[Group]] = {}  # open ones, by part; asked only
         self.group: dict[int, Group] = {}  # of each placed event of a dated part
         self._days: dict[str, int] = {}  # tokens of date lines
+        self._headings: dict[str, int] = {}  # tokens of headings, by part
         self.seqs: set[int] = set()  # rendered events; asked, never iterated
         self.whole: set[int] = set()  # of these, the ones that stand whole
         self.used: dict[str, int] = {}  # by the section that the report names
@@ -187,6 +188,7 @@ class Sheet:
         self.unread = 0  # terms of the query whose postings pass a limit
         self.scanned = 0  # documents of the index that held a word of the query
         self.stale: Callable[[Item, str], bool] | None = None  # as an area's entries may say it
+        self.fading: Container[str] = frozenset()  # the kinds of which it says so of any event
 
     @property
     def counter(self) -> TokenCounter:
@@ -199,10 +201,15 @@ class Sheet:
 
     def heading_tokens(self, part: Part) -> int:
         """What opening the part costs: nothing where it is open."""
-        if part.name in self.placed:
+        name = part.name
+        if name in self.placed:
             return 0
-        count = self.counter.count
-        return count(part.heading + "\n") + (2 * count(FENCE) if part.fenced else 0)
+        known = self._headings.get(name)
+        if known is None:
+            count = self.counter.count
+            known = count(part.heading + "\n") + (2 * count(FENCE) if part.fenced else 0)
+            self._headings[name] = known
+        return known
 
     def date_tokens(self, part: Part, group: Group | None) -> int:
         """What the date line of a group costs: nothing where it stands already, or none is due."""
@@ -226,26 +233,40 @@ class Sheet:
         `kind` is that of its event: a decision counts as used by the section of decisions, up to
         the cap of that, whichever part's room it takes.
         """
-        part = self.laid.get(part.name, part)
+        # Every entry of every block passes here: no call that can be spared.
+        name = part.name
+        part = self.laid.get(name, part)
         if entry.part != part.area:
             entry = entry._replace(place=part.place, part=part.area)
-        dating = self.date_tokens(part, group)
-        opening = self.heading_tokens(part) + dating
-        payer = part.section
-        self.left[payer] -= entry.tokens + opening
-        assert self.left[payer] >= 0, "an entry was placed that does not fit"
-        self.paid[payer] = self.paid.get(payer, 0) + entry.tokens + opening
-        self._book(payer, opening)
-        decides = kind == "decision" and self._takes(DECISIONS, entry.tokens)
-        self._book(DECISIONS if decides else payer, entry.tokens)
-        self.frame += opening
-        self.parts[part.name] = part
-        self.placed.setdefault(part.name, []).append(entry)
+        tokens, seq, payer, used = entry.tokens, entry.seq, part.section, self.used
+        placed = self.placed.get(name)
+        opening = 0
+        if placed is None:
+            opening = self.heading_tokens(part)
+            placed = self.placed[name] = []
         if group is not None and part.dated:
-            self.groups.setdefault(part.name, set()).add(group)
-            self.group[entry.seq] = group
-        if entry.seq:
-            self._stands(entry.seq, whole=bool(entry.events))
+            opening += self.date_tokens(part, group)
+            self.groups.setdefault(name, set()).add(group)
+            self.group[seq] = group
+        cost = tokens + opening
+        self.left[payer] -= cost
+        assert self.left[payer] >= 0, "an entry was placed that does not fit"
+        self.paid[payer] = self.paid.get(payer, 0) + cost
+        if kind == "decision" and payer != DECISIONS and self._takes(DECISIONS, tokens):
+            used[DECISIONS] = used.get(DECISIONS, 0) + tokens
+            cost = opening
+        used[payer] = used.get(payer, 0) + cost
+        self.frame += opening
+        self.parts[name] = part
+        placed.append(entry)
+        if seq:
+            self.seqs.add(seq)
+            if entry.events:
+                self.whole.add(seq)
+            if seq in self.omitted:
+                del self.omitted[seq]
+            if seq in self.passed:
+                del self.passed[seq]
 
     def _stands(self, seq: int, *, whole: bool) -> None:
         self.seqs.add(seq)
@@ -261,11 +282,8 @@ class Sheet:
     def short_of(self, section: str) -> bool:
         """Whether a candidate of the section is left out for want of room."""
         return "budget" in self.passed.values() or any(
-            row[1] == section and row[3] == "budget" for row in self.omitted.values()
+            row[3] == "budget" and row[1] == section for row in self.omitted.values()
         )
-
-    def _book(self, section: str, tokens: int) -> None:
-        self.used[section] = self.used.get(section, 0) + tokens
 
     def _takes(self, section: str, tokens: int) -> bool:
         """Whether a section of this block may be named for tokens from another one's room."""
@@ -274,10 +292,10 @@ class Sheet:
 
     def marked(self, part: Part, item: Item) -> Item:
         """The item, or its twin that says that it is stale, where this part may say it."""
-        area = self.laid.get(part.name, part).area
-        if self.stale is None or not self.stale(item, area):
+        if self.stale is None or item.kind not in self.fading:
             return item
-        return item.as_stale(self.counter)
+        area = self.laid.get(part.name, part).area
+        return item.as_stale(self.counter) if self.stale(item, area) else item
 
     def offer(
         self, part: Part, item: Item, *, tier: int = 0, score: int = 0, source: str = "event",
@@ -289,7 +307,8 @@ class Sheet:
         a snippet with a handle; one that only comes too late is passed over, so that a shorter one
         behind it may still fit.
         """
-        item = self.marked(part, item)
+        if item.kind in self.fading:
+            item = self.marked(part, item)
         room = self.left.get(part.section, 0)
         if part.name not in self.placed:
             room -= self.heading_tokens(part)
@@ -312,15 +331,19 @@ class Sheet:
             return False
         entry = entry_of(part, item, (lines, tokens, whole), score, source)
         if others:
-            ids = tuple(one.id for one in others)
-            entry = entry._replace(
-                events=(*entry.events, *(ids if whole else ())),
-                parts=(*entry.parts, *(() if whole else ids)),
-            )
+            entry = self._standing_for(entry, others, whole=whole)
         self.put(part, entry, group, kind=item.kind)
+        return True
+
+    def _standing_for(self, entry: Entry, others: Sequence[Item], *, whole: bool) -> Entry:
+        """The entry with the ids of others that say the same: they stand in the block with it."""
         for one in others:
             self._stands(one.seq, whole=whole)
-        return True
+        ids = tuple(one.id for one in others)
+        return entry._replace(
+            events=(*entry.events, *(ids if whole else ())),
+            parts=(*entry.parts, *(() if whole else ids)),
+        )
 
     def _whole_room(self, part: Part) -> int:
         return self.left.get(part.section, 0) + self.paid.get(part.section, 0)
@@ -329,7 +352,10 @@ class Sheet:
         self, item: Item, section: str, tokens: int, reason: str, score: int = 0, short_by: int = 0
     ) -> None:
         """Note why a candidate is not in the block; the last word on an event holds."""
-        self.omit_unread(item.seq, (item, section, tokens, reason, score, short_by))
+        seq = item.seq
+        if seq not in self.seqs:
+            self.omitted[seq] = (item, section, tokens, reason, score, short_by)
+            self.passed.pop(seq, None)
 
     def omit_unread(self, seq: int, why: tuple[Item | None, str, int, str, int, int]) -> None:
         """`omit` for an event that is known by its seq alone: (None, section, tokens, ...)."""

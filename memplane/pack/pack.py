@@ -56,6 +56,7 @@ from memplane.pack.tools import place_files, place_tools
 from memplane.pack.window import NO_WINDOW, Window, lay_window, place_window
 from memplane.policy import Budgets, Section
 from memplane.projections.item import Printer
+from memplane.recall.decay import fading
 from memplane.recall.intent import intent_of
 
 __all__ = ["Laid", "lay", "pack"]
@@ -146,7 +147,7 @@ def lay(
         spread = total = min(budget, FRAMED_FROM - frame_reserve(printer.counter))
     given = rooms(budgets, holding, spread, lone=lone, orient=ground.orients)
     sheet = Sheet(given.room, printer, ORIENT_PARTS if ground.orients else PARTS, given.cap, needs)
-    sheet.stale = staleness(ground)
+    sheet.stale, sheet.fading = staleness(ground), fading(materials.policies.scoring.half_lives)
     sections = [section for section in budgets.sections if section.name in holding]
     work = _Work(sheet, ground, given.room, total, steady=steady)
     if not steady:
@@ -362,7 +363,7 @@ def _holds(work: _Work, section: Section) -> bool:
     if section.name == "expansions":
         return bool(ground.materials.expansions)
     alone = Sheet({section.name: STEADY_FROM}, work.sheet.printer, tuple(work.sheet.laid.values()))
-    alone.stale = work.sheet.stale
+    alone.stale, alone.fading = work.sheet.stale, work.sheet.fading
     trial = _Work(alone, ground, {section.name: STEADY_FROM}, STEADY_FROM, steady=False)
     fills = dict(_HEAD_FILLS)
     trial.run([_Step(section, fills.get(section.name, _fill), "own")])

@@ -72,8 +72,14 @@ def report_of(
         ],
         "omissions": {
             "counts": counts,
-            # A plain zip: there are up to a hundred in every pack.
-            "listed": [dict(zip(Omission._fields, omission, strict=True)) for omission in listed],
+            # Written out: there are up to a hundred in every pack.
+            "listed": [
+                {
+                    "id": id_, "seq": seq, "section": section, "tokens": tokens,
+                    "reason": reason, "score": score, "short_by": short_by,
+                }
+                for id_, seq, section, tokens, reason, score, short_by in listed
+            ],
         },
         "needs": {"files": facts.sheet.needs.files, "bytes": facts.sheet.needs.bytes},
         "gaps": [
@@ -127,7 +133,9 @@ def _omissions(
     # By seq, then by score, and what wanted room before what was not wanted: two stable sorts of
     # numbers are quicker than one of pairs.
     rows = sorted(sheet.omitted.items(), key=itemgetter(0), reverse=True)
-    rows = sorted(rows, key=_score, reverse=True)[:_LISTED]
+    ranks = [2 * score + (reason == "budget") for _, (_, _, _, reason, score, _) in rows]
+    best = sorted(range(len(rows)), key=ranks.__getitem__, reverse=True)[:_LISTED]
+    rows = [rows[at] for at in best]
     listed = [*sheet.views_omitted]
     named = [(_id_of(seq, row[0], facts), seq, row) for seq, row in rows]
     listed += [Omission(id_, seq, *row[1:]) for id_, seq, row in named if id_]
@@ -137,10 +145,6 @@ def _omissions(
 
 
 _reason_of = itemgetter(3)
-
-
-def _score(row: tuple[int, tuple[Item | None, str, int, str, int, int]]) -> int:
-    return 2 * row[1][4] + (row[1][3] == "budget")
 
 
 def _id_of(seq: int, item: Item | None, facts: Facts) -> str:

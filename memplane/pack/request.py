@@ -98,8 +98,12 @@ class Needs:
 
     def take_text(self, text: str, *, own_file: bool = False) -> bool:
         """`take` for a text; a long one has a file of its own."""
-        size = len(text.encode(errors="surrogatepass"))
-        return self.take(size, int(own_file or size > _OWN_FILE))
+        size = len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+        taken = self.bytes + size
+        if own_file or size > _OWN_FILE or taken > self.bytes_max:
+            return self.take(size, int(own_file or size > _OWN_FILE))
+        self.bytes = taken
+        return True
 
     @property
     def left(self) -> int:

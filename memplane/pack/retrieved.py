@@ -27,6 +27,7 @@ from memplane.recall.suppress import Scope
 __all__ = ["parts_of", "place_retrieved"]
 
 _PERMILLE: Final = 1000
+_NO_TERMS: Final = NONE._asdict()
 # A label, a few words and the newline: with less left nothing more is read from the log.
 _LEAST: Final = 8
 _MISSES_MAX: Final = 24  # events in a row that were read and did not fit; then the part is full
@@ -65,7 +66,7 @@ def place_retrieved(
     sheet.needs.take(finding.size)
     sheet.unread += finding.unread
     found = finding.found
-    turns = [(seq, tokens, None) for seq, tokens in finding.marked]
+    turns = [(seq, tokens, None) for seq, tokens in finding.marked()]
     marked = Marked(sheet, part, materials, turns, partial(_read, retriever))
     sheet.scored += len(found)
     sheet.found += len(found)
@@ -80,8 +81,9 @@ def place_retrieved(
             )
         fill = _Fill(sheet, part, retriever, found, finding.wanted, limits)
         fill.place(above, materials, marked)
-        for seq, parts in sheet.score_parts.items():
-            parts.update(terms.get(seq, NONE)._asdict())
+        for seq, more in terms.items():
+            if seq in sheet.score_parts:
+                sheet.score_parts[seq].update(more._asdict())
         sheet.ranked = Ranked(part, found, max(1, best))
         others = asked.never.union(found.seqs)
     else:
@@ -175,7 +177,7 @@ class _Fill:
             score = found.score * _PERMILLE // ONE
             entry = entry_of(part, item, form, score)
             sheet.put(part, entry, first.get(item.seq, group), kind=item.kind)
-            sheet.score_parts[found.seq] = parts_of(found)
+            sheet.score_parts[found.seq] = parts_of(found) | _NO_TERMS
         self._omit_others(above)
 
     def _first(self, chosen: Sequence[_Shown]) -> dict[int, Group]:
@@ -258,27 +260,27 @@ class _Fill:
         """The event at a place and how it prints (see `_form`), or why it cannot be read."""
         seq = self._found.seqs[at]
         try:
-            if not self._needed(seq):
-                return "limit"
-            item = self._item(seq)
-            return item, self._form(at, item, limit)
+            item = self._item(seq) if seq in self._counted else self._needed(seq)
+            return "limit" if item is None else (item, self._form(at, item, limit))
         except NotFoundError as error:  # the index remembers what the log or a file has lost
             return "changed" if isinstance(error, ChangedError) else "gap"
 
-    def _needed(self, seq: int) -> bool:
-        """Count the event's text, once; False from where that passes a limit on.
+    def _needed(self, seq: int) -> Item | None:
+        """Count the event's text, once, and read it; None from where that passes a limit on.
 
         Raises NotFoundError where the log has lost it.
         """
-        if seq not in self._counted and not self._exhausted:
-            item = self._item(seq)
+        if self._exhausted:  # what is shorter is not even read
+            return None
+        item = self._item(seq)
+        if not item.final:
             item.finish(self._sheet.counter)
-            text = item.text if item.whole else self._retriever.text(seq)
-            if self._sheet.needs.take_text(text, own_file=item.kind == "artifact"):
-                self._counted.add(seq)
-            else:
-                self._exhausted = True  # what is shorter is not even read
-        return seq in self._counted
+        text = item.text if item.whole else self._retriever.text(seq)
+        if not self._sheet.needs.take_text(text, own_file=item.kind == "artifact"):
+            self._exhausted = True
+            return None
+        self._counted.add(seq)
+        return item
 
     def _said(self, item: Item, seq: int) -> tuple[str, int]:
         """What two events must agree in for the older to stay out: the normalised text.
@@ -316,8 +318,10 @@ class _Fill:
         """Read the event; no more of them than the pool has. Raises NotFoundError."""
         item = self._read.get(seq)
         if item is None:
-            read = self._retriever.item(seq)
-            item = self._read[seq] = self._sheet.marked(self._part, read)
+            item = self._retriever.item(seq)
+            if item.kind in self._sheet.fading:
+                item = self._sheet.marked(self._part, item)
+            self._read[seq] = item
         return item
 
     def _form(self, at: int, item: Item, limit: int) -> Form:

@@ -423,7 +423,8 @@ class Engine:
                 lambda: session_fold(folds, session, counter, scope.sees),
             )  # fmt: skip
             hotset, gap = (hotset, True) if turns is None else (hotset.joined(turns), gap)
-        return seen_by(folds, places, hotset, scope.sees, gap=gap)
+        reader = None if missing else _reader(scope)
+        return seen_by(folds, places, hotset, scope.sees, gap=gap, reader=reader)
 
     def _folded_alone(
         self, folds: Folds, policies: Policies, key: tuple[object, ...], fold: Callable[[], Made]

@@ -294,6 +294,13 @@ class Watched:
         return list(dict.fromkeys(names))
 
     def _inside(self, file: str) -> bool:
+        at = str(self._home)
+        for part in file[len(at) + 1 :].split("/"):
+            at = f"{at}/{part}"
+            if part in ("", ".", "..") or os.path.islink(at):  # noqa: PTH114 - as above
+                break
+        else:  # as a rule: where no link leads away there is nothing to resolve
+            return True
         return os.path.realpath(file).startswith(os.path.realpath(self._home) + os.sep)
 
     def source(self, path: str) -> bytes | None:

@@ -131,6 +131,7 @@ class Folds:
         self._caught: Head | None = None  # where all stood when they were caught up last
         # Items of the statements in force, by ledger: as of which seq, and by theirs.
         self._items: dict[str, tuple[int, dict[int, Item]]] = {}
+        self._stated: tuple[object, Stated] | None = None  # of whom, as of which place
 
     @property
     def sessions(self) -> Folded[SessionsState]:
@@ -240,7 +241,7 @@ class Folds:
 
     def forget(self) -> None:
         """Forget what was made of the states, as something was erased from them."""
-        self.of_tasks, self._items = {}, {}
+        self.of_tasks, self._items, self._stated = {}, {}, None
 
     def close(self) -> None:
         self.memories.close()
@@ -273,6 +274,35 @@ class Folds:
                 item = made[statement.seq] = items_of(statement, form)
             items.append(item)
         return items
+
+    def stated(self, places: Places, sees: Sees, reader: object) -> Stated:
+        """What is in force for a reader; of whom `reader` names, from the last time if it stands.
+
+        None: `places` are not those of these folds.
+        """
+        known, key = self._stated, (reader, self._caught)
+        if known is not None and reader is not None and known[0] == key:
+            return known[1]
+        decisions, cards = places.decisions.active(sees), places.cards.active(sees)
+        found = Stated(
+            self.items("decisions", decisions), self.items("cards", cards),
+            {one.seq: one.pinned_at for one in (*decisions, *cards) if one.pinned_at},
+            max(places.decisions.shed_seq(sees), places.cards.shed_seq(sees)),
+            places.plane_map.seen(sees),
+        )  # fmt: skip
+        if reader is not None and self._caught is not None:
+            self._stated = key, found
+        return found
+
+
+class Stated(NamedTuple):
+    """The statements in force for a reader, and the map. Read only."""
+
+    decisions: list[Item]
+    cards: list[Item]
+    pinned: dict[int, int]  # statement -> seq of the pin that holds it
+    shed_seq: int
+    plane_map: MapState
 
 
 class Places(NamedTuple):
@@ -318,18 +348,15 @@ class Seen(NamedTuple):
     hidden: Callable[[], Iterable[Item]]
 
 
-def seen_by(folds: Folds, places: Places, hotset: HotsetState, sees: Sees, *, gap: bool) -> Seen:
+def seen_by(
+    folds: Folds, places: Places, hotset: HotsetState, sees: Sees, *, gap: bool,
+    reader: object = None,
+) -> Seen:  # fmt: skip
     """What a reader sees of the projections, `places` with the groups that were missing in them.
 
-    `hotset` is his, with all that he needs.
+    `hotset` is his, with all that he needs; `reader` names him where no group was missing.
     """
-    decisions, cards = places.decisions.active(sees), places.cards.active(sees)
-    return Seen(
-        hotset, folds.items("decisions", decisions), folds.items("cards", cards),
-        {one.seq: one.pinned_at for one in (*decisions, *cards) if one.pinned_at},
-        max(places.decisions.shed_seq(sees), places.cards.shed_seq(sees)),
-        places.plane_map.seen(sees), gap, partial(_hidden, folds, sees),
-    )  # fmt: skip
+    return Seen(hotset, *folds.stated(places, sees, reader), gap, partial(_hidden, folds, sees))
 
 
 def _hidden(folds: Folds, sees: Sees) -> Iterator[Item]:
@@ -339,6 +366,8 @@ def _hidden(folds: Folds, sees: Sees) -> Iterator[Item]:
         return not sees(high, space)
 
     places = folds.places
+    if not any(hides(*group) for one in places for group in one.groups):
+        return  # as a rule
     items = dict(places.hotset.seen(hides).items)
     for name, ledgers in (("decisions", places.decisions), ("cards", places.cards)):
         for item in folds.items(name, ledgers.active(hides)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -38,7 +40,12 @@ def last_sessions(
     """
     facts, scope = engine.sessions(folds).sessions.values(), engine.scope(request, policies)
     last = _newest(seen.hotset)
-    newest = sorted(facts, key=lambda one: -_last_seen(one, last, scope))
+
+    @cache
+    def open_to(level: str, ns: str) -> bool:
+        return scope.sees(level == "high", space_of(ns))
+
+    newest = sorted(facts, key=lambda one: -_last_seen(one, last, open_to))
     chosen = (one for one in newest if one.id != request.session and not one.forgotten)
     told = (
         LastSession(one.id, tuple(items))
@@ -48,24 +55,23 @@ def last_sessions(
     return tuple(islice(told, _SESSIONS_MAX))
 
 
-def _last_seen(facts: SessionFacts, newest: dict[str, int], scope: Scope) -> int:
+def _last_seen(
+    facts: SessionFacts, newest: dict[str, int], open_to: Callable[[str, str], bool]
+) -> int:  # fmt: skip
     """The newest event of the session, but what happens out of the reader's sight moves nothing."""
     if facts.id in newest:
         return newest[facts.id]
-    if all(scope.sees(level == "high", space_of(ns)) for _, level, ns in facts.origins):
-        return facts.last_seq
-    return facts.summary
+    for _, level, ns in facts.origins:
+        if not open_to(level, ns):
+            return facts.summary
+    return facts.last_seq
 
 
 def _newest(hotset: HotsetState) -> dict[str, int]:
     """The newest event of each session that the hotset has."""
-    found = {id_: ring.seen for id_, ring in hotset.sessions.items()}
     items = hotset.items
-    for seq in hotset.plane:
-        session = items[seq].session
-        if session in found:
-            found[session] = max(seq, found[session])
-    return found
+    newest = {items[seq].session: seq for seq in hotset.plane}  # in log order: the last one stays
+    return {id_: max(ring.seen, newest.get(id_, 0)) for id_, ring in hotset.sessions.items()}
 
 
 def _items(
@@ -94,10 +100,20 @@ def _summary(
 
 def _last_words(hotset: HotsetState, session: str, after: int) -> list[Item]:
     """The last of each sort of words that the session has behind a seq."""
-    ring = hotset.sessions.get(session)
+    ring, items = hotset.sessions.get(session), hotset.items
     found: dict[str, Item] = {}
     for turn in reversed(ring.ring if ring is not None else ()):
-        item = hotset.items[turn.seq]
-        if turn.seq > after:
-            found.setdefault((item.role or "") if item.kind == "message" else item.kind, item)
+        seq = turn[0]
+        if seq <= after:
+            break
+        item = items[seq]
+        kind = item.kind
+        if kind == "message":
+            word = item.role or ""
+        elif kind in _WORDS:
+            word = kind
+        else:
+            continue  # most of them: tools
+        if word not in found:
+            found[word] = item
     return [found[word] for word in _WORDS if word in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -69,6 +69,7 @@ class LogRetriever:
         near: Near | None = None,
     ) -> None:  # fmt: skip
         self._indexed, self._seen, self._folds = indexed, seen, folds
+        self._hot = list(folds.hotset.state.groups.values())
         self._memories, self._scoring = memories, scoring
         self._near, self.dense_seq = near, None if near is None else near.seq
         self._every, self._reach = indexed.view(), indexed.seq
@@ -86,7 +87,7 @@ class LogRetriever:
         view = self._indexed.view(upto)
         if not wanted.words or not view.count or most < 1:
             return Finding((), 0, {})
-        wanted, size, unread = _affordable(wanted, view, bytes_max)
+        wanted, counts, size, unread = _affordable(wanted, view, bytes_max)
         hidden = self._hidden(view, scope, never, only)
         speakers = self._indexed.speakers
         speakers.follow(self._frame)
@@ -116,14 +117,14 @@ class LogRetriever:
         similar = self._similar(query, hidden)
         ranked = rank(matches, frame, asked, ranking, most=most, hidden=hidden, similar=similar)
         heeded = {"custom:instruction": answered, "custom:preference": helps}
-        exact = self._exact(query, view, heeded)
+        exact, bearing = self._exact(query, view, heeded)
         found = self._carded(boosted(ranked, exact, frame, hidden, most), frame)
         standing = found.flags & (INSTRUCTION * _bits(self._scoring) if answered else 0) != 0
         columns = (*found[:10], standing, found.docs)
         made = Candidates(columns)
         self._found.update(made.seqs)
-        worth = self._worth(wanted, view)
-        marked = self._marked(view, frame, hidden)
+        worth = self._worth(wanted, view, counts)
+        marked = partial(self._marked, view, frame, hidden, bearing)
         return Finding(made, len(matches.docs), worth, marked, size, unread)
 
     def alike(
@@ -140,12 +141,15 @@ class LogRetriever:
         found = self._carded(alike(*nearest, frame, hidden, most), frame)
         made = Candidates((*found[:10], found.flags < 0, found.docs))  # no instruction stands out
         self._found.update(made.seqs)
-        return Finding(made, len(nearest[0]), self._worth(terms.query(query), view))
+        return Finding(made, len(nearest[0]), self._worth(terms.query(query), view, {}))
 
     def item(self, seq: int) -> Item:
-        item = self._folds.hotset.state.find(seq)
-        if item is not None and item.kind != "artifact":
-            return item
+        for one in self._hot:
+            if seq in one.holds:
+                item = one.item(seq)
+                if item.kind != "artifact":
+                    return item
+                break
         kept = self._seen.kept(seq) if seq in self._found else None
         if kept is not None:  # no artifact, and in force
             return kept
@@ -163,8 +167,10 @@ class LogRetriever:
         return item
 
     def id(self, seq: int) -> str:
-        item = self._folds.hotset.state.find(seq)
-        return self._seen.id(seq) if item is None else item.id
+        for one in self._hot:
+            if seq in one.holds:
+                return one.item(seq).id
+        return self._seen.id(seq)
 
     def text(self, seq: int) -> str:
         event = self._seen.line(seq).event
@@ -260,8 +266,10 @@ class LogRetriever:
             query=wanted,
         )  # fmt: skip
 
-    def _exact(self, query: str, view: View, heeded: Mapping[str, bool]) -> Exact:
-        """Look up what the query names by key or tag, and what bears a marker.
+    def _exact(
+        self, query: str, view: View, heeded: Mapping[str, bool]
+    ) -> tuple[Exact, dict[str, Array]]:  # fmt: skip
+        """Look up what the query names by key or tag, and what bears a marker, by its label too.
 
         Markers that are not `heeded` lift nothing; what it does not name is.
         """
@@ -276,46 +284,62 @@ class LogRetriever:
         keys, tags = [f"key:{name}" for name in names], [f"tag:{name}" for name in names]
         found = view.bearing([*boosts, *keys, *tags])
         first, second = len(boosts), len(boosts) + len(keys)
-        return Exact(
+        exact = Exact(
             found[first:second],
             scoring.key_weight,
             found[second:],
             scoring.tag_weight,
             list(zip(found[:first], boosts.values(), strict=True)),
         )
+        return exact, dict(zip(boosts, found[:first], strict=True))
 
-    def _marked(self, view: View, frame: Frame, hidden: Array) -> list[tuple[int, int]]:
-        """The turns of people and models that bear a marker: seqs and tokens, best first."""
+    def _marked(
+        self, view: View, frame: Frame, hidden: Array, known: Mapping[str, Array]
+    ) -> list[tuple[int, int]]:  # fmt: skip
+        """The turns of people and models that bear a marker: seqs and tokens, best first.
+
+        `known` has the documents that bear some of them, by label.
+        """
         if not self._scoring.packing.marked_reserve:
             return []
-        boosts = {name: self._scoring.marker_boosts[name] for name in MARKERS}
-        bearing = view.bearing([f"marker:{name}" for name in boosts])
-        marks = list(zip(bearing, boosts.values(), strict=True))
-        if not any(len(docs) for docs in bearing):
+        boosts = {f"marker:{name}": self._scoring.marker_boosts[name] for name in MARKERS}
+        left = [label for label in boosts if label not in known]
+        bearing = {**known, **dict(zip(left, view.bearing(left), strict=True))} if left else known
+        marks = [(bearing[label], boost) for label, boost in boosts.items()]
+        if not any(len(docs) for docs, _ in marks):
             return []
         return marked_turns(marks, frame, hidden, KIND_BITS, _TURN)
 
-    def _worth(self, wanted: terms.Query, view: View) -> dict[int, int]:
-        """What each word of the query is worth in a passage."""
-        having = view.counts([term for term, _ in wanted.words])
+    def _worth(
+        self, wanted: terms.Query, view: View, counts: Mapping[int, int]
+    ) -> dict[int, int]:  # fmt: skip
+        """What each word of the query is worth in a passage; `counts` has what is counted yet."""
+        left = [term for term, _ in wanted.words if term not in counts]
+        having = {**counts, **dict(zip(left, view.counts(left), strict=True))} if left else counts
         return {
-            term: int(weight * idf(view.count, count) * _FINE)
-            for (term, weight), count in zip(wanted.words, having, strict=True)
+            term: int(weight * idf(view.count, having[term]) * _FINE)
+            for term, weight in wanted.words
         }
 
 
-def _affordable(wanted: terms.Query, view: View, most: int | None) -> tuple[terms.Query, int, int]:
+def _affordable(
+    wanted: terms.Query, view: View, most: int | None
+) -> tuple[terms.Query, dict[int, int], int, int]:
     """The query without the terms whose postings come to more than so many bytes together.
 
-    With the bytes of what stays, and how many terms do not. The rarest stay, words before pairs
-    and beginnings of words: what half the log holds tells least.
+    With how many documents hold each of its terms, the bytes of what stays, and how many terms do
+    not; without a bound nothing is counted. The rarest stay, words before pairs and beginnings of
+    words: what half the log holds tells least.
     """
+    if most is None:
+        return wanted, {}, 0, 0
     fields = (wanted.words, wanted.bigrams, wanted.prefixes)
     every = [term for field in fields for term, _ in field]
-    sizes = dict(zip(every, (_POSTING * count for count in view.counts(every)), strict=True))
+    counts = dict(zip(every, map(int, view.counts(every)), strict=True))
+    sizes = {term: _POSTING * count for term, count in counts.items()}
     total = sum(sizes.values())
-    if most is None or total <= most:
-        return wanted, total, 0
+    if total <= most:
+        return wanted, counts, total, 0
     size, kept = 0, set[int]()
     for field in fields:
         for term in sorted((term for term, _ in field), key=lambda one: (sizes[one], one)):
@@ -324,7 +348,7 @@ def _affordable(wanted: terms.Query, view: View, most: int | None) -> tuple[term
                 kept.add(term)
     words, bigrams, prefixes = (tuple(one for one in field if one[0] in kept) for field in fields)
     left = wanted._replace(words=words, bigrams=bigrams, prefixes=prefixes)
-    return left, size, len(sizes) - len(kept)
+    return left, counts, size, len(sizes) - len(kept)
 
 
 def ranking_of(scoring: Scoring) -> Ranking:

@@ -16,6 +16,7 @@ __all__ = [
     "LASTING",
     "decayed",
     "fades",
+    "fading",
     "hours_between",
     "importance_now",
     "is_stale",
@@ -73,6 +74,11 @@ def hours_between(then: str, now: str) -> int:
     from datetime import datetime, timedelta  # noqa: PLC0415 - few packs have anything that fades
 
     return (datetime.fromisoformat(now) - datetime.fromisoformat(then)) // timedelta(hours=1)
+
+
+def fading(half_lives: Mapping[str, int]) -> frozenset[str]:
+    """Return the kinds of which an event may fade at all."""
+    return frozenset(kind for kind in FADING_KINDS if half_lives.get(kind, 0) > 0)
 
 
 def fades(event: Remembered, half_lives: Mapping[str, int], *, pinned: bool) -> bool:

@@ -7,7 +7,7 @@ An answer depends on the log up to `upto`, the policies and the scope alone.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import add, neg
 from typing import Any, Final, NamedTuple, Protocol, overload
 
@@ -69,13 +69,14 @@ class Candidates(Sequence[Found]):
     `columns` are those of `Found`, in its order, all of one length.
     """
 
-    __slots__ = ("columns", "scores", "seqs", "tokens")
+    __slots__ = ("_docs", "columns", "scores", "seqs", "tokens")
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self.columns = dict(zip(Found._fields, columns, strict=True))
         self.seqs: list[int] = self.columns["seq"].tolist()
         self.scores: list[int] = self.columns["score"].tolist()
         self.tokens: list[int] = self.columns["tokens"].tolist()
+        self._docs: list[int] | None = None  # until one is asked for
 
     def rows(self, places: Sequence[int]) -> list[Found]:
         """Several rows at once: quicker than one by one."""
@@ -89,8 +90,9 @@ class Candidates(Sequence[Found]):
 
     def doc(self, at: int) -> int:
         """The document that speaks best for the event at this place."""
-        number: int = self.columns["doc"].item(at)
-        return number
+        if self._docs is None:
+            self._docs = self.columns["doc"].tolist()
+        return self._docs[at]
 
     def above(self, floor: int) -> int:
         """How many score at least `floor`: they come first."""
@@ -145,16 +147,16 @@ class Finding(NamedTuple):
     """Events found, best first; ties go by importance, then to the newer.
 
     `scanned`: how many documents held a word of the query. `wanted` weighs the query's terms, for
-    choosing passages. `marked` are turns that bear a marker, whatever was asked: their seqs and the
-    tokens of their texts, those of the greatest boost first, then the newest. `size`: bytes of the
-    postings of the query's terms; `unread`: how many of the terms were left out because theirs
-    were too many.
+    choosing passages. `marked` gives turns that bear a marker, whatever was asked: their seqs and
+    the tokens of their texts, those of the greatest boost first, then the newest. `size`: bytes of
+    the postings of the query's terms, where they are bounded; `unread`: how many of the terms were
+    left out because theirs were too many.
     """
 
     found: Candidates | tuple[()]
     scanned: int
     wanted: Mapping[int, int]
-    marked: Sequence[tuple[int, int]] = ()
+    marked: Callable[[], Sequence[tuple[int, int]]] = tuple
     size: int = 0
     unread: int = 0
 

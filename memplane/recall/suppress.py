@@ -113,6 +113,7 @@ class Filter(NamedTuple):
 
 
 _NO_FILTER: Final = Filter()
+_UNQUOTED: Final = frozenset(("approval", "artifact"))  # kinds that may be named and not quoted
 
 
 def space_of(ns: str) -> int:
@@ -223,6 +224,11 @@ class Scope:
             judged.get(event.seq, "") is not None and hides(event) is not None for event in events
         ]
 
+    def reasons(self, events: Iterable[Shown]) -> list[str | None]:
+        """`hides` of many."""
+        judged, hides = self._judged, self.hides
+        return [judged[seq] if (seq := event.seq) in judged else hides(event) for event in events]
+
     def sees(self, high: bool, space: str) -> bool:
         """Whether events of high sensitivity, or of the others, may be shown at all.
 
@@ -237,10 +243,11 @@ class Scope:
         named = (ns for ns in (*self.shared, *self.ns) if ns.startswith("/agent/"))
         return tuple(dict.fromkeys((*own, *named)))
 
-    def _judge(self, event: Shown) -> str | None:  # noqa: PLR0911 - a reason, a return
+    def _judge(self, event: Shown) -> str | None:  # noqa: C901, PLR0911 - a reason, a return
+        kind = event.kind
         if event.sensitivity in self.levels:
             return "sensitivity"
-        if event.kind in self.kinds:
+        if kind in self.kinds:
             return "kind"
         if event.ns not in self._inside and not self.reaches(event.ns):
             return "ns"
@@ -258,11 +265,12 @@ class Scope:
             self.until is not None and event.ts > self.until
         ):
             return "time"
-        if event.id in self.exclude or self._holds(event):
+        if event.id in self.exclude or (self.held is not None and self._holds(event)):
             return "excluded"
-        left_out = self.only and self._filtered(self.only, event)
+        if self.only is not None and (left_out := self._filtered(self.only, event)):
+            return left_out
         # Last, so that what may be named can be told from what is gone.
-        return left_out or self._unquoted(event)
+        return self._unquoted(event) if kind in _UNQUOTED else None
 
     def _filtered(self, only: Filter, event: Shown) -> str | None:
         tags, importance = getattr(event, "tags", None), getattr(event, "importance", None)
