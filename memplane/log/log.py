@@ -41,6 +41,7 @@ from memplane.ports import Appended, Head, Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from memplane.event import Draft, Event
@@ -93,6 +94,10 @@ class FileLog:
     def home(self) -> str:
         """The folder of the plane, where bodies lie too."""
         return self._home
+
+    def held(self) -> AbstractContextManager[None]:
+        """While one request is answered: each segment that it reads is opened once."""
+        return self._segments.held()
 
     def append(
         self, drafts: Sequence[Draft], *, expected_seq: int | None = None, wait: bool = True

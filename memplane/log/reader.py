@@ -354,11 +354,12 @@ class Reader:
     def _raw(self, number: int, place: Place) -> tuple[bytes, bytes]:
         """The hash before a line, and the line without its newline."""
         before = min(place.offset, 19)
-        fd = nofollow.open_file(self._segments.path(number))
+        segments = self._segments
+        fd = segments.take(number)
         try:
             data = nofollow.pread(fd, before + place.length, place.offset - before)
         finally:
-            os.close(fd)
+            segments.release(number, fd)
         return data[:16] if before else self._places.entry(number)[1], data[before:-1]
 
     def _erased_id(self, number: int, place: Place) -> str | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+from _thread import _local
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import nofollow
@@ -25,6 +27,8 @@ from memplane.log.format import (
 from memplane.log.strays import SUFFIX, listed, out_of_order
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from memplane.event import Draft
     from memplane.log.disk import Disk
 
@@ -38,6 +42,8 @@ _USUAL: Final = regex(
 )
 
 
+# An answer may need lines of any number of segments; a process has a thousand files or so.
+_HELD_MAX: Final = 64
 # Below the home: what `Segments.headers_to_keep` gave; a cache, as all beside it.
 HEADERS: Final = "projections/segments.json"
 
@@ -59,6 +65,10 @@ class Header(NamedTuple):
     end: int
 
 
+class _Held(_local):
+    fds: dict[int, int] | None = None  # by number, while this thread holds files open
+
+
 class Segments:
     """The segment files of one plane, by number.
 
@@ -75,10 +85,48 @@ class Segments:
         self._numbers: list[int] = []
         self._headers: dict[int, Header] = {}
         self._kept: dict[str, list[object]] | None = None  # headers of sealed segments, from disk
+        self._held = _Held()
 
     def path(self, number: int) -> str:
         """The segment's file."""
         return f"{self.folder}/{number:08d}{SUFFIX}"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Open each file once that this thread reads lines of meanwhile, at most `_HELD_MAX`.
+
+        For one answer: what takes a file's place by rename is seen by the next one. Who reads a
+        segment as a whole opens it anew: what it finds is remembered with the file's stat.
+        """
+        held = self._held
+        if held.fds is not None:
+            yield
+            return
+        fds = held.fds = {}
+        try:
+            yield
+        finally:
+            held.fds = None
+            for fd in fds.values():
+                os.close(fd)
+
+    def take(self, number: int) -> int:
+        """A descriptor for reading the segment; give it to `release` behind that."""
+        fds = self._held.fds
+        if fds is None:
+            return nofollow.open_file(self.path(number))
+        fd = fds.get(number)
+        if fd is None:
+            fd = nofollow.open_file(self.path(number))
+            if len(fds) < _HELD_MAX:
+                fds[number] = fd
+        return fd
+
+    def release(self, number: int, fd: int) -> None:
+        """Close what `take` opened, unless it is held."""
+        fds = self._held.fds
+        if fds is None or fds.get(number) != fd:
+            os.close(fd)
 
     @property
     def purging_path(self) -> str:
@@ -127,13 +175,13 @@ class Segments:
         header = self._headers.get(number) or self._kept_header(number)
         if header is None:
             try:
-                fd = nofollow.open_file(self.path(number))
+                fd = self.take(number)
             except FileNotFoundError:
                 return None
             try:
                 data = nofollow.pread(fd, 4096, 0)
             finally:
-                os.close(fd)
+                self.release(number, fd)
             header = self.parse_header(number, data)
             if header is not None:
                 self._headers[number] = header
@@ -198,13 +246,13 @@ class Segments:
         """The last bytes before that one, at most so many; none where the segment is missing."""
         start = max(offset - most, 0)
         try:
-            fd = nofollow.open_file(self.path(number))
+            fd = self.take(number)
         except FileNotFoundError:
             return b""
         try:
             return nofollow.pread(fd, offset - start, start)
         finally:
-            os.close(fd)
+            self.release(number, fd)
 
     def parse_header(self, number: int, data: bytes) -> Header | None:
         """The header at the beginning of a segment's bytes, checked against itself."""

@@ -85,7 +85,7 @@ class Packer:
         report says (`degraded`). Raises BudgetError, InputError, PolicyError; never for size.
         """
         engine, clock = self._engine, packing.Stopwatch()
-        with engine.lock, counting(Tally()) as tally:
+        with engine.lock, counting(Tally()) as tally, self._log.held():
             policies = engine.watched.policies()
             clock.mark("policy")
             folds = engine.caught_up(policies)

@@ -93,7 +93,7 @@ def search(
         from memplane.plane.dense import near_to, ready  # noqa: PLC0415 - it brings arrays along
 
         ready(engine, progress)
-    with engine.lock:
+    with engine.lock, engine.log.held():
         policies = engine.watched.policies()
         folds = engine.caught_up(policies)
         request = request_of(

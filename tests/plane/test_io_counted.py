@@ -14,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 import memplane
+from memplane.log import FileLog
 
 STRACE = shutil.which("strace")
 _OPENED = re.compile(r"openat\(.*, (O_[A-Z_|]+).* = \d+<(.*)>$")
@@ -116,6 +117,68 @@ def test_building_caches_is_counted_too(home, tmp_path, gone):
     assert report["io"]["files"] == len(seen.files)
     assert report["io"]["bytes"] == seen.read
     assert seen.read > (copy / "log" / "00000001.jsonl").stat().st_size / 2
+
+
+@pytest.fixture(scope="module")
+def long_logs(tmp_path_factory) -> dict[int, Path]:
+    """Planes whose logs have one and twelve segments, with all their caches on disk."""
+    made = {}
+    defaults = FileLog.__init__.__kwdefaults__
+    usual = defaults["segment_bytes_max"]
+    for segments in (1, 12):
+        home = made[segments] = tmp_path_factory.mktemp("long") / "plane"
+        rows = [
+            {"text": f"Turn {n} of the heron at post {n % 40}. " * 8, "kind": "message",
+             "role": "user" if n % 2 else "assistant", "session": f"s{n // 60}"}
+            for n in range(900)
+        ]  # fmt: skip
+        try:
+            defaults["segment_bytes_max"] = usual if segments == 1 else 46_000
+            with memplane.init(home) as plane:
+                for at in range(0, len(rows), 25):  # a segment ends between two appends
+                    plane.record_many(rows[at : at + 25])
+                plane.pack("the heron", intent="deep")
+                plane.search("heron at post 7")
+        finally:
+            defaults["segment_bytes_max"] = usual
+        for path in home.rglob("*"):
+            os.utime(path, (path.stat().st_atime, path.stat().st_mtime - 60))
+        for _ in range(2):  # each segment's time is taken note of
+            with memplane.open(home) as plane:
+                plane.pack("the heron", intent="deep")
+                plane.pack("where were we", intent="orient")
+        assert len(list((home / "log").glob("*.jsonl"))) >= segments
+    return made
+
+
+@pytest.mark.skipif(STRACE is None, reason="needs strace")
+@pytest.mark.parametrize("intent", ["fast", "orient", "deep"])
+def test_a_pack_opens_no_sealed_segment_of_the_log_twice(long_logs, tmp_path, intent):
+    for _ in range(2):  # the first may have to make tables of where lines are
+        traced(long_logs[12], tmp_path, "which heron stands at post 7", "--intent", intent)
+    opened = [
+        found[2]
+        for line in (tmp_path / "trace").read_text(errors="replace").splitlines()
+        if (found := _OPENED.search(line)) and found[2].endswith(".jsonl")
+    ]
+    sealed = [path for path in opened if path != max(opened)]
+    assert len(sealed) == len(set(sealed))
+    assert len(opened) <= len(set(opened)) + 3  # to find the end of the log
+
+
+@pytest.mark.skipif(STRACE is None, reason="needs strace")
+@pytest.mark.parametrize("intent", ["fast", "orient"])
+def test_a_pack_of_what_is_recent_opens_as_many_files_however_long_the_log_is(
+    long_logs, tmp_path, intent
+):  # fmt: skip
+    """And no more than the policy's `file_reads_max` says of what a request needs."""
+    seen = {
+        segments: traced(home, tmp_path, "what next", "--intent", intent)[0].files
+        for segments, home in long_logs.items()
+    }
+    # Of a log of several segments, what their headers say stands in a file of its own.
+    assert len(seen[12]) <= len(seen[1]) + 1
+    assert len(seen[12]) <= 20
 
 
 def test_a_warm_pack_opens_nothing_and_reads_nothing(home):
