@@ -66,7 +66,7 @@ def place_retrieved(
     sheet.needs.take(finding.size)
     sheet.unread += finding.unread
     found = finding.found
-    turns = [(seq, tokens, None) for seq, tokens in finding.marked()]
+    turns = [(seq, tokens, None) for seq, tokens in finding.marked]
     marked = Marked(sheet, part, materials, turns, partial(_read, retriever))
     sheet.scored += len(found)
     sheet.found += len(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -124,7 +124,7 @@ class LogRetriever:
         made = Candidates(columns)
         self._found.update(made.seqs)
         worth = self._worth(wanted, view, counts)
-        marked = partial(self._marked, view, frame, hidden, bearing)
+        marked = [] if bytes_max is None else self._marked(view, frame, hidden, bearing)
         return Finding(made, len(matches.docs), worth, marked, size, unread)
 
     def alike(

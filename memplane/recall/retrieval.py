@@ -7,7 +7,7 @@ An answer depends on the log up to `upto`, the policies and the scope alone.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import add, neg
 from typing import Any, Final, NamedTuple, Protocol, overload
 
@@ -147,16 +147,16 @@ class Finding(NamedTuple):
     """Events found, best first; ties go by importance, then to the newer.
 
     `scanned`: how many documents held a word of the query. `wanted` weighs the query's terms, for
-    choosing passages. `marked` gives turns that bear a marker, whatever was asked: their seqs and
-    the tokens of their texts, those of the greatest boost first, then the newest. `size`: bytes of
-    the postings of the query's terms, where they are bounded; `unread`: how many of the terms were
-    left out because theirs were too many.
+    choosing passages. `unread`: how many of the terms were left out because their postings were
+    too many. Only where those are bounded, as for a pack: `marked` are turns that bear a marker,
+    whatever was asked, by their seqs and the tokens of their texts, those of the greatest boost
+    first, then the newest; `size`: bytes of the postings.
     """
 
     found: Candidates | tuple[()]
     scanned: int
     wanted: Mapping[int, int]
-    marked: Callable[[], Sequence[tuple[int, int]]] = tuple
+    marked: Sequence[tuple[int, int]] = ()
     size: int = 0
     unread: int = 0
 
