@@ -8,7 +8,7 @@ disk that refuses costs the next process some work, never this one its answer.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -32,6 +32,7 @@ from memplane.recall.documents import documents_of
 if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.index.document import Document
+    from memplane.index.segment import Array
     from memplane.log import FileLog
     from memplane.policy import Policies
 
@@ -138,9 +139,15 @@ class Indexed:
         """The index as of a seq."""
         return self._index.view(upto)
 
-    def frame(self, view: View) -> Frame:
-        """The columns of a view's documents."""
-        return self._columns.frame(view)
+    def frame(self, view: View, unseen: Array | None = None, name: Hashable = None) -> Frame:
+        """The columns of a view's documents; neighbours are those that are not unseen.
+
+        See `Columns.seen`.
+        """
+        frame = self._columns.frame(view)
+        if unseen is None or not unseen[: frame.size].any():
+            return frame
+        return self._columns.seen(frame, view, unseen, name)
 
     def save(self) -> bool:
         """Bring the folder up to date; False where that cannot be, or another process does it."""

@@ -6,7 +6,7 @@ of an artifact is there as long as the event may be named (`Scope.names`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from memplane.event import KINDS, SENSITIVITIES
@@ -91,9 +91,9 @@ class Masks:
         classes, reached = _spaces(scope)
         but = view.labelled(*(f"ns:{ns}" for ns in reached)) if reached else None
         mask.add(self._flagged.hidden(frame.flags, Bits(SPACE_BITS[0], classes)), but)
-        strange = sorted(kind for kind in scope.kinds if kind not in KINDS)
+        strange = _strange(scope)
         if strange:
-            mask.documents(view.labelled(*(f"kind:{kind}" for kind in strange)))
+            mask.documents(view.labelled(*strange))
         mask.after(frame.seq, upto)
         mask.add(self._fates.hidden(upto, view.count))
         self._expire(mask, scope.now, frame)
@@ -110,6 +110,15 @@ class Masks:
             docs = view.labelled(f"session:{session}")
             mask.documents(docs[frame.seq[docs] > held])
         return mask
+
+    def unseen(self, scope: Scope, every: View, frame: Frame) -> tuple[Array, Hashable]:
+        """Which documents are of a sensitivity or kind that the scope never sees, and its name."""
+        levels, strange = _levels(scope), _strange(scope)
+        found = self._flagged.hidden(frame.flags, *levels)
+        if strange:
+            found = found.copy()
+            found[every.labelled(*strange)] = True
+        return found, (levels, strange)
 
     def _narrow(self, mask: Mask, only: Filter, view: View, frame: Frame) -> None:
         if only.tags:
@@ -169,13 +178,18 @@ class Masks:
         return view.labelled(f"{form}:{value}")
 
 
-def _levels(scope: Scope) -> Sequence[Bits]:
+def _levels(scope: Scope) -> tuple[Bits, ...]:
     levels = tuple(level in scope.levels for level in SENSITIVITIES)
     kinds = {kind_number(kind) for kind in scope.kinds if kind in KINDS}
     return (
         Bits(SENSITIVITY_BITS[0], levels),
         Bits(KIND_BITS[0], tuple(number in kinds for number in range(1 << KIND_BITS[1]))),
     )
+
+
+def _strange(scope: Scope) -> tuple[str, ...]:
+    """The labels of the kinds out of sight that flags do not know."""
+    return tuple(f"kind:{kind}" for kind in sorted(scope.kinds) if kind not in KINDS)
 
 
 def _spaces(scope: Scope) -> tuple[tuple[bool, ...], list[str]]:

@@ -130,3 +130,32 @@ def test_what_sources_say_together_is_always_the_sum_of_what_each_says_alone(doc
         heard_by |= set(one.tolist())
     assert together.tolist() == alone.tolist()
     assert set(reached.tolist()) == heard_by
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 90), st.sampled_from(["", "a", "b"]), st.booleans()),
+        min_size=1,
+        max_size=30,
+    ),
+    st.lists(st.integers(0, 30), max_size=4),
+)
+def test_a_chain_of_what_is_seen_is_the_chain_of_a_log_without_the_rest(documents, stops):
+    index, columns = Index(), Columns()
+    unseen = np.array([hides for _, _, hides in documents])
+    shown = [seq for seq, (_, _, hides) in enumerate(documents) if not hides]
+    for seq, (tokens, group, _) in enumerate(documents):
+        index.add(Document(seq, 0, group, tokens=tokens))
+        if seq in stops:  # chains grow with the index
+            view = index.view()
+            columns.seen(columns.frame(view), view, unseen[: seq + 1], "name")
+    view = index.view()
+    full = columns.seen(columns.frame(view), view, unseen, "name")
+    bare = frame([(seq, *documents[seq][:2]) for seq in shown])
+    for place, doc in enumerate(shown):
+        scores, alone = np.zeros(full.size, np.int64), np.zeros(bare.size, np.int64)
+        spread(scores, np.array([doc]), np.array([ONE]), full, WITHIN)
+        spread(alone, np.array([place]), np.array([ONE]), bare, WITHIN)
+        assert scores[shown].tolist() == alone.tolist()
+        assert scores[unseen].sum() == 0

@@ -222,6 +222,23 @@ def test_what_is_stated_out_of_sight_takes_no_place_of_what_was_stated_in_sight(
     assert [text.count("stands alone") for text in before] == [10, 10]
 
 
+@pytest.mark.parametrize("hide", [{"sensitivity": "high"}, {"kind": "preference"}])
+def test_what_is_said_out_of_sight_between_two_turns_does_not_part_them(tmp_path, hide):
+    scores = []
+    for between in ("s", "t"):  # the same words, so that the statistics are the same
+        with memplane.init(tmp_path / between, durability="os", clock=lambda: NOW) as plane:
+            plane.record("where does the parser keep its cache?", role="user", session="s")
+            for n in range(20):
+                plane.record(f"hidden {n} " * 40, session=between, **hide)
+            plane.record("below the folder of the worker", role="assistant", session="s")
+            block = plane.pack("parser cache", intent="deep", channel="public", budget=4000)
+            found = plane.search("parser cache", channel="public")
+            scores.append([(hit.event.text, hit.score) for hit in found])
+            assert "hidden" not in block.text
+    assert scores[0] == scores[1]
+    assert len(scores[0]) == 2  # the answer is found by what stands before it
+
+
 @pytest.mark.parametrize("hide", HIDES, ids=["sensitivity", "namespace"])
 @pytest.mark.parametrize("session", [None, "s"])
 def test_after_250_hidden_events_a_public_block_has_all_the_entries_it_had(tmp_path, hide, session):
