@@ -25,7 +25,7 @@ def place_tasks(sheet: Sheet, materials: Materials, request: Request, scope: Sco
     A request that names its task sees no other.
     """
     table = materials.tasks
-    mine = request.task or table.active_for(request.session, scope.sees)
+    mine = request.task or table.active_for(request.session)
     task = None if mine is None else table.get(mine)
     sight = Sight(scope.hides, sheet.printer, sheet.seqs)
     if task is not None:

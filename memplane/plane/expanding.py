@@ -162,7 +162,10 @@ def _opened(asker: Asker, handle: Handle) -> tuple[Opened, Scope]:
     seen: dict[str, Any] = {}
     if handle.form == "task":
         found = task(asker, handle)
-        table = asker.folds.tasks.state
+        sees = Scope.of(
+            asker.policies, asker.channel, agent=asker.agent, now=asker.now, as_of=asker.as_of
+        ).sees
+        table = asker.folds.tasks.state.seen_by(sees)
         seen = {"task": handle.name, "specs": table.specs_of(handle.name)}
     elif handle.form == "session":
         found = session(asker, handle)

@@ -288,7 +288,7 @@ class Folds:
             self.items("decisions", decisions), self.items("cards", cards),
             {one.seq: one.pinned_at for one in (*decisions, *cards) if one.pinned_at},
             max(places.decisions.shed_seq(sees), places.cards.shed_seq(sees)),
-            places.plane_map.seen(sees),
+            places.plane_map.seen(sees), self.tasks.state.seen_by(sees),
         )  # fmt: skip
         if reader is not None and self._caught is not None:
             self._stated = key, found
@@ -296,13 +296,14 @@ class Folds:
 
 
 class Stated(NamedTuple):
-    """The statements in force for a reader, and the map. Read only."""
+    """The statements in force for a reader, the map and the tasks. Read only."""
 
     decisions: list[Item]
     cards: list[Item]
     pinned: dict[int, int]  # statement -> seq of the pin that holds it
     shed_seq: int
     plane_map: MapState
+    tasks: TaskTable
 
 
 class Places(NamedTuple):
@@ -344,6 +345,7 @@ class Seen(NamedTuple):
     pinned: dict[int, int]  # statement -> seq of the pin that holds it
     shed_seq: int
     plane_map: MapState
+    tasks: TaskTable
     gap: bool
     hidden: Callable[[], Iterable[Item]]
 

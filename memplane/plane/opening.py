@@ -20,7 +20,7 @@ from memplane.pack.told import session_leads, task_leads
 from memplane.plane import packing
 from memplane.plane.artifact_pages import material, newest
 from memplane.plane.belonging import of_task
-from memplane.plane.folds import items_of_event, task_fold
+from memplane.plane.folds import items_of_event
 from memplane.plane.given import check_text
 from memplane.projections.item import Item
 
@@ -141,15 +141,14 @@ def view_of(asker: Asker, handle: Handle) -> View:
 
 def task(asker: Asker, handle: Handle) -> Opened:
     """A task with its events; NotFoundError with the closest name that the asker may know."""
-    table, name = asker.folds.tasks.state, handle.name
+    name = handle.name
     from memplane.plane.tasks import TaskReader  # noqa: PLC0415 - it needs the engine, too
 
     reader = TaskReader(asker.engine, asker.folds, asker.policies, asker.channel, asker.agent)
-    found = table.tasks.get(name)
-    if found is None and (name in table.brief or table.only_in_log(name)):
-        found = task_fold(asker.folds, name)
+    found = reader.find(name)
     if found is None or not reader.is_told(found):
         raise reader.unknown(name)
+    found, active = found.seen_by(reader.sees), reader.table().active_for(None)
 
     def members(start: int, facts: bool) -> Iterator[Member]:
         of = of_task(asker.folds, name)
@@ -157,7 +156,7 @@ def task(asker: Asker, handle: Handle) -> Opened:
         return _members(asker, _events(asker, seqs[bisect_left(seqs, start) :]))
 
     return Opened(
-        handle, "projection:tasks", task_leads(found, active=table.active_for(None) == name),
+        handle, "projection:tasks", task_leads(found, active=active == name),
         members, asker.engine.log.text, found.first, basis=found.quotes,
     )  # fmt: skip
 

@@ -69,7 +69,7 @@ def materials_of(
         return None if found is None else Labels(found.event.tags, found.event.importance)
 
     return Materials(
-        policies, seen.hotset, folds.tasks.state, tuple(seen.decisions), tuple(seen.cards),
+        policies, seen.hotset, seen.tasks, tuple(seen.decisions), tuple(seen.cards),
         seen.pinned, tuple(views), tuple(expansions), memo, seen.gap, seen.shed_seq, files,
         retriever, query_seq, seen.plane_map, sessions, approvals, touched, moment, labels,
         seen.hidden,

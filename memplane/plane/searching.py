@@ -213,9 +213,10 @@ def _scope(engine: Engine, folds: Folds, request: Request, policies: Policies) -
     """What a pack with these arguments would see."""
     if request.task is not None and request.as_of != folds.log.head().seq:
         folds = engine.prefix(request.as_of, policies)
+    tasks = folds.tasks.state.seen_by(engine.scope(request, policies).sees)
     return Scope.of(
         policies, request.channel, now=request.now, as_of=request.as_of,
-        ns=request.ns, task=request.task, specs=folds.tasks.state.specs_of(request.task),
+        ns=request.ns, task=request.task, specs=tasks.specs_of(request.task),
         agent=request.agent, since=request.since, until=request.until,
         approvals=engine.approvals(folds), only=request.only,
     )  # fmt: skip

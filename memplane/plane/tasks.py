@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from memplane.errors import InputError, NotFoundError, ScopeError
-from memplane.event import SENSITIVITIES
+from memplane.event import GLOBAL, SENSITIVITIES
 from memplane.intake.redact import shown
 from memplane.lazy import regex
 from memplane.pack.digest import (
@@ -27,8 +27,9 @@ from memplane.plane.engine import NO_END, Engine
 from memplane.plane.folds import Folds, task_fold
 from memplane.plane.writing import Receipt
 from memplane.policy import Policies
+from memplane.projections.groups import Group, Sees, space_of
 from memplane.projections.quote import Quote
-from memplane.projections.task_table import CLOSED, Task, TaskTable
+from memplane.projections.task_table import CLOSED, Task, TaskTable, open_to
 from memplane.projections.tasks import PLAN_MAX
 from memplane.projections.window import one_line
 from memplane.recall.suppress import OWNER, WITHHELD, Scope
@@ -103,8 +104,31 @@ class TaskReader(NamedTuple):
         )  # fmt: skip
         return Sight(scope.hides, engine.printer(policies))
 
+    @property
+    def sees(self) -> Sees:
+        """Of which groups of events the reader sees something."""
+        check_channel(self.policies, self.channel)
+        return Scope.of(
+            self.policies, self.channel, now="", as_of=NO_END, agent=self.agent
+        ).sees  # fmt: skip
+
+    def table(self) -> TaskTable:
+        """The tasks in the words that are for the reader."""
+        return self.folds.tasks.state.seen_by(self.sees)
+
+    def find(self, id_: str) -> Task | None:
+        """A task with what everybody said of it: one without details is read from the log."""
+        table = self.folds.tasks.state
+        task = table.tasks.get(id_)
+        if task is None and (id_ in table.brief or table.only_in_log(id_)):
+            task = task_fold(self.folds, id_)
+        return task
+
     def is_told(self, task: Task) -> bool:
-        """Whether the reader may know of a task, even where nothing of it is in force."""
+        """Whether the reader may know of a task, even where nothing of it is in force.
+
+        The task is as `find` returns it.
+        """
         hides, own = self.sight(task).hides, _own(task)
         return not own or any(hides(quote) not in WITHHELD for quote in own)
 
@@ -131,7 +155,7 @@ class TaskReader(NamedTuple):
 
     def unknown(self, id_: str) -> NotFoundError:
         """That there is no such task; the closest of those that the reader may know is offered."""
-        tasks = self.folds.tasks.state.newest()
+        tasks = self.table().newest()
         known = [task.id for task in tasks if is_seen(task, self.sight(task))]
         close = get_close_matches(id_, known, 1)
         hint = f"; did you mean {shown(close[0], 160)}?" if close else ""
@@ -184,7 +208,7 @@ class PlaneTasks:
         marked = {state: numbers for state, numbers in marked.items() if numbers}
         if not text and not plan and not marked:
             raise InputError("expected a text, a plan or steps to mark, found none")
-        size = len(plan) or (len(task.plan.more) if task.plan is not None else 0)
+        size = len(plan) or len(_plan_for(task, fields))
         for state, numbers in marked.items():
             for number in numbers:
                 if type(number) is not int or not 1 <= number <= size:
@@ -233,9 +257,9 @@ class PlaneTasks:
         with self._engine.lock:
             policies = self._engine.watched.policies()
             folds = self._engine.caught_up(policies)
-            table = folds.tasks.state
-            tasks = table.newest() if all else table.open()
             reader = TaskReader(self._engine, folds, policies, channel, agent)
+            table = reader.table()
+            tasks = table.newest() if all else table.open()
             views = [self._view(reader, table, task, session) for task in tasks]
         return [view for view in views if view is not None]
 
@@ -251,12 +275,10 @@ class PlaneTasks:
         with self._engine.lock:
             policies = self._engine.watched.policies()
             folds = self._engine.caught_up(policies)
-            table = folds.tasks.state
-            task = table.tasks.get(_check_text(id, "id"))
-            if task is None and (id in table.brief or table.only_in_log(id)):
-                task = task_fold(folds, id)
             reader = TaskReader(self._engine, folds, policies, channel, agent)
-            view = None if task is None else self._view(reader, table, task, session)
+            task = reader.find(_check_text(id, "id"))
+            own = None if task is None else task.seen_by(reader.sees)
+            view = None if own is None else self._view(reader, reader.table(), own, session)
             if task is not None and view is None and (whose := reader.whose(task)):
                 raise ScopeError(f"task {shown(id, 160)} is not for channel {channel}{whose}")
             if view is None:
@@ -359,6 +381,13 @@ class PlaneTasks:
         )  # fmt: skip
 
 
+def _plan_for(task: Task, fields: Mapping[str, Any]) -> list[Any]:
+    """The steps that an event with these fields marks: of the plan that all see who see it."""
+    high = fields.get("sensitivity") in ("high", "secret")
+    plan = task.latest("plan", open_to(Group(high, space_of(fields.get("ns", GLOBAL)))))
+    return [] if plan is None else plan.more
+
+
 def _bounded(task: Task, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a task's next event: as sensitive as the least sensitive of those before it.
 
@@ -382,7 +411,10 @@ def _title(goal: str) -> str:
 def _own(task: Task) -> list[Quote]:
     """What is quoted of the task's own events."""
     own = (task.goal, task.note, task.plan, task.state)
-    return [quote for quote in own if quote is not None]
+    older = (
+        quote for name in ("goal", "note", "plan", "state") for quote in task.older.get(name, ())
+    )
+    return [*(quote for quote in own if quote is not None), *older]
 
 
 def _artifact(quote: Quote, sight: Sight) -> str:

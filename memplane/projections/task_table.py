@@ -1,12 +1,14 @@
 """The tables of tasks: open ones with what happened in them, the others with their goal only.
 
 Places are kept by what can hide an event (`groups`): so many tasks, entries of each list, active
-tasks and waiting calls in each group, that of a task being the one of the event that opened it.
+tasks and waiting calls in each group, that of a task being the widest of its own events. What is
+single in a task (goal, state, note, plan, specs, tags) has one place in each group too, so that
+what a reader does not see takes nothing away: `TaskTable.seen_by` has the words that are for him.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from json.encoder import encode_basestring
 from typing import Any, Final
 
@@ -16,7 +18,7 @@ from memplane.projections.groups import GROUPS_MAX, HOME, Group, Sees, group_of
 from memplane.projections.order import Moment
 from memplane.projections.quote import Quote
 
-__all__ = ["BRIEF_MAX", "CLOSED", "DETAILED_MAX", "SHOWN", "Task", "TaskTable"]
+__all__ = ["BRIEF_MAX", "CLOSED", "DETAILED_MAX", "SHOWN", "Task", "TaskTable", "open_to"]
 
 DETAILED_MAX: Final = 20
 BRIEF_MAX: Final = 100
@@ -28,7 +30,9 @@ CLOSED: Final = frozenset(("done", "cancelled"))
 SHOWN: Final = {"decisions": 3, "failures": 5, "artifacts": 5, "files": 5}
 _KEPT: Final = {"decisions": 5, "failures": 8, "artifacts": 8, "files": 8}
 _SINGLE: Final = ("goal", "state", "note", "plan", "specs", "tags")
-_TASK_BYTES: Final = 360  # with an id of 128 characters
+_BRIEF: Final = ("goal", "state", "specs", "tags")  # what a task without details has, too
+_TASK_BYTES: Final = 320  # with an id of 128 characters
+_SPAN_BYTES: Final = 40  # of a group in a row
 _NAME_BYTES: Final = 6  # of a character of an id, at most
 _BRIEF_LEAST: Final = 20
 
@@ -43,18 +47,21 @@ class Task:
 
     `state` is the event that blocked or closed it, `marks` the latest word on each step of the
     plan. Only a detailed task has more than its goal, its state, specs and tags. `at` is the moment
-    of the latest task event: one of another plane may come later and be older.
+    of the latest task event: one of another plane may come later and be older. `spans` has the
+    first and the last task event of each group, `older` what newer words of other groups took the
+    place of, by name, and `older_marks` such marks, by step.
     """
 
     __slots__ = (
-        "artifacts", "at", "decisions", "failures", "files", "first", "goal", "group", "id",
-        "marks", "note", "plan", "seen", "specs", "state", "status", "tags", "touched",
+        "artifacts", "at", "decisions", "failures", "files", "goal", "group", "id", "marks", "note",
+        "older", "older_marks", "plan", "spans", "specs", "state", "status", "tags", "touched",
     )  # fmt: skip
 
     def __init__(self, id: str, seq: int, group: Group) -> None:  # noqa: A002 - the field's name
         self.id, self.group = id, group
         self.status = "open"  # open, blocked, done, cancelled
-        self.first = self.seen = self.touched = seq  # seqs; `seen` of the last task event
+        self.touched = seq
+        self.spans: dict[Group, tuple[int, int]] = {group: (seq, seq)}
         self.at: Moment | None = None
         self.goal: Quote | None = None
         self.state: Quote | None = None
@@ -67,11 +74,48 @@ class Task:
         self.failures: list[Quote] = []
         self.artifacts: list[Quote] = []
         self.files: list[Quote] = []
+        self.older: dict[str, list[Quote]] = {}
+        self.older_marks: list[tuple[int, Quote]] = []
+
+    @property
+    def first(self) -> int:
+        """The seq of its first task event."""
+        return min(first for first, _ in self.spans.values())
+
+    @property
+    def seen(self) -> int:
+        """The seq of its last task event."""
+        return max(last for _, last in self.spans.values())
 
     @property
     def size(self) -> int:
         """Bytes of the row without its quotes, at most."""
-        return _TASK_BYTES + _NAME_BYTES * (len(self.id) + len(self.group.space))
+        spans = sum(_SPAN_BYTES + _NAME_BYTES * len(group.space) for group in self.spans)
+        return _TASK_BYTES + _NAME_BYTES * (len(self.id) + len(self.group.space)) + spans
+
+    def latest(self, name: str, sees: Sees) -> Quote | None:
+        """What is newest of a single thing, of what a reader sees the groups of."""
+        own: Quote | None = getattr(self, name)
+        every = (*self.older.get(name, ()), *(() if own is None else (own,)))
+        return max(filter(_seen_of(sees), every), key=_seq_of, default=None)
+
+    def seen_by(self, sees: Sees) -> Task:
+        """The task in the words that a reader sees the groups of; itself where he sees all."""
+        spans = {group: span for group, span in self.spans.items() if sees(*group)}
+        if len(spans) == len(self.spans):
+            return self
+        task = Task(self.id, self.first, self.group)
+        task.spans = spans or self.spans
+        task.status, task.touched, task.at = self.status, self.touched, self.at
+        for name in _SINGLE:
+            setattr(task, name, self.latest(name, sees))
+        for name in _KEPT:  # before the reader's first word on it there was no such task
+            setattr(task, name, [one for one in getattr(self, name) if one.seq > task.first])
+        since = 0 if task.plan is None else task.plan.seq
+        marks = sorted((*self.older_marks, *self.marks.items()), key=lambda mark: mark[1].seq)
+        seen = _seen_of(sees)
+        task.marks = {step: one for step, one in marks if one.seq >= since and seen(one)}
+        return task
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,7 +133,9 @@ class Task:
             quote: Quote | None = getattr(self, name)
             if quote is not None:
                 yield quote
+            yield from self.older.get(name, ())
         yield from self.marks.values()
+        yield from (mark for _, mark in self.older_marks)
         for name in _KEPT:
             yield from getattr(self, name)
 
@@ -97,15 +143,19 @@ class Task:
         """The task as JSON values."""
         row: dict[str, Any] = {
             "id": self.id, "group": [int(self.group.high), self.group.space],
-            "status": self.status,
-            "first": self.first, "seen": self.seen, "touched": self.touched, "at": self.at,
+            "status": self.status, "touched": self.touched, "at": self.at,
+            "spans": [[int(high), space, *span] for (high, space), span in self.spans.items()],
         }  # fmt: skip
         for name in _SINGLE:
             quote: Quote | None = getattr(self, name)
             if quote is not None:
                 row[name] = quote.row()
-        if self.marks:
-            row["marks"] = [[step, quote.row()] for step, quote in self.marks.items()]
+        older = {name: [one.row() for one in found] for name, found in self.older.items()}
+        if older:
+            row["older"] = older
+        for name, marks in (("marks", [*self.marks.items()]), ("older_marks", self.older_marks)):
+            if marks:
+                row[name] = [[step, quote.row()] for step, quote in marks]
         for name in _KEPT:
             if getattr(self, name):
                 row[name] = [quote.row() for quote in getattr(self, name)]
@@ -115,21 +165,42 @@ class Task:
     def from_row(cls, row: dict[str, Any]) -> Task:
         """The task that `row` was made from."""
         high, space = row["group"]
-        task = cls(row["id"], row["first"], Group(bool(high), space))
-        task.status, task.seen, task.touched = row["status"], row["seen"], row["touched"]
+        task = cls(row["id"], row["touched"], Group(bool(high), space))
+        task.status, task.touched = row["status"], row["touched"]
+        task.spans = {
+            Group(bool(high), space): (first, last) for high, space, first, last in row["spans"]
+        }
         task.at = row["at"] and Moment(*row["at"])
         for name in _SINGLE:
             if name in row:
                 setattr(task, name, Quote(row[name]))
+        task.older = {
+            name: [Quote(one) for one in found] for name, found in row.get("older", {}).items()
+        }
         task.marks = {step: Quote(quote) for step, quote in row.get("marks", ())}
+        task.older_marks = [(step, Quote(quote)) for step, quote in row.get("older_marks", ())]
         for name in _KEPT:
             setattr(task, name, [Quote(quote) for quote in row.get(name, ())])
         return task
 
 
+def _seen_of(sees: Sees) -> Callable[[Quote], bool]:
+    return lambda quote: sees(*group_of(quote))
+
+
+def _seq_of(quote: Quote) -> int:
+    return quote.seq
+
+
 def _wider(group: Group) -> tuple[Group, ...]:
     """The group and those that all see who see it."""
     return (group, Group(False, group.space), HOME)
+
+
+def open_to(group: Group) -> Sees:
+    """The reader who sees no more than all do who see a group."""
+    groups = _wider(group)
+    return lambda high, space: (high, space) in groups
 
 
 def _latest(active: tuple[str, int]) -> int:
@@ -163,6 +234,15 @@ class TaskTable:
 
     # --- reading ---
 
+    def seen_by(self, sees: Sees) -> TaskTable:
+        """The tables in the words that a reader sees the groups of: for reading only."""
+        table = TaskTable(self.keep)
+        table.tasks = {id_: task.seen_by(sees) for id_, task in self.tasks.items()}
+        table.brief = {id_: task.seen_by(sees) for id_, task in self.brief.items()}
+        table.active = {place: one for place, one in self.active.items() if sees(*place[0])}
+        table.gone, table.shed = self.gone, self.shed
+        return table
+
     def get(self, id: str) -> Task | None:  # noqa: A002 - the field's name
         """The task, with details or without; None where the tables do not hold it."""
         return self.tasks.get(id) or self.brief.get(id)
@@ -179,14 +259,10 @@ class TaskTable:
         """Tasks that are not closed, newest first."""
         return [task for task in self.newest() if task.status not in CLOSED]
 
-    def active_in(self, session: str | None, sees: Sees | None = None) -> str | None:
-        """The active task of a session, as a reader sees it: its own, else the plane's."""
+    def active_in(self, session: str | None) -> str | None:
+        """The active task of a session: its own, else the plane's."""
         for of in (session, None):
-            found = [
-                one
-                for (group, at), one in self.active.items()
-                if at == of and (sees is None or sees(*group))
-            ]
+            found = [one for (_, at), one in self.active.items() if at == of]
             if found:
                 return max(found, key=_latest)[0]
         return None
@@ -207,12 +283,11 @@ class TaskTable:
         """Whether a task is active there that all see who see this group."""
         return any((of, session) in self.active for of in _wider(group))
 
-    def active_for(self, session: str | None, sees: Sees | None = None) -> str | None:
+    def active_for(self, session: str | None) -> str | None:
         """The task that a request is about; without a session the latest of any."""
         if session is not None:
-            return self.active_in(session, sees)
-        found = (one for (group, _), one in self.active.items() if sees is None or sees(*group))
-        latest = max(found, key=_latest, default=None)
+            return self.active_in(session)
+        latest = max(self.active.values(), key=_latest, default=None)
         return None if latest is None else latest[0]
 
     def specs_of(self, id: str | None) -> tuple[str, ...]:  # noqa: A002 - the field's name
@@ -223,20 +298,35 @@ class TaskTable:
     # --- writing, for the projector ---
 
     def enter(self, task: Task, event: Event) -> None:
-        """File a task by its status, as the newest; what it crowds out is kept with less."""
-        was_detailed = self.tasks.pop(task.id, None) is not None
-        was_known = self.brief.pop(task.id, None) is not None or was_detailed
-        if task.id in self.gone:
-            self._names -= _quoted(task.id)
-            del self.gone[task.id]
-        if not was_known:
-            self.bytes += task.size
-        task.seen = task.touched = event.seq
-        if task.status in CLOSED and task.id != self.keep:
+        """File a task by its status, as the newest; what it crowds out is kept with less.
+
+        Where not all who see the task see the event, the task keeps its place among the others,
+        but for being closed.
+        """
+        id_, group, known = task.id, group_of(event), self.get(task.id) is task
+        closed = task.status in CLOSED and id_ != self.keep
+        if known:
+            self.bytes -= task.size
+        if id_ in self.gone:
+            self._names -= _quoted(id_)
+            del self.gone[id_]
+        first, _ = task.spans.pop(group, (event.seq, 0))
+        task.spans[group] = (first, event.seq)
+        if len(task.spans) > GROUPS_MAX:
+            del task.spans[next(one for one in task.spans if one not in (task.group, HOME))]
+        wide = group in _wider(task.group)
+        if wide:
+            task.group, task.touched = group, event.seq
+        self.bytes += task.size
+        if known and not wide and not (closed and id_ in self.tasks):
+            return
+        self.tasks.pop(id_, None)
+        self.brief.pop(id_, None)
+        if closed:
             self._strip(task)
             self._file_brief(task)
         else:
-            self.tasks[task.id] = task
+            self.tasks[id_] = task
             if len(self.tasks) > DETAILED_MAX:  # else no group has more
                 peers = [one for one in self.tasks.values() if one.group == task.group]
                 if len(peers) > DETAILED_MAX:
@@ -259,13 +349,30 @@ class TaskTable:
                 del self._keyed[place]
 
     def put(self, task: Task, name: str, quote: Quote | None) -> None:
-        """Put a single quote in its place."""
+        """Put a single quote in its place; what another group said there stays behind it."""
         old: Quote | None = getattr(task, name)
-        if old is not None:
-            self.release(task, old)
         setattr(task, name, quote)
+        if old is not None and quote is not None and group_of(old) != group_of(quote):
+            task.older.setdefault(name, []).append(old)
+        elif old is not None:
+            self.release(task, old)
         if quote is not None:
             self.hold(task, quote)
+            group, older = group_of(quote), task.older.get(name, [])
+            self._drop_older(task, name, [one for one in older if group_of(one) == group])
+            self._drop_older(task, name, older[: 1 - GROUPS_MAX])
+
+    def clear(self, task: Task, name: str) -> None:
+        """Take away what was said of a single thing, in every group."""
+        self._drop_older(task, name, [*task.older.get(name, ())])
+        self.put(task, name, None)
+
+    def _drop_older(self, task: Task, name: str, gone: list[Quote]) -> None:
+        for quote in gone:
+            task.older[name].remove(quote)
+            self.release(task, quote)
+        if not task.older.get(name, True):
+            del task.older[name]
 
     def add(self, task: Task, name: str, quote: Quote) -> None:
         """Put a quote at the end of a list; the oldest makes room."""
@@ -278,7 +385,8 @@ class TaskTable:
             if len(peers) > _KEPT[name]:
                 kept.remove(peers[0])
                 self.release(task, peers[0])
-        task.touched = quote.seq
+        if group_of(quote) in _wider(task.group):
+            task.touched = quote.seq
 
     def drop(self, task: Task, name: str, gone: list[Quote]) -> None:
         """Take quotes out of a list."""
@@ -288,13 +396,33 @@ class TaskTable:
             self.release(task, quote)
 
     def mark(self, task: Task, step: int, quote: Quote | None) -> None:
-        """Set or take away the latest word on a step."""
+        """Set or take away the latest word on a step; what another group said of it stays."""
         old = task.marks.pop(step, None)
-        if old is not None:
+        if old is not None and quote is not None and group_of(old) != group_of(quote):
+            task.older_marks.append((step, old))
+        elif old is not None:
             self.release(task, old)
         if quote is not None:
             task.marks[step] = quote
             self.hold(task, quote)
+            group = group_of(quote)
+            self._drop_marks(task, lambda at, one: at == step and group_of(one) == group)
+
+    def unmark(self, task: Task, group: Group) -> None:
+        """Take the marks away for a new plan of a group; those on plans of others stay theirs."""
+        own = task.plan is None or group_of(task.plan) == group
+        alone = own and not task.older.get("plan")
+        for step, quote in tuple(task.marks.items()):
+            if alone or group_of(quote) == group:
+                self.mark(task, step, None)
+            else:
+                task.older_marks.append((step, task.marks.pop(step)))
+        self._drop_marks(task, lambda _, one: alone or group_of(one) == group)
+
+    def _drop_marks(self, task: Task, gone: Callable[[int, Quote], bool]) -> None:
+        for mark in [mark for mark in task.older_marks if gone(*mark)]:
+            task.older_marks.remove(mark)
+            self.release(task, mark[1])
 
     def close(self, id: str) -> None:  # noqa: A002 - the field's name
         """A closed task is active nowhere."""
@@ -331,16 +459,21 @@ class TaskTable:
 
     def supersede(self, ns: str, key: str) -> None:
         """Drop every quote of what is replaced."""
+
+        def replaced(quote: Quote) -> bool:
+            return (quote.ns, quote.key) == (ns, key)
+
         for task in tuple(self._keyed.get((ns, key), ())):
             for name in _SINGLE:
                 quote: Quote | None = getattr(task, name)
-                if quote is not None and (quote.ns, quote.key) == (ns, key):
+                if quote is not None and replaced(quote):
                     self.put(task, name, None)
-            for step in [s for s, one in task.marks.items() if (one.ns, one.key) == (ns, key)]:
+                self._drop_older(task, name, [*filter(replaced, task.older.get(name, ()))])
+            for step in [step for step, one in task.marks.items() if replaced(one)]:
                 self.mark(task, step, None)
+            self._drop_marks(task, lambda _, one: replaced(one))
             for name in _KEPT:
-                kept: list[Quote] = getattr(task, name)
-                self.drop(task, name, [one for one in kept if (one.ns, one.key) == (ns, key)])
+                self.drop(task, name, [*filter(replaced, getattr(task, name))])
 
     def forget(self, forget: Forget) -> None:
         """Flag what is named, or take the flag away."""
@@ -384,14 +517,15 @@ class TaskTable:
         return False
 
     def _details(self, task: Task) -> Iterator[Quote]:
-        kept = (task.goal, task.state, task.specs, task.tags)
+        kept = [one for name in _BRIEF for one in (getattr(task, name), *task.older.get(name, ()))]
         return (quote for quote in task.quotes() if quote not in kept)
 
     def _strip(self, task: Task) -> None:
         for quote in tuple(self._details(task)):
             self.release(task, quote)
         task.note = task.plan = None
-        task.marks = {}
+        task.marks, task.older_marks = {}, []
+        task.older = {name: found for name, found in task.older.items() if name in _BRIEF}
         for name in _KEPT:
             setattr(task, name, [])
 

@@ -33,7 +33,7 @@ from memplane.projections.groups import Group, group_of
 from memplane.projections.order import KEYLESS_KINDS, is_foreign, moment_of
 from memplane.projections.projector import canonical
 from memplane.projections.quote import TEXT_CHARS_MAX, Quote
-from memplane.projections.task_table import CLOSED, Task, TaskTable
+from memplane.projections.task_table import CLOSED, Task, TaskTable, open_to
 
 __all__ = [
     "BYTES_MAX", "PLAN_MAX", "STATES", "STEP_CHARS_MAX", "Tasks", "owner_of", "status_of",
@@ -65,7 +65,7 @@ class Tasks:
     """The projector. `keep`: a task whose details no bound and no closing takes away."""
 
     name = "tasks"
-    version = 5
+    version = 6
 
     def __init__(self, *, keep: str | None = None, bytes_max: int = BYTES_MAX) -> None:
         self.keep, self.bytes_max = keep, bytes_max
@@ -161,7 +161,6 @@ def _task(state: TaskTable, event: Event) -> None:
     id_ = task_of(event)
     if id_ is None or len(id_) > _NAME_MAX:
         return
-    data = event.data
     word = status_of(event)
     task = state.get(id_)
     opens = task is None
@@ -173,17 +172,15 @@ def _task(state: TaskTable, event: Event) -> None:
     elif task.at is not None and at < task.at:  # from another plane, and older than what is here
         return
     task.at = at
-    was_closed = task.status in CLOSED
+    before, was_closed = task.status, task.status in CLOSED
     if word is not None:
         task.status = "open" if word == "active" else word
+    if task.status != before:  # what was said of another one is no word on this
+        state.clear(task, "state")
     state.enter(task, event)
     _words(state, task, event, word, opens or (was_closed and task.status not in CLOSED))
     _plan(state, task, event)
-    if "specs" in data:
-        names = _specs(data["specs"]) if event.sensitivity != "secret" else ()
-        state.put(task, "specs", Quote.of(event, "", more=list(names)) if names else None)
-    if event.tags and event.sensitivity != "secret":
-        state.put(task, "tags", Quote.of(event, "", more=list(event.tags)))
+    _labels(state, task, event)
     if task.status in CLOSED:
         state.close(id_)
         return
@@ -192,19 +189,29 @@ def _task(state: TaskTable, event: Event) -> None:
         state.activate(group, event.session, id_, event.seq)
 
 
+def _labels(state: TaskTable, task: Task, event: Event) -> None:
+    """Take the specs and tags that an event gives."""
+    keeps = event.sensitivity != "secret"
+    if "specs" in event.data:
+        names = _specs(event.data["specs"]) if keeps else ()
+        _give(state, task, "specs", Quote.of(event, "", more=list(names)))
+    if event.tags and keeps:
+        state.put(task, "tags", Quote.of(event, "", more=list(event.tags)))
+
+
 def _words(state: TaskTable, task: Task, event: Event, word: str | None, opens: bool) -> None:
     """Take the text as goal, reason or note; an event without words of its own changes neither."""
     data = event.data
     text = event.text.strip()
     given = data.get("reason")
     reason = given if isinstance(given, str) else None
-    goal = task.goal
+    goal = task.latest("goal", open_to(group_of(event)))
     if goal is None or (text and (opens or word == "open" or not goal.text)):
         # Without words it says at least that there is such a task, and who may know of it.
         state.put(task, "goal", Quote.of(event))
         text = ""
     if word in ("open", "active"):
-        state.put(task, "state", None)
+        state.clear(task, "state")
     elif word is not None:
         said = text if reason is None else reason
         state.put(task, "state", Quote.of(event, said))
@@ -220,19 +227,26 @@ def _plan(state: TaskTable, task: Task, event: Event) -> None:
     data = event.data
     given = data.get("plan")
     if isinstance(given, list):
-        for step in tuple(task.marks):
-            state.mark(task, step, None)
+        state.unmark(task, group_of(event))
         steps = [step for step in map(_step, given[:PLAN_MAX]) if step is not None]
         if event.sensitivity == "secret":  # it replaces the plan, and shows nowhere
             steps = []
-        state.put(task, "plan", Quote.of(event, "", more=steps) if steps else None)
+        _give(state, task, "plan", Quote.of(event, "", more=steps))
     marked = data.get("steps")
-    if task.plan is not None and isinstance(marked, dict):
+    plan = task.latest("plan", open_to(group_of(event)))
+    if plan is not None and isinstance(marked, dict):
         for value in STATES:
             numbers = marked.get(value)
             for number in numbers if isinstance(numbers, list) else ():
-                if type(number) is int and 1 <= number <= len(task.plan.more):
+                if type(number) is int and 1 <= number <= len(plan.more):
                     state.mark(task, number, Quote.of(event, "", more=[value]))
+
+
+def _give(state: TaskTable, task: Task, name: str, quote: Quote) -> None:
+    """Put a list in its place; an empty one is kept only where it hides that of another group."""
+    own, group = getattr(task, name), group_of(quote)
+    alone = not task.older.get(name) and (own is None or group_of(own) == group)
+    state.put(task, name, None if alone and not quote.more else quote)
 
 
 def _step(given: object) -> list[str] | None:

@@ -334,4 +334,33 @@ def test_times_and_tags_of_a_task_tell_nothing_of_what_is_hidden(plane, clock):
     plane.tasks.update("t", "hidden words", sensitivity="high", tags=["hidden"])
     owner, public = plane.tasks.get("t"), plane.tasks.get("t", channel="public")
     assert (owner.updated, owner.tags) == (clock.now, ("hidden",))
-    assert (public.updated, public.tags) == (opened.event.ts, ())
+    assert (public.updated, public.tags) == (opened.event.ts, ("release",))
+
+
+def test_what_is_hidden_takes_no_words_from_a_task(plane):
+    hide = {"sensitivity": "high"}
+    plane.tasks.open("t", "Ship it", plan=["write", "test"], specs=["public"])
+    plane.tasks.update("t", "half way", done=[1])
+    before = plane.tasks.get("t", channel="public")
+    plane.tasks.update("t", "hidden", plan=["other"], tags=["hidden"], **hide)
+    plane.tasks.update("t", failed=[1], **hide)
+    plane.record("hidden", kind="task", task="t", data={"specs": []}, **hide)
+    plane.record("hidden goal", kind="task", task="t", data={"status": "open"}, **hide)
+    assert plane.tasks.get("t", channel="public") == before
+    owner = plane.tasks.get("t")
+    assert (owner.goal, owner.specs) == ("hidden goal", ())
+    assert owner.plan == (("other", "failed"),)
+    plane.tasks.update("t", doing=[2], sensitivity="normal")
+    after = plane.tasks.get("t", channel="public")
+    assert [step.state for step in after.plan] == ["done", "doing"]
+    assert plane.tasks.list(channel="public") == memplane.open(plane.home).tasks.list(
+        channel="public"
+    )
+
+
+def test_a_task_that_is_active_out_of_sight_is_active_for_those_who_see_it(plane):
+    plane.tasks.open("t", "Ship it", session="s")
+    plane.tasks.open("u", "Hide it", session="s", sensitivity="high")
+    plane.tasks.switch("u", session="s", sensitivity="high")
+    assert [view.active for view in plane.tasks.list(session="s")] == [True, False]
+    assert [view.active for view in plane.tasks.list(session="s", channel="public")] == [True]
