@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from memplane.pack.request import LastSession
 from memplane.plane.folds import items_of_event
-from memplane.projections.groups import space_of
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
 from memplane.recall.suppress import WITHHELD
@@ -19,7 +16,6 @@ if TYPE_CHECKING:
     from memplane.plane.engine import Engine
     from memplane.plane.folds import Folds, Seen
     from memplane.policy import Policies
-    from memplane.projections.sessions import SessionFacts
     from memplane.recall.suppress import Scope
 
 __all__ = ["last_sessions"]
@@ -36,35 +32,21 @@ def last_sessions(
 
     Those in which nothing was said are passed over: agents open and close many. Of each its
     summary; where there is none, or something happened since, the last summary and plan that were
-    recorded in it, its last prompt and the last answer, as far as the hotset has them.
+    recorded in it, its last prompt and the last answer, as far as the hotset has them. Behind the
+    sessions of the hotset come those of which only the summary is left there, by that. Nothing
+    else decides who is shown: what happens out of the reader's sight moves no session.
     """
-    facts, scope = engine.sessions(folds).sessions.values(), engine.scope(request, policies)
-    last = _newest(seen.hotset)
-
-    @cache
-    def open_to(level: str, ns: str) -> bool:
-        return scope.sees(level == "high", space_of(ns))
-
-    newest = sorted(facts, key=lambda one: -_last_seen(one, last, open_to))
-    chosen = (one for one in newest if one.id != request.session and not one.forgotten)
+    scope, hotset = engine.scope(request, policies), seen.hotset
+    last = _newest(hotset)
+    newest = sorted(last, key=lambda id_: -last[id_])
+    newest += [id_ for id_ in reversed(hotset.summed) if id_ not in last]
     told = (
-        LastSession(one.id, tuple(items))
-        for one in chosen
-        if (items := _items(engine, folds, request, policies, seen, scope, one))
+        LastSession(id_, tuple(items))
+        for id_ in newest
+        if id_ != request.session
+        and (items := _items(engine, folds, request, policies, seen, scope, id_))
     )
     return tuple(islice(told, _SESSIONS_MAX))
-
-
-def _last_seen(
-    facts: SessionFacts, newest: dict[str, int], open_to: Callable[[str, str], bool]
-) -> int:  # fmt: skip
-    """The newest event of the session, but what happens out of the reader's sight moves nothing."""
-    if facts.id in newest:
-        return newest[facts.id]
-    for _, level, ns in facts.origins:
-        if not open_to(level, ns):
-            return facts.summary
-    return facts.last_seq
 
 
 def _newest(hotset: HotsetState) -> dict[str, int]:
@@ -76,14 +58,16 @@ def _newest(hotset: HotsetState) -> dict[str, int]:
 
 def _items(
     engine: Engine, folds: Folds, request: Request, policies: Policies, seen: Seen, scope: Scope,
-    facts: SessionFacts,
+    session: str,
 ) -> list[Item]:  # fmt: skip
-    summary = _summary(engine, folds, request, policies, facts.summary)
+    """What is shown of a session; nothing of one that was forgotten."""
+    summed = seen.hotset.summed.get(session, 0)
+    summary = _summary(engine, folds, request, policies, summed)
     if summary is not None and scope.hides(summary) in WITHHELD:
         summary = None  # it quotes what the reader may not see: his words are there all the same
-    if summary is not None and facts.ended:
-        return [summary]
-    words = _last_words(seen.hotset, facts.id, 0 if summary is None else facts.summary)
+    words = _last_words(seen.hotset, session, 0 if summary is None else summed)
+    if all(item.forgotten for item in words):
+        words = []
     found = words if summary is None else [summary, *words]
     return [item for item in found if scope.hides(item) not in WITHHELD]
 

@@ -3,11 +3,11 @@
 Of each group of events that are open to the same readers (`groups`): rings of sequence numbers (the
 last 400 events, the last 100 of each of the 8 most recent sessions, of which one without a word
 goes first) over one table of items, so that each text is kept once. Beside them: what each of those
-sessions stated since its epoch (200 seqs at most), topics, files touched, and the last call and
-last error of each tool. What leaves every ring leaves the table; the log has it. A task event is no
-turn: it stands in the ring of all events alone, and `tasks` says what it changed. Nor is an
-artifact, nor the summary that memplane makes of a session at its end: the session's own window has
-what it quotes.
+sessions stated since its epoch (200 seqs at most), topics, files touched, the last call and last
+error of each tool, and which summary memplane made of each session that ended last (32). What
+leaves every ring leaves the table; the log has it. A task event is no turn: it stands in the ring
+of all events alone, and `tasks` says what it changed. Nor is an artifact, nor the summary that
+memplane makes of a session at its end: the session's own window has what it quotes.
 
 Every bound is applied event by event, never at saving: a hotset that was saved
 and loaded goes on exactly as one that was not.
@@ -47,6 +47,7 @@ __all__ = [
 ]  # fmt: skip
 
 SESSIONS: Final = 8
+SUMMED: Final = 32
 GAPS: Final = 32
 GONE: Final = 64
 STATED: Final = 200
@@ -76,7 +77,7 @@ class Hotset:
     """
 
     name = "hotset"
-    version = 7
+    version = 8
 
     def __init__(self, counter: TokenCounter, *, bytes_max: int = BYTES_MAX) -> None:
         self.counter, self.bytes_max = counter, bytes_max
@@ -118,7 +119,11 @@ class Hotset:
         plane.append(seq)
         if len(plane) > PLANE_RING:
             _release(state, plane.pop(0))
-        no_turn = kind in NO_TURNS or (kind == "summary" and is_extract(event))
+        no_turn = kind in NO_TURNS
+        if kind == "summary" and is_extract(event):
+            no_turn = True
+            if session is not None:
+                _summed(state, session, seq)
         if session is not None and not no_turn:
             _turn(state, seq, session, kind, role, tokens)
             if tags:
@@ -160,6 +165,7 @@ class Hotset:
             ],
             "tools": [[tool, *seqs] for tool, seqs in state.tools.items()],
             "files": [[id_, *table.fields()] for id_, table in state.files.items()],
+            "summed": [list(pair) for pair in state.summed.items()],
             "topics": [[id_, list(map(list, of.items()))] for id_, of in state.topics.items()],
         }  # fmt: skip
 
@@ -194,6 +200,7 @@ class Hotset:
         state.files = {id_: FileTable.of(table) for id_, *table in fields["files"]}
         state.bytes += sum(table.bytes for table in state.files.values())
         state.topics = {id_: dict(rows) for id_, rows in fields["topics"]}
+        state.summed = dict(fields["summed"])
         _count_holds(state)
         return state
 
@@ -375,6 +382,14 @@ def _pin(state: HotsetState, event: Event, most: int) -> None:
         if item.seq in ring.stated:
             # A second pin changes nothing; who is unpinned may have been stated all the same.
             ring.stated[item.seq] = 0 if undo else ring.stated[item.seq] or event.seq
+
+
+def _summed(state: HotsetState, session: str, seq: int) -> None:
+    """Note the newest summary of a session; of 33 sessions the one summed up first goes."""
+    state.summed.pop(session, None)
+    state.summed[session] = seq
+    if len(state.summed) > SUMMED:
+        del state.summed[next(iter(state.summed))]
 
 
 def _topics(state: HotsetState, session: str, tags: tuple[str, ...]) -> None:

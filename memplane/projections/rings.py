@@ -98,7 +98,7 @@ class HotsetState:
 
     __slots__ = (
         "by_key", "bytes", "files", "fresh", "gaps", "gone", "head", "holds", "made", "plane",
-        "sessions", "tools", "topics",
+        "sessions", "summed", "tools", "topics",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -111,6 +111,7 @@ class HotsetState:
         self.tools: dict[str, tuple[int, int]] = {}  # name -> seq of last call, seq of last error
         self.files: dict[str, FileTable] = {}  # by session; "" for touches outside of any
         self.topics: dict[str, dict[str, int]] = {}  # by session: tag -> how often, last used last
+        self.summed: dict[str, int] = {}  # session -> its newest generated summary, newest last
         self.by_key: dict[tuple[str, str], list[int]] = {}
         # Dropped sessions: epoch, count, spent, marked, and whether something stated went with
         # them. One that goes on does so where it stood.
@@ -143,7 +144,7 @@ class HotsetState:
         both.plane, both.head, both.gaps = self.plane, self.head, self.gaps
         both.topics = {**self.topics, **other.topics}
         both.sessions = {**self.sessions, **other.sessions}
-        both.tools = self.tools
+        both.tools, both.summed = self.tools, self.summed
         both.files = {**self.files, **other.files}
         return both
 
@@ -163,6 +164,7 @@ def together(states: Sequence[HotsetState]) -> HotsetState:
         both.made, both.fresh, both.plane = one.made, one.fresh, one.plane
         both.sessions, both.gone = one.sessions, one.gone
         both.tools, both.files, both.topics = one.tools, one.files, one.topics
+        both.summed = one.summed
         return both
     tools: list[tuple[int, str, tuple[int, int]]] = []
     tables: dict[str, list[FileTable]] = {}
@@ -174,6 +176,8 @@ def together(states: Sequence[HotsetState]) -> HotsetState:
             tables.setdefault(id_, []).append(table)
         tools += [(max(seqs), tool, seqs) for tool, seqs in one.tools.items()]
     both.plane = sorted(both.plane)[-PLANE_RING:]
+    summed = sorted((seq, id_) for one in states for id_, seq in one.summed.items())
+    both.summed = {id_: seq for seq, id_ in summed}
     for seen, tool, (call, error) in sorted(tools):
         before = both.tools.pop(tool, (0, 0)) if seen else (0, 0)
         both.tools[tool] = (max(call, before[0]), max(error, before[1]))

@@ -274,3 +274,26 @@ def test_after_250_hidden_events_a_public_block_has_all_the_entries_it_had(tmp_p
     after = blocks(tmp_path / "after", turns + hidden, {"channel": "public"}, request)
     assert after == before
     assert before[0].count("turn ") == 60
+
+
+@pytest.mark.parametrize("hide", HIDES, ids=["sensitivity", "namespace"])
+def test_any_number_of_hidden_sessions_pushes_no_visible_one_out_of_the_last_ones(tmp_path, hide):
+    texts = []
+    for name, count in (("bare", 0), ("hidden", 230)):
+        with memplane.init(tmp_path / name, durability="os", clock=lambda: NOW) as plane:
+            for n in range(12):
+                for turn in range(6):
+                    plane.record(f"{n} wants {turn}", role="user", session=f"v{n}")
+                    plane.record(f"{n} has {turn}", role="assistant", session=f"v{n}")
+                plane.sessions.end(f"v{n}")
+            rows = [
+                {"text": f"hidden {n}", "role": "user", "session": f"h{n}", **hide}
+                for n in range(count)
+            ]
+            plane.record_many(rows)
+            for n in range(40 if count else 0):
+                plane.sessions.end(f"h{190 + n}")
+            request = {"intent": "orient", "channel": "public", "budget": 4000}
+            texts.append(plane.pack("", **request).text.rpartition("memplane:end")[0])
+    assert texts[1] == texts[0]
+    assert texts[0].count("summary session/v") == 8
