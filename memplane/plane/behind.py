@@ -6,7 +6,7 @@ whoever asks is told how far the index reached, and may wait for all of it inste
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.index import terms
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from memplane.plane.indexing import Indexed
     from memplane.plane.seen import Seen
     from memplane.policy import Scoring
+    from memplane.projections.hotset import HotsetState
     from memplane.projections.item import Item
     from memplane.projections.memories import Memories
     from memplane.recall.suppress import Scope
@@ -50,10 +51,11 @@ class BehindRetriever(LogRetriever):
 
     def __init__(
         self, indexed: Indexed, seen: Seen, folds: Folds, memories: Memories, scoring: Scoring,
-        near: Near | None = None, *, reach: int,
+        near: Near | None = None, *, reach: int, hotset: Callable[[Scope], HotsetState],
     ) -> None:  # fmt: skip
         super().__init__(indexed, seen, folds, memories, scoring, near)
         self.index_seq = self._upto_index = reach
+        self._hotset = hotset  # that of a reader, with all groups of events that he sees
         # What was forgotten or replaced behind the documents that are there counts as well.
         self._masks, self._reach = indexed.new_masks(), folds.log.head().seq
 
@@ -69,7 +71,7 @@ class BehindRetriever(LogRetriever):
         wanted = terms.query(query).words
         hot = [
             _Hot(item, self._seen.words(item.text))
-            for seq, item in sorted(self._folds.hotset.state.seen(scope.sees).items.items())
+            for seq, item in sorted(self._hotset(scope).items.items())
             if self._upto_index < seq <= upto and item.kind != "artifact"
         ]
         if not wanted or not hot or most < 1:

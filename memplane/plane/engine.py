@@ -26,6 +26,7 @@ from memplane.plane.files import Frozen, watched
 from memplane.plane.finding import Finder, Progress, Wanted
 from memplane.plane.folds import (
     Folds,
+    Places,
     Prefix,
     Seen,
     files_fold,
@@ -405,16 +406,7 @@ class Engine:
     def seen(self, folds: Folds, request: Request, policies: Policies) -> Seen:
         """What whoever asks sees of the projections, with the request's session in it."""
         scope = self.scope(request, policies)
-        counter, places, gap = self.counter(policies), folds.places, False
-        missing = places.missing(scope.sees, scope.spaces())
-        if missing:
-            alone = self._folded_alone(
-                folds,
-                policies,
-                ("groups", *_reader(scope)),
-                lambda: group_fold(folds, missing, counter),
-            )
-            places, gap = (places, True) if alone is None else (places.filled(alone), False)
+        counter, (places, gap) = self.counter(policies), self.places(folds, scope, policies)
         hotset, session = places.hotset.seen(scope.sees), request.session
         ring = hotset.sessions.get(session) if session is not None else None
         if session is not None and (ring is None or ring.partial):
@@ -425,6 +417,21 @@ class Engine:
             hotset, gap = (hotset, True) if turns is None else (hotset.joined(turns), gap)
         reader = None if missing else _reader(scope)
         return seen_by(folds, places, hotset, scope.sees, gap=gap, reader=reader)
+
+    def places(self, folds: Folds, scope: Scope, policies: Policies) -> tuple[Places, bool]:
+        """What is kept by groups of events, with all groups that a reader sees.
+
+        And whether some are missing, as the log is too long to fold them.
+        """
+        places, counter = folds.places, self.counter(policies)
+        missing = places.missing(scope.sees, scope.spaces())
+        if not missing:
+            return places, False
+        alone = self._folded_alone(
+            folds, policies, ("groups", *_reader(scope)),
+            lambda: group_fold(folds, missing, counter),
+        )  # fmt: skip
+        return (places, True) if alone is None else (places.filled(alone), False)
 
     def _folded_alone(
         self, folds: Folds, policies: Policies, key: tuple[object, ...], fold: Callable[[], Made]

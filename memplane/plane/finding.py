@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from memplane.plane.indexing import Indexed
     from memplane.plane.retrieving import LogRetriever
     from memplane.plane.seen import Seen
+    from memplane.projections.hotset import HotsetState
+    from memplane.recall.suppress import Scope
 
 __all__ = [
     "INDEX_BEHIND",
@@ -152,7 +154,12 @@ class Finder:
             return LogRetriever(indexed, seen, folds, memories, policies.scoring, near)
         from memplane.plane.behind import BehindRetriever  # noqa: PLC0415 - few are behind
 
-        return BehindRetriever(indexed, seen, folds, memories, policies.scoring, near, reach=reach)
+        def hotset(scope: Scope) -> HotsetState:
+            return self._engine.places(folds, scope, policies)[0].hotset.seen(scope.sees)
+
+        return BehindRetriever(
+            indexed, seen, folds, memories, policies.scoring, near, reach=reach, hotset=hotset
+        )
 
     def dense(self, policies: Policies) -> Dense | None:
         """The vectors of the embedder that the plane was opened with, or that the policies name.

@@ -276,3 +276,12 @@ def test_how_far_the_index_reached_gives_the_same_block_whatever_is_indexed_sinc
             again = plane.pack(query, index_seq=reached, **asked)
             assert again.text == block.text
             assert again.report.get("degraded") == block.report.get("degraded")
+
+
+def test_what_an_agent_said_is_found_behind_the_index_however_many_agents_spoke_since(plane):
+    said = {"text": "the otter swims below the weir", "role": "user", "session": "o"}
+    others = [{**said, "text": f"noise {n}", "ns": f"/agent/other{n}"} for n in range(15)]
+    record_elsewhere(plane, [*rows(0, 3 * LIMIT), {**said, "ns": "/agent/me"}, *others])
+    found = plane.search("otter", agent="me")
+    assert [hit.event.text for hit in found] == [said["text"]]
+    assert not plane.search("otter", agent="other3")
