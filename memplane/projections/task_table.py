@@ -90,8 +90,14 @@ class Task:
     @property
     def size(self) -> int:
         """Bytes of the row without its quotes, at most."""
-        spans = sum(_SPAN_BYTES + _NAME_BYTES * len(group.space) for group in self.spans)
-        return _TASK_BYTES + _NAME_BYTES * (len(self.id) + len(self.group.space)) + spans
+        return sum(self.sizes().values())
+
+    def sizes(self) -> dict[Group, int]:
+        """The same by group: the row is the group's of the task, a span of another that one's."""
+        sizes = {group: _SPAN_BYTES + _NAME_BYTES * len(group.space) for group in self.spans}
+        own = _TASK_BYTES + _NAME_BYTES * (len(self.id) + len(self.group.space))
+        sizes[self.group] = sizes.get(self.group, 0) + own
+        return sizes
 
     def latest(self, name: str, sees: Sees) -> Quote | None:
         """What is newest of a single thing, of what a reader sees the groups of."""
@@ -215,7 +221,7 @@ class TaskTable:
     """
 
     __slots__ = (
-        "_keyed", "_names", "active", "brief", "bytes", "calls", "gone", "keep", "shed", "tasks",
+        "_keyed", "_names", "active", "brief", "calls", "gone", "keep", "shed", "spent", "tasks",
     )  # fmt: skip
 
     def __init__(self, keep: str | None = None) -> None:
@@ -228,9 +234,14 @@ class TaskTable:
         self.calls: dict[Group, dict[str, str]] = {}
         self.gone: dict[str, None] = {}
         self.shed = 0
-        self.bytes = 0
+        self.spent: dict[Group, int] = {}  # bytes of what each group said
         self._names = 0  # bytes of `gone`
         self._keyed: dict[tuple[str, str], list[Task]] = {}
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all tasks with what is quoted of them, at most."""
+        return sum(self.spent.values())
 
     # --- reading ---
 
@@ -306,7 +317,7 @@ class TaskTable:
         id_, group, known = task.id, group_of(event), self.get(task.id) is task
         closed = task.status in CLOSED and id_ != self.keep
         if known:
-            self.bytes -= task.size
+            self._charge(task, -1)
         if id_ in self.gone:
             self._names -= _quoted(id_)
             del self.gone[id_]
@@ -317,7 +328,7 @@ class TaskTable:
         wide = group in _wider(task.group)
         if wide:
             task.group, task.touched = group, event.seq
-        self.bytes += task.size
+        self._charge(task, 1)
         if known and not wide and not (closed and id_ in self.tasks):
             return
         self.tasks.pop(id_, None)
@@ -332,15 +343,24 @@ class TaskTable:
                 if len(peers) > DETAILED_MAX:
                     self._crowd_out(peers)
 
+    def _charge(self, task: Task, sign: int) -> None:
+        for group, size in task.sizes().items():
+            self._spend(group, sign * size)
+
+    def _spend(self, group: Group, size: int) -> None:
+        self.spent[group] = self.spent.get(group, 0) + size
+        if not self.spent[group]:
+            del self.spent[group]
+
     def hold(self, task: Task, quote: Quote) -> None:
         """Count a quote that stands somewhere in the task."""
-        self.bytes += quote.size
+        self._spend(group_of(quote), quote.size)
         if quote.key is not None:
             self._keyed.setdefault((quote.ns, quote.key), []).append(task)
 
     def release(self, task: Task, quote: Quote) -> None:
         """Count a quote no longer."""
-        self.bytes -= quote.size
+        self._spend(group_of(quote), -quote.size)
         if quote.key is not None:
             place = (quote.ns, quote.key)
             holders = self._keyed[place]
@@ -494,25 +514,26 @@ class TaskTable:
     def load(self, task: Task, *, detailed: bool) -> None:
         """Take a task from the file."""
         (self.tasks if detailed else self.brief)[task.id] = task
-        self.bytes += task.size
+        self._charge(task, 1)
         for quote in task.quotes():
             self.hold(task, quote)
 
-    def shrink(self) -> bool:
-        """Give up what matters least; False where nothing is left to give up."""
-        if len(self.brief) > _BRIEF_LEAST:
-            self._shed()
+    def shrink(self, group: Group) -> bool:
+        """Give up what matters least of what a group said; False where nothing is left of that."""
+        brief = [task for task in self.brief.values() if task.group == group]
+        if len(brief) > _BRIEF_LEAST:
+            self._shed(brief[0])
             return True
-        oldest = sorted(self.tasks.values(), key=lambda task: task.touched)
-        for task in oldest:
-            if task.id != self.keep and any(True for _ in self._details(task)):
-                self._strip(task)
+        for task in sorted(self.tasks.values(), key=lambda task: task.touched):
+            if task.id != self.keep and any(group_of(one) == group for one in self._details(task)):
+                self._strip(task, group)
                 return True
-        if self.brief:
-            self._shed()
+        if brief:
+            self._shed(brief[0])
             return True
-        if len(oldest) > 1:
-            self._crowd_out(oldest)
+        peers = [task for task in self.tasks.values() if task.group == group]
+        if len(peers) > 1:
+            self._crowd_out(peers)
             return True
         return False
 
@@ -520,14 +541,22 @@ class TaskTable:
         kept = [one for name in _BRIEF for one in (getattr(task, name), *task.older.get(name, ()))]
         return (quote for quote in task.quotes() if quote not in kept)
 
-    def _strip(self, task: Task) -> None:
-        for quote in tuple(self._details(task)):
-            self.release(task, quote)
-        task.note = task.plan = None
-        task.marks, task.older_marks = {}, []
-        task.older = {name: found for name, found in task.older.items() if name in _BRIEF}
+    def _strip(self, task: Task, group: Group | None = None) -> None:
+        """Give up the details, or those that one group told of."""
+
+        def goes(quote: Quote) -> bool:
+            return group is None or group_of(quote) == group
+
+        for name in ("note", "plan"):
+            quote: Quote | None = getattr(task, name)
+            if quote is not None and goes(quote):
+                self.put(task, name, None)
+            self._drop_older(task, name, [*filter(goes, task.older.get(name, ()))])
+        for step in [step for step, mark in task.marks.items() if goes(mark)]:
+            self.mark(task, step, None)
+        self._drop_marks(task, lambda _, mark: goes(mark))
         for name in _KEPT:
-            setattr(task, name, [])
+            self.drop(task, name, [*filter(goes, getattr(task, name))])
 
     def _crowd_out(self, peers: list[Task]) -> None:
         others = (task for task in peers if task.id != self.keep)
@@ -557,6 +586,6 @@ class TaskTable:
         task = self.brief.pop(next(iter(self.brief)) if task is None else task.id)
         self.close(task.id)
         self.remember(task.id)
-        self.bytes -= task.size
+        self._charge(task, -1)
         for quote in task.quotes():
             self.release(task, quote)

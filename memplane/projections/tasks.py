@@ -29,7 +29,7 @@ from memplane.ports import Line
 from memplane.projections.artifacts import facts_of
 from memplane.projections.checks import check_of, covers, shows_failure
 from memplane.projections.forgetting import forget_of
-from memplane.projections.groups import Group, group_of
+from memplane.projections.groups import Group, group_of, share_of
 from memplane.projections.order import KEYLESS_KINDS, is_foreign, moment_of
 from memplane.projections.projector import canonical
 from memplane.projections.quote import TEXT_CHARS_MAX, Quote
@@ -40,7 +40,7 @@ __all__ = [
     "task_of",
 ]  # fmt: skip
 
-# The file stays below 512 KiB: quotes up to this, names of sessions and calls in the rest.
+# What one group may take in quotes: with names of sessions and calls it stays below 512 KiB.
 BYTES_MAX: Final = 320 * 1024
 PLAN_MAX: Final = 32
 STEP_CHARS_MAX: Final = 200
@@ -95,7 +95,9 @@ class Tasks:
             _told(state, task, event)
         else:
             return
-        while state.bytes > self.bytes_max and state.shrink():
+        group = group_of(event)
+        most = share_of(group, self.bytes_max)
+        while state.spent.get(group, 0) > most and state.shrink(group):
             pass
 
     def dump(self, state: TaskTable) -> bytes:

@@ -351,3 +351,28 @@ def test_an_open_task_that_was_crowded_out_keeps_its_goal_and_comes_back():
     assert [t.id for t in state.open()][-1] == "a"
     back = state_of(*rows, task("a", "a note"))
     assert (back.tasks["a"].goal.text, back.tasks["a"].note.text) == ("the first", "a note")
+
+
+def test_what_one_group_says_of_tasks_takes_no_bytes_from_another():
+    def rows(hidden):
+        for n in range(6):
+            yield {
+                "kind": "task",
+                "task": f"t{n}",
+                "text": f"goal {n}",
+                "data": {"plan": ["a", "b"]},
+            }
+        for n in range(60 * hidden):
+            row = {"kind": "task", "task": f"t{n % 9}", "sensitivity": "high", "text": f"more {n}"}
+            yield {**row, "data": {"plan": ["x" * 200] * 8}, "tags": ["y" * 100]}
+        yield {"kind": "task", "task": "t0", "text": "the last word"}
+
+    bare, full = (
+        fold(Tasks(bytes_max=16_000), Journal(list(rows(hidden))).lines) for hidden in (0, 1)
+    )
+    seen = full.seen_by(lambda high, _: not high)
+    assert full.bytes <= 1.5 * 16_000
+    for task in bare.tasks.values():
+        told = seen.get(task.id)
+        assert [q.text for q in told.quotes()] == [q.text for q in task.quotes()]
+        assert told.plan.more == task.plan.more
