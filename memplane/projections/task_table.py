@@ -93,7 +93,7 @@ class Task:
         return sum(self.sizes().values())
 
     def sizes(self) -> dict[Group, int]:
-        """The same by group: the row is the group's of the task, a span of another that one's."""
+        """The same by group: a span counts for its own group, the rest for that of the task."""
         sizes = {group: _SPAN_BYTES + _NAME_BYTES * len(group.space) for group in self.spans}
         own = _TASK_BYTES + _NAME_BYTES * (len(self.id) + len(self.group.space))
         sizes[self.group] = sizes.get(self.group, 0) + own
