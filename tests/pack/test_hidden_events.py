@@ -87,6 +87,12 @@ def task_data(chance: random.Random, words: list[str], name: str) -> dict:
     return data
 
 
+def placed(chance: random.Random, made: dict) -> dict:
+    """The event, one of ten in a namespace that every reader sees."""
+    spaces = ("/spec/x", "/spec/y", "/task/vtask1", "/task/vtask40")
+    return {"ns": chance.choice(spaces), **made} if chance.random() < 0.1 else made
+
+
 def labelled(chance: random.Random, words: list[str], name: str, made: dict) -> dict:
     """The event with a task, tags, a marker and an importance, each or none of them."""
     if made["kind"] != "task" and chance.random() < 0.3:
@@ -101,7 +107,7 @@ def labelled(chance: random.Random, words: list[str], name: str, made: dict) -> 
 
 
 def hidden_row(chance: random.Random, words: list[str], hide: dict) -> dict:
-    return {**row(chance, words, "h"), **hide}
+    return {**placed(chance, row(chance, words, "h")), **hide}
 
 
 def planes(seed: int) -> tuple[list[dict], list[dict], list[dict], dict]:
@@ -111,7 +117,9 @@ def planes(seed: int) -> tuple[list[dict], list[dict], list[dict], dict]:
     hides = [{"ns": "/agent/other"}, {"ns": "/agent/another"}]
     if reader["channel"] != "private":
         hides += [{"sensitivity": "high"}, {"sensitivity": "high", "ns": "/agent/other"}]
-    visible = [row(chance, WORDS, "v") for _ in range(chance.choice([3, 30, 90, 150]))]
+    visible = [
+        placed(chance, row(chance, WORDS, "v")) for _ in range(chance.choice([3, 30, 90, 150]))
+    ]
     if reader.get("agent"):
         for one in visible:
             if chance.random() < 0.2:

@@ -372,7 +372,7 @@ def test_what_one_group_says_of_tasks_takes_no_bytes_from_another():
     )
     seen = full.seen_by(lambda high, _: not high)
     assert full.bytes <= 1.5 * 16_000
-    for task in bare.tasks.values():
-        told = seen.get(task.id)
-        assert [q.text for q in told.quotes()] == [q.text for q in task.quotes()]
-        assert told.plan.more == task.plan.more
+    for one in bare.tasks.values():
+        told = seen.get(one.id)
+        assert [quote.text for quote in told.quotes()] == [quote.text for quote in one.quotes()]
+        assert told.plan.more == one.plan.more
