@@ -124,7 +124,7 @@ def _noted(
     """A reason as the sheet has it."""
     if reason != "budget":
         by = laid.facts.sheet.same.get(event.seq, 0) if reason == "duplicate" else 0
-        why = _limit(laid, section) if reason == "limit" else _WORDS.get(reason, "")
+        why = _limit(laid, event, section) if reason == "limit" else _WORDS.get(reason, "")
         return LeftOut(reason, why, section, tokens, by_seq=by)
     facts = laid.facts
     free = facts.budget - laid.rendered.tokens
@@ -140,8 +140,10 @@ def _noted(
     )  # fmt: skip
 
 
-def _limit(laid: Laid, section: str) -> str:
-    """The policy's limit that a section has come to."""
+def _limit(laid: Laid, event: Event, section: str) -> str:
+    """The policy's limit that a section has come to, or that of what is kept to choose from."""
+    if any(item.seq == event.seq for item in laid.ground.materials.left):
+        return "newer decisions, or those that are pinned or constraints, have all the places"
     limits = laid.ground.materials.policies.budgets.limits
     name = _LIMITS.get(section, "retrieved_chunks_max")
     return f"the section has the {getattr(limits, name)} that it takes at most ({name})"

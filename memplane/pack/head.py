@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from itertools import repeat
 
 from memplane.pack.block import Entry, Omission
-from memplane.pack.layout import PARTS, Part, Sheet, own_part
+from memplane.pack.layout import DECISIONS, PARTS, Part, Sheet, own_part
 from memplane.pack.request import Materials, View
 from memplane.policy import Budgets
 from memplane.projections.item import Item
@@ -19,7 +19,9 @@ from memplane.recall.cards import is_card, merged
 from memplane.recall.suppress import Scope
 from memplane.tokens import cut
 
-__all__ = ["omit_lost", "place_cards", "place_decisions", "place_views", "section_of_view"]
+__all__ = [
+    "omit_left", "omit_lost", "place_cards", "place_decisions", "place_views", "section_of_view",
+]  # fmt: skip
 
 _BY_NAME = {part.name: part for part in PARTS}
 _STANDARD = {"preferences": "identity"}
@@ -119,6 +121,13 @@ def place_decisions(sheet: Sheet, materials: Materials, scope: Scope, epoch: int
     )
     most = materials.policies.budgets.limits.decisions_max
     _offer(sheet, "decisions", zip(visible, repeat(())), most, "projection:decisions")
+
+
+def omit_left(sheet: Sheet, materials: Materials, scope: Scope) -> None:
+    """Note the decisions that no place is kept for, where nothing else spoke of them."""
+    for item in materials.left:
+        if not (item.seq in sheet.seqs or item.seq in sheet.omitted or scope.hides(item)):
+            sheet.omit_unread(item.seq, (item, DECISIONS, item.cost, "limit", 0, 0))
 
 
 def _offer(

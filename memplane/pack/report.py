@@ -80,6 +80,7 @@ def report_of(
                 }
                 for id_, seq, section, tokens, reason, score, short_by in listed
             ],
+            "more_decisions": materials.left_more,
         },
         "needs": {"files": facts.sheet.needs.files, "bytes": facts.sheet.needs.bytes},
         "gaps": [
@@ -124,6 +125,7 @@ def _omissions(
     counts.update(o.reason for o in sheet.views_omitted)
     counts.update(map(_reason_of, sheet.omitted.values()))
     counts.update(sheet.passed.values())
+    counts.subtract(sheet.passed[seq] for seq in sheet.omitted if seq in sheet.passed)
     if sheet.unread:
         counts["limit"] += sheet.unread
     if facts.left_over:
@@ -141,7 +143,7 @@ def _omissions(
     listed += [Omission(id_, seq, *row[1:]) for id_, seq, row in named if id_]
     for item in reversed(facts.left_over[-_LISTED:]):
         listed.append(Omission(item.id, item.seq, "", item.cost, "older", 0, 0))
-    return tuple(listed[:_LISTED]), dict(sorted(counts.items()))
+    return tuple(listed[:_LISTED]), dict(sorted((+counts).items()))
 
 
 _reason_of = itemgetter(3)

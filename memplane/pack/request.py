@@ -149,7 +149,8 @@ class Materials(NamedTuple):
     may be shown; without them none. `touched` says of an event when it was touched last, if it
     was, and whether it is pinned, as of a seq; `moment` when the event of a seq was recorded,
     `labels` its tags and importance, for filters. `hidden` are items of groups of events that the
-    reader sees nothing of: they are counted.
+    reader sees nothing of: they are counted. `left` are decisions in force, without text, that no
+    place is kept for; `left_more` says that there may be others, which nothing counts.
     """
 
     policies: Policies
@@ -173,3 +174,5 @@ class Materials(NamedTuple):
     moment: Callable[[int], str] | None = None
     labels: Callable[[int], Labels | None] | None = None
     hidden: Callable[[], Iterable[Item]] | None = None
+    left: tuple[Item, ...] = ()
+    left_more: bool = False

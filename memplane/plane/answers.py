@@ -206,11 +206,11 @@ class Answers:
     def decisions(
         self, *, channel: str = "private", ns: str | None = None, agent: str | None = None
     ) -> list[Event]:
-        """The decisions in force that the ledger holds, in log order."""
+        """The decisions in force that the ledger knows of, in log order: some 600 at most."""
         reader = self._engine.reader(channel, agent=agent, ns=ns)
         with self._engine.lock:
             ledger = self._engine.caught_up(reader.policies).decisions.state
-            found = [statement.seq for statement in ledger.active()]
+            found = sorted(one.seq for one in (*ledger.active(), *ledger.left()))
             lines = [self._log.line(seq) for seq in found]
         events = [line.event for line in lines if line is not None]
         return [

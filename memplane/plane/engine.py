@@ -415,7 +415,8 @@ class Engine:
                 lambda: session_fold(folds, session, counter, scope.sees),
             )  # fmt: skip
             hotset, gap = (hotset, True) if turns is None else (hotset.joined(turns), gap)
-        reader = None if missing else _reader(scope)
+        whole = places == folds.places  # no group had to be read from the log
+        reader = _reader(scope) if whole else None
         return seen_by(folds, places, hotset, scope.sees, gap=gap, reader=reader)
 
     def places(self, folds: Folds, scope: Scope, policies: Policies) -> tuple[Places, bool]:

@@ -256,14 +256,16 @@ class Folds:
     def items(self, name: str, statements: list[Statement]) -> list[Item]:
         """The statements of a ledger as items, which carry their rendered forms from pack to pack.
 
-        Those in force stay, the others go.
+        Those in force stay, the others go. `left`: of decisions that the ledger has no text of.
         """
-        folded = self.decisions if name == "decisions" else self.cards
+        folded = self.cards if name == "cards" else self.decisions
         at = folded.position.seq if folded.position is not None else 0
         known = self._items.get(name)
         if known is None or known[0] != at:
             old = {} if known is None else known[1]
-            kept = {one.seq: old[one.seq] for one in folded.state.active() if one.seq in old}
+            state = folded.state
+            known_now = state.left() if name == "left" else state.active()
+            kept = {one.seq: old[one.seq] for one in known_now if one.seq in old}
             known = self._items[name] = (at, kept)
         made = known[1]
         items = []
@@ -272,6 +274,8 @@ class Folds:
             if item is None:
                 form = folded.state.form(statement)
                 item = made[statement.seq] = items_of(statement, form)
+                if name == "left":
+                    item.cost = statement.tokens or 0  # what is listed, for want of the entry's
             items.append(item)
         return items
 
@@ -287,6 +291,7 @@ class Folds:
         found = Stated(
             self.items("decisions", decisions), self.items("cards", cards),
             {one.seq: one.pinned_at for one in (*decisions, *cards) if one.pinned_at},
+            self.items("left", places.decisions.left(sees)), places.decisions.more(sees),
             max(places.decisions.shed_seq(sees), places.cards.shed_seq(sees)),
             places.plane_map.seen(sees), self.tasks.state.seen_by(sees),
         )  # fmt: skip
@@ -301,6 +306,8 @@ class Stated(NamedTuple):
     decisions: list[Item]
     cards: list[Item]
     pinned: dict[int, int]  # statement -> seq of the pin that holds it
+    left: list[Item]  # decisions in force that the ledger has no text of
+    left_more: bool  # whether there may be more of these
     shed_seq: int
     plane_map: MapState
     tasks: TaskTable
@@ -343,6 +350,8 @@ class Seen(NamedTuple):
     decisions: list[Item]
     cards: list[Item]
     pinned: dict[int, int]  # statement -> seq of the pin that holds it
+    left: list[Item]  # decisions in force that the ledger has no text of
+    left_more: bool  # whether there may be more of these
     shed_seq: int
     plane_map: MapState
     tasks: TaskTable

@@ -8,12 +8,16 @@ __all__ = ["Cards", "Decisions"]
 
 
 class Decisions(LedgerProjector):
-    """The latest decision of each namespace and key; constraints are protected. None decays."""
+    """The latest decision of each namespace and key; constraints are protected. None decays.
+
+    A pack chooses from those that are kept, and names the 400 in force that were kept before.
+    """
 
     name = "decisions"
-    version = 4
+    version = 5
     kinds = frozenset({"decision"})
     marker = "constraint"
+    left_max = 400
 
 
 class Cards(LedgerProjector):
@@ -23,7 +27,7 @@ class Cards(LedgerProjector):
     """
 
     name = "cards"
-    version = 5
+    version = 6
     kinds = frozenset({"preference", "rule", "insight", "fact", "observation"})
     passing = frozenset({"observation"})
     passing_chars_max = 600

@@ -8,7 +8,10 @@ Bounds: the newest `kept_max` plain ones, as many protected ones (pinned, or car
 ledger's marker), as many passing ones, as many forgotten ones, and `bytes_max` of JSON over
 all, each in every group of events that are open to the same readers (`groups`). Over a bound
 the oldest forgotten goes first, then the oldest passing, plain, marked, and last a pinned one.
-What left never comes back: history is the business of the memories.
+What left never comes back: history is the business of the memories. But of the last `left_max`
+that left, all but the text is kept until they are replaced, so that a pack can name what it could
+not choose from: what is counted is in force. Of those before them it is known that they were,
+no more: `more`.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from memplane.event import Event
 from memplane.ports import Line, TokenCounter
-from memplane.projections.forgetting import forget_of
+from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.groups import Group, Grouped, Groups, Sees, share_of, space_of
 from memplane.projections.item import Item
 from memplane.projections.order import KEYLESS_KINDS
@@ -38,6 +41,7 @@ RATIONALE_CHARS_MAX: Final = 1000
 
 _SEQ_DIGITS: Final = 20
 _FORM_BYTES: Final = 24
+_LEFT: Final = 2  # added to the digit that says whether a statement is forgotten
 # In the order in which they are given up.
 _FORGOTTEN, _PASSING, _PLAIN, _MARKED, _PINNED = range(5)
 
@@ -81,34 +85,61 @@ class Form(NamedTuple):
     whole: bool
 
 
+# What is given up of one that leaves. Its labels are in the log, for who filters by them.
+_BARE: Final[dict[str, Any]] = {
+    "text": "", "refs": (), "tags": (), "markers": (), "pinned_at": 0, "actor": None,
+    "rationale": None, "whole": False,
+}  # fmt: skip
 _PINNED_AT: Final = Statement._fields.index("pinned_at")
 _FIELDS: Final = len(Statement._fields)
 
 
 class _Item:
-    __slots__ = ("forgotten", "form", "keyed", "rank", "size", "statement")
+    __slots__ = ("forgotten", "form", "keyed", "left", "rank", "size", "statement")
 
     def __init__(self, statement: Statement, keyed: bool, forgotten: bool = False) -> None:
         self.statement, self.keyed, self.forgotten = statement, keyed, forgotten
+        self.left = False  # whether it is one that left, without its text
         self.rank, self.size = _PLAIN, 0
         self.form: Form | None = None  # from the first saving on
 
 
 class Ledger:
-    """The state: statements in log order, forgotten ones among them, flagged."""
+    """The state: statements in log order, forgotten ones among them, flagged.
 
-    __slots__ = ("_bytes", "_ranks", "items", "keyed", "shed_seq")
+    `left` are those that a bound drove out, without their texts, in the order in which they went;
+    `more` says that others went before them.
+    """
+
+    __slots__ = ("_bytes", "_left_bytes", "_ranks", "items", "keyed", "left", "more", "shed_seq")
 
     def __init__(self) -> None:
         self.items: dict[int, _Item] = {}  # by seq, in log order
         self.keyed: dict[tuple[str, str], int] = {}
+        self.left: dict[int, _Item] = {}
+        self.more = False
         self.shed_seq = 0  # the newest statement that a bound drove out
         self._ranks = [0] * 5
-        self._bytes = 0
+        self._bytes = self._left_bytes = 0
 
     def active(self) -> list[Statement]:
         """Return what is in force in log order: expired ones too, forgotten ones not."""
         return [item.statement for item in self.items.values() if not item.forgotten]
+
+    def left_in_force(self) -> list[Statement]:
+        """Return what is in force of `left`: without text, refs, tags and markers."""
+        return [item.statement for item in self.left.values() if not item.forgotten]
+
+    def named(self, forget: Forget) -> list[_Item]:
+        """Return what a forget speaks of, of `items` and `left`."""
+        if forget.key is not None:
+            seq = self.keyed.get((forget.ns, forget.key))
+            return [] if seq is None else [self.items.get(seq) or self.left[seq]]
+        return [
+            item
+            for item in (*self.items.values(), *self.left.values())
+            if forget.names(item.statement.id, item.statement.session)
+        ]
 
     def form(self, statement: Statement) -> Form | None:
         """Return how a statement stands in a block, where that was stored."""
@@ -134,12 +165,26 @@ class Ledger:
         self._ranks[rank] += 1
         self._bytes += item.size
 
-    def _drop(self, seq: int) -> None:
-        item = self.items.pop(seq)
+    def keep_left(self, item: _Item) -> None:
+        """File one that left, as the last of them."""
+        item.left, item.size = True, _size(item)
+        self.left[item.statement.seq] = item
+        if item.keyed:
+            self.keyed[item.statement.ns, item.statement.key] = item.statement.seq
+        self._left_bytes += item.size
+        self._bytes += item.size
+
+    def _drop(self, seq: int) -> _Item:
+        item = self.items.pop(seq, None)
+        if item is not None:
+            self._ranks[item.rank] -= 1
+        else:
+            item = self.left.pop(seq)
+            self._left_bytes -= item.size
         if item.keyed:
             del self.keyed[item.statement.ns, item.statement.key]
-        self._ranks[item.rank] -= 1
         self._bytes -= item.size
+        return item
 
     def rerank(self, item: _Item, rank: int) -> None:
         """Move a statement between the bounds it counts against."""
@@ -147,25 +192,40 @@ class Ledger:
         self._ranks[rank] += 1
         item.rank = rank
 
-    def shed(self, kept_max: int, bytes_max: int) -> None:
-        """Drop the oldest of the least worth until every bound holds."""
+    def shed(self, kept_max: int, left_max: int, bytes_max: int) -> None:
+        """Drop the oldest of the least worth until every bound holds.
+
+        What left takes no room from what is here, but the eighth of the bytes that is its own.
+        """
         ranks = self._ranks
         while ranks[_FORGOTTEN] > kept_max:
-            self._drop_oldest(_FORGOTTEN)
+            self._give_up(_FORGOTTEN, left_max)
         while ranks[_PASSING] > kept_max:
-            self._drop_oldest(_PASSING)
+            self._give_up(_PASSING, left_max)
         while ranks[_PLAIN] > kept_max:
-            self._drop_oldest(_PLAIN)
+            self._give_up(_PLAIN, left_max)
         while ranks[_MARKED] + ranks[_PINNED] > kept_max:
-            self._drop_oldest(_MARKED if ranks[_MARKED] else _PINNED)
+            self._give_up(_MARKED if ranks[_MARKED] else _PINNED, left_max)
         while self._bytes > bytes_max:
-            self._drop_oldest(next(rank for rank in range(5) if ranks[rank]))
+            if self._left_bytes > bytes_max // 8:
+                self._drop_left()
+            else:
+                self._give_up(next(rank for rank in range(5) if ranks[rank]), left_max)
 
-    def _drop_oldest(self, rank: int) -> None:
+    def _give_up(self, rank: int, left_max: int) -> None:
         seq = next(seq for seq, item in self.items.items() if item.rank == rank)
         if rank != _PASSING or self._recurs(seq):  # else no block has shown it
             self.shed_seq = max(self.shed_seq, seq)
-        self._drop(seq)
+        item = self._drop(seq)
+        if left_max:
+            bare = _Item(item.statement._replace(**_BARE), item.keyed, item.forgotten)
+            self.keep_left(bare)
+            if len(self.left) > left_max:
+                self._drop_left()
+
+    def _drop_left(self) -> None:
+        self._drop(next(iter(self.left)))
+        self.more = True
 
     def _recurs(self, seq: int) -> bool:
         words = self.items[seq].statement.text.split()
@@ -188,6 +248,7 @@ class LedgerProjector:
     marker: str | None = None
     passing: frozenset[str] = frozenset()
     passing_chars_max = TEXT_CHARS_MAX
+    left_max = 0
 
     def __init__(
         self, *, kept_max: int = KEPT_MAX, bytes_max: int = BYTES_MAX,
@@ -235,7 +296,11 @@ class LedgerProjector:
         if self.counter is not None:
             for item in state.items.values():
                 item.form = item.form or _form(item.statement, self.counter)
-        return {"shed": state.shed_seq, "items": [_row(item) for item in state.items.values()]}
+        return {
+            "shed": state.shed_seq,
+            "more": int(state.more),
+            "items": [_row(item) for item in (*state.left.values(), *state.items.values())],
+        }
 
     def load(self, data: bytes) -> Ledger:
         """Return the ledger that was dumped."""
@@ -244,25 +309,20 @@ class LedgerProjector:
     def of(self, fields: dict[str, Any]) -> Ledger:
         """The ledger that `fields` gave."""
         state = Ledger()
-        state.shed_seq = fields["shed"]
+        state.shed_seq, state.more = fields["shed"], bool(fields["more"])
         for row in fields["items"]:
             item = _item(row)
-            state.enter(item, self._rank(item))
+            if item.left:
+                state.keep_left(item)
+            else:
+                state.enter(item, self._rank(item))
         return state
 
     def _forget(self, state: Ledger, event: Event) -> None:
         named = forget_of(event)
         if named is None:
             return
-        if named.key is not None:
-            seq = state.keyed.get((named.ns, named.key))
-            found = [] if seq is None else [state.items[seq]]
-        else:
-            found = [
-                item
-                for item in state.items.values()
-                if named.names(item.statement.id, item.statement.session)
-            ]
+        found = state.named(named)
         for item in found:
             item.forgotten = not named.undo
         self._settle(state, found)
@@ -279,7 +339,8 @@ class LedgerProjector:
 
     def _settle(self, state: Ledger, changed: list[_Item]) -> None:
         for item in changed:
-            state.rerank(item, self._rank(item))
+            if not item.left:
+                state.rerank(item, self._rank(item))
         self._shed(state)
 
     def _rank(self, item: _Item) -> int:
@@ -292,7 +353,7 @@ class LedgerProjector:
         return _MARKED if self.marker in item.statement.markers else _PLAIN
 
     def _shed(self, state: Ledger) -> None:
-        state.shed(self.kept_max, self.bytes_max)
+        state.shed(self.kept_max, self.left_max, self.bytes_max)
 
 
 class Ledgers(Groups[Ledger]):
@@ -306,6 +367,15 @@ class Ledgers(Groups[Ledger]):
         if len(ledgers) == 1:
             return ledgers[0].active()
         return sorted((one for ledger in ledgers for one in ledger.active()), key=_seq)
+
+    def left(self, sees: Sees | None = None) -> list[Statement]:
+        """Return what is in force of what left them, in log order: see `Ledger.left_in_force`."""
+        left = [one for ledger in self.among(sees) for one in ledger.left_in_force()]
+        return sorted(left, key=_seq)
+
+    def more(self, sees: Sees | None = None) -> bool:
+        """Whether more left what he sees than `left` tells of."""
+        return any(one.more for one in self.among(sees))
 
     def form(self, statement: Statement) -> Form | None:
         """Return how a statement stands in a block, where its group is here and that was stored."""
@@ -371,7 +441,7 @@ def _row(item: _Item) -> list[Any]:
     # Flags are digits, so that a forget changes no size.
     values = [int(value) if value is True or value is False else value for value in item.statement]
     form = () if item.form is None else map(int, item.form)
-    return [*values, int(item.keyed), int(item.forgotten), *form]
+    return [*values, int(item.keyed), item.forgotten + _LEFT * item.left, *form]
 
 
 def _size(item: _Item) -> int:
@@ -382,10 +452,11 @@ def _size(item: _Item) -> int:
 
 
 def _item(row: list[Any]) -> _Item:
-    values, (keyed, forgotten, *form) = row[:_FIELDS], row[_FIELDS:]
+    values, (keyed, state, *form) = row[:_FIELDS], row[_FIELDS:]
     fields: Iterator[tuple[str, Any]] = zip(Statement._fields, values, strict=True)
     statement = Statement(**{name: _value(name, value) for name, value in fields})
-    item = _Item(statement, bool(keyed), bool(forgotten))
+    item = _Item(statement, bool(keyed), bool(state % _LEFT))
+    item.left = state >= _LEFT
     if form:
         cost, chars, whole = form
         item.form = Form(cost, chars, bool(whole))

@@ -196,6 +196,76 @@ def test_five_thousand_short_decisions_keep_the_newest_hundred():
     assert [one.text for one in state.active()] == [str(n) for n in range(4900, 5000)]
 
 
+def left(rows, projector=None):
+    return [one.key for one in folded(rows, projector).left_in_force()]
+
+
+def keyed(count):
+    return [decision("long " * 50, key=f"k{n}", id=f"x:{n}", session=f"s{n}") for n in range(count)]
+
+
+@settings(max_examples=80, deadline=None)
+@given(HISTORIES, st.integers(1, 3))
+def test_what_is_kept_and_what_left_are_all_that_is_in_force(rows, kept):
+    journal = Journal(rows)
+    memories = Memories(journal, None, plane="plane")
+    memories.catch_up()
+    state = folded(rows, Decisions(kept_max=kept))
+    found = [one.seq for one in (*state.left_in_force(), *state.active())]
+    decisions = (line.event for line in journal.lines if line.event.kind == "decision")
+    assert sorted(found) == [
+        event.seq
+        for event in decisions
+        if event.sensitivity != "secret" and memories.archived(event) is None
+    ]
+    assert not state.more
+
+
+def test_of_what_left_the_last_four_hundred_are_known_without_their_texts_and_that_there_were_more():
+    state = folded(keyed(500))
+    assert [one.key for one in state.left_in_force()] == [f"k{n}" for n in range(400)]
+    assert {one.text for one in state.left_in_force()} == {""}
+    assert not state.more
+    state = folded(keyed(503))
+    assert [one.key for one in state.left_in_force()] == [f"k{n}" for n in range(3, 403)]
+    assert state.more
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        decision("new", key="k0"),
+        {"kind": "fact", "text": "new", "key": "k0"},
+        decision("hush", key="k0", sensitivity="secret"),
+        forget(key="k0"),
+        forget(ids=["x:0"]),
+        forget(session="s0"),
+        forget(source="x"),
+    ],
+)
+def test_what_left_counts_no_longer_once_it_is_replaced_or_forgotten(later):
+    few = Decisions(kept_max=2)
+    assert left(keyed(4), few) == ["k0", "k1"]
+    assert "k0" not in left([*keyed(4), later], few)
+
+
+def test_what_left_and_was_forgotten_counts_again_when_that_is_taken_back():
+    few = Decisions(kept_max=2)
+    named = {"ids": ["x:0"]}
+    rows = [*keyed(4), forget(**named)]
+    assert left(rows, few) == ["k1"]
+    assert left([*rows, forget(undo=True, **named)], few) == ["k0", "k1"]
+
+
+def test_what_left_takes_no_bytes_from_what_is_kept():
+    projector = Decisions(bytes_max=60_000)
+    state = folded(keyed(600), projector)
+    assert len(state.active()) == 100
+    assert len(projector.dump(state)) <= 60_000
+    assert 0 < len(state.left_in_force()) < 400
+    assert state.more
+
+
 def test_a_text_that_spilled_into_a_body_is_not_whole():
     short, spilled = folded(
         [decision("short"), decision("begin", data={"body": {"sha256": "", "bytes": 9}})]
