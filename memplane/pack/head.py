@@ -108,8 +108,13 @@ def place_cards(sheet: Sheet, materials: Materials, scope: Scope, epoch: int) ->
     _offer(sheet, "cards", merged(visible), most, "projection:cards")
 
 
-def place_decisions(sheet: Sheet, materials: Materials, scope: Scope, epoch: int) -> None:
-    """Decisions as of the epoch: pinned ones and constraints first, then the newest that fit."""
+def place_decisions(
+    sheet: Sheet, materials: Materials, scope: Scope, epoch: int, *, part: str = "decisions"
+) -> None:
+    """Decisions as of the epoch: pinned ones and constraints first, then the newest that fit.
+
+    In another `part` those that have no place in the head, at most `decisions_max` in all.
+    """
     visible = [
         d for d in materials.decisions if d.seq <= epoch and d.role != "tool" and not scope.hides(d)
     ]
@@ -120,7 +125,9 @@ def place_decisions(sheet: Sheet, materials: Materials, scope: Scope, epoch: int
         )
     )
     most = materials.policies.budgets.limits.decisions_max
-    _offer(sheet, "decisions", zip(visible, repeat(())), most, "projection:decisions")
+    if part != "decisions":
+        most -= len(sheet.placed.get("decisions", ()))
+    _offer(sheet, part, zip(visible, repeat(())), most, "projection:decisions")
 
 
 def omit_left(sheet: Sheet, materials: Materials, scope: Scope) -> None:

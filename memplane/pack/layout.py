@@ -100,6 +100,7 @@ PARTS: Final = (
     Part("now", "F", "recent_window", "## Current prompt and what followed"),
     Part("tasks", "G", "task_state", "## Tasks", ordered=False),
     Part("elsewhere", "G", "task_state", "## Also stated since then"),
+    Part("decided", "G", "relevant_decisions", "## More decisions"),
     Part("more", "G", "knowledge_cards", "## More knowledge"),
     Part("sessions", "G", "recent_window", "## Last sessions", dated=True),
     Part("files", "G", "tool_state", "## Files touched", ordered=False),
@@ -111,8 +112,8 @@ PARTS: Final = (
 # Who has just come reads on from the top: tasks, decisions, knowledge, what was done last. All but
 # the views and the map is the tail there, for tasks change at any time.
 _ORIENT_ORDER: Final = (
-    "identity", "rules", "map", "tasks", "elsewhere", "decisions", "cards", "more", "sessions",
-    "newer", "log", "evidence", "now", "files", "tools", "expansions", "found",
+    "identity", "rules", "map", "tasks", "elsewhere", "decisions", "decided", "cards", "more",
+    "sessions", "newer", "log", "evidence", "now", "files", "tools", "expansions", "found",
 )  # fmt: skip
 ORIENT_PARTS: Final = tuple(
     part if part.area == "A" or part.name == "map" else part._replace(area="G")

@@ -239,11 +239,10 @@ class _Work:
                 if takes == "half":
                     left = (left + room["retrieved_evidence"]) // 2
             sheet.left[name] = max(0, min(most, left))
-            refused = len(sheet.omitted)
             fill(self, section)
             # Decisions stand as they are: none that was not refused would come with more room.
             if left < most and takes != "own":
-                sheet.short |= name != DECISIONS or len(sheet.omitted) > refused
+                sheet.short |= name != DECISIONS or sheet.short_of(name)
 
     def _unspent(self, name: str) -> int:
         return max(0, self.room[name] - self.sheet.paid.get(name, 0))
@@ -283,7 +282,7 @@ def _tail(
 
     The second steps are for what evidence leaves, where none of it is left out for its budget.
     """
-    evidence = named.get("retrieved_evidence")
+    evidence, budgets = named.get("retrieved_evidence"), ground.materials.policies.budgets
     steps: list[_Step] = []
     after: list[_Step] = []
     if "knowledge_cards" in named:
@@ -292,15 +291,20 @@ def _tail(
         # The window keeps its room; the sessions before take what no other section will.
         steps.append(_Step(named["recent_window"], _fill_sessions, "rest"))
     for section in sorted(named.values(), key=lambda one: -one.priority):
-        if section is evidence or not _ends(section):
+        fill: _Fill = _fill
+        more: _Fill = _fill_more
+        if section.name == DECISIONS and DECISIONS in budgets.by_priority:
+            # Those before it took the most of the block, whether they have anything to show or not.
+            fill = more = _fill_more_decisions
+        elif section is evidence or not _ends(section):
             continue
         if evidence is None or section.priority >= evidence.priority:
-            steps.append(_Step(section, _fill, "rest"))
+            steps.append(_Step(section, fill, "rest"))
         elif section.name == "expansions":
             steps.append(_Step(section, _fill, "rest" if early else "half"))
         else:
-            steps.append(_Step(section, _fill, "own"))
-            after.append(_Step(section, _fill_more, "rest"))
+            steps.append(_Step(section, fill, "own"))
+            after.append(_Step(section, more, "rest"))
     if evidence is not None and not early:
         steps.append(_Step(evidence, _fill_evidence, "rest"))
     return steps, after
@@ -393,6 +397,11 @@ def _fill_more_cards(work: _Work, _: Section) -> None:
 def _fill_decisions(work: _Work, _: Section) -> None:
     ground = work.ground
     place_decisions(work.sheet, ground.materials, ground.scope, ground.epoch)
+
+
+def _fill_more_decisions(work: _Work, _: Section) -> None:
+    ground = work.ground
+    place_decisions(work.sheet, ground.materials, ground.scope, ground.epoch, part="decided")
 
 
 def _fill_window(work: _Work, _: Section) -> None:

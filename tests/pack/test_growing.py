@@ -122,3 +122,63 @@ def test_what_no_other_section_needs_goes_to_what_was_left_short(tmp_path):
             asked = ["tool_state", "retrieved_evidence"]
             block = plane.pack("nothing answers this", budget=budget, sections=asked)
             assert used(block)["tool_state"] > 100
+
+
+BY_PRIORITY = """\
+version: 1
+sections:
+  identity:           {max_tokens: 1200,  priority: 10}
+  rules:              {max_tokens: 6000,  priority: 9}
+  task_state:         {max_tokens: 3000,  priority: 9}
+  relevant_decisions: {max_tokens: 8000,  priority: 8}
+  retrieved_evidence: {max_tokens: 28000, priority: 7}
+  recent_window:      {max_tokens: 12000, priority: 6}
+  tool_state:         {max_tokens: 2000,  priority: 6}
+"""
+
+
+@pytest.fixture
+def ranked(tmp_path):
+    """Forty decisions and a session, where the priorities divide a block."""
+    with memplane.init(tmp_path / "plane") as plane:
+        (plane.home / "policies" / "budgets.yaml").write_text(BY_PRIORITY)
+        plane.record_many(rows(decisions=40, turns=9, calls=0, cards=0, tasks=0))
+        yield plane
+
+
+def decided(block) -> dict[str, int]:
+    """How many decisions stand in each area under their own section."""
+    areas = [entry.part for entry in block.entries if entry.section == "relevant_decisions"]
+    return {area: areas.count(area) for area in areas}
+
+
+def test_where_priorities_divide_decisions_take_what_the_sections_before_them_leave(ranked):
+    prompt = "Turn 8: the ferry leaves pier 1 with 8 crates of salt for the lake."
+    found = {}
+    for budget in (1000, 2000, 4000, 8000):
+        block = ranked.pack(prompt, session="s0", budget=budget)
+        found[budget] = decided(block)
+        used = block.report["sections"]["relevant_decisions"]
+        assert used["used"] <= used["cap"]
+    assert [sum(areas.values()) for areas in found.values()] == sorted(
+        sum(areas.values()) for areas in found.values()
+    )
+    assert found[4000]["B"] <= 10
+    assert sum(found[4000].values()) == 40
+
+
+def test_no_more_decisions_stand_in_the_tail_than_the_policy_takes_in_all(ranked):
+    policy = ranked.home / "policies" / "budgets.yaml"
+    policy.write_text(BY_PRIORITY + "limits: {decisions_max: 12}\n")
+    block = ranked.pack("", session="s0", budget=4000)
+    assert decided(block)["B"] < 12 == sum(decided(block).values())
+
+
+def test_what_stands_in_the_tail_moves_no_head(ranked):
+    before = ranked.pack("", session="s0", budget=4000)
+    (ranked.home / "views" / "rules.project.md").write_text("")
+    ranked.record("Post 40 is watched by an owl.", kind="decision", key="post.40", session="s0")
+    after = ranked.pack("", session="s0", budget=4000)
+    kept = before.report["prefix"]["stable_bytes"]["prompt"]
+    assert after.text.encode().startswith(before.text.encode()[:kept])
+    assert decided(after)["B"] == decided(before)["B"]

@@ -55,18 +55,7 @@ def short(file: Path) -> bool:
     return not read_file(file).long
 
 
-# At 4,000 tokens its priorities leave decisions less room than the ten that SCN-010 cuts them to.
-FEWER = pytest.mark.xfail(reason="identity and rules come first, and take half each", strict=True)
-
-
-@pytest.mark.parametrize(
-    "file",
-    [
-        pytest.param(file, marks=FEWER if file.stem == "SCN-010" else (), id=file.stem)
-        for file in SUITE
-        if short(file)
-    ],
-)
+@pytest.mark.parametrize("file", [pytest.param(f, id=f.stem) for f in SUITE if short(f)])
 def test_the_shipped_suite_passes_under_its_policies(file):
     with Runner(builders(), Settings(lenient_time=True, policies=POLICIES)) as runner:
         assert runner.run(read_file(file)).failures == []
