@@ -43,7 +43,9 @@ def prefix_of(facts: Facts, rendered: Rendered, materials: Materials) -> dict[st
         "epoch_seq": facts.epoch,
         "prompt_seq": facts.prompt,
         "next_anchor_in": window.next_anchor_in,
-        "shed_seq": max(materials.shed_seq, ring.shed if ring is not None else 0),
+        "shed_seq": max(
+            materials.shed_seq, materials.hotset.shed, ring.shed if ring is not None else 0
+        ),
         "map_shed_seq": materials.plane_map.shed_seq if materials.plane_map is not None else 0,
         "gap": materials.gap,
         "tokens_by_area": by_area,

@@ -150,7 +150,8 @@ class Materials(NamedTuple):
     was, and whether it is pinned, as of a seq; `moment` when the event of a seq was recorded,
     `labels` its tags and importance, for filters. `hidden` are items of groups of events that the
     reader sees nothing of: they are counted. `left` are decisions in force, without text, that no
-    place is kept for; `left_more` says that there may be others, which nothing counts.
+    place is kept for; `left_more` says that there may be others, which nothing counts. `pins` are
+    events that were pinned since the session's epoch, each with the seq of its pin, newest first.
     """
 
     policies: Policies
@@ -176,3 +177,4 @@ class Materials(NamedTuple):
     hidden: Callable[[], Iterable[Item]] | None = None
     left: tuple[Item, ...] = ()
     left_more: bool = False
+    pins: tuple[tuple[Item, int], ...] = ()

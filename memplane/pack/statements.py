@@ -33,13 +33,16 @@ def stated_since(ground: Ground) -> tuple[Statement, ...]:
     ring, epoch = ground.ring, ground.epoch
     if ring is None:
         return ()
+    if not ring.marked:
+        epoch -= 1  # the session's first event, which states something as any other
     found: dict[int, Statement] = {}
     for item, source, pin in _known(ground.materials, ring):
-        at = item.seq if item.seq > epoch else pin
+        lasts = is_stated(item.kind, item.role, item.key, item.markers)
+        # What lasts for its pin alone counts as stated when it was pinned.
+        at = item.seq if lasts and item.seq > epoch else pin
         if at <= epoch or item.seq in found or item.role == "tool":
             continue
-        lasts = pin or is_stated(item.kind, item.role, item.key, item.markers)
-        if lasts and not ground.scope.hides(item):
+        if not ground.scope.hides(item):
             found[item.seq] = Statement(item, source, at, pin, item.session == ring.id)
     return tuple(found[seq] for seq in sorted(found))
 
@@ -55,6 +58,11 @@ def _known(materials: Materials, ring: SessionRing) -> Iterator[tuple[Item, str,
     items_of = materials.hotset.items
     for seq, pin in ring.stated.items():
         yield items_of[seq], "event", pin
+    pins = {item.seq: pin for item, pin in materials.pins}
+    for seq in materials.hotset.stated:
+        yield items_of[seq], "event", pins.get(seq, 0)
+    for item, pin in materials.pins:
+        yield item, "event", pin
 
 
 def room_of(sheet: Sheet, ground: Ground, *, steady: bool) -> int:

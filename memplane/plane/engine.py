@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, WriteError
-from memplane.event import Draft, Event
+from memplane.event import UPKEEP_KINDS, Draft, Event
 from memplane.home import Home, replace_file
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
 from memplane.intake.redact import shown
@@ -31,6 +31,7 @@ from memplane.plane.folds import (
     Seen,
     files_fold,
     group_fold,
+    items_of_event,
     seen_by,
     session_fold,
 )
@@ -41,7 +42,8 @@ from memplane.policy import Policies
 from memplane.ports import Appended, Clock, Detector, Embedder, Head, TokenCounter
 from memplane.projections.catchup import overtaken
 from memplane.projections.files import FilesState
-from memplane.projections.item import Printer
+from memplane.projections.hotset import NO_TURNS, HotsetState
+from memplane.projections.item import Item, Printer
 from memplane.projections.sessions import SessionsState
 from memplane.recall.suppress import Scope
 
@@ -55,6 +57,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Drafting", "Engine", "MakeCounter", "MakeEmbedder", "RefoldWarning"]
 
+_PINS_MAX = 100  # of one session
+_HELD_ELSEWHERE = frozenset(
+    (*UPKEEP_KINDS, *NO_TURNS, "session")
+)  # tasks have a place of their own
 # Folding waits for the first reader; a process that records on and on folds as it goes.
 _FOLD_AFTER = 32
 # From then on so many at once: to look where the log ends costs as much as to fold some lines.
@@ -119,6 +125,7 @@ class Engine:
         self._intake: tuple[str, Intake] | None = None
         self._approvals: Approvals | None = None
         self._alone: dict[tuple[object, ...], Any] = {}  # folds of a part of the log alone
+        self._pinned: dict[tuple[object, str], tuple[Event, Item]] = {}  # read for their pins
         self._recorded = 0  # since the last fold
         self._finished = 0
         self._seen: Head | None = None  # the head of the log when purges were looked for
@@ -417,7 +424,42 @@ class Engine:
             hotset, gap = (hotset, True) if turns is None else (hotset.joined(turns), gap)
         whole = places == folds.places  # no group had to be read from the log
         reader = _reader(scope) if whole else None
-        return seen_by(folds, places, hotset, scope.sees, gap=gap, reader=reader)
+        seen = seen_by(folds, places, hotset, scope.sees, gap=gap, reader=reader)
+        ring = hotset.sessions.get(session) if session is not None else None
+        if ring is None:
+            return seen
+        return seen._replace(pins=self._pins(folds, hotset, ring.epoch, scope, policies))
+
+    def _pins(
+        self, folds: Folds, hotset: HotsetState, epoch: int, scope: Scope, policies: Policies
+    ) -> list[tuple[Item, int]]:
+        """What was pinned since an epoch, newest first: at most 100 that the scope shows."""
+        named = folds.memories.pins(epoch, upto=scope.as_of)
+        recent = {item.id: item for item in hotset.items.values()} if named else {}
+        found: list[tuple[Item, int]] = []
+        for id_, pin in named:
+            item = recent.get(id_) or self._left(folds, id_, scope.as_of, policies)
+            if item is None or item.kind in _HELD_ELSEWHERE or item.seq > pin:
+                continue
+            if not scope.hides(item):
+                found.append((item, pin))
+                if len(found) == _PINS_MAX:
+                    break
+        return found
+
+    def _left(self, folds: Folds, id_: str, as_of: int, policies: Policies) -> Item | None:
+        """A pinned event that no projection holds, read from the log once; None: there is none."""
+        key = _variant(policies), id_
+        known = self._pinned.get(key)
+        if known is None:
+            line = self.log.find(id_)
+            if line is None or line.event.seq > as_of:
+                return None
+            item = items_of_event(line.event, self.counter(policies))
+            known = self._pinned[key] = line.event, item
+        event, item = known
+        item.superseded = item.forgotten = folds.memories.archived(event, upto=as_of) is not None
+        return item
 
     def places(self, folds: Folds, scope: Scope, policies: Policies) -> tuple[Places, bool]:
         """What is kept by groups of events, with all groups that a reader sees.
@@ -479,7 +521,7 @@ class Engine:
         if seen is None or seen == head or not overtaken(self.log, seen):
             return
         self._prefixes.clear()
-        self._alone, self._approvals = {}, None
+        self._alone, self._pinned, self._approvals = {}, {}, None
         self.recent = Recent(self.log.line)
         if self._folds is not None:
             self._folds.forget()

@@ -357,6 +357,7 @@ class Seen(NamedTuple):
     tasks: TaskTable
     gap: bool
     hidden: Callable[[], Iterable[Item]]
+    pins: list[tuple[Item, int]] = []  # noqa: RUF012 - never changed: what was pinned since the epoch
 
 
 def seen_by(

@@ -72,7 +72,7 @@ def materials_of(
         policies, seen.hotset, seen.tasks, tuple(seen.decisions), tuple(seen.cards),
         seen.pinned, tuple(views), tuple(expansions), memo, seen.gap, seen.shed_seq, files,
         retriever, query_seq, seen.plane_map, sessions, approvals, touched, moment, labels,
-        seen.hidden, tuple(seen.left), seen.left_more,
+        seen.hidden, tuple(seen.left), seen.left_more, tuple(seen.pins),
     )  # fmt: skip
 
 

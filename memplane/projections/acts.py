@@ -101,10 +101,11 @@ def acts_of(event: Event, at: Moment) -> list[Act]:
 class Acts:
     """Every forget and pin so far, by what they name; answers for any event of the log."""
 
-    __slots__ = ("_by_target", "late", "latest")
+    __slots__ = ("_by_target", "_pinned", "late", "latest")
 
     def __init__(self) -> None:
         self._by_target: dict[Target, list[_Said]] = {}
+        self._pinned: dict[str, Target] = {}  # what any pin named, by id
         self.latest: dict[str, Moment] = {}  # of all forgets, of all pins: by kind
         self.late: set[int] = set()  # seqs of those that came when later ones were here
 
@@ -118,6 +119,8 @@ class Acts:
         """Take one more act; acts come in log order."""
         target, fields = act.target, act[1:]
         said = self._by_target.setdefault(target, [])
+        if target.form == "pin":
+            self._pinned[target.value] = target
         # One event may name a thing twice.
         if not said or said[-1][0] != act.seq:
             said.append(fields)
@@ -174,6 +177,23 @@ class Acts:
         found = self.last_pin(seq, event_id, upto=upto)
         return found is not None and not found[1]
 
+    def pins(self, after: int, upto: int) -> list[tuple[str, int]]:
+        """Return what pins hold that came behind a seq, with the seq of each, newest first.
+
+        A second pin of what is pinned changes nothing.
+        """
+        found = []
+        for id_, target in self._pinned.items():
+            at = 0
+            for said in sorted(self._by_target[target], key=_moment, reverse=True):
+                if said[0] <= upto:
+                    if said[1]:  # taken back
+                        break
+                    at = said[0]
+            if at > after:
+                found.append((id_, at))
+        return sorted(found, key=lambda one: (-one[1], one[0]))
+
     def last_pin(self, seq: int, event_id: str, *, upto: int) -> _Said | None:
         """Return the last pin, or word that takes one back, that names the event as of `upto`."""
         return self._last(Target("pin", "", event_id), seq, upto) if self._by_target else None
@@ -186,6 +206,10 @@ class Acts:
             if said[0] <= upto and (last is None or said[_AT:] > last[_AT:]):
                 last = said
         return last
+
+
+def _moment(said: _Said) -> tuple[object, ...]:
+    return said[_AT:]
 
 
 def _names_of(

@@ -3,7 +3,8 @@
 Of each group of events that are open to the same readers (`groups`): rings of sequence numbers (the
 last 400 events, the last 100 of each of the 8 most recent sessions, of which one without a word
 goes first) over one table of items, so that each text is kept once. Beside them: what each of those
-sessions stated since its epoch (200 seqs at most), topics, files touched, the last call and last
+sessions stated since its epoch (200 seqs at most), the last 100 rules, preferences and keyed facts
+of any namespace but /global, whoever stated them, topics, files touched, the last call and last
 error of each tool, and which summary memplane made of each session that ended last (32). What
 leaves every ring leaves the table; the log has it. A task event is no turn: it stands in the ring
 of all events alone, and `tasks` says what it changed. Nor is an artifact, nor the summary that
@@ -34,6 +35,7 @@ from memplane.projections.rings import (
     HotsetState,
     SessionRing,
     Turn,
+    is_standing,
     is_stated,
     together,
 )  # fmt: skip
@@ -51,6 +53,8 @@ SUMMED: Final = 32
 GAPS: Final = 32
 GONE: Final = 64
 STATED: Final = 200
+STANDING: Final = 100
+STANDING_BYTES: Final = 32 * 1024
 STATED_BYTES: Final = 64 * 1024  # of what one session stated: four leave room for turns
 # Under pressure, what stays before sessions and the plane's older events go altogether.
 SESSIONS_KEPT: Final = 4
@@ -82,6 +86,7 @@ class Hotset:
     def __init__(self, counter: TokenCounter, *, bytes_max: int = BYTES_MAX) -> None:
         self.counter, self.bytes_max = counter, bytes_max
         self.stated_max = min(STATED_BYTES, bytes_max // 3)
+        self.standing_max = min(STANDING_BYTES, bytes_max // 8)
 
     def initial(self) -> HotsetState:
         return HotsetState()
@@ -119,6 +124,8 @@ class Hotset:
         plane.append(seq)
         if len(plane) > PLANE_RING:
             _release(state, plane.pop(0))
+        if is_standing(kind, ns, key) and role != "tool":
+            _stand(state, seq, size, self.standing_max)
         no_turn = kind in NO_TURNS
         if kind == "summary" and is_extract(event):
             no_turn = True
@@ -166,6 +173,8 @@ class Hotset:
             "tools": [[tool, *seqs] for tool, seqs in state.tools.items()],
             "files": [[id_, *table.fields()] for id_, table in state.files.items()],
             "summed": [list(pair) for pair in state.summed.items()],
+            "stated": list(state.stated.items()),
+            "shed": state.shed,
             "topics": [[id_, list(map(list, of.items()))] for id_, of in state.topics.items()],
         }  # fmt: skip
 
@@ -201,6 +210,8 @@ class Hotset:
         state.bytes += sum(table.bytes for table in state.files.values())
         state.topics = {id_: dict(rows) for id_, rows in fields["topics"]}
         state.summed = dict(fields["summed"])
+        state.stated, state.shed = dict(fields["stated"]), fields["shed"]
+        state.stated_bytes = sum(state.stated.values())
         _count_holds(state)
         return state
 
@@ -349,10 +360,28 @@ def _state(state: HotsetState, ring: SessionRing, seq: int, size: int, most: int
         _unstate(state, ring, gone)
 
 
+def _stand(state: HotsetState, seq: int, size: int, most: int) -> None:
+    """Keep a statement that no ledger has, whoever made it: 100 of them, and `most` bytes."""
+    state.stated[seq] = size
+    state.stated_bytes += size
+    _hold(state, seq)
+    while len(state.stated) > STANDING or state.stated_bytes > most:
+        gone = next((one for one in state.stated if _is_out(state.item(one))), 0)
+        if not gone:
+            gone = next(iter(state.stated))
+            state.shed = max(state.shed, gone)
+        state.stated_bytes -= state.stated.pop(gone)
+        _release(state, gone)
+
+
+def _is_out(item: Item) -> bool:
+    return item.superseded or item.forgotten
+
+
 def _worth(state: HotsetState, ring: SessionRing, seq: int) -> int:
     """What is out of force goes first; what is pinned, or a constraint, last."""
     item = state.item(seq)
-    if item.superseded or item.forgotten:
+    if _is_out(item):
         return 0
     return 2 if ring.stated[seq] or "constraint" in item.markers else 1
 
@@ -490,7 +519,7 @@ def _release(state: HotsetState, seq: int) -> None:
 
 
 def _count_holds(state: HotsetState) -> None:
-    for seq in state.plane:
+    for seq in (*state.plane, *state.stated):
         _hold(state, seq)
     for ring in state.sessions.values():
         for seq in (*(turn.seq for turn in ring.ring), *ring.prompts, *ring.stated):

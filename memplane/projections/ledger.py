@@ -85,9 +85,9 @@ class Form(NamedTuple):
     whole: bool
 
 
-# What is given up of one that leaves. Its labels are in the log, for who filters by them.
+# What is given up of one that leaves.
 _BARE: Final[dict[str, Any]] = {
-    "text": "", "refs": (), "tags": (), "markers": (), "pinned_at": 0, "actor": None,
+    "text": "", "refs": (), "markers": (), "pinned_at": 0, "actor": None,
     "rationale": None, "whole": False,
 }  # fmt: skip
 _PINNED_AT: Final = Statement._fields.index("pinned_at")
@@ -127,7 +127,7 @@ class Ledger:
         return [item.statement for item in self.items.values() if not item.forgotten]
 
     def left_in_force(self) -> list[Statement]:
-        """Return what is in force of `left`: without text, refs, tags and markers."""
+        """Return what is in force of `left`: without text, refs and markers."""
         return [item.statement for item in self.left.values() if not item.forgotten]
 
     def named(self, forget: Forget) -> list[_Item]:

@@ -211,6 +211,10 @@ class Memories:
         """Return whether the event is pinned, keyed or not."""
         return self._chains.acts.pinned(event.seq, event.id, upto=self._bound(upto))
 
+    def pins(self, after: int, *, upto: int | None = None) -> list[tuple[str, int]]:
+        """Return the ids of what pins behind a seq hold, with the seq of each, newest first."""
+        return self._chains.acts.pins(after, self._bound(upto))
+
     def replaced(self, after: int = 0) -> list[tuple[int, int]]:
         """Return (by, seq) for every value that its key's next one, by > after, took the place of.
 

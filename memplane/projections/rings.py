@@ -10,13 +10,13 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from memplane.event import Event
+from memplane.event import GLOBAL, Event
 from memplane.projections.item import Item
 from memplane.projections.touches import FileTable
 
 __all__ = [
     "PLANE_RING", "PROMPTS", "SESSION_RING", "TOOLS", "TOPICS", "HotsetState", "SessionRing",
-    "Turn", "is_stated", "together",
+    "Turn", "is_standing", "is_stated", "together",
 ]  # fmt: skip
 
 PLANE_RING: Final = 400
@@ -43,6 +43,11 @@ def is_stated(
     if kind in _STATEMENTS or (kind == "fact" and key is not None):
         return True
     return role in _SPEAKERS and not _LASTING.isdisjoint(markers)
+
+
+def is_standing(kind: str, ns: str, key: str | None) -> bool:
+    """Whether a statement is one that the ledgers do not have: no decision, and not at /global."""
+    return ns != GLOBAL and (kind in ("rule", "preference") or (kind == "fact" and key is not None))
 
 
 class Turn(NamedTuple):
@@ -98,7 +103,7 @@ class HotsetState:
 
     __slots__ = (
         "by_key", "bytes", "files", "fresh", "gaps", "gone", "head", "holds", "made", "plane",
-        "sessions", "summed", "tools", "topics",
+        "sessions", "shed", "stated", "stated_bytes", "summed", "tools", "topics",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -107,6 +112,11 @@ class HotsetState:
         self.holds: dict[int, int] = {}  # item -> number of rings and tables that hold it
         self.bytes = 0
         self.plane: list[int] = []
+        # Statements that no ledger has, whoever made them, with their sizes; and the newest of them
+        # that a bound drove out.
+        self.stated: dict[int, int] = {}
+        self.stated_bytes = 0
+        self.shed = 0
         self.sessions: dict[str, SessionRing] = {}
         self.tools: dict[str, tuple[int, int]] = {}  # name -> seq of last call, seq of last error
         self.files: dict[str, FileTable] = {}  # by session; "" for touches outside of any
@@ -142,6 +152,7 @@ class HotsetState:
         both = HotsetState()
         both.made = {**other.items, **self.items}
         both.plane, both.head, both.gaps = self.plane, self.head, self.gaps
+        both.stated, both.shed = self.stated, self.shed
         both.topics = {**self.topics, **other.topics}
         both.sessions = {**self.sessions, **other.sessions}
         both.tools, both.summed = self.tools, self.summed
@@ -163,6 +174,7 @@ def together(states: Sequence[HotsetState]) -> HotsetState:
         (one,) = states
         both.made, both.fresh, both.plane = one.made, one.fresh, one.plane
         both.sessions, both.gone = one.sessions, one.gone
+        both.stated, both.shed = one.stated, one.shed
         both.tools, both.files, both.topics = one.tools, one.files, one.topics
         both.summed = one.summed
         return both
@@ -171,6 +183,8 @@ def together(states: Sequence[HotsetState]) -> HotsetState:
     for one in states:
         both.made.update(one.items)
         both.plane += one.plane
+        both.stated |= one.stated
+        both.shed = max(both.shed, one.shed)
         both.gone.update(one.gone)
         for id_, table in one.files.items():
             tables.setdefault(id_, []).append(table)

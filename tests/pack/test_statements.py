@@ -219,6 +219,117 @@ def test_what_is_pinned_in_a_session_stays_whatever_it_is_until_it_is_unpinned(p
     assert not {plan, turn} & shown(plane.pack(session="s", budget=4000))
 
 
+def bury(plane, session="another"):
+    """So many turns elsewhere that no ring of the hotset holds what was said before."""
+    turns(plane, 450, session=session)
+
+
+@pytest.mark.parametrize("fields", [{"role": "assistant"}, {"kind": "plan", "ns": "/task/t"}])
+def test_what_is_pinned_after_it_left_the_recent_window_comes_back(plane, fields):
+    start(plane)
+    old = say(plane, "herons nest early", **fields)
+    turns(plane, 120)
+    bury(plane)
+    assert plane.hotset().sessions["s"].ring[0].seq > plane.event(old).seq
+    assert old not in shown(plane.pack(session="s", budget=4000))
+    plane.pin(id=old)
+    assert old in shown(plane.pack(session="s", budget=4000), "G")
+    turns(plane, 220)
+    assert old in shown(plane.pack(session="s", budget=4000), "C")
+    plane.unpin(id=old)
+    assert old not in shown(plane.pack(session="s", budget=4000))
+
+
+def test_a_pin_shows_what_another_session_said_long_ago(plane):
+    old = say(plane, "herons nest early", role="user", session="long ago")
+    bury(plane)
+    start(plane)
+    turns(plane, 30)
+    plane.pin(id=old)
+    assert old in shown(plane.pack(session="s", budget=4000), "G")
+
+
+def test_what_is_pinned_is_shown_to_who_may_see_it_while_it_is_in_force(plane):
+    start(plane)
+    hidden = say(plane, "the nest is secret", role="user", sensitivity="high")
+    replaced = say(plane, "nests in spring", kind="plan", key="way")
+    forgotten = say(plane, "nests in summer", role="user")
+    tool = say(plane, "nests in autumn", kind="tool_result", role="tool")
+    turns(plane, 120)
+    bury(plane)
+    for id_ in (hidden, replaced, forgotten, tool):
+        plane.pin(id=id_)
+    assert hidden not in shown(plane.pack(session="s", channel="public", budget=4000))
+    assert {hidden, replaced, forgotten} <= shown(plane.pack(session="s", budget=4000))
+    plane.record("nests in winter", kind="plan", key="way")
+    plane.forget(id=forgotten)
+    block = plane.pack(session="s", budget=4000)
+    assert hidden in shown(block)
+    assert not {replaced, forgotten} & shown(block)
+    assert tool not in shown(block, "CG")  # as evidence it may stand in E
+
+
+def test_a_warm_pack_reads_nothing_for_what_is_pinned(plane):
+    start(plane)
+    old = say(plane, "herons nest early", role="assistant")
+    turns(plane, 120)
+    bury(plane)
+    plane.pin(id=old)
+    plane.pack(session="s", intent="fast")
+    before = plane.pack(session="another", intent="fast")
+    block = plane.pack(session="s", intent="fast")
+    assert old in shown(block)
+    assert block.report["io"] == before.report["io"]
+
+
+@pytest.mark.parametrize("session", [None, "another"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kind": "rule", "ns": "/spec/merge"},
+        {"kind": "preference", "ns": "/task/t"},
+        {"kind": "fact", "key": "k", "ns": "/spec/parser"},
+    ],
+)
+def test_what_others_state_in_any_namespace_is_in_the_tail_and_then_in_c(plane, fields, session):
+    start(plane)
+    turns(plane, 30)
+    id_ = say(plane, "Squash before a merge", **{**fields, "session": session})
+    assert id_ in shown(plane.pack(session="s", budget=4000), "G")
+    bury(plane, session="third")
+    turns(plane, 220)
+    assert id_ in shown(plane.pack(session="s", budget=4000), "C")
+    assert id_ not in shown(plane.pack(session="s", budget=4000, ns=["/task/other"]))
+    start(plane)
+    assert id_ not in shown(plane.pack(session="s", budget=4000), "CDEFG")
+
+
+def test_the_hotset_keeps_a_hundred_of_what_others_state_and_what_is_in_force_longest(plane):
+    start(plane)
+    for number in range(150):
+        key = {"key": "same"} if number < 100 else {}
+        plane.record(f"rule {number}", kind="rule", ns="/task/t", **key)
+    hotset = plane.hotset()
+    assert len(hotset.stated) == 100
+    texts = [hotset.items[seq].text for seq in hotset.stated]
+    assert texts[-51:] == [f"rule {number}" for number in range(99, 150)]
+    assert hotset.shed == 0
+    for number in range(60):
+        plane.record(f"rule {number}", kind="rule", ns="/task/t")
+    assert plane.hotset().shed > 0
+
+
+@pytest.mark.parametrize("kind", ["message", "rule", "decision"])
+@pytest.mark.parametrize("budget", [500, 2000, 4000])
+def test_a_constraint_said_first_is_shown_in_a_session_without_a_start(plane, kind, budget):
+    id_ = say(plane, "Constraint: nothing leaves the reeds", kind=kind, role="user")
+    turns(plane, 220)
+    bury(plane)
+    block = plane.pack(session="s", budget=budget)
+    assert id_ in shown(block)
+    assert block.text.count("nothing leaves the reeds") == 1
+
+
 def test_an_epoch_leaves_to_the_head_what_was_stated_before_it(plane, stated):
     start(plane)
     block = plane.pack(session="s", budget=4000)
