@@ -7,7 +7,6 @@ What an event is worth comes from the retriever, in which order events are tried
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -17,10 +16,10 @@ from memplane.pack.evidence import Asked, Marked
 from memplane.pack.layout import Group, Part, Ranked, Sheet, entry_of, group_of
 from memplane.pack.newest import ROOM, Chosen, newest_first
 from memplane.pack.request import Materials
-from memplane.policy import Limits, Scoring
+from memplane.policy import Limits
 from memplane.projections.item import Item
 from memplane.projections.words import normalised
-from memplane.recall.circumstances import NONE, Circumstances, circumstances, count
+from memplane.recall.circumstances import NONE, lifted
 from memplane.recall.retrieval import ONE, Candidates, Found, Retriever
 from memplane.recall.suppress import Scope
 
@@ -32,7 +31,6 @@ _NO_TERMS: Final = NONE._asdict()
 _LEAST: Final = 8
 _MISSES_MAX: Final = 24  # events in a row that were read and did not fit; then the part is full
 _NAMED_MAX: Final = 200  # omissions with all that is known of them: twice what a report lists
-_LIFTED_MAX: Final = 200  # of the best, whose time and session are read from the log
 _ORDERED_FROM: Final = 300  # tokens: with less there is no room for date lines that come twice
 _REPEATED_WORDS: Final = 6  # a text of so many words is not repeated
 # What a passage saves must be worth its mark: it has at most this part of the whole.
@@ -74,11 +72,7 @@ def place_retrieved(
     if found:
         best = found.scores[0] * materials.policies.scoring.evidence_floor // _PERMILLE
         above = found.above(max(1, best))
-        terms = _terms(found, above, retriever, asked.now, materials.policies.scoring)
-        if terms:
-            found = found.lifted(
-                [terms[seq].both * ONE // _PERMILLE for seq in found.seqs[: len(terms)]]
-            )
+        found, terms = lifted(found, above, retriever, asked.now, materials.policies.scoring)
         fill = _Fill(sheet, part, retriever, found, finding.wanted, limits)
         fill.place(above, materials, marked)
         for seq, more in terms.items():
@@ -102,24 +96,6 @@ def _read(retriever: Retriever, seq: int) -> Item | None:
         return retriever.item(seq)
     except NotFoundError:
         return None
-
-
-def _terms(
-    found: Candidates, above: int, retriever: Retriever, now: str, scoring: Scoring
-) -> dict[int, Circumstances]:
-    """The terms beside relevance, of the best that are good enough; none where they count nothing.
-
-    Of an event that the log has lost they are nothing.
-    """
-    if not count(scoring):
-        return {}
-    seqs = found.seqs[: min(above, _LIFTED_MAX)]
-    items: list[Item] = []
-    for seq in seqs:
-        with suppress(NotFoundError):
-            items.append(retriever.item(seq))
-    there = dict(zip([one.seq for one in items], circumstances(items, now, scoring), strict=True))
-    return {seq: there.get(seq, NONE) for seq in seqs}
 
 
 def parts_of(found: Found) -> dict[str, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -18,6 +19,7 @@ from memplane.plane.asking import request_of, texts
 from memplane.plane.finding import Wanted, behind
 from memplane.plane.prefixes import seq_by
 from memplane.projections.window import plain, short_handle
+from memplane.recall.circumstances import Circumstances, count, lifted
 from memplane.recall.retrieval import ONE, DegradedError, Found, Retriever
 from memplane.recall.suppress import Scope
 
@@ -46,10 +48,11 @@ class SearchHit(NamedTuple):
 
     `score` compares the hits of one search: 1000 is what an event earns that matches best of all
     and has every word of the query; factors and boosts come on top. It is the sum of `parts`:
-    words (its own), neighbours (lent by the events around it), markers, tags and key. `text` is
-    the passage that says most, in 40 tokens or one sentence, and `whole` whether that is all of
-    the event's text; `event` is what this channel may see of it; `stale` says that it fades and
-    was left alone for longer than the policy's days.
+    words (its own), neighbours (lent by the events around it), markers, tags and key, and where
+    scoring.yaml gives them a weight, recency and coherence, as in packs. `text` is the passage that
+    says most, in 40 tokens or one sentence, and `whole` whether that is all of the event's text;
+    `event` is what this channel may see of it; `stale` says that it fades and was left alone for
+    longer than the policy's days.
     """
 
     score: int
@@ -82,8 +85,8 @@ def search(
 ) -> SearchHits:  # fmt: skip
     """Return at most `k` hits by relevance; ties go by importance now, then to the newer.
 
-    `similar`: by the cosine of their vectors with that of the query instead. `wait` for the whole
-    index, as that one does.
+    `similar`: by the cosine of their vectors with that of the query instead, and nothing else.
+    `wait` for the whole index, as that one does.
     """
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= HITS_MAX:
         raise InputError(f"expected 1 to {HITS_MAX}, found {shown(k)}", where="k")
@@ -117,21 +120,25 @@ def search(
             retriever, finding, without = _by_words(
                 engine, policies, folds, request, scope, k, only, wanted
             )  # fmt: skip
-        return SearchHits(
-            _hits(engine, policies, folds, request, reader, retriever, finding), without
-        )
+        hits = _hits(
+            engine, policies, folds, request, reader, retriever, finding, similar=similar
+        )  # fmt: skip
+        return SearchHits(islice(hits, k), without)
 
 
 def _hits(
     engine: Engine, policies: Policies, folds: Folds, request: Request, reader: Reader,
-    retriever: LogRetriever, finding: Finding,
+    retriever: LogRetriever, finding: Finding, *, similar: bool,
 ) -> Iterator[SearchHit]:  # fmt: skip
     """What of the events found may be told, best first. Hold the lock."""
-    best = finding.found[0].score if finding.found else 0
+    every, terms = finding.found, dict[int, Circumstances]()
+    best = every[0].score if every else 0
     floor = max(1, best * policies.scoring.evidence_floor // _PERMILLE)
+    if every and not similar:
+        every, terms = lifted(every, every.above(floor), retriever, request.now, policies.scoring)
     says = _Passages(engine, policies, retriever, finding.wanted)
     hits: list[tuple[tuple[int, int, int], SearchHit]] = []
-    for found in finding.found:
+    for found in every:
         line = engine.log.line(found.seq)
         if found.score >= floor and line is not None:
             event = reader.emit(line.event)
@@ -139,7 +146,7 @@ def _hits(
                 text, whole = says.of(found, line.event, event)
             except ChangedError:  # the copy of an artifact
                 continue
-            score, parts = _scores(found)
+            score, parts = _scores(found, terms.get(found.seq))
             left, stale = reader.fading(line.event, folds.memories, request.as_of)
             rank = (-found.score, -left, -found.seq)
             hits.append((rank, SearchHit(score, text, event, parts, whole, stale)))
@@ -153,6 +160,8 @@ def _by_words(
     only: Sequence[Sequence[str]], wanted: Wanted,
 ) -> tuple[LogRetriever, Finding, list[str]]:  # fmt: skip
     """What answers by words, and by vectors where the embedder does not fail; what is missing."""
+    if count(policies.scoring):  # what comes behind `most` of them may be lifted before them
+        most = max(most, policies.budgets.limits.candidate_pool_max)
 
     def searched(wanted: Wanted) -> tuple[LogRetriever, Finding, list[str]]:
         retriever = engine.retriever(policies, folds, wanted)
@@ -201,10 +210,11 @@ class _Passages(NamedTuple):
         return text[start:end]
 
 
-def _scores(found: Found) -> tuple[int, dict[str, int]]:
+def _scores(found: Found, terms: Circumstances | None) -> tuple[int, dict[str, int]]:
     """The score and its parts in thousandths; what rounding leaves over goes to the largest."""
     score = found.score * _PERMILLE // ONE
     parts = {name: getattr(found, name) * _PERMILLE // ONE for name in _PARTS}
+    parts.update({} if terms is None else terms._asdict())
     parts[max(parts, key=parts.__getitem__)] += score - sum(parts.values())
     return score, parts
 

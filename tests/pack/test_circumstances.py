@@ -102,3 +102,31 @@ def test_what_is_hidden_lends_no_coherence(told, intent):
         )
     after = found(plane, intent, channel="public")[ids[0]]["score_parts"]["coherence"]
     assert before == after == 0
+
+
+def test_a_search_adds_the_terms_that_a_pack_adds(told):
+    plane, ids = told
+    before = plane.search("heron nests marsh", k=10)
+    assert before[0].event.id == ids[0]
+    assert not {"recency", "coherence"} & set(before[0].parts)
+    weigh(plane, recency_weight=1, coherence_weight=1, recency_half_life_hours=24)
+    packed = found(plane, "deep")
+    hits = {hit.event.id: hit for hit in plane.search("heron nests marsh", k=10)}
+    assert set(hits) == set(ids)
+    for id_, hit in hits.items():
+        parts = packed[id_]["score_parts"]
+        assert (hit.parts["recency"], hit.parts["coherence"]) == (
+            parts["recency"],
+            parts["coherence"],
+        )
+        assert sum(hit.parts.values()) == hit.score
+    assert hits[ids[1]].parts["recency"] > 900
+
+
+def test_what_is_lifted_comes_before_the_best_match_however_few_hits_are_asked_for(told):
+    plane, ids = told
+    assert plane.search("heron nests marsh", k=1)[0].event.id == ids[0]
+    weigh(plane, recency_weight=9, recency_half_life_hours=24)
+    first = plane.search("heron nests marsh", k=1)
+    assert len(first) == 1
+    assert first[0].event.id in ids[1:]
