@@ -206,7 +206,7 @@ class Answers:
     def decisions(
         self, *, channel: str = "private", ns: str | None = None, agent: str | None = None
     ) -> list[Event]:
-        """The decisions in force that the ledger knows of, in log order: some 600 at most."""
+        """The decisions in force that the ledger knows of, in log order: some 400 at most."""
         reader = self._engine.reader(channel, agent=agent, ns=ns)
         with self._engine.lock:
             ledger = self._engine.caught_up(reader.policies).decisions.state

@@ -10,14 +10,14 @@ __all__ = ["Cards", "Decisions"]
 class Decisions(LedgerProjector):
     """The latest decision of each namespace and key; constraints are protected. None decays.
 
-    A pack chooses from those that are kept, and names the 400 in force that were kept before.
+    A pack chooses from those that are kept, and names the 200 in force that were kept before.
     """
 
     name = "decisions"
     version = 5
     kinds = frozenset({"decision"})
     marker = "constraint"
-    left_max = 400
+    left_max = 200
 
 
 class Cards(LedgerProjector):

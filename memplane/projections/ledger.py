@@ -17,7 +17,7 @@ no more: `more`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from memplane.event import Event
@@ -167,7 +167,7 @@ class Ledger:
 
     def keep_left(self, item: _Item) -> None:
         """File one that left, as the last of them."""
-        item.left, item.size = True, _size(item)
+        item.left, item.size = True, item.size or _size(item)
         self.left[item.statement.seq] = item
         if item.keyed:
             self.keyed[item.statement.ns, item.statement.key] = item.statement.seq
@@ -440,7 +440,9 @@ def _statement(event: Event) -> Statement:
 def _row(item: _Item) -> list[Any]:
     # Flags are digits, so that a forget changes no size.
     values = [int(value) if value is True or value is False else value for value in item.statement]
-    form = () if item.form is None else map(int, item.form)
+    form: Iterable[int] = () if item.form is None else map(int, item.form)
+    if item.left:
+        form = (item.size,) if item.size else ()  # counted once, for there are many
     return [*values, int(item.keyed), item.forgotten + _LEFT * item.left, *form]
 
 
@@ -456,8 +458,9 @@ def _item(row: list[Any]) -> _Item:
     fields: Iterator[tuple[str, Any]] = zip(Statement._fields, values, strict=True)
     statement = Statement(**{name: _value(name, value) for name, value in fields})
     item = _Item(statement, bool(keyed), bool(state % _LEFT))
-    item.left = state >= _LEFT
-    if form:
+    if state >= _LEFT:
+        item.left, item.size = True, *form
+    elif form:
         cost, chars, whole = form
         item.form = Form(cost, chars, bool(whole))
     return item

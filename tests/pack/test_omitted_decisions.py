@@ -99,10 +99,10 @@ def test_every_event_is_shown_or_counted_once(plane):
     assert sum(counts.values()) + len(shown) == 800
 
 
-def test_of_more_than_five_hundred_the_report_says_that_it_does_not_know_them_all(plane):
-    decide(plane, range(501))
+def test_of_more_than_three_hundred_the_report_says_that_it_does_not_know_them_all(plane):
+    decide(plane, range(301))
     assert plane.pack("", budget=1000).report["omissions"]["more_decisions"] is True
-    assert len(plane.decisions()) == 500
+    assert len(plane.decisions()) == 300
 
 
 def test_the_report_is_the_same_from_a_saved_ledger(plane, clock):

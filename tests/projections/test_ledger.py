@@ -221,13 +221,13 @@ def test_what_is_kept_and_what_left_are_all_that_is_in_force(rows, kept):
     assert not state.more
 
 
-def test_of_what_left_the_last_four_hundred_are_known_without_their_texts_and_that_there_were_more():
-    state = folded(keyed(500))
-    assert [one.key for one in state.left_in_force()] == [f"k{n}" for n in range(400)]
+def test_of_what_left_the_last_two_hundred_are_known_without_their_texts_and_that_there_were_more():
+    state = folded(keyed(300))
+    assert [one.key for one in state.left_in_force()] == [f"k{n}" for n in range(200)]
     assert {one.text for one in state.left_in_force()} == {""}
     assert not state.more
-    state = folded(keyed(503))
-    assert [one.key for one in state.left_in_force()] == [f"k{n}" for n in range(3, 403)]
+    state = folded(keyed(303))
+    assert [one.key for one in state.left_in_force()] == [f"k{n}" for n in range(3, 203)]
     assert state.more
 
 
@@ -262,7 +262,7 @@ def test_what_left_takes_no_bytes_from_what_is_kept():
     state = folded(keyed(600), projector)
     assert len(state.active()) == 100
     assert len(projector.dump(state)) <= 60_000
-    assert 0 < len(state.left_in_force()) < 400
+    assert 0 < len(state.left_in_force()) < 200
     assert state.more
 
 
