@@ -7,6 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from memplane.pack.digest import Sight, is_seen
+from memplane.pack.head import omit_left
 from memplane.pack.layout import Sheet
 from memplane.pack.request import LastSession, Materials, Request
 from memplane.pack.window import prompt_of
@@ -158,8 +159,10 @@ def query_event(ground: Ground) -> int:
 def not_placed(ground: Ground, sheet: Sheet, pool: list[Item]) -> tuple[dict[str, int], list[Item]]:
     """Counts of suppressed candidates by reason, and visible ones that no stage spoke about.
 
-    Of the suppressed nothing else is told; the others are older than what was looked at.
+    Of the suppressed nothing else is told; the others are older than what was looked at. Decisions
+    that no place is kept for are omitted here.
     """
+    omit_left(sheet, ground.materials, ground.scope)
     counts: dict[str, int] = {}
     left: list[Item] = []
     hides, hidden = ground.scope.hides, ground.materials.hidden

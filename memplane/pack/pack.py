@@ -34,7 +34,7 @@ from memplane.pack.ground import (
     unknown,
 )
 from memplane.pack.handles import parse
-from memplane.pack.head import omit_left, omit_lost, place_cards, place_decisions, place_views
+from memplane.pack.head import omit_lost, place_cards, place_decisions, place_views
 from memplane.pack.layout import DECISIONS, ORIENT_PARTS, PARTS, Part, Sheet
 from memplane.pack.mapping import place_map
 from memplane.pack.prefix import prefix_of
@@ -162,7 +162,6 @@ def lay(
             for handle in request.expand
         ]
     omit_lost(sheet, materials, holding & (_HEAD | frozenset(s.name for s in sections if _ends(s))))
-    omit_left(sheet, materials, ground.scope)
     mark("tail")
 
     rendered = render(sheet.entries(), printer.counter, sheet.frame, framed=framed)
