@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long test-agents record-sessions bench lint clean
+.PHONY: demo test coverage test-long test-agents record-sessions bench lint clean
 
 $(STAMP): pyproject.toml requirements-dev.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "memplane needs Python 3.11 or newer")'
@@ -15,8 +15,18 @@ $(STAMP): pyproject.toml requirements-dev.txt
 demo: $(STAMP)  ## import a sample session and this repository's commits, ask three questions
 	$(BIN)/python tools/demo.py
 
-test: $(STAMP)  ## every promise, in a few minutes
-	$(BIN)/python -m pytest -q -m "not long" --scenario-lenient-time -n auto --dist worksteal tests scenarios
+PYTEST := $(BIN)/python -m pytest -q --scenario-lenient-time -n auto --dist worksteal
+REPORT := $(BIN)/python -m coverage report
+
+test: $(STAMP) coverage  ## every promise, in a few minutes
+	$(PYTEST) -m "not long and not measured" tests scenarios
+
+coverage: $(STAMP)  ## the tests by example of five rooms, and how much of them these run
+	$(PYTEST) -m "measured and not long" --cov --cov-report= tests
+	$(REPORT) --fail-under=100 --include='memplane/intake/*,memplane/nofollow.py'
+	$(REPORT) --fail-under=90 --include='memplane/log/*'
+	$(REPORT) --fail-under=90 --include='memplane/recall/*'
+	$(REPORT) --fail-under=90 --include='memplane/pack/*'
 
 test-long: $(STAMP)  ## the slow sweeps: crashes, fuzz, many packs; hours
 	$(BIN)/python -m pytest -q --timeout 7200 --scenario-long -n auto --dist worksteal tests scenarios
@@ -42,4 +52,4 @@ lint: $(STAMP)  ## style, types, direction of imports
 	$(BIN)/lint-imports
 
 clean:  ## what the targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .coverage* .hypothesis .import_linter_cache

@@ -19,6 +19,11 @@ settings.load_profile("memplane")
 MEMORY = Path("/dev/shm")
 OURS = "memplane-tests-{}-"
 ROOM = 4 << 30
+# What tests the rooms whose coverage is held: in folders of their own, or through a whole plane.
+ROOMS = (
+    "intake/", "log/", "recall/", "pack/", "test_nofollow.py", "ports/test_detector.py",
+    "plane/test_export", "plane/test_restore", "plane/test_verify.py",
+)  # fmt: skip
 
 
 def pytest_configure(config):
@@ -39,6 +44,16 @@ def pytest_configure(config):
         folder = tempfile.mkdtemp(prefix=OURS.format(os.getpid()), dir=MEMORY)
         config.option.basetemp = folder
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+MEASURED = tuple(f"{Path(__file__).parent}/{one}" for one in ROOMS)
+
+
+def pytest_itemcollected(item):
+    """Mark the tests by example of these rooms: what hypothesis reaches is chance, and slow."""
+    by_chance = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    if not by_chance and str(item.path).startswith(MEASURED):
+        item.add_marker("measured")
 
 
 @pytest.fixture(scope="session", autouse=True)

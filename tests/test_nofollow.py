@@ -140,11 +140,149 @@ def test_a_file_with_other_names_gets_bytes_of_its_own_once(home, outside):
     assert sorted(one.name for one in path.parent.iterdir()) == ["file", "spool"]
 
 
+def test_a_file_is_renamed_into_no_folder_that_is_a_link(home, outside):
+    (home / "log" / "file").write_bytes(b"here")
+    (home / "log" / "to").symlink_to(outside.parent)
+    with pytest.raises(StrangeFileError, match="is a link to"):
+        nofollow.rename(home / "log" / "file", home / "log" / "to" / "file")
+    assert outside.read_bytes() == OUTSIDE
+    assert nofollow.files(home / "log") == ["file"]
+
+
 @pytest.mark.parametrize("most", [-1, 0, 1, 5, 10_000, 70_000])
 def test_reading_gives_so_many_bytes_and_no_more(home, most):
     data = os.urandom(66_000)
     (home / "log" / "file").write_bytes(data)
     assert nofollow.read(home / "log" / "file", most) == (data if most < 0 else data[:most])
+
+
+def test_what_a_thread_opens_reads_and_maps_is_counted_and_an_inner_count_stands_for_itself(home):
+    one, other = home / "log" / "one", home / "log" / "other"
+    one.write_bytes(b"0123456789")
+    other.write_bytes(b"abc")
+    with nofollow.counting(nofollow.Tally()) as outer:
+        assert nofollow.read(one, 4) == b"0123"
+        with nofollow.opened(one) as file:
+            assert file.read(3) == b"012"
+            assert nofollow.pread(file.fileno(), 2, 8) == b"89"
+            nofollow.map_file(file).close()
+        with nofollow.opened(other) as file:
+            assert file.read() == b"abc"
+        os.close(nofollow.create(home / "log" / "new"))
+        with nofollow.counting(nofollow.Tally()) as inner:
+            nofollow.read(other)
+        counted = (list(outer.files), outer.read, outer.mapped)
+        assert (list(inner.files), inner.read, inner.mapped) == ([str(other)], 3, 0)
+    with nofollow.opened(one) as file:
+        nofollow.pread(file.fileno(), 2, 0)
+        nofollow.map_file(file).close()
+    assert (list(outer.files), outer.read, outer.mapped) == counted
+    files, read, mapped = counted
+    assert (files, mapped) == ([str(one), str(other)], 10)
+    assert read == 4 + 10 + 2 + 3  # a buffered file is read to its end, or as far as its buffer
+    outer.add(inner)
+    assert (list(outer.files), outer.read) == ([str(one), str(other)], read + 3)
+
+
+def test_what_a_library_reads_is_counted_as_far_as_the_system_says_it(home, monkeypatch):
+    path = home / "log" / "file"
+    path.write_bytes(bytes(1000))
+
+    def elsewhere(opens):
+        tally = nofollow.Tally()
+        with nofollow.counting(tally), nofollow.reading_elsewhere(path, opens=opens):
+            path.read_bytes()
+        return list(tally.files), tally.read
+
+    with nofollow.reading_elsewhere(path, opens=True):
+        path.read_bytes()  # nobody counts
+    if Path("/proc/thread-self/io").exists():
+        assert elsewhere(opens=True) == ([str(path)], 1000)
+        assert elsewhere(opens=False) == ([], 1000)
+    really = os.open
+
+    def without_proc(name, *rest, **more):
+        if str(name).startswith("/proc/"):
+            raise FileNotFoundError(name)
+        return really(name, *rest, **more)
+
+    monkeypatch.setattr(os, "open", without_proc)  # as on a system that counts nothing
+    assert elsewhere(opens=True) == ([str(path)], 1000)
+    assert elsewhere(opens=False) == ([], 0)
+
+
+def test_a_folder_is_made_with_those_above_it_for_the_owner_alone(tmp_path):
+    home = tmp_path / "some" / "home"
+    nofollow.make_folder(home / "log" / "spool", home)
+    nofollow.make_folder(home / "log" / "spool", home)
+    for folder in (home, home / "log", home / "log" / "spool"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_walk_gives_regular_files_in_order_or_all_there_is_and_enters_no_link(home, outside):
+    (home / "log" / "to").symlink_to(outside.parent)
+    (home / "log" / "b").write_bytes(b"")
+    (home / "log" / "spool" / "a").write_bytes(b"")
+    top = f"{home}/log"
+    assert list(nofollow.walk(top)) == [f"{top}/b", f"{top}/spool/a"]
+    assert list(nofollow.walk(top, folders=True)) == [
+        f"{top}/b", f"{top}/spool", f"{top}/spool/a", f"{top}/to",
+    ]  # fmt: skip
+    assert list(nofollow.walk(home / "none")) == []
+    assert nofollow.files(home / "log") == ["b"]
+    assert nofollow.names(home / "none") == []
+
+
+def test_a_call_that_fails_names_the_whole_path_and_leaves_what_is_there(home):
+    folder, file = home / "log" / "spool", home / "log" / "file"
+    (folder / "in").write_bytes(b"")
+    file.write_bytes(b"here")
+    for call in (
+        lambda: nofollow.remove(home / "log" / "none"),
+        lambda: nofollow.rename(home / "log" / "none", file),
+        lambda: nofollow.rename(file, folder),
+        lambda: nofollow.remove_folder(folder),
+        lambda: nofollow.link(file, folder / "in"),
+    ):
+        with pytest.raises(OSError) as failed:
+            call()
+        assert failed.value.filename is not None
+    assert file.read_bytes() == b"here"
+    assert nofollow.files(folder) == ["in"]
+    nofollow.link(file, folder / "other")
+    nofollow.sync_folder(folder)
+    assert nofollow.read(folder / "other") == b"here"
+
+
+def test_whether_a_path_still_names_a_file_is_asked_of_the_path_itself(home, outside):
+    file, link = home / "log" / "file", home / "log" / "to"
+    file.write_bytes(b"")
+    link.symlink_to(file)
+    found = file.stat()
+    assert (nofollow.is_file(file), nofollow.is_file(link), nofollow.is_file("a\0b")) == (
+        True, False, False,
+    )  # fmt: skip
+    assert nofollow.same_file(file, found)
+    assert not nofollow.same_file(link, found)
+    assert not nofollow.same_file(home / "none", found)
+    nofollow.refuse_link(file, "a file")
+    nofollow.refuse_link(home / "none", "a file")
+    with pytest.raises(StrangeFileError, match="is a link to"):
+        nofollow.refuse_link(link, "a file")
+
+
+def test_a_copy_that_fails_leaves_the_file_with_its_names_and_no_draft(home, outside, monkeypatch):
+    path = home / "log" / "file"
+    os.link(outside, path)
+
+    def full(fd):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        nofollow.separate(path)
+    assert (path.read_bytes(), path.stat().st_nlink) == (OUTSIDE, 2)
+    assert nofollow.files(home / "log") == ["file"]
 
 
 def test_no_descriptor_is_left_open(home, outside):

@@ -5,6 +5,7 @@ import pytest
 from memplane.errors import InputError
 from memplane.event import KINDS
 from memplane.intake import check, normalise
+from memplane.intake.skeleton import hides_nothing, permitted_actor, with_permitted_actor
 
 
 def refusal(fields, **options):
@@ -151,6 +152,18 @@ def test_importance_outside_its_range_or_of_another_type_is_refused(given):
         ({"data": {"body": {}}}, "data.body: memplane itself writes this key"),
         ({"data": {"replaced": 0}}, "data.replaced: found something else than a count"),
         ({"data": {"redactions": {"jwt": "x"}}}, "data.redactions: expected counts by rule"),
+        ({"data": {"recalled": ["x"]}}, "data.recalled: expected checksums of 16 hex digits"),
+        ({"data": {"marked": "goal"}}, "data.marked: expected the markers that were found"),
+        ({"data": {"marked": [7]}}, "data.marked: expected the markers that were found"),
+        ({"data": {"marked": ["goals"]}}, "data.marked: expected the markers that were found"),
+        ({"data": {"marked": ["custom:"]}}, "data.marked: expected the markers that were found"),
+        ({"data": {"marked": ["goal"] * 17}}, "data.marked: expected the markers that were found"),
+        ({"key": "a\u2028b"}, "key: found a line or paragraph separator (U+2028, U+2029)"),
+        ({"actor": "a\u2029b"}, "actor: found a line or paragraph separator"),
+        (
+            {"actor": "A.S.S.I.S.T.A.N.T", "role": "user"},
+            "actor: found 'A.S.S.I.S.T.A.N.T', which reads like the role `assistant`",
+        ),
     ],
 )
 def test_every_mistake_says_where_what_was_found_and_what_was_expected(fields, message):
@@ -159,6 +172,11 @@ def test_every_mistake_says_where_what_was_found_and_what_was_expected(fields, m
     assert len(found) < 500
     row = refusal(fields, where="rows[3]")
     assert row.where.startswith("rows[3]")
+
+
+def test_markers_that_the_text_was_found_to_carry_may_be_given_again():
+    data = {"marked": ["goal", "custom:mine"]}
+    assert normalise({"text": "x", "data": data})["data"] == data
 
 
 def test_an_error_never_repeats_a_token():
@@ -232,3 +250,27 @@ def test_a_text_over_the_bound_is_refused_and_one_at_the_bound_is_taken():
     most = 64 * 1024 * 1024
     assert len(normalise({"text": "x" * most})["text"]) == most
     assert "store the file as an artifact" in str(refusal({"text": "é" * (most // 2 + 1)}))
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "permitted"),
+    [
+        ("reviewer", "assistant", "reviewer"),
+        ("a\u2028b", None, "a b"),
+        ("User", "user", None),
+        ("A.s.s.i.s.t.a.n.t", "user", "actor assistant"),
+    ],
+)
+def test_an_actor_from_elsewhere_is_renamed_where_it_reads_like_a_role(name, role, permitted):
+    assert permitted_actor(name, role) == permitted
+    row = with_permitted_actor({"actor": name, "role": role, "text": "x"})
+    assert row == {"actor": permitted, "role": role, "text": "x"}
+    assert normalise(row).get("actor") == permitted
+    assert with_permitted_actor({"text": "x"}) == {"text": "x"}
+
+
+def test_letters_of_any_script_hide_nothing_and_those_that_read_like_others_may():
+    assert all(map(hides_nothing, ("Rules", "Grüße", "読む")))
+    assert not any(
+        map(hides_nothing, ("\uff32ules", "правила", "ru\u200bles", "ru\u00a0les", "e\u0301"))
+    )

@@ -214,3 +214,18 @@ def test_a_repeat_is_still_the_same_under_a_stricter_policy():
     again = drafted(fields, redactor=stricter)
     assert again.text != event.text
     assert same(event, again, stricter, lambda: event.text)
+
+
+def test_a_kind_of_ones_own_that_holds_a_token_is_refused():
+    with pytest.raises(InputError, match="kind: holds what looks like a secret") as refused:
+        drafted({"kind": f"custom:{GITHUB}", "text": "x"})
+    assert GITHUB not in str(refused.value)
+    assert drafted({"kind": "custom:deploy", "text": "x"}).kind == "custom:deploy"
+
+
+def test_a_repeat_of_a_text_stored_apart_is_known_by_its_hash_and_the_text_is_not_read():
+    text = "long words " * (LINE_MAX // 10)
+    draft, other = drafted({"text": text}), drafted({"text": f"{text}."})
+    stored = decode(line(draft))
+    assert same(stored, draft, REDACTOR, lambda: pytest.fail("the text was read"))
+    assert not same(stored, other, REDACTOR, lambda: text)

@@ -207,4 +207,31 @@ def test_what_an_earlier_version_stored_without_the_block_is_known_again(fields)
     assert same(stored, drafted(f"a\n{quoted()}b", **fields), Redactor(), lambda: "a\nb")
     assert same(stored, drafted("a\nb", **fields), Redactor(), lambda: "a\nb")
     assert not same(stored, drafted(f"a\n{quoted('other')}b", **fields), Redactor(), lambda: "a\nb")
+    other = drafted(f"a\n{quoted('other' + chr(10))}b", **fields)
+    assert not same(stored, other, Redactor(), lambda: "a\nb")
     assert not same(stored, drafted(f"a\n{quoted()}c", **fields), Redactor(), lambda: "a\nb")
+
+
+def test_what_the_log_would_hold_of_a_text_is_said_without_storing_it():
+    intake = Intake(Redactor((r"password: \S+",)))
+    assert intake.said({}) == ("", (), ("", ()))
+    text, recalled, before = intake.said({"role": "user", "text": "password: hunter2!x9\x00"})
+    assert (text, recalled, before) == ("[redacted:policy-1]", (), (text, ()))
+    block = quoted()
+    said = intake.said({"role": "user", "text": f"a\n{block}b"})
+    draft = drafted(f"a\n{block}b", role="user")
+    assert said.text == draft.text == "a\nb"
+    assert said.recalled == tuple(hashlib.sha256(one).hexdigest() for one in draft.recalled)
+    assert said.before == ("a\nb", tuple(checksums([block])))
+    # A tool's output keeps its block today; a version that kept none left its checksum alone.
+    said = intake.said({"kind": "tool_result", "role": "tool", "text": f"a\n{block}b"})
+    assert (said.text, said.recalled) == (f"a\n{block}b", ())
+    assert said.before == ("a\nb", tuple(checksums([block])))
+
+
+def test_blocks_that_were_moved_out_elsewhere_are_named_before_those_of_the_text():
+    block = quoted("other\n")
+    draft = INTAKE.prepare({"role": "user", "text": f"a\n{quoted()}"}, id="made", recalled=[block])
+    assert [len(one) for one in draft.recalled] == [len(block.encode()), len(quoted().encode())]
+    named = event_of(draft).data["recalled"]
+    assert [one["bytes"] for one in named] == [len(one) for one in draft.recalled]

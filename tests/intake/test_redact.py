@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memplane.errors import InputError
 from memplane.intake import Redactor
 from memplane.intake.pairs import secret_key
-from memplane.intake.redact import shown
+from memplane.intake.redact import masked_name, secrets_in, shown, without
 
 DEFAULT_PATTERNS = (r"(?i)api_key\s*[:=]\s*\S+", r"(?i)password\s*[:=]\s*\S+")
 BUILT_IN = Redactor()
@@ -324,3 +324,107 @@ def test_letters_beyond_ascii_change_nothing_of_what_is_masked_beside_them(odd):
         once, counts = BUILT_IN.redact(text)
         assert counts
         assert BUILT_IN.redact(f"{odd} {text} {odd}") == (f"{odd} {once} {odd}", counts)
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ('client.token("a1b2c3d4e5")', f'client.token("{VALUE}")'),
+        ('setPassword("a1b2-c3d4")', f'setPassword("{VALUE}")'),
+        ('PASSWORD("a1b2c3d4")', f'PASSWORD("{VALUE}")'),
+        ("Pass=Ab1_cd2ef", f"Pass={VALUE}"),
+        ("x.pass=a1b2-c3d4", f"x.pass={VALUE}"),
+        ("password=12345678", f"password={VALUE}"),
+        ('params[:token] = "a1b2c3d4"', f'params[:token] = "{VALUE}"'),
+        (
+            "echo s3cr3tx9 | sudo -S id; curl -u app:hunter2x9 x; echo a1b2c3d4 | sudo -S id",
+            f"echo {VALUE} | sudo -S id; curl -u app:{VALUE} x; echo {VALUE} | sudo -S id",
+        ),
+        ("openssl pkcs12 -passin pass:hunter2x", f"openssl pkcs12 -passin pass:{VALUE}"),
+    ],
+)
+def test_a_value_that_was_chosen_is_masked_behind_each_way_to_set_it(text, after):
+    assert masked(text) == after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'getToken("a1b2c3d4e5")',
+        'setPassword("abc_def")',
+        'setPassword("a1/b2c3d4")',
+        '"auth0": "auth0-python9"',
+        'names["token"] == "abc_def"',
+        'names[token] = "a1b2c3d4"',
+        "token=foo.bar1",
+        "PASSWORD=some_name",
+        "pass=ab-12cd",
+        "openssl pkcs12 -passin file:/etc/keys/a1b2",
+    ],
+)
+def test_what_asks_for_a_secret_or_names_where_it_is_stays(text):
+    assert masked(text) == text
+
+
+def test_a_text_under_a_secrets_key_is_masked_as_a_whole_where_somebody_chose_it():
+    assert BUILT_IN.redact_value("db.password", " hunter2!x9 ") == (VALUE, {"secret-value": 1})
+    assert BUILT_IN.redact_value("db.password", "12345678")[0] == VALUE
+    assert BUILT_IN.redact_value("api.token", "qwzxkjvbpqwzxkjvb")[0] == VALUE
+    assert BUILT_IN.redact_value("db.engine", "hunter2!x9")[0] == "hunter2!x9"
+    for key, text in (
+        ("api.token", "12345678"),
+        ("api.token", "PostgreSQL"),
+        ("api.token", "none"),
+    ):
+        assert BUILT_IN.redact_value(key, text) == (text, {})
+
+
+def test_items_of_a_list_that_are_named_by_the_one_before_are_masked():
+    for name in ("X-Api-Key", "--token"):
+        assert BUILT_IN.redact_data([name, "q4c1a2oPd9"])[0] == [name, VALUE]
+    assert BUILT_IN.redact_data(["--token", "of-a-name"])[0] == ["--token", "of-a-name"]
+    assert BUILT_IN.redact_data({"password": "blue horse 42 battery"})[0] == {"password": VALUE}
+    assert BUILT_IN.redact_data({"password": 12345678})[0] == {"password": VALUE}
+    assert BUILT_IN.redact_data({"password": 1234, "tokens": 12345678})[1] == {}
+    assert BUILT_IN.redact_data({"password": "must have 8 characters"})[1] == {}
+
+
+def test_of_a_name_for_people_a_password_or_token_is_masked_wherever_it_stands():
+    assert masked_name("host/app") == "host/app"
+    assert masked_name("host/password=hunter2x9") == f"host/password={VALUE}"
+    assert "hunter" not in masked_name("a%3a//app:hunter2x9@host")
+    assert BUILT_IN.in_name("seed=hunter2x9") == {}
+    # A character without a width tears the token, which is found all the same.
+    torn = f"{GITHUB[:20]}\u200b{GITHUB[20:]}"
+    assert GITHUB[20:] not in masked_name(f"a/{torn}")
+
+
+def test_secrets_are_taken_out_of_an_error_with_the_beginnings_of_those_that_were_cut_off():
+    text = f"password=hunter2!x9 and {GITHUB} under " + '{"token": "a1b2c3d4e5"}'
+    secrets = secrets_in(text)
+    assert secrets == [GITHUB, "a1b2c3d4e5", "hunter2!x9"]
+    assert secrets_in("nothing of the sort") == []
+    error = f"could not read hunter2!x9, nor {GITHUB[:20]}"
+    assert without(error, secrets) == f"could not read {VALUE}, nor {VALUE}"
+    assert without("could not read it", secrets) == "could not read it"
+    data, taken = {"password": "blue horse 42", "n": [PEM]}, []
+    BUILT_IN.redact_data(data, taken)
+    assert sorted(taken) == sorted(["blue horse 42", PEM])
+
+
+def test_a_redactor_answers_the_same_after_ten_thousand_names_and_texts():
+    redactor = Redactor()
+    names = [f"session-{number}" for number in range(10_001)]
+    assert not any(map(redactor.in_name, names))
+    assert redactor.redact_data(names) == (names, {})
+    assert redactor.in_name(GITHUB)
+    assert redactor.redact_data({names[0]: GITHUB, "password": "hunter2!x9"})[0] == {
+        names[0]: "[redacted:github-token]",
+        "password": VALUE,
+    }
+
+
+def test_a_pattern_that_meets_one_mark_twice_takes_it_in_once():
+    text, counts = Redactor((r"eda|cte",)).redact("a [redacted:jwt] b")
+    assert text == "a [redacted:policy-1] b"
+    assert set(counts) == {"policy-1"}
