@@ -191,6 +191,11 @@ class FileLog:
             return None
         return headless(self._segments, number, self.head().seq)
 
+    @property
+    def headers_missed(self) -> bool:
+        """Whether a header of a sealed segment was not among those kept, so that it was read."""
+        return self._segments.opened_sealed
+
     def headers_to_keep(self) -> tuple[str, bytes] | None:
         """A file below the home with the headers of sealed segments; None where it says so."""
         data = self._segments.headers_to_keep()

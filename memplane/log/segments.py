@@ -85,6 +85,7 @@ class Segments:
         self._numbers: list[int] = []
         self._headers: dict[int, Header] = {}
         self._kept: dict[str, list[object]] | None = None  # headers of sealed segments, from disk
+        self._opened: set[int] = set()  # segments that were opened for their header
         self._held = _Held()
 
     def path(self, number: int) -> str:
@@ -185,7 +186,13 @@ class Segments:
             header = self.parse_header(number, data)
             if header is not None:
                 self._headers[number] = header
+                self._opened.add(number)
         return header
+
+    @property
+    def opened_sealed(self) -> bool:
+        """Whether a sealed segment had to be opened for its header."""
+        return any(each in self._opened for each in self._numbers[:-1])
 
     def headers_to_keep(self) -> bytes | None:
         """Headers of sealed segments, as `HEADERS` holds them; None where it has them already.

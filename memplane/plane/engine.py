@@ -345,7 +345,11 @@ class Engine:
 
     def _save(self, folds: Folds) -> None:
         """Write the checkpoints, and with them what spares others a look at each segment."""
-        kept = self.log.headers_to_keep() if folds.save() else None
+        if folds.save():
+            self._keep_headers()
+
+    def _keep_headers(self) -> None:
+        kept = self.log.headers_to_keep()
         if kept is not None:
             with suppress(WriteError):  # a cache that is not written is no error
                 replace_file(self.home.path / kept[0], kept[1])
@@ -509,6 +513,8 @@ class Engine:
         if self._folds is not None:
             if self.keeps and self._folds.unsaved >= _CHECKPOINT_AT_CLOSE:
                 self._save(self._folds)
+            elif self.keeps and self.log.headers_missed:
+                self._keep_headers()
             self._drop_folds()
         self.finder.close()
         if self.as_of is None:
