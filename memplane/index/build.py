@@ -20,6 +20,7 @@ from memplane.index.segment import (
     SHORT_MAX,
     TIMES_MAX,
     Array,
+    Pieces,
     Postings,
     Segment,
     totals,
@@ -128,6 +129,7 @@ def row(document: Document) -> tuple[int, ...]:
         document.at,
         terms.label(document.group) if document.group else 0,
         terms.label(document.speaker) if document.speaker else 0,
+        document.name,
         min(document.tokens, SHORT_MAX),
         document.importance,
         document.flags & SHORT_MAX,
@@ -158,14 +160,12 @@ def build_of(found: Sequence[Analysed], first: int, vocabulary: terms.Vocabulary
     lengths = [np.bincount(own, minlength=len(documents)) for _, own in kinds[:3]]
     columns = columns_of(documents, lengths)
     texts = [document.text.encode("utf-8", "surrogatepass") for document in documents]
-    text_starts = np.zeros(len(texts) + 1, np.uint32)
-    np.cumsum([len(text) for text in texts], out=text_starts[1:])
     return Segment(
         first,
         len(documents),
         postings(numbers, docs),
         columns,
-        text_starts,
-        b"".join(texts),
+        Pieces.of(texts),
+        Pieces.of([document.kept for document in documents]),
         totals(columns),
     )

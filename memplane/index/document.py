@@ -29,6 +29,8 @@ class Document(NamedTuple):
     flags: int = 0  # 16 bits that the index keeps and never reads
     at: int = 0  # a time in whole units of the caller, for since and until
     labels: tuple[str, ...] = ()
+    name: int = 0  # 64 bits by which the caller may look for documents; 0 is no name
+    kept: bytes = b""  # what the caller keeps beside the document; the index never reads it
 
 
 def blank(seq: int, part: int) -> Document:

@@ -8,7 +8,7 @@ Little-endian; every section begins at a multiple of 8, zeros between. A header 
     number       u64      place among the segments of its level, from 0
     fingerprint  u64      plane, variant and analyser that the terms belong to
     documents    u32      the open segment has fewer than its level says
-    zero         u32
+    kept_bytes   u32
     text_bytes   u64
     terms        u32      distinct ones, of all kinds
     postings     u32
@@ -21,7 +21,7 @@ then the terms as sorted u64, all kinds together; where the postings of each beg
 one more than terms; the documents of the postings, u16, numbered within the segment,
 rising within a term; how often the term occurs there, u8, at most 255. Then the columns of
 `COLUMNS`, one value a document; where each text begins, u32, one more than documents; the
-texts in UTF-8.
+texts in UTF-8; where what is kept beside each document begins, u32, likewise; what is kept.
 
 The bytes depend on the documents alone: the same documents give the same file, whatever
 the way they came in. A file is replaced by rename and never changed, so an open map stays
@@ -58,7 +58,7 @@ __all__ = [
 
 Buffer: TypeAlias = bytes | memoryview | mmap.mmap
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 # The largest is what 16 bits number, so that a posting takes three bytes; merging more would
 # also hold a writer up.
 CAPACITIES: Final = (256, 2_048, 16_384, 65_536)
@@ -75,6 +75,7 @@ COLUMNS: Final = (
     ("at", "q"),
     ("group", "Q"),
     ("speaker", "Q"),
+    ("name", "Q"),
     ("words", "H"),  # lengths in terms of each kind, at most 65,535
     ("bigrams", "H"),
     ("prefixes", "H"),
@@ -98,6 +99,7 @@ class Header(NamedTuple):
     terms: int
     postings: int
     totals: tuple[int, ...]
+    kept_bytes: int = 0
     body: bytes = b""
 
 
@@ -120,6 +122,7 @@ def sections(header: Header) -> tuple[dict[str, Section], int]:
     ]
     shapes += [(name, code, header.documents) for name, code in COLUMNS]
     shapes += [("text.starts", "I", header.documents + 1), ("text", "B", header.text_bytes)]
+    shapes += [("kept.starts", "I", header.documents + 1), ("kept", "B", header.kept_bytes)]
     found: dict[str, Section] = {}
     offset = HEADER_BYTES
     for name, code, count in shapes:
@@ -148,7 +151,7 @@ def render(header: Header) -> bytes:
         header.number,
         header.fingerprint,
         header.documents,
-        0,
+        header.kept_bytes,
         header.text_bytes,
         header.terms,
         header.postings,
@@ -164,12 +167,12 @@ def parse(data: bytes | memoryview, size: int) -> Header | None:
     fields = head[: _FIELDS.size]
     if len(head) < HEADER_BYTES or head[_FIELDS.size :][:_SUM_BYTES] != digest(fields):
         return None
-    magic, form, level, number, mark, documents, _, text_bytes, *rest = _FIELDS.unpack(fields)
+    magic, form, level, number, mark, documents, kept, text_bytes, *rest = _FIELDS.unpack(fields)
     if magic != _MAGIC or form != FORMAT or level >= LEVELS:
         return None
     terms, postings, *totals, body = rest
     header = Header(
-        level, number, mark, documents, text_bytes, terms, postings, tuple(totals), body
+        level, number, mark, documents, text_bytes, terms, postings, tuple(totals), kept, body
     )
     return header if sections(header)[1] == size else None
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from memplane.index.bm25 import BM25, SCALE, Weights, idf
-from memplane.index.segment import Array, Postings
+from memplane.index.segment import Array, Pieces, Postings
 from memplane.index.terms import Query
 
 __all__ = ["BM25", "Block", "Matches", "Weights", "best", "idf", "match", "reached", "whole"]
@@ -55,6 +55,9 @@ class Block(Protocol):
     def text(self, place: int) -> str:
         """Return the text of a document, numbered within the block."""
         ...
+
+    @property
+    def kept(self) -> Pieces: ...
 
 
 _LENGTHS: Final = ("words", "bigrams", "prefixes", "words")  # of the fields of a query

@@ -12,7 +12,7 @@ import numpy as np
 
 from memplane.index import layout
 from memplane.index.build import ranges
-from memplane.index.segment import Array, Postings, Segment, totals
+from memplane.index.segment import Array, Pieces, Postings, Segment, totals
 
 __all__ = ["erase", "merge"]
 
@@ -70,18 +70,26 @@ def merge(parts: Sequence[Segment]) -> Segment:
     columns = {
         name: np.concatenate([part.columns[name] for part in parts]) for name, _ in layout.COLUMNS
     }
-    lengths = np.concatenate([np.diff(part.text_starts) for part in parts])
-    text_starts = np.zeros(len(lengths) + 1, np.uint32)
-    np.cumsum(lengths, out=text_starts[1:])
     return Segment(
         parts[0].first,
         sum(part.size for part in parts),
         postings,
         columns,
-        text_starts,
-        b"".join(part.texts for part in parts),
+        _joined([part.texts for part in parts]),
+        _joined([part.kept for part in parts]),
         totals(columns),
     )
+
+
+def _joined(parts: Sequence[Pieces]) -> Pieces:
+    lengths = np.concatenate([np.diff(part.starts) for part in parts])
+    return Pieces.laid(b"".join(part.data for part in parts), lengths)
+
+
+def _emptied(pieces: Pieces, gone: Array) -> Pieces:
+    lengths = np.where(gone, 0, np.diff(pieces.starts).astype(np.int64))
+    picked = ranges(pieces.starts[:-1].astype(np.int64), lengths)
+    return Pieces.laid(np.frombuffer(pieces.data, np.uint8)[picked].tobytes(), lengths)
 
 
 def _without(part: Postings, gone: Array) -> Postings:
@@ -103,17 +111,12 @@ def erase(segment: Segment, gone: Array) -> Segment:
     for name, values in columns.items():
         if name not in {"seq", "part"}:
             values[gone] = 0
-    lengths = np.diff(segment.text_starts).astype(np.int64)
-    kept = np.where(gone, 0, lengths)
-    picked = ranges(segment.text_starts[:-1].astype(np.int64), kept)
-    text_starts = np.zeros(len(lengths) + 1, np.uint32)
-    np.cumsum(kept, out=text_starts[1:])
     return Segment(
         segment.first,
         segment.size,
         _without(segment.postings, gone),
         columns,
-        text_starts,
-        np.frombuffer(segment.texts, np.uint8)[picked].tobytes(),
+        _emptied(segment.texts, gone),
+        _emptied(segment.kept, gone),
         totals(columns),
     )

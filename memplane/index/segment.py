@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from memplane.index import layout
 from memplane.index.terms import KINDS
 
-__all__ = ["Array", "Postings", "Segment", "decode", "encode"]
+__all__ = ["Array", "Pieces", "Postings", "Segment", "decode", "encode"]
 
 Array = NDArray[Any]
 LENGTHS: Final = KINDS[:3]  # labels have no length
@@ -55,6 +55,30 @@ class Postings(NamedTuple):
         return found
 
 
+class Pieces(NamedTuple):
+    """Bytes of each document, one after another: those of i are data[starts[i]:starts[i + 1]]."""
+
+    starts: Array
+    data: bytes | memoryview
+
+    @classmethod
+    def of(cls, pieces: Sequence[bytes]) -> Pieces:
+        """Lay pieces side by side."""
+        return cls.laid(b"".join(pieces), np.fromiter(map(len, pieces), np.int64, len(pieces)))
+
+    @classmethod
+    def laid(cls, data: bytes, lengths: Array) -> Pieces:
+        """Pieces of these lengths that lie side by side already."""
+        starts = np.zeros(len(lengths) + 1, np.uint32)
+        np.cumsum(lengths, out=starts[1:])
+        return cls(starts, data)
+
+    def of_document(self, place: int) -> bytes:
+        """Return the bytes of a document."""
+        start, end = self.starts[place : place + 2].tolist()
+        return bytes(self.data[start:end])
+
+
 class Segment(NamedTuple):
     """Documents `first` to `first + size`, and what they hold."""
 
@@ -62,8 +86,8 @@ class Segment(NamedTuple):
     size: int
     postings: Postings
     columns: Mapping[str, Array]
-    text_starts: Array
-    texts: bytes | memoryview
+    texts: Pieces
+    kept: Pieces
     totals: tuple[int, ...]
 
     def find(self, wanted: Array) -> list[tuple[int, Array, Array]]:
@@ -76,8 +100,7 @@ class Segment(NamedTuple):
 
     def text(self, place: int) -> str:
         """Return the text of a document, numbered within the segment."""
-        start, end = self.text_starts[place : place + 2].tolist()
-        return bytes(self.texts[start:end]).decode("utf-8", "surrogatepass")
+        return self.texts.of_document(place).decode("utf-8", "surrogatepass")
 
 
 def totals(columns: Mapping[str, Array]) -> tuple[int, ...]:
@@ -92,14 +115,17 @@ def encode(segment: Segment, level: int, mark: int) -> bytes:
         segment.first // layout.CAPACITIES[level],
         mark,
         segment.size,
-        len(segment.texts),
+        len(segment.texts.data),
         len(segment.postings.terms),
         len(segment.postings.docs),
         segment.totals,
+        len(segment.kept.data),
     )
     places, size = layout.sections(header)
-    arrays: dict[str, Array] = {"text.starts": segment.text_starts}
-    arrays["text"] = np.frombuffer(segment.texts, np.uint8)
+    arrays: dict[str, Array] = {}
+    for name, pieces in (("text", segment.texts), ("kept", segment.kept)):
+        arrays[f"{name}.starts"] = pieces.starts
+        arrays[name] = np.frombuffer(pieces.data, np.uint8)
     arrays.update(segment.columns)
     arrays.update(segment.postings._asdict())
     data = np.zeros(size, np.uint8)
@@ -121,8 +147,8 @@ def decode(data: layout.Buffer, header: layout.Header, first: int) -> Segment:
 
     postings = Postings(*map(array, Postings._fields))
     columns = {name: array(name) for name, _ in layout.COLUMNS}
-    text = places["text"].offset
-    texts = memoryview(data)[text : text + header.text_bytes]
-    return Segment(
-        first, header.documents, postings, columns, array("text.starts"), texts, header.totals
+    texts, kept = (
+        Pieces(array(f"{name}.starts"), memoryview(data)[start : start + places[name].length])
+        for name, start in (("text", places["text"].offset), ("kept", places["kept"].offset))
     )
+    return Segment(first, header.documents, postings, columns, texts, kept, header.totals)

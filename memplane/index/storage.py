@@ -41,7 +41,7 @@ __all__ = [
     "replace",
 ]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 OPEN: Final = "open.bin"
 _MANIFEST: Final = "manifest.json"
 _STAMPS: Final = "stamps.json"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -27,6 +28,7 @@ class View:
         self.count = count if upto is None else self._below(upto)
         self._blocks = [block for block in self._blocks if block.first < self.count]
         self._firsts = np.array([block.first for block in self._blocks], np.int64)
+        self._seqs: list[int] | None = None  # of the first document of each block, once asked for
 
     def _below(self, upto: int) -> int:
         for block in reversed(self._blocks):
@@ -165,6 +167,34 @@ class View:
         """Return the text of a document."""
         block = self._blocks[int(np.searchsorted(self._firsts, doc, "right")) - 1]
         return block.text(doc - block.first)
+
+    def kept(self, doc: int) -> bytes:
+        """Return what the caller keeps beside a document."""
+        block = self._blocks[int(np.searchsorted(self._firsts, doc, "right")) - 1]
+        return block.kept.of_document(doc - block.first)
+
+    def span(self, seq: int) -> range:
+        """Return the documents of one event."""
+        if self._seqs is None:
+            self._seqs = [int(block.columns["seq"][0]) for block in self._blocks]
+        # An event's documents may begin in one block and end in the next.
+        at = bisect_left(self._seqs, seq)
+        start = end = 0
+        for block in self._blocks[max(at - 1, 0) : bisect_right(self._seqs, seq)]:
+            left, right = block.columns["seq"].searchsorted((seq, seq + 1)).tolist()
+            if left < right:
+                start = start if end else block.first + left
+                end = block.first + right
+        return range(start, min(end, self.count))
+
+    def named(self, name: int) -> list[int]:
+        """Return the seqs of the events whose documents have this name, the newest first."""
+        wanted = np.uint64(name)
+        found: list[int] = []
+        for block in reversed(self._blocks):
+            docs = (block.columns["name"] == wanted).nonzero()[0]
+            found += block.columns["seq"][docs[docs < self.count - block.first]].tolist()[::-1]
+        return list(dict.fromkeys(found))
 
     def counts(self, words: Sequence[int]) -> list[int]:
         """Return how many documents hold each of the words, hidden ones too."""

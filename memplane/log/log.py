@@ -180,6 +180,26 @@ class FileLog:
         """The line with that seq, by a cached offset."""
         return self._reader.line(seq)
 
+    def line_at(self, seq: int, segment: int, offset: int, length: int) -> Line | None:
+        """The line with that seq, by the place at which it was once; looked for if it is not there.
+
+        `length` counts its newline.
+        """
+        return self._reader.line_at(seq, segment, offset, length)
+
+    def line_kept(
+        self, seq: int, before: bytes, raw: bytes, segment: int, offset: int
+    ) -> Line | None:  # fmt: skip
+        """A line (without newline) that was kept elsewhere; None where its hash does not fit it.
+
+        `before` is the hash that it chains from. Reads nothing.
+        """
+        return self._reader.line_kept(seq, before, raw, segment, offset)
+
+    def bytes_before(self, segment: int, offset: int, most: int) -> bytes:
+        """The last bytes before that one, at most so many; none where the segment is missing."""
+        return self._segments.bytes_before(segment, offset, most)
+
     def find(self, id: str) -> Line | None:  # noqa: A002 - the field's name
         """The line with that id, by a cached hash."""
         return self._reader.find(id)
@@ -200,6 +220,11 @@ class FileLog:
         """A file below the home with the headers of sealed segments; None where it says so."""
         data = self._segments.headers_to_keep()
         return None if data is None else (HEADERS, data)
+
+    @property
+    def headers_read(self) -> int:
+        """Headers read from segments since `headers_to_keep` gave some; the newest always is."""
+        return self._segments.headers_read
 
     def restarts(self) -> list[Restart]:
         """The repairs that replaced a lost log or segment; reads the beginning of each segment."""

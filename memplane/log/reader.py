@@ -15,7 +15,7 @@ from memplane import nofollow
 from memplane.errors import NotFoundError, StrangeFileError
 from memplane.event import NO_EVENT, decode
 from memplane.log.format import SUFFIX_BYTES, Run, erased_id, link, runs, stated, until
-from memplane.log.ids import id_hash
+from memplane.log.ids import Place, id_hash
 from memplane.log.places import Places
 from memplane.log.purges import Purges
 from memplane.log.recovery import region_of
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from memplane.event import Draft
-    from memplane.log.ids import Place
 
 __all__ = ["Gap", "Reader"]
 
@@ -173,6 +172,23 @@ class Reader:
                 return self._fetch(number, place)
             if header is not None:
                 return None
+        return None
+
+    def line_at(self, seq: int, number: int, offset: int, length: int) -> Line | None:
+        """See `FileLog.line_at`."""
+        try:
+            return self._fetch(number, Place(seq, offset, length))
+        except (FileNotFoundError, StrangeFileError):
+            return self.line(seq)
+
+    def line_kept(
+        self, seq: int, before: bytes, raw: bytes, number: int, offset: int
+    ) -> Line | None:  # fmt: skip
+        """See `FileLog.line_kept`."""
+        prefix = b'{"seq":%d,' % seq
+        if raw.startswith(prefix) and link(before, raw[:-SUFFIX_BYTES]) == stated(raw):
+            with suppress(*NO_EVENT):
+                return Line(decode(self._loads(raw)), number, offset, offset + len(raw) + 1)
         return None
 
     def find(self, id_: str) -> Line | None:
@@ -369,12 +385,9 @@ class Reader:
     def _fetch(self, number: int, place: Place) -> Line | None:
         """One line, checked against the one before; None where it was purged, or is no event."""
         h, raw = self._raw(number, place)
-        prefix = b'{"seq":%d,' % place.seq
-        if raw.startswith(prefix) and link(h, raw[:-SUFFIX_BYTES]) == stated(raw):
-            end = place.offset + place.length
-            with suppress(*NO_EVENT):
-                return Line(decode(self._loads(raw)), number, place.offset, end)
-            return None
+        line = self.line_kept(place.seq, h, raw, number, place.offset)
+        if line is not None:
+            return line
         if erased_id(raw, place.seq - 1, h) is not None:
             return None
         # It may follow a damaged line, or the file was replaced: then only reading on decides.

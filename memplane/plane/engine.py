@@ -513,7 +513,7 @@ class Engine:
         if self._folds is not None:
             if self.keeps and self._folds.unsaved >= _CHECKPOINT_AT_CLOSE:
                 self._save(self._folds)
-            elif self.keeps and self.log.headers_missed:
+            elif self.keeps and self.log.headers_read > 1:  # of a copy, or sealed since
                 self._keep_headers()
             self._drop_folds()
         self.finder.close()

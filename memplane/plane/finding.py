@@ -148,7 +148,7 @@ class Finder:
         indexed, reach = self._reaching(policies, upto, wanted)
         seen = self._seen
         if seen is None or seen.counter is not counter or seen.renewed != indexed.renewed:
-            seen = self._seen = Seen(self._engine.log, counter, indexed.renewed)
+            seen = self._seen = Seen(self._engine.log, counter, indexed.renewed, indexed.lines.line)
         near = self._near(policies, indexed, wanted.dense_seq, reach)
         if reach == upto:
             return LogRetriever(indexed, seen, folds, memories, policies.scoring, near)

@@ -8,7 +8,7 @@ disk that refuses costs the next process some work, never this one its answer.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,7 +24,8 @@ from memplane.index.view import View
 from memplane.log.purges import erased_by
 from memplane.plane.artifact_pages import searched_text
 from memplane.plane.finding import Progress, mark_of, place_of, variant_of
-from memplane.plane.masking import Lines, Masks
+from memplane.plane.kept import KeptLines, keeping, raw_lines
+from memplane.plane.masking import Masks
 from memplane.ports import Head, Line
 from memplane.projections.catchup import overtaken
 from memplane.recall.documents import documents_of
@@ -177,8 +178,8 @@ class Indexed:
         view = self.view()
         columns = [view.column(name) for name in ROW]
         start = at = 0
-        for line in self._log.read(0, self.seq):
-            documents = [*self._blanks(at, line.event.seq), *self._documents(line.event)]
+        for line, own in self._with_documents(self._log.read(0, self.seq)):
+            documents = [*self._blanks(at, line.event.seq), *own]
             at = line.event.seq
             if progress is not None:
                 progress(at, self.seq)
@@ -186,7 +187,8 @@ class Indexed:
             rows = zip(*(column[start:end].tolist() for column in columns), strict=True)
             if list(rows) != [row(one) for one in documents]:
                 return True
-            if any(view.text(start + at) != one.text for at, one in enumerate(documents)):
+            said = ((view.text(doc), view.kept(doc)) for doc in range(start, end))
+            if list(said) != [(one.text, one.kept) for one in documents]:
                 return True
             start = end
         return start != view.count
@@ -206,12 +208,25 @@ class Indexed:
     def _renew(self) -> None:
         """Forget what was gathered from the documents, as they were numbered."""
         self.renewed += 1
+        self._known: View | None = None
         self._columns, self.speakers = Columns(), Speakers()
+        self.lines = KeptLines(self._log, self._all, self._is_current)
         self.masks = self.new_masks()
+
+    def _all(self) -> View:
+        """All documents; one view as long as none comes in."""
+        known = self._known
+        if known is None or known.count != self._index.count:
+            known = self._known = self._index.view()
+        return known
+
+    def _is_current(self) -> bool:
+        """Whether all events are looked at, purges among them."""
+        return self._position is not None and self._position.seq == self._log.head().seq
 
     def new_masks(self) -> Masks:
         """Masks that have been told nothing yet."""
-        return Masks(Lines(self._log.line, self._log.find))
+        return Masks(self.lines)
 
     def _begin(self) -> None:
         """Take up the documents that the index has, if they are this log's."""
@@ -261,9 +276,9 @@ class Indexed:
         batch: list[Document] = []
         at = start
         for lines in self._lines(end):
-            for line in lines:
+            for line, documents in self._with_documents(lines):
                 batch += self._blanks(at, line.event.seq)
-                batch += self._documents(line.event)
+                batch += documents
                 at = line.event.seq
                 if line.event.kind == "purge":
                     self._add(batch, line)
@@ -304,6 +319,13 @@ class Indexed:
         """What stays of the purged events between two seqs."""
         for erased in self._log.purged_between(before + 1, seq - 1):
             yield from (blank(erased.seq, part) for part in range(erased.documents))
+
+    def _with_documents(self, lines: Iterable[Line]) -> Iterator[tuple[Line, list[Document]]]:
+        """Each line with the documents of its event."""
+        source = iter(lines)
+        while some := list(islice(source, _LINES)):
+            for line, (before, raw) in zip(some, raw_lines(self._log, some), strict=True):
+                yield line, keeping(self._documents(line.event), line, before, raw)
 
     def _documents(self, event: Event) -> list[Document]:
         return documents_of(event, whole_text(self._log, event), self._result_tokens)

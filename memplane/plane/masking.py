@@ -6,8 +6,8 @@ of an artifact is there as long as the event may be named (`Scope.names`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Final, Protocol
 
 from memplane.event import KINDS, SENSITIVITIES
 from memplane.index.mask import Bits, Fates, Flagged, Mask, Spans
@@ -46,18 +46,11 @@ _ALWAYS: Final = -(1 << 62)
 _LATER: Final = 1 << 62
 
 
-class Lines:
-    """How masks look at the log: one line by its seq, one by its id."""
+class Lines(Protocol):
+    """How masks look at the log: one line by its seq, one of those with documents by its id."""
 
-    def __init__(
-        self, line: Callable[[int], Line | None], find: Callable[[str], Line | None]
-    ) -> None:
-        self.line, self.find = line, find
-
-    def seqs(self, ids: Iterable[str]) -> list[int]:
-        """Return the seqs of those ids that the log has."""
-        found = (self.find(one) for one in ids)
-        return [line.event.seq for line in found if line is not None]
+    def line(self, seq: int) -> Line | None: ...
+    def find(self, id_: str) -> Line | None: ...
 
 
 class Masks:
@@ -104,12 +97,16 @@ class Masks:
         if scope.only is not None:
             self._narrow(mask, scope.only, view, frame)
         if scope.exclude:
-            mask.documents(view.documents(self._lines.seqs(sorted(scope.exclude))))
+            mask.documents(view.documents(self._seqs(sorted(scope.exclude))))
         if scope.held is not None:
             session, held = scope.held
             docs = view.labelled(f"session:{session}")
             mask.documents(docs[frame.seq[docs] > held])
         return mask
+
+    def _seqs(self, ids: Iterable[str]) -> list[int]:
+        found = (self._lines.find(one) for one in ids)
+        return [line.event.seq for line in found if line is not None]
 
     def unseen(self, scope: Scope, every: View, frame: Frame) -> tuple[Array, Hashable]:
         """Which documents are of a sensitivity or kind that the scope never sees, and its name."""

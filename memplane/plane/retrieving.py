@@ -41,6 +41,7 @@ from memplane.recall.suppress import Scope
 if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.plane.dense import Near
+    from memplane.ports import Line
 
 __all__ = ["LogRetriever", "neighbours", "ranking_of"]
 
@@ -186,6 +187,10 @@ class LogRetriever:
             if len(said) <= _READ_KEPT:
                 self._read[seq] = said
         return said
+
+    def line(self, seq: int) -> Line | None:
+        """Return the line of an event that was found; None where it is gone."""
+        return self._indexed.lines.line(seq)
 
     def words(self, doc: int) -> frozenset[int]:
         return self._seen.words(self._every.text(doc))

@@ -139,7 +139,7 @@ def _hits(
     says = _Passages(engine, policies, retriever, finding.wanted)
     hits: list[tuple[tuple[int, int, int], SearchHit]] = []
     for found in every:
-        line = engine.log.line(found.seq)
+        line = retriever.line(found.seq)
         if found.score >= floor and line is not None:
             event = reader.emit(line.event)
             try:

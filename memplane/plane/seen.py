@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from memplane.errors import NotFoundError
@@ -60,12 +60,17 @@ class _Kept(Generic[Key, Value]):
 class Seen:
     """Nothing in here changes an answer: it is found again where it was forgotten.
 
-    Begin anew under another counter, and when the index was begun anew: then the log may be
-    another one. `renewed` says how often that was.
+    `line` gives lines as `log` does, where there is something quicker. Begin anew under another
+    counter, and when the index was begun anew: then the log may be another one. `renewed` says how
+    often that was.
     """
 
-    def __init__(self, log: FileLog, counter: TokenCounter, renewed: int) -> None:
+    def __init__(
+        self, log: FileLog, counter: TokenCounter, renewed: int,
+        line: Callable[[int], Line | None] | None = None,
+    ) -> None:  # fmt: skip
         self.log, self.counter, self.renewed = log, counter, renewed
+        self._look_up = line or log.line
         self._lines: _Kept[int, Line] = _Kept(_LINES_KEPT)
         self._items: _Kept[int, Item] = _Kept(_ITEMS_KEPT)
         self._told: _Kept[tuple[int, bool, int], Item] = _Kept(_ITEMS_KEPT)
@@ -79,7 +84,7 @@ class Seen:
         """Return a line of the log; raises NotFoundError without it."""
         found = self._lines.get(seq)
         if found is None:
-            found = self.log.line(seq)
+            found = self._look_up(seq)
             if found is None:
                 raise NotFoundError(f"no event {seq}")
             if found.end - found.offset <= _LINE_BYTES:
@@ -155,7 +160,7 @@ class Seen:
             label = speakers.labels[number]
             if label and label not in self._names:
                 # The index knows a number only; one of the events says what it stands for.
-                line = self.log.line(int(frame.seq[speakers.firsts[number]]))
+                line = self._look_up(int(frame.seq[speakers.firsts[number]]))
                 actor = None if line is None else line.event.actor
                 self._names[label] = "" if actor is None else actor.lower()
             name = self._names.get(label, "")

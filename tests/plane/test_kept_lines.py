@@ -1,0 +1,124 @@
+"""An index keeps the lines of its events: who searches opens no older segment of the log."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memplane
+from memplane.log import FileLog
+from memplane.plane.kept import raw_lines
+
+TEXTS = ("herons nest by the lake", 'a "quoted" heron\n\tand\\more', "왜가리 鷺 🪶", "heron " * 900)
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A plane of several segments with an index, the texts at the beginning of the log."""
+    monkeypatch.setitem(FileLog.__init__.__kwdefaults__, "segment_bytes_max", 30_000)
+    home = tmp_path / "plane"
+    with memplane.init(home) as plane:
+        for number, text in enumerate(TEXTS):
+            plane.record(text, id=f"first:{number}", session="s", role="user", tags=["bird"])
+        plane.record("heron " * 9000, id="long", kind="tool_result", session="s")
+        for at in range(12):
+            plane.record_many(
+                [{"text": f"turn {at * 40 + n} of the cranes. " * 4} for n in range(40)]
+            )
+        plane.search("herons")
+    assert len(list((home / "log").glob("*.jsonl"))) > 3
+    return home
+
+
+def index_of(plane):
+    return plane._engine.finder.index(plane.policies)
+
+
+def without_log(plane, monkeypatch):
+    """The index of a plane that cannot look a line up in its log."""
+    index = index_of(plane)
+    for name in ("line", "find", "line_at"):
+        monkeypatch.setattr(plane._log, name, lambda *_: None)
+    return index
+
+
+def test_a_kept_line_is_the_line_of_the_log(home, monkeypatch):
+    with memplane.open(home, read_only=True) as plane:
+        lines = {line.event.seq: line for line in plane._log.read()}
+        index = without_log(plane, monkeypatch)
+        kept = {seq: index.lines.line(seq) for seq in lines}
+        found = {seq for seq, line in kept.items() if line is not None}
+        assert all(kept[seq] == lines[seq] for seq in found)
+        missing = {lines[seq].event.kind for seq in set(lines) - found}
+        assert missing <= {"segment", "tool_result"}  # one says nothing, the other is long
+        for number in range(len(TEXTS)):
+            line = index.lines.find(f"first:{number}")
+            assert line is not None
+            assert line.event.text == TEXTS[number]
+        assert index.lines.find("nobody") is None
+
+
+def test_a_long_line_is_read_where_it_stands_without_a_look_at_tables(home, monkeypatch):
+    with memplane.open(home, read_only=True) as plane:
+        index = index_of(plane)
+        expected = plane._log.find("long")
+        monkeypatch.setattr(plane._log, "line", lambda _: None)
+        assert index.lines.find("long") == expected
+
+
+def test_the_bytes_of_lines_and_the_hashes_before_them_are_those_of_the_log(home):
+    with memplane.open(home, read_only=True) as plane:
+        lines = list(plane._log.read())
+        before = ""
+        for line, (h, raw) in zip(lines, raw_lines(plane._log, lines), strict=True):
+            data = (home / "log" / f"{line.segment:08}.jsonl").read_bytes()
+            assert raw == data[line.offset : line.end - 1]
+            assert h.decode() == (before if line.offset else "")
+            before = line.event.h
+
+
+def test_an_index_that_says_something_else_shows_what_the_log_says(home):
+    """Changed in place, with the time that it had: nobody looks at its sum again."""
+    path = max(home.glob("index/*.bin"), key=lambda one: one.stat().st_size)
+    data, found = path.read_bytes(), path.stat()
+    changed = data.replace(b"nest by the lake", b"rest by the lake")
+    assert changed != data
+    with path.open("r+b") as file:
+        file.write(changed)
+    os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+    with memplane.open(home, read_only=True) as plane:
+        line = index_of(plane).lines.find("first:0")
+        assert line is not None
+        assert line.event.text == TEXTS[0]
+
+
+def test_nothing_of_a_purged_line_is_kept(home):
+    with memplane.open(home) as plane:
+        plane.purge("first:1")
+        assert index_of(plane).lines.find("first:1") is None
+    assert not [path for path in home.glob("index/*.bin") if b"first:1" in path.read_bytes()]
+    with memplane.open(home) as plane:
+        assert plane.differing() == []
+
+
+def test_a_line_that_was_purged_behind_the_index_is_gone(home):
+    with memplane.open(home, read_only=True) as plane:
+        index = index_of(plane)
+        with memplane.open(home) as other:
+            other.purge("first:1")
+        assert index.lines.find("first:1") is None
+
+
+@given(texts=st.lists(st.text(min_size=1, max_size=60), min_size=1, max_size=8))
+def test_whatever_a_text_is_its_line_comes_back(tmp_path_factory, texts):
+    with memplane.init(tmp_path_factory.mktemp("any") / "plane", durability="os") as plane:
+        plane.record_many([{"text": f"heron {text}"} for text in texts])
+        lines = {line.event.seq: line for line in plane._log.read()}
+        index = index_of(plane)
+        plane._log.line = lambda _: None
+        for seq in list(lines)[1:]:
+            assert index.lines.line(seq) == lines[seq]
+        del plane._log.line
