@@ -1,4 +1,4 @@
-"""The byte format of a segment, `index/seg-<level>-<number>.bin` and `index/open.bin`.
+"""The byte format of a segment; `index/seg-<level>-<number>.bin` and `index/open.bin` hold them.
 
 Little-endian; every section begins at a multiple of 8, zeros between. A header of 128 bytes::
 
@@ -45,6 +45,7 @@ __all__ = [
     "HEADER_BYTES",
     "LEVELS",
     "LEVEL_0",
+    "SHARED",
     "Buffer",
     "Header",
     "Section",
@@ -62,6 +63,9 @@ FORMAT: Final = 3
 # The largest is what 16 bits number, so that a posting takes three bytes; merging more would
 # also hold a writer up.
 CAPACITIES: Final = (256, 2_048, 16_384, 65_536)
+# How many segments of a level lie in one file, one behind the other: as many as are merged to one
+# of the next. So there are few files to open, and each document is written some ten times at most.
+SHARED: Final = (8, 8, 4, 1)
 LEVEL_0: Final = CAPACITIES[0]
 LEVELS: Final = len(CAPACITIES)
 HEADER_BYTES: Final = 128
@@ -162,7 +166,10 @@ def render(header: Header) -> bytes:
 
 
 def parse(data: bytes | memoryview, size: int) -> Header | None:
-    """Return the header of a file of `size` bytes; None where it is not one of ours, unharmed."""
+    """Return the header of a segment that lies at the beginning of `size` bytes.
+
+    None where it is not one of ours, unharmed, or goes on behind them.
+    """
     head = bytes(data[:HEADER_BYTES])
     fields = head[: _FIELDS.size]
     if len(head) < HEADER_BYTES or head[_FIELDS.size :][:_SUM_BYTES] != digest(fields):
@@ -174,7 +181,7 @@ def parse(data: bytes | memoryview, size: int) -> Header | None:
     header = Header(
         level, number, mark, documents, text_bytes, terms, postings, tuple(totals), kept, body
     )
-    return header if sections(header)[1] == size else None
+    return header if sections(header)[1] <= size else None
 
 
 def is_whole(data: Buffer, header: Header) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterator, Sequence
-from mmap import mmap
 from pathlib import Path
 from typing import Final
 
@@ -29,10 +28,10 @@ _NEAR: Final = 256
 class _File:
     """One mapped segment, its arrays as views."""
 
-    def __init__(self, header: layout.Header, data: mmap, first: int) -> None:
+    def __init__(self, header: layout.Header, data: memoryview, first: int) -> None:
         self.first, self.size, self.totals = first, header.documents, header.totals
         self._places, _ = layout.sections(header)
-        self._whole = memoryview(data)
+        self._whole = data
         self._arrays: dict[str, memoryview] = {}
 
     def array(self, name: str) -> memoryview:
@@ -90,9 +89,9 @@ class Reader:
         loaded = storage.load(folder, plane, variant)
         if keeps:
             storage.keep_stamps(folder, loaded)
-        files = loaded.files if sys.byteorder == "little" else ()
+        files = loaded.segments if sys.byteorder == "little" else ()
         self.seq, self.mark = loaded.manifest.seq, loaded.manifest.mark
-        self.complete = loaded.complete and len(files) == len(loaded.files)
+        self.complete = loaded.complete and len(files) == len(loaded.segments)
         self._files: list[_File] = []
         first = 0
         for header, data in files:

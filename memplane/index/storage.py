@@ -4,7 +4,9 @@
 
     manifest.json   the segments in order with the sums of their bodies, the open one, the
                     place in the log; decides what counts. The last file written
-    seg-*.bin, open.bin    see `layout`
+    seg-<level>-<number>.bin    the segments of a level from that number on that wait to be
+                    merged, one behind the other; see `layout`
+    open.bin        the open segment
     stamps.json     size, time and inode of files whose sum was checked: opened again, they
                     are believed while these stay
     .lock           held while anything is written; whoever finds it held does not write
@@ -18,8 +20,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import mmap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -34,14 +37,16 @@ __all__ = [
     "Manifest",
     "Stamps",
     "alone",
+    "files_of",
     "harmed",
     "keep_stamps",
     "load",
+    "name_of",
     "remove_others",
     "replace",
 ]
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 OPEN: Final = "open.bin"
 _MANIFEST: Final = "manifest.json"
 _STAMPS: Final = "stamps.json"
@@ -49,6 +54,7 @@ _TRIES: Final = 4  # a writer may replace the files while they are opened
 _BYTES_MAX: Final = 4 * 1024 * 1024
 
 Stamps = dict[str, list[int | str]]
+Mapped = tuple[layout.Header, memoryview]
 
 
 class Entry(NamedTuple):
@@ -61,8 +67,15 @@ class Entry(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the file."""
-        return OPEN if self.level < 0 else f"seg-{self.level}-{self.number}.bin"
+        """The name of the file that it lies in, with others of its level."""
+        return name_of(self.level, self.number)
+
+
+def name_of(level: int, number: int) -> str:
+    """Return the name of the file for a segment."""
+    if level < 0:
+        return OPEN
+    return f"seg-{level}-{number - number % layout.SHARED[level]}.bin"
 
 
 class Manifest(NamedTuple):
@@ -83,14 +96,14 @@ class Loaded(NamedTuple):
     """
 
     manifest: Manifest
-    files: tuple[tuple[layout.Header, mmap.mmap], ...]
+    segments: tuple[Mapped, ...]
     stamps: Stamps
     summed: bool = False
 
     @property
     def complete(self) -> bool:
         """Whether every segment of the manifest was there."""
-        return len(self.files) == len(self.manifest.segments)
+        return len(self.segments) == len(self.manifest.segments)
 
 
 def signed(fields: Mapping[str, object]) -> bytes:
@@ -119,7 +132,13 @@ def read_manifest(folder: Path, plane: str, variant: str) -> Manifest | None:
         manifest = Manifest(**fields, segments=tuple(Entry(*row) for row in rows))  # type: ignore[arg-type, attr-defined]
     except (TypeError, LookupError):
         return None
-    return manifest if manifest[:2] == (plane, variant) else None
+    good = manifest[:2] == (plane, variant) and all(map(_is_entry, manifest.segments))
+    return manifest if good else None
+
+
+def _is_entry(entry: Entry) -> bool:
+    numbers = type(entry.level) is int and type(entry.number) is int and entry.number >= 0
+    return numbers and -1 <= entry.level < layout.LEVELS
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -149,45 +168,73 @@ def keep_stamps(folder: Path, loaded: Loaded) -> None:
     manifest = loaded.manifest
     with alone(folder) as held, contextlib.suppress(OSError):
         if held and read_manifest(folder, manifest.plane, manifest.variant) == manifest:
-            entries = manifest.segments[: len(loaded.files)]
-            write_stamps(folder, {one.name: loaded.stamps[one.name] for one in entries})
+            names = {one.name for one in manifest.segments[: len(loaded.segments)]}
+            known = loaded.stamps
+            write_stamps(folder, {name: known[name] for name in names if name in known})
 
 
-def stamp(folder: Path, entry: Entry) -> list[int | str]:
-    """Return what a file looks like from outside; empty where there is none."""
+def files_of(entries: Sequence[Entry]) -> list[tuple[str, list[Entry]]]:
+    """Return the files of the segments in order, and which lie in each."""
+    return [(name, list(own)) for name, own in groupby(entries, key=attrgetter("name"))]
+
+
+def stamp(folder: Path, entries: Sequence[Entry]) -> list[int | str]:
+    """Return what the file of these segments looks like from outside; empty where there is none."""
     try:
-        found = (folder / entry.name).lstat()
+        found = (folder / entries[0].name).lstat()
     except OSError:
         return []
-    return [found.st_size, found.st_mtime_ns, found.st_ino, entry.body]
+    return [found.st_size, found.st_mtime_ns, found.st_ino, *(one.body for one in entries)]
 
 
-def map_entry(
-    folder: Path, entry: Entry, mark: int, stamps: Stamps
-) -> tuple[layout.Header, mmap.mmap] | None:
-    """Map the file of an entry; None where it is missing, harmed or another one."""
+def map_file(folder: Path, entries: Sequence[Entry], mark: int, stamps: Stamps) -> list[Mapped]:
+    """Map the file of these segments; give them up to the first that is missing or harmed."""
+    name = entries[0].name
     try:
-        with nofollow.opened(folder / entry.name) as file:
-            data = nofollow.map_file(file)
+        with nofollow.opened(folder / name) as file:
+            whole = memoryview(nofollow.map_file(file))
     except (OSError, ValueError):
-        return None
+        return []
+    # A stamp is trusted only with the sums it was taken with. The open segment is small and not
+    # synced: its sum is always checked.
+    seen = stamp(folder, entries)
+    believed = entries[0].level >= 0 and stamps.get(name) == seen
+    found: list[Mapped] = []
+    at = 0
+    for entry in entries:
+        header = _header(whole[at:], mark)
+        if header is None or _facts(header) != (max(entry.level, 0), *entry[1:]):
+            break
+        end = at + layout.sections(header)[1]
+        if not believed and not layout.is_whole(whole[at:end], header):
+            break
+        found.append((header, whole[at:end]))
+        at = end
+    if len(found) < len(entries) or not _may_follow(whole[at:], entries[-1], mark):
+        stamps.pop(name, None)
+        return found[:-1] if len(found) == len(entries) else found
+    stamps[name] = seen
+    return found
+
+
+def _header(data: memoryview, mark: int) -> layout.Header | None:
     header = layout.parse(data[: layout.HEADER_BYTES], len(data))
-    level = max(entry.level, 0)
-    if (
-        header is None
-        or header.fingerprint != mark
-        or (header.level, header.number) != (level, entry.number)
-        or (header.documents, header.body.hex()) != (entry.documents, entry.body)
-    ):
-        return None
-    # A stamp is trusted only with the sum it was taken with.
-    seen = stamp(folder, entry)
-    # The open segment is small and not synced: its sum is always checked.
-    if entry.level < 0 or stamps.get(entry.name) != seen:
-        if not layout.is_whole(data, header):
-            return None
-        stamps[entry.name] = seen
-    return header, data
+    return header if header is not None and header.fingerprint == mark else None
+
+
+def _facts(header: layout.Header) -> tuple[int, int, int, str]:
+    return header.level, header.number, header.documents, header.body.hex()
+
+
+def _may_follow(data: memoryview, entry: Entry, mark: int) -> bool:
+    """Whether these bytes behind a segment are none, or the segment behind it.
+
+    That is there where a writer was stopped before the manifest.
+    """
+    header = _header(data, mark) if len(data) else None
+    return not len(data) or (
+        header is not None and (header.level, header.number) == (entry.level, entry.number + 1)
+    )
 
 
 def load(folder: Path, plane: str, variant: str) -> Loaded:
@@ -200,18 +247,15 @@ def load(folder: Path, plane: str, variant: str) -> Loaded:
             return Loaded(Manifest(plane, variant), (), {})
         known = read_stamps(folder)
         before = dict(known)
-        files: list[tuple[layout.Header, mmap.mmap]] = []
-        for entry in manifest.segments:
-            found = map_entry(folder, entry, mark, known)
-            if found is None:
+        segments: list[Mapped] = []
+        files = files_of(manifest.segments)
+        for _, entries in files:
+            found = map_file(folder, entries, mark, known)
+            segments += found
+            if len(found) < len(entries):
                 break
-            files.append(found)
-        summed = any(
-            known.get(entry.name) != before.get(entry.name)
-            for entry in manifest.segments
-            if entry.level >= 0
-        )
-        loaded = Loaded(manifest, tuple(files), known, summed)
+        summed = any(known.get(name) != before.get(name) for name, _ in files if name != OPEN)
+        loaded = Loaded(manifest, tuple(segments), known, summed)
         # A file that is not the manifest's may be the next manifest's.
         if loaded.complete or read_manifest(folder, plane, variant) == manifest:
             break
@@ -219,12 +263,16 @@ def load(folder: Path, plane: str, variant: str) -> Loaded:
 
 
 def harmed(folder: Path, plane: str, variant: str) -> list[str]:
-    """The segments that count and are not what was written, whatever their stamps say."""
+    """The files that count and are not what was written, whatever their stamps say."""
     manifest = read_manifest(folder, plane, variant)
     if manifest is None:
         return []
     mark = layout.fingerprint(plane, variant)
-    found = [entry.name for entry in manifest.segments if not map_entry(folder, entry, mark, {})]
+    found = [
+        name
+        for name, entries in files_of(manifest.segments)
+        if len(map_file(folder, entries, mark, {})) < len(entries)
+    ]
     # Another process may have replaced what the manifest names.
     return found if read_manifest(folder, plane, variant) == manifest else []
 

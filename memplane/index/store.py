@@ -8,7 +8,7 @@ index answers, and the bytes of its files, depend on its documents alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -35,6 +35,11 @@ class _Sealed(NamedTuple):
     level: int
     segment: Segment
     entry: storage.Entry | None  # None: not in the folder yet
+
+
+def _file_of(part: _Sealed) -> str:
+    level = part.level
+    return storage.name_of(level, part.segment.first // layout.CAPACITIES[max(level, 0)])
 
 
 class Index:
@@ -80,7 +85,7 @@ class Index:
         # What the folder said, also where not all of it was there: whether it is of this log.
         self.reached = (loaded.manifest.seq, loaded.manifest.mark)
         first = 0
-        for entry, (header, data) in zip(loaded.manifest.segments, loaded.files, strict=False):
+        for entry, (header, data) in zip(loaded.manifest.segments, loaded.segments, strict=False):
             segment = decode(data, header, first)
             if entry.level < 0:
                 self._opened = segment
@@ -242,45 +247,55 @@ class Index:
 
     def _write(self, folder: Path) -> None:
         stamps: storage.Stamps = {}
-        sealed = [self._stored(folder, part, stamps) for part in self._sealed]
-        entries = [part.entry for part in sealed if part.entry is not None]
         newest = self._newest()
-        if newest is not None:
-            kept = self._stored(folder, _Sealed(-1, newest, None), stamps)
-            assert kept.entry is not None
-            entries.append(kept.entry)
-            newest = kept.segment
+        parts = [*self._sealed, *([] if newest is None else [_Sealed(-1, newest, None)])]
+        stored: list[_Sealed] = []
+        for name, shared in groupby(parts, key=_file_of):
+            stored += self._stored(folder, name, list(shared), stamps)
+        entries = tuple(part.entry for part in stored if part.entry is not None)
         manifest = storage.Manifest(
-            self._plane, self._variant, self.seq, self.mark, self.erased, tuple(entries)
+            self._plane, self._variant, self.seq, self.mark, self.erased, entries
         )
         if storage.read_manifest(folder, self._plane, self._variant) != manifest:
             storage.write_manifest(folder, manifest)
         if stamps != storage.read_stamps(folder):
             storage.write_stamps(folder, stamps)
         storage.remove_others(folder, manifest)
-        self._sealed, self._opened, self._live = sealed, newest, Live(self.count)
+        self._opened = None if newest is None else stored.pop().segment
+        self._sealed, self._live = stored, Live(self.count)
         self._stamps, self._cleared = stamps, False
 
-    def _stored(self, folder: Path, part: _Sealed, stamps: storage.Stamps) -> _Sealed:
-        """Give the part as the folder has it, written where it is not there yet."""
-        entry = part.entry
-        if entry is not None:
-            seen = storage.stamp(folder, entry)
-            if seen and self._stamps.get(entry.name) == seen:
-                stamps[entry.name] = seen
-                return part
-        data = encode(part.segment, max(part.level, 0), self._mark)
-        header = layout.parse(data, len(data))
-        assert header is not None
-        entry = storage.Entry(part.level, header.number, header.documents, header.body.hex())
-        seen = storage.stamp(folder, entry)
-        if not seen or self._stamps.get(entry.name) != seen:
-            storage.replace(folder / entry.name, data, sync=part.level >= 0)
-            seen = storage.stamp(folder, entry)
-        stamps[entry.name] = seen
-        kept = storage.map_entry(folder, entry, self._mark, stamps)
-        mapped = data if kept is None else kept[1]
-        return _Sealed(part.level, decode(mapped, header, part.segment.first), entry)
+    def _stored(
+        self, folder: Path, name: str, parts: list[_Sealed], stamps: storage.Stamps
+    ) -> list[_Sealed]:
+        """Give the parts of a file as the folder has them, written where they are not there yet."""
+        entries = [part.entry for part in parts if part.entry is not None]
+        if len(entries) == len(parts):
+            seen = storage.stamp(folder, entries)
+            if seen and self._stamps.get(name) == seen:
+                stamps[name] = seen
+                return parts
+        written = [encode(part.segment, max(part.level, 0), self._mark) for part in parts]
+        entries, headers = [], []
+        for part, data in zip(parts, written, strict=True):
+            header = layout.parse(data, len(data))
+            assert header is not None
+            headers.append(header)
+            body = header.body.hex()
+            entries.append(storage.Entry(part.level, header.number, header.documents, body))
+        seen = storage.stamp(folder, entries)
+        if not seen or self._stamps.get(name) != seen:
+            storage.replace(folder / name, b"".join(written), sync=parts[0].level >= 0)
+            seen = storage.stamp(folder, entries)
+        stamps[name] = seen
+        kept = storage.map_file(folder, entries, self._mark, stamps)
+        buffers: list[layout.Buffer] = [*written]
+        if len(kept) == len(parts):
+            buffers = [data for _, data in kept]
+        return [
+            _Sealed(part.level, decode(data, header, part.segment.first), entry)
+            for part, data, header, entry in zip(parts, buffers, headers, entries, strict=True)
+        ]
 
     def erase(self, seqs: Sequence[int]) -> None:
         """Leave blank documents in the slots of these events; `save` rewrites the files.

@@ -53,7 +53,7 @@ def folder(saved, tmp_path):
 
 def test_full_segments_are_merged_by_eight_and_the_rest_is_open(saved):
     levels = sorted(name for name in files(saved) if name.startswith("seg"))
-    assert levels == ["seg-0-16.bin", "seg-1-0.bin", "seg-1-1.bin"]
+    assert levels == ["seg-0-16.bin", "seg-1-0.bin"]
     index = Index(saved, plane="p")
     assert [block.size for block in index.blocks()] == [2048, 2048, 256, 4500 - 4352]
 
@@ -141,9 +141,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize(
-    "name", ["seg-1-0.bin", "seg-1-1.bin", "seg-0-16.bin", "open.bin", "manifest.json"]
-)
+@pytest.mark.parametrize("name", ["seg-1-0.bin", "seg-0-16.bin", "open.bin", "manifest.json"])
 def test_what_is_damaged_does_not_count_and_is_built_again(saved, folder, name, damage):
     DAMAGE[damage](folder / name)
     index = Index(folder, plane="p")
@@ -153,6 +151,44 @@ def test_what_is_damaged_does_not_count_and_is_built_again(saved, folder, name, 
     assert index.count == 4500
     assert index.save(4500, "mark")
     assert files(folder) == files(saved)
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["first", "second"])
+def test_of_a_file_of_several_segments_those_before_the_damage_count(saved, folder, place):
+    path = folder / "seg-1-0.bin"
+    first = path.stat().st_size // 2  # they hold as many documents of the same kind
+    write_at(path, 5000 + place * first, 1)
+    index = Index(folder, plane="p")
+    assert index.count == place * 2048
+    assert answer(index) == answer_of_prefix(index.count)
+    index.add_many(document for document in MANY if document.seq > index.seq)
+    assert index.save(4500, "mark")
+    assert files(folder) == files(saved)
+
+
+def test_what_a_writer_left_behind_that_was_stopped_before_the_manifest_harms_nothing(folder):
+    before = files(folder)
+    index = Index(folder, plane="p")
+    index.add_many(made_up(2048, start=4501))
+    assert index.save(6548)
+    assert files(folder)["seg-1-0.bin"].startswith(before["seg-1-0.bin"])
+    for name in ("manifest.json", "seg-0-16.bin", "open.bin"):
+        (folder / name).write_bytes(before[name])
+    opened = Index(folder, plane="p")
+    assert (opened.count, opened.seq) == (4500, 4500)
+    assert not storage.harmed(folder, "p", "")
+
+
+@pytest.mark.parametrize("count", [300, 3_000, 20_000, 40_000])
+def test_an_index_has_at_most_one_file_a_level_and_the_open_one(tmp_path, count):
+    index = Index(tmp_path / "index", plane="p")
+    for start in range(0, count, 1_500):
+        index.add_many(made_up(min(1_500, count - start), start=start + 1))
+        index.save(index.count)
+    names = [path.name for path in (tmp_path / "index").glob("*.bin")]
+    assert len(names) <= layout.LEVELS
+    assert len({name.rpartition("-")[0] for name in names}) == len(names)
+    assert Index(tmp_path / "index", plane="p").count == count
 
 
 def answer_of_prefix(count):
@@ -177,8 +213,10 @@ def test_a_segment_of_another_plane_under_our_name_does_not_count(folder, tmp_pa
     other = Index(tmp_path / "other", plane="other")
     other.add_many(MANY)
     other.save(4500)
-    shutil.copy(tmp_path / "other" / "seg-1-1.bin", folder / "seg-1-1.bin")
-    assert Index(folder, plane="p").count == 2048
+    shutil.copy(tmp_path / "other" / "seg-0-16.bin", folder / "seg-0-16.bin")
+    assert Index(folder, plane="p").count == 4096
+    shutil.copy(tmp_path / "other" / "seg-1-0.bin", folder / "seg-1-0.bin")
+    assert Index(folder, plane="p").count == 0
 
 
 def test_whoever_comes_second_does_not_write_over_the_further_one(folder):
