@@ -513,8 +513,11 @@ class Engine:
         if self._folds is not None:
             if self.keeps and self._folds.unsaved >= _CHECKPOINT_AT_CLOSE:
                 self._save(self._folds)
-            elif self.keeps and self.log.headers_read > 1:  # of a copy, or sealed since
-                self._keep_headers()
+            elif self.keeps:  # what was opened one by one: of a copy, or sealed since
+                if self.log.headers_read > 1:
+                    self._keep_headers()
+                if self._folds.bundle.missed:
+                    self._folds.bundle.keep()
             self._drop_folds()
         self.finder.close()
         if self.as_of is None:

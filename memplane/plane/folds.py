@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.event import Event
 from memplane.plane.standing import Standing
 from memplane.ports import Head, Line, TokenCounter
 from memplane.projections.artifacts import Artifacts, ArtifactTable
 from memplane.projections.catchup import Folded, Follower, catch_up
+from memplane.projections.checkpoint import Bundle
 from memplane.projections.decisions import Cards, Decisions
 from memplane.projections.files import AllFiles, AllFilesState
 from memplane.projections.groups import Group, Grouped, Sees
@@ -98,6 +99,12 @@ def behind(line: Line) -> Head:
     return Head(line.event.seq, line.event.h, line.segment, line.end)
 
 
+# Checkpoints that every pack needs, small enough to be read together.
+_BUNDLED: Final = (
+    "decisions.json", "cards.json", "tasks.json", "plane_map.json", "artifacts.json",
+)  # fmt: skip
+
+
 class Folds:
     """All projections over one log; `folder` None: in memory only.
 
@@ -112,9 +119,13 @@ class Folds:
         self.log = log = log if isinstance(log, Prefix) else Standing(log)
         self.variant = variant  # names the counter and its scale: another one is another fold
         self.memories = memories = Memories(log, folder, plane=plane_id)
-        opened = partial(Folded, log=log, folder=folder, plane=plane_id)
+        self.bundle = Bundle(folder, plane_id, _BUNDLED)
+        self.hotset: Folded[HotsetsState] = Folded(
+            Hotsets(counter), log, folder, plane=plane_id, variant=variant,
+            arriving=memories.arriving,
+        )  # fmt: skip
+        opened = partial(Folded, log=log, folder=folder, plane=plane_id, reads=self.bundle.read)
         in_force = partial(opened, arriving=memories.arriving)
-        self.hotset: Folded[HotsetsState] = in_force(Hotsets(counter), variant=variant)
         self.decisions: Folded[Ledgers] = in_force(
             LedgersProjector(Decisions, counter=counter), variant=variant
         )
@@ -218,7 +229,9 @@ class Folds:
         _ = self.files
         # Others may have saved more meanwhile: that is not written over.
         with self.log.moving() if isinstance(self.log, Standing) else nullcontext():
-            return self._save()
+            saved = self._save()
+        self.bundle.keep()
+        return saved
 
     def _save(self) -> bool:
         saved = [

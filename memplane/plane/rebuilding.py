@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from memplane import nofollow
 from memplane.errors import LockError, WriteError
 from memplane.index.folder import alone, holder, remove
+from memplane.projections.checkpoint import BUNDLE
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine
@@ -18,7 +19,7 @@ __all__ = ["rebuild"]
 
 _CACHES: Final = (
     "hotset.json", "decisions.json", "cards.json", "tasks.json", "plane_map.json",
-    "artifacts.json", "cache.sqlite",
+    "artifacts.json", BUNDLE, "cache.sqlite",
 )  # fmt: skip
 # Opened for who asks for them: no pack does but, for files, that of a session without any.
 _LAZY: Final = ("sessions.json", "files.json", "transcripts.sqlite")

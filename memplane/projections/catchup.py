@@ -206,7 +206,8 @@ class Folded(Generic[State]):
     Opens from the checkpoint where that is whole, ours and on this log, and from
     nothing otherwise; `catch_up` does the rest. `folder` None keeps it in memory.
     `unsaved` counts the lines folded since the checkpoint. `arriving` is `Memories.arriving` where
-    the projection knows only what is in force, and so not what comes too late.
+    the projection knows only what is in force, and so not what comes too late. `reads` opens the
+    checkpoint that is there.
     """
 
     def __init__(
@@ -218,6 +219,7 @@ class Folded(Generic[State]):
         plane: str,
         variant: str = "",
         arriving: Arriving | None = None,
+        reads: Callable[[Path], Checkpoint | None] = read,
     ) -> None:
         self._arriving = arriving
         self.projector = projector
@@ -230,7 +232,7 @@ class Folded(Generic[State]):
         self._last: Line | None = None  # a position is made of it only when somebody asks
         self._refused: Checkpoint | None = None  # what the projector could not load
         self.outdated = False  # whether the file is this projection of another version of memplane
-        self._open()
+        self._open(reads)
 
     @property
     def position(self) -> Head | None:
@@ -310,8 +312,8 @@ class Folded(Generic[State]):
             and self._log.matches(there.position)
         )
 
-    def _open(self) -> None:
-        there = read(self._path) if self._path is not None else None
+    def _open(self, reads: Callable[[Path], Checkpoint | None]) -> None:
+        there = reads(self._path) if self._path is not None else None
         if there is None:
             return
         wanted = (self.projector.name, self.projector.version, self._plane, self._variant)

@@ -21,13 +21,18 @@ read without parsing the state. The file is replaced by rename, mode 0600, and n
 synced: it is a cache, and a torn, zeroed, foreign, stale or too new one is told by the
 checksum and by the log, dropped without a word, and rebuilt. `projections/.lock` is held
 while anything below `projections/` is written; whoever finds it held skips the write.
+
+`projections/checkpoints.bin` holds copies of those that a pack needs beside hotset.json: a line of
+JSON, `{"plane":"01J…","files":{"cards.json":[<bytes>,<time in ns>],…}}`, and behind it the bytes of
+these files in this order. A copy stands for its file while that has this size and time.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -36,9 +41,20 @@ from memplane.index.folder import alone, replace
 from memplane.ports import Head
 from memplane.projections.projector import canonical
 
-__all__ = ["FILE_BYTES_MAX", "Checkpoint", "alone", "parse", "read", "render", "replace"]
+__all__ = [
+    "BUNDLE",
+    "FILE_BYTES_MAX",
+    "Bundle",
+    "Checkpoint",
+    "alone",
+    "parse",
+    "read",
+    "render",
+    "replace",
+]
 
 FILE_BYTES_MAX: Final = 4 * 1024 * 1024  # eight times what a projector may hold: more is not ours
+BUNDLE: Final = "checkpoints.bin"
 _STATE: Final = b',"state":'
 _CHECKSUM: Final = b',"checksum":"'
 _DIGITS: Final = 32
@@ -107,6 +123,81 @@ def read(path: Path) -> Checkpoint | None:
     except OSError:
         return None
     return parse(data) if len(data) <= FILE_BYTES_MAX else None
+
+
+class Bundle:
+    """Copies of small checkpoints in one file: who lives for one answer opens that alone.
+
+    `folder` None: there is none. `missed` says whether a file had to be opened for what its copy
+    does not say, or no longer.
+    """
+
+    def __init__(self, folder: Path | None, plane: str, names: Sequence[str]) -> None:
+        self._folder, self._plane, self._names = folder, plane, names
+        self._copies: dict[str, tuple[list[int], bytes]] | None = None
+        self.missed = False
+
+    def read(self, path: Path) -> Checkpoint | None:
+        """As the function `read`, by the copy where the file has not changed since."""
+        if self._copies is None:
+            self._copies = self._load()
+        seen = _signature(path)
+        known = self._copies.get(path.name)
+        copy = parse(known[1]) if known is not None and known[0] == seen else None
+        if copy is not None:
+            return copy
+        self.missed = self.missed or seen is not None
+        return read(path)
+
+    def keep(self) -> None:
+        """Copy the files as they are; nothing where another writes or the disk refuses."""
+        if self._folder is None:
+            return
+        with alone(self._folder) as held, contextlib.suppress(OSError):
+            if held:
+                self._write(self._folder)
+
+    def _write(self, folder: Path) -> None:
+        copies: dict[str, tuple[list[int], bytes]] = {}
+        for name in self._names:
+            seen = _signature(folder / name)
+            if seen is not None and seen[0] <= FILE_BYTES_MAX:
+                data = nofollow.read(folder / name, FILE_BYTES_MAX)
+                if len(data) == seen[0]:
+                    copies[name] = seen, data
+        if copies != (self._copies if self._copies is not None else self._load()):
+            header = {
+                "plane": self._plane,
+                "files": {name: seen for name, (seen, _) in copies.items()},
+            }
+            every = (data for _, data in copies.values())
+            replace(folder / BUNDLE, b"".join((canonical(header), b"\n", *every)))
+        self._copies, self.missed = copies, False
+
+    def _load(self) -> dict[str, tuple[list[int], bytes]]:
+        found: dict[str, tuple[list[int], bytes]] = {}
+        try:
+            if self._folder is None:
+                return found
+            data = nofollow.read(self._folder / BUNDLE, FILE_BYTES_MAX)
+            at = data.index(b"\n") + 1
+            said = json.loads(data[:at])
+            if said["plane"] != self._plane:
+                return found
+            for name, (size, time) in said["files"].items():
+                found[name] = [size, time], data[at : at + size]
+                at += size
+        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            return {}  # as if there were none: each file is opened
+        return found
+
+
+def _signature(path: Path) -> list[int] | None:
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return [found.st_size, found.st_mtime_ns]
 
 
 def _sum(body: bytes) -> bytes:

@@ -181,6 +181,57 @@ def test_a_pack_of_what_is_recent_opens_as_many_files_however_long_the_log_is(
     assert len(seen[12]) <= 20
 
 
+VIEWS = ("identity.md", "rules.project.md")
+
+
+def grown(home: Path, events: int, segment_bytes: int) -> Path:
+    """A plane with all its caches on disk, whose evidence lies all over a log of such segments."""
+    rows = [
+        {"text": f"Turn {n} of the heron at post {n % 40}. " * 4, "kind": "message", "id": f"t{n}",
+         "role": "user" if n % 2 else "assistant", "session": f"s{n // 60}"}
+        for n in range(events)
+    ]  # fmt: skip
+    defaults = FileLog.__init__.__kwdefaults__
+    usual = defaults["segment_bytes_max"]
+    try:
+        defaults["segment_bytes_max"] = segment_bytes
+        with memplane.init(home, durability="os") as plane:
+            for view in VIEWS:
+                (home / "views" / view).write_text(f"The heron of {view}.\n")
+            for at in range(0, events, 25):  # a segment ends between two appends
+                plane.record_many(rows[at : at + 25])
+            plane.forget(id="t7", reason="wrong")  # by id: whoever is asked looks for its line
+            plane.record("Until June.", valid_until="2027-06-01T00:00:00Z")
+            plane.pack("the heron", intent="deep", wait=True)
+    finally:
+        defaults["segment_bytes_max"] = usual
+    with memplane.open(home) as plane:  # the last segments have been sealed since
+        plane.pack("the heron", intent="deep")
+    return home
+
+
+@pytest.mark.skipif(STRACE is None, reason="needs strace")
+@pytest.mark.parametrize(
+    ("segments", "events", "segment_bytes"),
+    [(1, 1_000, 1 << 22), (3, 1_000, 150_000), (8, 1_500, 60_000), (17, 3_000, 55_000),
+     (1, 20_000, 1 << 24)],
+)  # fmt: skip
+def test_a_pack_of_a_process_of_its_own_opens_at_most_twenty_files(
+    tmp_path, segments, events, segment_bytes
+):
+    """And each configured view: what people wrote is read where it stands."""
+    home = grown(tmp_path / "plane", events, segment_bytes)
+    assert len(list((home / "log").glob("0*.jsonl"))) >= segments
+    for intent in ("fast", "orient", "deep"):
+        seen, report = traced(
+            home, tmp_path, "which heron stands at post 7", "--intent", intent, "--budget", "8000"
+        )
+        assert len(seen.files) <= 20 + len(VIEWS), sorted(seen.files)
+        assert report["io"]["files"] == len(seen.files)
+        sealed = [name for name in seen.files if name.endswith((".jsonl", ".ids"))]
+        assert len(sealed) == 1, sealed  # the newest segment
+
+
 def test_a_warm_pack_opens_nothing_and_reads_nothing(home):
     with memplane.open(home, read_only=True) as plane:
         first = plane.pack("which heron", intent="deep").report["io"]

@@ -14,7 +14,16 @@ from journal import Journal
 
 from memplane.ports import Head
 from memplane.projections.catchup import Folded
-from memplane.projections.checkpoint import FILE_BYTES_MAX, Checkpoint, alone, parse, read, render
+from memplane.projections.checkpoint import (
+    BUNDLE,
+    FILE_BYTES_MAX,
+    Bundle,
+    Checkpoint,
+    alone,
+    parse,
+    read,
+    render,
+)
 from memplane.projections.decisions import Decisions
 
 
@@ -238,3 +247,59 @@ def test_bytes_do_not_depend_on_the_hash_seed(tmp_path):
     assert (tmp_path / "0/memories.dump").read_bytes() == (
         tmp_path / "1/memories.dump"
     ).read_bytes()
+
+
+@pytest.fixture
+def bundled(tmp_path):
+    """Two checkpoints and a bundle of them."""
+    for name in ("decisions", "cards"):
+        mine = Checkpoint(name, 1, "plane", "", Head(3, "ab" * 8, 1, 90), b'{"a":1}')
+        (tmp_path / f"{name}.json").write_bytes(render(mine))
+    Bundle(tmp_path, "plane", NAMES).keep()
+    return tmp_path
+
+
+NAMES = ("decisions.json", "cards.json", "absent.json")
+
+
+def of_bundle(folder, plane="plane"):
+    bundle = Bundle(folder, plane, NAMES)
+    return [bundle.read(folder / name) for name in NAMES], bundle.missed
+
+
+def test_a_bundle_says_what_its_files_say(bundled):
+    assert of_bundle(bundled) == ([read(bundled / name) for name in NAMES], False)
+
+
+@pytest.mark.parametrize("change", ["other", "removed", "touched"])
+def test_a_copy_stands_for_its_file_only_while_that_has_not_changed(bundled, change):
+    path = bundled / "cards.json"
+    other = read(path)._replace(state=b'{"a":22}')
+    if change == "other":
+        path.write_bytes(render(other))
+    elif change == "removed":
+        path.unlink()
+    else:
+        os.utime(path, ns=(1, 1))
+    found, missed = of_bundle(bundled)
+    assert found[1] == read(path)
+    assert missed == (change != "removed")
+    Bundle(bundled, "plane", NAMES).keep()
+    assert of_bundle(bundled) == (found, False)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\n", b"[]\n", b'{"plane":"plane","files":{"cards.json":[1]}}\n', b"\xff" * 99]
+)
+def test_a_harmed_bundle_costs_a_look_at_each_file(bundled, data):
+    (bundled / BUNDLE).write_bytes(data)
+    found, missed = of_bundle(bundled)
+    assert found == [read(bundled / name) for name in NAMES]
+    assert missed
+
+
+def test_a_bundle_of_another_plane_and_a_harmed_copy_are_not_believed(bundled):
+    assert of_bundle(bundled, "another")[1]
+    data = (bundled / BUNDLE).read_bytes()
+    (bundled / BUNDLE).write_bytes(data.replace(b'{"a":1}', b'{"a":2}'))
+    assert of_bundle(bundled) == ([read(bundled / name) for name in NAMES], True)
