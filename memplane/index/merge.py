@@ -87,9 +87,9 @@ def _joined(parts: Sequence[Pieces]) -> Pieces:
 
 
 def _emptied(pieces: Pieces, gone: Array) -> Pieces:
-    lengths = np.where(gone, 0, np.diff(pieces.starts).astype(np.int64))
-    picked = ranges(pieces.starts[:-1].astype(np.int64), lengths)
-    return Pieces.laid(np.frombuffer(pieces.data, np.uint8)[picked].tobytes(), lengths)
+    lengths = np.diff(pieces.starts).astype(np.int64)
+    kept = np.frombuffer(pieces.data, np.uint8)[np.repeat(~gone, lengths)]
+    return Pieces.laid(kept.tobytes(), np.where(gone, 0, lengths))
 
 
 def _without(part: Postings, gone: Array) -> Postings:
