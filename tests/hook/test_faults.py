@@ -266,7 +266,8 @@ def damaged(home, name, damage):
 CACHES = (
     "index/manifest.json", "index/open.bin", "index/stamps.json", "index/.lock",
     "projections/hotset.json", "projections/decisions.json", "projections/cache.sqlite",
-    "projections/plane_map.json", "projections/.lock", "schemas/plane.schema.json",
+    "projections/plane_map.json", "projections/checkpoints.bin", "projections/.lock",
+    "schemas/plane.schema.json",
 )  # fmt: skip
 POLICIES = tuple(f"policies/{stem}.yaml" for stem in ("plane", "privacy", "budgets", "channels"))
 
