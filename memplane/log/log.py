@@ -221,11 +221,6 @@ class FileLog:
         data = self._segments.headers_to_keep()
         return None if data is None else (HEADERS, data)
 
-    @property
-    def headers_read(self) -> int:
-        """Headers read from segments since `headers_to_keep` gave some; the newest always is."""
-        return self._segments.headers_read
-
     def restarts(self) -> list[Restart]:
         """The repairs that replaced a lost log or segment; reads the beginning of each segment."""
         return restarts(self._segments)

@@ -85,7 +85,7 @@ class Segments:
         self._numbers: list[int] = []
         self._headers: dict[int, Header] = {}
         self._kept: dict[str, list[object]] | None = None  # headers of sealed segments, from disk
-        self.headers_read = 0  # from segments, since `headers_to_keep` gave some
+        self._opened: set[int] = set()  # segments that were opened for their header
         self._held = _Held()
 
     def path(self, number: int) -> str:
@@ -186,7 +186,7 @@ class Segments:
             header = self.parse_header(number, data)
             if header is not None:
                 self._headers[number] = header
-                self.headers_read += 1
+                self._opened.add(number)
         return header
 
     @property
@@ -208,7 +208,7 @@ class Segments:
                 rows[str(number)] = [*seen, header.prev_seq, *texts, header.end]
         if rows == (self._rows() or {}):
             return None
-        self._kept, self.headers_read = rows, 0
+        self._kept = rows
         return json.dumps({"plane": self.plane_id, "segments": rows}).encode()
 
     def _kept_header(self, number: int) -> Header | None:

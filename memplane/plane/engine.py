@@ -514,7 +514,7 @@ class Engine:
             if self.keeps and self._folds.unsaved >= _CHECKPOINT_AT_CLOSE:
                 self._save(self._folds)
             elif self.keeps:  # what was opened one by one: of a copy, or sealed since
-                if self.log.headers_read > 1:
+                if self.log.headers_missed:
                     self._keep_headers()
                 if self._folds.bundle.missed:
                     self._folds.bundle.keep()

@@ -120,6 +120,9 @@ class KeptLines:
         if not raw:
             return self._log.line_at(seq, segment, offset, length)
         if hole != NOWHERE:
-            said = "".join(map(view.text, span))
+            try:
+                said = "".join(map(view.text, span))
+            except ValueError:  # a damaged index
+                return None
             raw = raw[:hole] + _text_of(said) + raw[hole:]
         return self._log.line_kept(seq, before.hex().encode(), raw, segment, offset)
