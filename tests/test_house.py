@@ -72,8 +72,8 @@ def test_nothing_in_the_repository_is_left_to_be_done():
 # Which rooms touch a plane's folder: they open, list, make and remove through `memplane.nofollow`.
 OF_THE_PLANE = (
     "home.py", "log/", "projections/", "index/", "plane/", "hook/", "explain/", "adapters/", "mcp/",
-    "recall/", "pack/", "intake/", "importers/consumed.py", "importers/hooked.py", "cli/doctor.py",
-    "cli/stats.py", "cli/policy.py", "cli/status.py", "wiring.py",
+    "recall/", "pack/", "intake/", "importers/consumed.py", "importers/hooked.py", "cli/maintenance.py",
+    "cli/maintenance.py", "cli/policy.py", "cli/show.py", "wiring.py",
 )  # fmt: skip
 OS_CALLS = frozenset((
     "open", "mkdir", "makedirs", "rename", "replace", "unlink", "remove", "rmdir", "listdir",

@@ -1,5 +1,6 @@
 """What is imported and compiled late is what it would have been at once."""
 
+import os
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import memplane
 from memplane.lazy import module_alone, regex
 
 
@@ -47,3 +49,23 @@ def test_a_module_comes_alone_and_its_package_whole_later():
 
 def test_of_a_package_that_is_there_the_module_is_its_own():
     assert module_alone("json", "decoder") is sys.modules["json.decoder"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "commands"), [(["--version"], set()), (["record", "hello"], {"record", "fields"})]
+)
+def test_a_command_imports_its_own_module_and_no_other_command(argv, commands, tmp_path):
+    with memplane.init(tmp_path / "plane", trusted=False):
+        pass
+    code = (
+        "import sys\n"
+        "from memplane.cli.run import run\n"
+        f"assert run({argv!r}) == 0\n"
+        "print(*(name for name in sys.modules if name.startswith('memplane.cli.')))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+        env={**os.environ, "MEMPLANE_HOME": str(tmp_path / "plane")},
+    )  # fmt: skip
+    found = {name.rpartition(".")[2] for name in ran.stdout.splitlines()[-1].split()}
+    assert found - {"run", "app", "options", "output"} == commands

@@ -1,80 +1,136 @@
-"""The command tree. Command files put themselves into it with `command`."""
+"""The command tree, and what exit codes mean.
+
+Modules put their commands into the tree with `command`; `load` imports the module of the command
+that was called, so that none waits for the imports of another.
+
+What a command's exit code says. `exit_of` follows this table.
+
+==== ========= =====================================================================
+code name      when
+==== ========= =====================================================================
+0    FINE      done, or answered. A list may be empty, a block too, and an import may
+               have refused rows: both say so. The reader of a pipe went away.
+               `log --follow` was ended with Ctrl-C.
+1    NO        the answer is no: nothing by that id, key or handle (NotFoundError), a
+               namespace that is not for this channel or agent (ScopeError), the id is
+               another event's (ConflictError), nothing there to forget, nothing that
+               `search` finds; `verify`, `policy check`,
+               `audit`, `scenario run` and `doctor` found something (3, where `doctor` finds
+               that the plane cannot be opened); `replay` made another block than it was
+2    WRONG     wrong use: arguments, options, or what was given cannot be taken
+               (InputError, BudgetError). Nothing was stored
+3    BROKEN    the plane cannot be used as it is: none there, not ours, newer, locked,
+               corrupt, disk refused (PlaneError, OSError), a pipe that took less than
+               all of an export, the policies have mistakes
+               (PolicyError), an extra is missing (MissingExtraError), or a bug. Bare
+               `memplane` too, where it shows a plane with such a fault
+130  STOPPED   Ctrl-C
+==== ========= =====================================================================
+
+Errors are words on stderr, `memplane: <message>`. With `--json` stdout has one JSON value in any
+case: where there is no answer that is `{"error": {"type", "message", "exit", ...}}`, with the
+error's facts beside them, and stderr says the same in words.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Final, TypeVar
 
 import typer
 from typer.core import TyperGroup
 
+from memplane.errors import (
+    ConflictError,
+    InputError,
+    NotFoundError,
+    ScopeError,
+)
+
 __all__ = [
+    "BROKEN",
+    "COMMANDS",
+    "FINE",
     "GROUPS",
-    "ORDER",
+    "NO",
+    "STOPPED",
+    "WRONG",
     "app",
     "artifact_app",
     "command",
+    "exit_of",
+    "load",
     "policy_app",
     "scenario_app",
     "session_app",
     "task_app",
 ]
 
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# As help lists them: the way of the data first, upkeep last.
-ORDER: Final = (
-    "init",
-    "record",
-    "import",
-    "pack",
-    "search",
-    "show",
-    "get",
-    "keys",
-    "history",
-    "log",
-    "replay",
-    "why",
-    "expand",
-    "files",
-    "task",
-    "decisions",
-    "artifact",
-    "session",
-    "update",
-    "forget",
-    "unforget",
-    "undo",
-    "pin",
-    "unpin",
-    "touch",
-    "evict",
-    "purge",
-    "stats",
-    "audit",
-    "verify",
-    "repair",
-    "rebuild",
-    "export",
-    "restore",
-    "doctor",
-    "trust",
-    "embed",
-    "eval",
-    "policy",
-    "schema",
-    "scenario",
-    "mcp",
-    "hook",
-    "install",
-    "uninstall",
-)
+# The modules of `memplane.cli` that define each command, in the order in which help lists them.
+COMMANDS: Final = {
+    "init": "show",
+    "record": "record",
+    "import": "transfer",
+    "pack": "pack",
+    "search": "search",
+    "show": "show",
+    "get": "show",
+    "keys": "show",
+    "history": "show",
+    "log": "show",
+    "replay": "pack",
+    "why": "pack",
+    "expand": "pack",
+    "files": "search",
+    "task": "work",
+    "decisions": "show",
+    "artifact": "artifact",
+    "session": "work",
+    "update": "memories",
+    "forget": "memories",
+    "unforget": "memories",
+    "undo": "memories",
+    "pin": "memories",
+    "unpin": "memories",
+    "touch": "memories",
+    "evict": "memories",
+    "purge": "memories",
+    "stats": "maintenance",
+    "audit": "maintenance",
+    "verify": "maintenance",
+    "repair": "maintenance",
+    "rebuild": "maintenance",
+    "export": "transfer",
+    "restore": "transfer",
+    "doctor": "maintenance",
+    "trust": "trust",
+    "embed": "search",
+    "eval": "eval",
+    "policy": "policy trust",
+    "schema": "policy",
+    "scenario": "scenario",
+    "mcp": "agents",
+    "hook": "agents",
+    "install": "agents",
+    "uninstall": "agents",
+}
+
+FINE: Final = 0
+NO: Final = 1
+WRONG: Final = 2
+BROKEN: Final = 3
+STOPPED: Final = 130
 # No rich: help and errors are plain text, so they look the same in a terminal, a pipe and a page.
 _PLAIN: Final[dict[str, Any]] = {"add_completion": False, "rich_markup_mode": None}
 
 
 class _InOrder(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=ORDER.index)
+        return sorted(super().list_commands(ctx), key=list(COMMANDS).index)
 
 
 app = typer.Typer(name="memplane", cls=_InOrder, **_PLAIN)
@@ -95,3 +151,19 @@ for _name, _group in GROUPS.items():
 def command(name: str, *, example: str, group: typer.Typer = app) -> Callable[[Function], Function]:
     """Make a function a command. The example ends its help, and the tests run it."""
     return group.command(name, epilog=f"\b\nExample:\n  memplane {example}")
+
+
+def load(word: str) -> None:
+    """Import what defines the command or group; for any other word, as help needs them, all."""
+    for modules in [COMMANDS[word]] if word in COMMANDS else COMMANDS.values():
+        for module in modules.split():
+            import_module(f"memplane.cli.{module}")
+
+
+def exit_of(error: BaseException) -> int:
+    """The code for an error that ended a command."""
+    if isinstance(error, InputError):
+        return WRONG
+    if isinstance(error, NotFoundError | ScopeError | ConflictError):
+        return NO
+    return BROKEN

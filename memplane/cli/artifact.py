@@ -8,8 +8,7 @@ from memplane.cli.app import artifact_app, command
 from memplane.cli.fields import Actor, Key, Ns, Sensitivity, Session, Tags, Task, Time
 from memplane.cli.options import Agent, Channel, Home, Json, OneNs, Reason
 from memplane.cli.options import Session as OneSession
-from memplane.cli.output import counted, one_line, put, say
-from memplane.cli.progress import Bar
+from memplane.cli.output import Bar, counted, one_line, put, say
 from memplane.plane.artifacts import Approval, Artifact
 from memplane.wiring import open_plane
 

@@ -10,8 +10,7 @@ import typer
 
 from memplane.cli.app import command
 from memplane.cli.options import Channel, Home, Json
-from memplane.cli.output import counted, put, say
-from memplane.cli.progress import Bar
+from memplane.cli.output import Bar, counted, put, say
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.plane import Plane
 from memplane.policy import NAMES

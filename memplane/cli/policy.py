@@ -1,29 +1,46 @@
 """`memplane policy`: mistakes, values and where they come from; what changed, and what it does."""
 
+from __future__ import annotations
+
+import json
 import os
 import re
 import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from memplane import nofollow
-from memplane.cli.app import command, policy_app
-from memplane.cli.exits import FINE, NO
+from memplane.cli.app import FINE, NO, command, policy_app
 from memplane.cli.options import Home, Json
-from memplane.cli.output import put, say
-from memplane.cli.progress import Bar
+from memplane.cli.output import Bar, counted, one_line, put, say
 from memplane.errors import InputError, PolicyError
+from memplane.explain.history import Change
+from memplane.explain.trying import Moved, Trial, Tried
+from memplane.explain.versions import Commit
 from memplane.home import SCHEMAS, open_home, schema
+from memplane.home import schema as schema_of
 from memplane.policy import NAMES, variables
 from memplane.policy.effective import Row, as_yaml
 from memplane.policy.mistakes import meant
 from memplane.wiring import find_home, open_plane
 
-__all__ = ["check", "diff", "log", "replay", "show"]
+__all__ = [
+    "change_words",
+    "check",
+    "commit_json",
+    "commit_words",
+    "diff",
+    "log",
+    "print_schema",
+    "replay",
+    "show",
+    "trial_words",
+]
+
 
 _VALUE_SHOWN = 40  # characters of a default
 _STEMS = [name.removesuffix(".yaml") for name in NAMES]
@@ -105,7 +122,6 @@ def log(
 
     A value is told as it held: where a file leaves a key out, as memplane's default.
     """
-    from memplane.cli.policy_words import commit, commit_json  # noqa: PLC0415 - for these alone
     from memplane.explain.history import history  # noqa: PLC0415 - likewise
     from memplane.explain.versions import Repository  # noqa: PLC0415 - likewise
 
@@ -114,7 +130,7 @@ def log(
     if not found:
         why = "git ignores them" if repository.ignored() else "commit them to keep their history"
         say(f"no commit has policies or views of {repository.home}: {why}")
-    words = "\n".join(commit(one, told) for one, told in found)
+    words = "\n".join(commit_words(one, told) for one, told in found)
     put([commit_json(*one) for one in found], words, as_json=as_json)
 
 
@@ -131,14 +147,13 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Say what differs in policies and views, key by key, with the old and the new value."""
-    from memplane.cli.policy_words import change  # noqa: PLC0415 - for these alone
     from memplane.explain.history import changes  # noqa: PLC0415 - likewise
     from memplane.explain.versions import version  # noqa: PLC0415 - likewise
 
     folder = open_home(find_home(home)).path
     before, after = version(folder, old), version(folder, new)
     found = changes(before, after)
-    words = "\n".join(map(change, found)) or f"no difference between {before} and {after}"
+    words = "\n".join(map(change_words, found)) or f"no difference between {before} and {after}"
     answer = {"from": before.name, "to": after.name, "changes": [one._asdict() for one in found]}
     put(answer, words, as_json=as_json)
 
@@ -166,7 +181,6 @@ def replay(
     Each at its own place in the log and by its own clock. A folder has policies/ and views/; what
     it lacks is as in the home. Nothing is written.
     """
-    from memplane.cli import policy_words  # noqa: PLC0415 - for these alone
     from memplane.explain.trying import last, trial  # noqa: PLC0415 - likewise
     from memplane.explain.versions import say_the_same, version  # noqa: PLC0415 - likewise
 
@@ -186,7 +200,7 @@ def replay(
                 plane.index(bar)
         with Bar("pack") as bar:
             found = trial(plane, asked, before, after, progress=bar, processes=_processes())
-    put(found.as_json(), policy_words.trial(found, shown), as_json=as_json)
+    put(found.as_json(), trial_words(found, shown), as_json=as_json)
 
 
 def _processes() -> int:
@@ -221,3 +235,120 @@ def _other_schemas(home: Path) -> list[str]:
 
 def _json(row: Row) -> dict[str, Any]:
     return {**row._asdict(), "file": f"policies/{row.file}"}
+
+
+# What `memplane policy log`, `diff` and `replay` print.
+
+_LINES_SHOWN: Final = 20  # of a view, that came or went
+_MOVED_SHOWN: Final = 5  # entries that came or went, in each pack
+_WIDTH: Final = 300
+
+
+def commit_words(one: Commit, told: list[Change] | None) -> str:
+    """A commit, and behind it what it changed."""
+    head = one_line(f"{one.hash[:8]}  {one.at}  {one.author}  {one.subject}")
+    if told is None:
+        return f"{head}\n  the first commit of a shallow clone: what it changed is not known here"
+    said = [line for each in told for line in change_words(each, lines=0).split("\n")]
+    return "\n".join([head, *(f"  {line}" for line in said or ["nothing that memplane reads"])])
+
+
+def commit_json(one: Commit, told: list[Change] | None) -> dict[str, Any]:
+    """The same as plain JSON values; `changes` is null where they are not known."""
+    changed = None if told is None else [each._asdict() for each in told]
+    return {
+        "hash": one.hash, "at": one.at, "author": one.author, "subject": one.subject,
+        "changes": changed,
+    }  # fmt: skip
+
+
+def change_words(one: Change, lines: int = _LINES_SHOWN) -> str:
+    """A change in words; of a view also the lines, where so many are asked for."""
+    said = [one_line(line, _WIDTH) if at == 0 else f"  {one_line(line, _WIDTH)}"
+            for at, line in enumerate(str(one).split("\n"))]  # fmt: skip
+    if one.file.startswith("views/") and lines:
+        for mark, some in (("-", one.before or []), ("+", one.after or [])):
+            said += [f"  {mark} {one_line(line)}" for line in some[:lines]]
+            if len(some) > lines:
+                said.append(f"  {mark} and {len(some) - lines} more")
+    return "\n".join(said)
+
+
+def trial_words(found: Trial, shown: int) -> str:
+    """The summary, and the packs that changed most."""
+    if not found.rows:
+        return ""
+    packed = found.packed
+    same = sum(row.same for row in packed)
+    head = f"{counted(len(found.rows), 'pack')} from {found.old} to {found.new}: {same} the same"
+    head += f", {len(packed) - same} changed"
+    failed = [row for row in found.rows if row.before is None or row.after is None]
+    lines = [head + (f", {len(failed)} not packed" if failed else ""), "", *_sections(found)]
+    for row in found.largest(shown):
+        lines += ["", *_row(row)]
+    if failed:
+        lines.append("")
+    lines += [f"not packed: {row.report}: {one_line(row.why)}" for row in failed[: max(shown, 1)]]
+    return "\n".join(lines)
+
+
+def _sections(found: Trial) -> list[str]:
+    facts = found.as_json()
+    before, after = found.side("before"), found.side("after")
+    lines = [f"{'tokens by section':<24}{'before':>12}{'after':>12}{'enters':>9}{'leaves':>9}"]
+    names = dict.fromkeys([*before.sections, *after.sections])
+    for name in names:
+        was, is_ = before.sections.get(name, 0), after.sections.get(name, 0)
+        come, gone = facts["enters"].get(name, 0), facts["leaves"].get(name, 0)
+        if was or is_:
+            lines.append(f"{name:<24}{was:>12,}{is_:>12,}{come:>9,}{gone:>9,}")
+    lines.append(f"{'all':<24}{before.tokens:>12,}{after.tokens:>12,}")
+    shares = [_percent(side.prefix_ppm) for side in (before, after)]
+    lines.append(f"{'shared with pack before':<24}{shares[0]:>12}{shares[1]:>12}")
+    return lines
+
+
+def _percent(ppm: int | None) -> str:
+    return "-" if ppm is None else f"{ppm / 10_000:.1f} %"
+
+
+def _row(row: Tried) -> list[str]:
+    assert row.before is not None
+    assert row.after is not None
+    tokens = f"{row.before.tokens:,} -> {row.after.tokens:,} tokens"
+    about = f"{row.report} (event {row.seq}{f', {row.session}' if row.session else ''})"
+    lines = [f"{one_line(about)}: {tokens}"]
+    for mark, some in (("+", row.enters), ("-", row.leaves)):
+        best = sorted(some, key=_by_tokens)[:_MOVED_SHOWN]
+        lines += [f"  {mark} {one.section}  {one_line(one.name)}  {one.tokens}" for one in best]
+        if len(some) > len(best):
+            lines.append(f"  {mark} and {len(some) - len(best)} more")
+    return lines
+
+
+def _by_tokens(moved: Moved) -> tuple[int, str]:
+    return -moved.tokens, moved.name
+
+
+# `memplane schema`: the JSON Schemas of what memplane reads and writes.
+
+
+@command("schema", example="schema event")
+def print_schema(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Which one; without it, their names.")
+    ] = None,
+    *,
+    home: Home = None,  # noqa: ARG001 - as everywhere; schemas are memplane's own, not a plane's
+    as_json: Json = False,
+) -> None:
+    """Print the JSON Schema of a format: it needs no other file. Without a name, list them.
+
+    Policies and scenarios, events as the log holds and takes them, blocks, reports and the hotset.
+    `memplane init` puts all of them into schemas/ of the plane, for editors.
+    """
+    if name is None:
+        put(list(SCHEMAS), "\n".join(SCHEMAS), as_json=as_json)
+        return
+    data = schema_of(name.removesuffix(".schema.json"))
+    put(json.loads(data), data.decode().rstrip("\n"), as_json=as_json)

@@ -9,48 +9,24 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-# Imported for what they put into the tree.
-from memplane.cli import (  # noqa: F401
-    artifact,
-    audit,
-    changing,
-    doctor,
-    embed,
-    files,
-    forgetting,
-    hook,
-    importing,
-    installing,
-    log,
-    mcp,
-    moving,
-    packing,
-    policy,
-    purging,
-    reading,
-    record,
-    replay,
-    scenario,
-    schema,
-    search,
-    session,
-    stats,
-    status,
-    task,
-    trust,
-    upkeep,
-    why,
+from memplane.cli.app import (
+    BROKEN,
+    FINE,
+    GROUPS,
+    STOPPED,
+    WRONG,
+    app,
+    exit_of,
+    load,
 )
-from memplane.cli import eval as _eval  # noqa: F401 - likewise; its name is a builtin's
-from memplane.cli.app import GROUPS, app
-from memplane.cli.exits import BROKEN, FINE, STOPPED, WRONG, exit_of
-from memplane.cli.output import data, error_json, say
-from memplane.cli.trust import ask_once
-from memplane.errors import MemplaneError, UntrustedError
+from memplane.cli.options import Home, Json
+from memplane.cli.output import data, error_json, put, say
+from memplane.errors import InputError, MemplaneError, UntrustedError
+from memplane.home import VERSION
 from memplane.intake.redact import masked
 from memplane.plane.engine import RefoldWarning
 from memplane.trust import TrustWarning
@@ -59,6 +35,32 @@ __all__ = ["run"]
 
 # Typer brings its own copy of click since 0.26 and used the package before: this is either.
 _UsageError: Final[Any] = typer.BadParameter.__base__
+
+
+@app.callback(
+    invoke_without_command=True,
+    epilog="\b\nExample:\n  memplane\n\nOptions stand before or behind the command.",
+)
+def status(
+    context: typer.Context,
+    *,
+    home: Home = None,
+    as_json: Json = False,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version of memplane.")
+    ] = False,
+) -> int | None:
+    """A memory plane for LLM agents. Without a command: what is in it, and the next step."""
+    if context.invoked_subcommand is not None:
+        if show_version:
+            raise InputError("expected --version alone", where="--version")
+        return None
+    if show_version:
+        put({"version": VERSION}, f"memplane {VERSION}", as_json=as_json)
+        return FINE
+    from memplane.cli.show import print_status  # noqa: PLC0415 - other commands do without
+
+    return print_status(home, as_json=as_json)
 
 
 def run(argv: list[str]) -> int:
@@ -122,6 +124,8 @@ def _options_end(argv: list[str], at: int) -> int:
 
 def _answer(argv: list[str]) -> int:
     streams = sys.stdout, sys.stderr
+    if not {*argv} <= {"--version", "--json"}:
+        load(argv[0] if argv else "init")
     try:
         found = typer.main.get_command(app).main(argv, prog_name="memplane", standalone_mode=False)
     except BrokenPipeError:
@@ -150,13 +154,19 @@ def _answer(argv: list[str]) -> int:
 
 
 def _refuse(argv: list[str], error: BaseException, message: str, code: int) -> int:
-    if isinstance(error, UntrustedError) and not _wants_json(argv) and ask_once(error):
+    if isinstance(error, UntrustedError) and not _wants_json(argv) and _trusted_now(error):
         return _answer(argv)  # nothing was done yet: a plane is found before all else
     message = masked(message)  # an error quotes what was given, and that may be a secret
     if _wants_json(argv):
         data(error_json(error, message, code))
     say(message)
     return code
+
+
+def _trusted_now(error: UntrustedError) -> bool:
+    from memplane.cli.trust import ask_once  # noqa: PLC0415 - few planes are not trusted
+
+    return ask_once(error)
 
 
 def _wants_json(argv: list[str]) -> bool:

@@ -1,5 +1,7 @@
 """`memplane scenario run`: scenarios in CI, and by hand."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -8,20 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from memplane.cli.app import command, scenario_app
-from memplane.cli.exits import FINE, NO, WRONG
+from memplane import wiring
+from memplane.cli.app import FINE, NO, WRONG, command, scenario_app
 from memplane.cli.options import Home, Json
-from memplane.cli.output import put, say
-from memplane.cli.progress import Bar
+from memplane.cli.output import Bar, put, say
 from memplane.errors import InputError, Problem
 from memplane.home import asset
 from memplane.policy import NAMES
+from memplane.scenario import work
 from memplane.wiring import find_home, init, make_counter, open_plane
 
 if TYPE_CHECKING:
     from memplane.scenario import Builders, Outcome, Scenario
 
-__all__ = ["builders", "policies_in", "read_file", "run"]
+__all__ = ["builders", "main", "policies_in", "read_file", "run"]
+
 
 _SUFFIXES: Final = (".yaml", ".yml")
 
@@ -33,18 +36,18 @@ _Policies = Annotated[
 ]
 
 
-def builders() -> "Builders":
+def builders() -> Builders:
     """What scenarios are made with: real planes, whatever the environment says of policies."""
     from memplane.scenario import Builders  # noqa: PLC0415 - every command would pay for it
 
     return Builders(
         partial(init, environment={}, trusted=False), partial(open_plane, environment={}),
         make_counter,
-        (sys.executable, "-m", "memplane.cli.scenario_process"),
+        (sys.executable, "-m", "memplane.cli.scenario"),
     )  # fmt: skip
 
 
-def read_file(path: Path, shown: str = "") -> "Scenario":
+def read_file(path: Path, shown: str = "") -> Scenario:
     """Read a scenario; files that it names lie beside it. Raises ScenarioError, OSError.
 
     `shown` is its path in messages, where that is another.
@@ -106,8 +109,8 @@ def run(
 
 
 def _outcomes(
-    scenarios: "list[Scenario]", policies: Mapping[str, bytes], *, short: bool, lenient_time: bool
-) -> "list[Outcome]":
+    scenarios: list[Scenario], policies: Mapping[str, bytes], *, short: bool, lenient_time: bool
+) -> list[Outcome]:
     from memplane.scenario import Runner, Settings, work_of  # noqa: PLC0415 - as above
 
     whole, done = sum(work_of(scenario, short=short) for scenario in scenarios), 0.0
@@ -142,7 +145,7 @@ def _files(paths: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _read(files: list[Path]) -> "tuple[list[Scenario], list[Problem]]":
+def _read(files: list[Path]) -> tuple[list[Scenario], list[Problem]]:
     """The scenarios, and every mistake in all files."""
     from memplane.scenario import ScenarioError  # noqa: PLC0415 - as above
 
@@ -172,3 +175,26 @@ def policies_in(folder: Path | None) -> dict[str, bytes]:
             f"{folder}: expected some of {', '.join(NAMES)}, found none", where="--policies"
         )
     return {name: file.read_bytes() for name, file in files.items()}
+
+
+# One process of a scenario: `python -m memplane.cli.scenario work|command TIME ...`.
+#
+# What the two words mean is told in `memplane.scenario.process`.
+
+
+def main(argv: list[str]) -> int:
+    """Do what a scenario asks of one process; its exit code."""
+    kind, now, *rest = argv
+    if kind == "work":
+        work(sys.stdin, sys.stdout, now, builders())
+        return 0
+    from memplane.cli.run import run  # noqa: PLC0415 - work does without
+
+    # Commands ask the one clock that there is, by the name that they were given at import: it is
+    # made to stand where the scenario's does.
+    setattr(type(wiring.clock), "__call__", lambda _: now)  # noqa: B010 - no method of that class
+    return run(rest)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,20 +1,31 @@
 """`memplane search`: the events that answer a query, the best first."""
 
+from __future__ import annotations
+
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from memplane.cli.app import command
-from memplane.cli.exits import FINE, NO
+from memplane.cli.app import FINE, NO, command
 from memplane.cli.fields import Time, number
-from memplane.cli.options import AtLeast, Channel, Home, Json, WithoutTag
-from memplane.cli.output import DAMAGED, fields_of, one_line, put, say, say_damage, without
-from memplane.cli.progress import Bar
+from memplane.cli.options import Agent, AtLeast, Channel, Home, Json, OneNs, WithoutTag
+from memplane.cli.output import (
+    DAMAGED,
+    Bar,
+    counted,
+    fields_of,
+    one_line,
+    put,
+    say,
+    say_damage,
+    without,
+)
 from memplane.intake.redact import masked
 from memplane.plane import SearchHit
 from memplane.wiring import open_plane
 
-__all__ = ["search"]
+__all__ = ["embed", "files", "search"]
+
 
 _Texts: TypeAlias = list[str] | None
 # A passage has about 40 tokens; a single sentence may have more.
@@ -120,3 +131,68 @@ def _nothing(query: str, channel: str, filters: dict[str, Any]) -> str:
     fewer = "other words or fewer filters" if given else "other words"
     asked, named = one_line(masked(query), 60), masked(named)
     return f"nothing found for `{asked}` on channel {channel}{named}; try {fewer}"
+
+
+# `memplane files`: what a session works on, and what it may need.
+
+
+@command("files", example='files "redaction of passwords"')
+def files(
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What is to be done next.")] = "",
+    *,
+    session: Annotated[
+        str | None,
+        typer.Option("--session", metavar="ID", help="Its own files first, and its branch."),
+    ] = None,
+    branch: Annotated[
+        str | None,
+        typer.Option("--branch", metavar="NAME", help="The git branch; else the session's."),
+    ] = None,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="At most so many.")] = 20,
+    ns: OneNs = None,
+    agent: Agent = None,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """List files by what was touched before: for this query, session and branch, best first."""
+    with open_plane(home) as plane:
+        found = plane.files(
+            query, session=session, branch=branch, limit=limit, channel=channel, ns=ns, agent=agent
+        )
+    words = "\n".join(
+        f"{one.seq:>6}  {one_line(one.path, 60):<60}  {one_line(one.branch, 24):<24}  "
+        f"{', '.join(one.why)}".rstrip()
+        for one in found
+    )
+    put([one._asdict() for one in found], words, as_json=as_json)
+
+
+# `memplane embed`: vectors beside the words, made when somebody asks for them.
+
+
+@command("embed", example="embed --limit 1000")
+def embed(
+    *,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", help="At most so many texts.")
+    ] = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Make the vectors that search and pack use beside the words; they are kept in the plane.
+
+    The embedder is the one that plane.yaml names (index: embedder). May be stopped at any time:
+    what is done is kept, and the next run goes on from there.
+    """
+    with open_plane(home) as plane:
+        with Bar("indexing") as bar:
+            plane.index(bar)
+        try:
+            with Bar("embed") as bar:
+                done = plane.embed(limit, bar)
+        except KeyboardInterrupt:
+            say("stopped; what was embedded is kept, and the next run goes on from there")
+            raise
+    more = "; there may be more" if done == limit else ""
+    put({"embedded": done}, f"{counted(done, 'text')} embedded{more}", as_json=as_json)

@@ -15,8 +15,7 @@ import orjson
 import typer
 
 from memplane import home as homes
-from memplane.cli.app import command, policy_app
-from memplane.cli.exits import FINE, NO
+from memplane.cli.app import FINE, NO, command, policy_app
 from memplane.cli.options import Home, Json
 from memplane.cli.output import counted, put, say
 from memplane.errors import (

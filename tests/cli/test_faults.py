@@ -8,7 +8,7 @@ import pytest
 from refusals import refused
 
 import memplane
-from memplane.cli import exits
+from memplane.cli import app
 from memplane.errors import (
     BudgetError,
     ConflictError,
@@ -38,8 +38,8 @@ def test_each_error_has_one_code_and_the_table_says_which():
     }  # fmt: skip
     for code, errors in codes.items():
         for error in errors:
-            assert exits.exit_of(error) == code
-            assert type(error).__name__ in exits.__doc__ or isinstance(error, memplane.PlaneError)
+            assert app.exit_of(error) == code
+            assert type(error).__name__ in app.__doc__ or isinstance(error, memplane.PlaneError)
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,27 @@
 """`memplane pack` and `memplane expand`: what goes into a prompt."""
 
+from __future__ import annotations
+
 from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 import typer
 
-from memplane.cli.app import command
+from memplane.cli.app import FINE, NO, command
 from memplane.cli.fields import Time, number
 from memplane.cli.options import AtLeast, Budget, Channel, Home, Json, WithoutTag
-from memplane.cli.output import DAMAGED, data, one_line, put, say, say_damage, without
-from memplane.cli.progress import Bar
+from memplane.cli.output import DAMAGED, Bar, data, one_line, put, say, say_damage, without
 from memplane.errors import InputError, MemplaneError
 from memplane.explain.prefixes import Difference, differing
+from memplane.explain.replay import replay
+from memplane.explain.smallest import FITS_MAX
+from memplane.explain.why import why
 from memplane.intake.redact import shown
 from memplane.pack.block import Block
-from memplane.plane import Plane
+from memplane.plane import Plane, reports
 from memplane.wiring import open_plane
 
-__all__ = ["expand_handle", "pack"]
+__all__ = ["SavedReport", "expand_handle", "pack", "replay_report", "why_event"]
+
 
 _Texts: TypeAlias = list[str] | None
 _Intent = Annotated[
@@ -246,3 +251,95 @@ def _difference(found: Difference | str | None, block: Block) -> str:
 
 def _entries(count: int) -> str:
     return "1 entry" if count == 1 else f"{count} entries"
+
+
+# `memplane replay`: yesterday's block, byte for byte.
+
+SavedReport = Annotated[
+    str,
+    typer.Argument(
+        metavar="REPORT",
+        help="A file of reports/, a part of its name, or `last` for the newest one.",
+    ),
+]
+
+
+@command("replay", example="replay last")
+def replay_report(
+    report: SavedReport = reports.LAST, *, home: Home = None, as_json: Json = False
+) -> int:
+    """Make a saved pack again and print its block; exit 1 if it is not what it was.
+
+    Under the policies and views of then, whatever they have become, as if nothing had been recorded
+    since. What cannot be found any more is named on stderr.
+    """
+    with open_plane(home) as plane:
+        found = replay(plane, reports.find(plane.home, report))
+    if as_json:
+        data(found.as_json())
+    elif found.block is not None and found.block.text:
+        print(found.block.text, end="" if found.block.text.endswith("\n") else "\n")
+    for lost in found.lost:
+        say(f"lost: {lost}")
+    if found.note:
+        say(found.note)
+    if found.same:
+        say(f"the same {found.saved.report['tokens']} tokens, byte for byte")
+        return FINE
+    say("not made again" if found.block is None else "not the same block as then")
+    return NO
+
+
+# `memplane why`: what became of an event in a pack.
+
+
+@command("why", example="why last 2 --smallest")
+def why_event(
+    report: SavedReport,
+    asked: Annotated[
+        str,
+        typer.Argument(
+            metavar="EVENT|ENTRY",
+            help="An event's id or number, or entry:N for the events of the Nth entry.",
+        ),
+    ],
+    *,
+    smallest: Annotated[
+        bool,
+        typer.Option(
+            "--smallest",
+            help="Find the smallest budget above the pack's own at which it comes in.",
+        ),
+    ] = False,
+    fits: Annotated[
+        int, typer.Option("--fits", metavar="N", min=1, help="With at most so many packs.")
+    ] = FITS_MAX,
+    channel: Annotated[
+        str | None,
+        typer.Option(
+            "--channel",
+            metavar="NAME",
+            help="Who asks: without it, who asked for the pack. private is told all.",
+        ),
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option("--agent", metavar="ID", help="The agent that asks; without it, as above."),
+    ] = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Tell what became of an event in a saved pack, step by step: from the log to place or reason.
+
+    The pack is made again under what its report names, so the reasons are its own. An event that
+    who asks may not see is answered like one that does not exist.
+    """
+    with open_plane(home) as plane, Bar("packing") as bar:
+        saved = reports.find(plane.home, report)
+        found = why(
+            plane, saved, asked, channel=channel, agent=agent, smallest=smallest, fits=fits,
+            progress=bar,
+        )  # fmt: skip
+    put(found.as_json(), "\n".join(found.lines()), as_json=as_json)
+    if found.note:
+        say(found.note)

@@ -1,0 +1,509 @@
+"""`memplane forget`, `unforget`, `pin`, `unpin`, `touch`, `evict`: what stands in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from memplane.cli import fields
+from memplane.cli.app import command
+from memplane.cli.fields import number
+from memplane.cli.options import (
+    Decisions,
+    Home,
+    Json,
+    Now,
+    Ns,
+    OfKind,
+    OlderThan,
+    OneNs,
+    Reason,
+    WithTag,
+    Yes,
+    kept_words,
+)
+from memplane.cli.output import Bar, counted, fields_of, one_line, put, rows, say
+from memplane.cli.show import named
+from memplane.errors import InputError
+from memplane.event import GLOBAL
+from memplane.plane import Plane, Receipt
+from memplane.plane.lost import Already, Lost
+from memplane.plane.picking import Forgotten
+from memplane.plane.purge_plan import ARCHIVED
+from memplane.plane.purging import PurgeReport
+from memplane.wiring import open_plane
+
+__all__ = ["evict", "forget", "pin", "purge", "touch", "undo", "unforget", "unpin", "update"]
+
+
+_Key = Annotated[str | None, typer.Argument(metavar="KEY", help="The value under this key.")]
+_Id = Annotated[str | None, typer.Option("--id", metavar="ID|SEQ", help="This one event.")]
+_Session = Annotated[str | None, typer.Option(metavar="ID", help="A whole session.")]
+_Source = Annotated[
+    str | None, typer.Option(metavar="PREFIX", help="All ids of an importer: claude-code.")
+]
+_Event = Annotated[str | None, typer.Argument(metavar="ID|SEQ", help="A statement's id or number.")]
+_OfKey = Annotated[
+    str | None, typer.Option("--key", metavar="KEY", help="The value that this key has now.")
+]
+
+
+@command("forget", example="forget db.engine --reason outdated")
+def forget(
+    key: _Key = None,
+    *,
+    ns: OneNs = None,
+    event_id: _Id = None,
+    session: _Session = None,
+    source: _Source = None,
+    tag: WithTag = None,
+    older_than: OlderThan = None,
+    kind: OfKind = None,
+    decisions: Decisions = False,
+    yes: Yes = False,
+    now: Now = None,
+    reason: Reason = "",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Take something out of all blocks and lists. The log keeps it; `unforget` takes it back.
+
+    --tag and --older-than describe what goes: it is said, and forgotten with --yes. Decisions,
+    rules, constraints and pins stay, unless --decisions or their --kind is given.
+    """
+    described: dict[str, Any] = {
+        "tag": tag, "older_than": older_than, "kind": kind, "decisions": decisions, "now": now,
+    }  # fmt: skip
+    with open_plane(home) as plane, Bar("reading") as bar:
+        if not tag and older_than is None:
+            if any(described.values()) or yes:
+                raise InputError("--kind, --decisions, --now and --yes go with --tag, --older-than")
+            given = _named(plane, key, ns or GLOBAL, event_id, session, source)
+            receipt = plane.forget(**given, reason=reason)
+            _tell(receipt, f"forgotten: {_words(given)}", as_json=as_json)
+            return
+        if any((key, event_id, session, source)):
+            raise InputError(
+                "--tag and --older-than go with none of KEY, --id, --session, --source"
+            )
+        done = plane.forget_many(
+            **described, ns=ns, reason=reason, dry_run=not yes, progress=bar
+        )  # fmt: skip
+    _tell_many(done, dry_run=not yes, as_json=as_json)
+
+
+def _tell_many(done: Forgotten, *, dry_run: bool, as_json: bool) -> None:
+    answer = {
+        "dry_run": dry_run, "taken": [fields_of(event) for event in done.taken], "kept": done.kept,
+        "receipts": [receipt.as_json() for receipt in done.receipts],
+    }  # fmt: skip
+    put(answer, rows(list(done.taken)), as_json=as_json)
+    by = ", ".join(str(receipt.seq) for receipt in done.receipts)
+    what = "would be forgotten: nothing was written, --yes does it" if dry_run else "forgotten"
+    say(f"{counted(len(done.taken), 'event')} {what}" + (f" (event {by})" if by else ""))
+    if done.kept:
+        say(kept_words(done.kept))
+
+
+@command("unforget", example="unforget db.engine")
+def unforget(
+    key: _Key = None,
+    *,
+    ns: Ns = "/global",
+    event_id: _Id = None,
+    session: _Session = None,
+    source: _Source = None,
+    reason: Reason = "",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Take back the forgetting of what is named, as `forget` names it."""
+    with open_plane(home) as plane:
+        given = _named(plane, key, ns, event_id, session, source)
+        receipt = plane.unforget(**given, reason=reason)
+    _tell(receipt, f"no longer forgotten: {_words(given)}", as_json=as_json)
+
+
+@command("pin", example="pin 2")
+def pin(
+    event_id: _Event = None,
+    *,
+    key: _OfKey = None,
+    ns: Ns = "/global",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Put a decision or card before others in blocks, from the next session on."""
+    with open_plane(home) as plane:
+        receipt = plane.pin(**_statement(plane, event_id, key, ns))
+        event = plane.event(receipt.event.refs[0])
+    _tell(receipt, f"pinned: {event.seq} {event.id}", as_json=as_json)
+
+
+@command("unpin", example="unpin 2")
+def unpin(
+    event_id: _Event = None,
+    *,
+    key: _OfKey = None,
+    ns: Ns = "/global",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Take a pin back."""
+    with open_plane(home) as plane:
+        receipt = plane.unpin(**_statement(plane, event_id, key, ns))
+        event = plane.event(receipt.event.refs[0])
+    _tell(receipt, f"no longer pinned: {event.seq} {event.id}", as_json=as_json)
+
+
+@command("touch", example="touch 2")
+def touch(
+    event_id: _Event = None,
+    *,
+    key: _OfKey = None,
+    ns: Ns = "/global",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Say that a memory still holds: its importance fades anew from now on."""
+    with open_plane(home) as plane:
+        receipt = plane.touch(**_statement(plane, event_id, key, ns))
+        event = plane.event(receipt.event.refs[0])
+    _tell(receipt, f"touched: {event.seq} {event.id}", as_json=as_json)
+
+
+@command("evict", example="evict --below 0.1 --dry-run")
+def evict(
+    *,
+    below: Annotated[
+        str,
+        typer.Option(metavar="N", help="What has faded below it: 0 to 1000, or 0.0 to 1.0."),
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would take; write nothing.")
+    ] = False,
+    ns: OneNs = None,
+    kind: Annotated[str | None, typer.Option(metavar="KIND", help="Only this kind.")] = None,
+    now: Now = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Archive the memories that have faded below a line.
+
+    Facts, observations, plans, summaries, insights and preferences, by what time has left of their
+    importance (half_lives of scoring.yaml). Never a decision, a rule, a constraint or what is
+    pinned. The log keeps them; `unforget --id` takes one back.
+    """
+    line = number(below, "--below")
+    assert line is not None, "typer demands it"
+    with open_plane(home) as plane, Bar("reading") as bar:
+        done = plane.evict(line, dry_run=dry_run, ns=ns, kind=kind, now=now, progress=bar)
+    taken = [{**fields_of(one.event), "importance_now": one.importance} for one in done.taken]
+    words = "\n".join(
+        f"{one.event.seq:>6}  {one.importance:>4} of {one.event.importance:<4}  "
+        f"{one_line(f'{one.event.kind} {one.event.key or one.event.ns}', 28):<28}  "
+        f"{one_line(one.event.text)}".rstrip()
+        for one in done.taken
+    )
+    receipts = [receipt.as_json() for receipt in done.receipts]
+    put({"dry_run": dry_run, "taken": taken, "receipts": receipts}, words, as_json=as_json)
+    what = "would be archived" if dry_run else "archived"
+    by = ", ".join(str(receipt.seq) for receipt in done.receipts)
+    say(f"{counted(len(taken), 'memory', 'memories')} {what}" + (f" (event {by})" if by else ""))
+
+
+def _named(
+    plane: Plane, key: str | None, ns: str, event_id: str | None, session: str | None,
+    source: str | None,
+) -> dict[str, Any]:  # fmt: skip
+    """What was named, as the library takes it."""
+    one = {"key": key, "id": event_id, "session": session, "source": source}
+    given: dict[str, Any] = {name: value for name, value in one.items() if value is not None}
+    if len(given) != 1:
+        found = ", ".join(given) or "none"
+        raise InputError(
+            f"expected exactly one of KEY, --id, --session and --source, found {found}"
+        )
+    if event_id is not None:
+        given["id"] = named(plane, event_id).id
+    if key is not None:
+        given["ns"] = ns
+    return given
+
+
+def _statement(
+    plane: Plane, event_id: str | None, key: str | None, ns: str
+) -> dict[str, Any]:  # fmt: skip
+    """What to pin, as the library takes it."""
+    if (event_id is None) == (key is None):
+        found = "none" if key is None else "both"
+        raise InputError(f"expected exactly one of ID|SEQ and --key, found {found}")
+    if event_id is not None:
+        return {"id": named(plane, event_id).id}
+    return {"key": key, "ns": ns}
+
+
+def _words(given: dict[str, Any]) -> str:
+    return " ".join(f"{name} {value}" for name, value in given.items())
+
+
+def _tell(receipt: Receipt, words: str, *, as_json: bool) -> None:
+    put(receipt.as_json(), f"{words} (event {receipt.seq})", as_json=as_json)
+
+
+# `memplane update` and `memplane undo`: a statement changed, and the last word taken back.
+
+
+@command("update", example='update 4 "We moved to SQLite" --importance 0.9')
+def update(
+    event: Annotated[str, typer.Argument(metavar="ID|SEQ", help="The statement that changes.")],
+    text: Annotated[
+        str | None, typer.Argument(metavar="[TEXT]", help="What it says now; else as before.")
+    ] = None,
+    *,
+    tag: fields.Tags = None,
+    marker: fields.Markers = None,
+    importance: fields.Importance = None,
+    sensitivity: fields.Sensitivity = None,
+    valid_from: fields.Time = None,
+    valid_until: fields.Time = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Change a statement, with or without a key, and print the seq and id of the new event.
+
+    Fields that you do not give keep their values. The changed statement is a new event that names
+    the old one; the old one is superseded, or forgotten if it has no key. `undo` takes that back.
+    """
+    given: dict[str, Any] = {
+        "text": text, "tags": tag or None, "markers": marker or None,
+        "importance": fields.number(importance), "sensitivity": sensitivity,
+        "valid_from": valid_from, "valid_until": valid_until,
+    }  # fmt: skip
+    changes = {name: value for name, value in given.items() if value is not None}
+    with open_plane(home) as plane:
+        receipt = plane.update(fields.ref(event), **changes)
+    put(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
+
+
+@command("undo", example="undo --dry-run")
+def undo(
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would take back; write nothing.")
+    ] = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Take back the last statement that was recorded, or the last forget, unforget or evict.
+
+    A statement is forgotten, and what it had replaced holds again. Once more, it goes further back.
+    The log keeps all of it; exit 1 where there is nothing to take back.
+    """
+    with open_plane(home) as plane:
+        done = plane.undo(dry_run=dry_run)
+    answer = {
+        "dry_run": dry_run, "events": [fields_of(event) for event in done.events],
+        "restored": None if done.restored is None else fields_of(done.restored),
+        "receipts": [receipt.as_json() for receipt in done.receipts],
+    }  # fmt: skip
+    words = [("would be taken back:" if dry_run else "taken back:"), rows(list(done.events))]
+    if done.restored is not None:
+        words += ["holds again:", rows([done.restored])]
+    put(answer, "\n".join(words), as_json=as_json)
+
+
+# `memplane purge`: erase for good, and say what still quotes what was erased.
+
+_SHOWN = 20  # events, and quotes, in words
+
+
+_Ids = Annotated[list[str] | None, typer.Argument(metavar="ID|SEQ...", help="These events.")]
+_PurgedKey = Annotated[
+    str | None, typer.Option(metavar="KEY", help="All values that this key ever had.")
+]
+_Archived = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="WHY",
+        help="What is out of force: forgotten, superseded, evicted, or all; forgotten:TEXT "
+        "for what `forget --reason TEXT` took. May be repeated.",
+    ),
+]
+_Keep = Annotated[
+    bool,
+    typer.Option(
+        "--keep", help="What `keep` of plane.yaml lets go of: tool results of old sessions."
+    ),
+]
+_Cascade = Annotated[
+    bool, typer.Option("--cascade", help="Erase what quotes it or rests on it, too.")
+]
+_Summaries = Annotated[
+    bool,
+    typer.Option(
+        "--summaries", help="Erase the summaries too that memplane made of sessions with it."
+    ),
+]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take; write nothing.")]
+
+
+@command("purge", example="purge 2 --dry-run")
+def purge(
+    ids: _Ids = None,
+    *,
+    key: _PurgedKey = None,
+    ns: OneNs = None,
+    session: _Session = None,
+    source: _Source = None,
+    archived: _Archived = None,
+    tag: WithTag = None,
+    older_than: OlderThan = None,
+    kind: OfKind = None,
+    decisions: Decisions = False,
+    now: Now = None,
+    keep: _Keep = False,
+    reason: Reason = "",
+    cascade: _Cascade = False,
+    summaries: _Summaries = False,
+    dry_run: _DryRun = False,
+    yes: Yes = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Erase events for good, everywhere below the plane's home. Nothing takes it back.
+
+    `forget` archives; this overwrites the events' lines in the log and drops them from
+    projections, index, bodies and reports. The answer lists what still quotes them. Where generated
+    summaries of sessions rest on them it refuses and names these, until --summaries or --cascade
+    says that they go too. Copies elsewhere keep them: git history, backups, exports.
+
+    --tag and --older-than describe what goes, alone or beside --archived: what would be erased is
+    said, and erased with --yes. Decisions, rules, constraints and pins stay, unless --decisions.
+    So too with --keep, for what plane.yaml lets go of.
+    """
+    reasons = ARCHIVED if archived and "all" in archived else tuple(archived or ())
+    named: dict[str, Any] = {
+        "key": key, "session": session, "source": source, "archived": reasons,
+    }  # fmt: skip
+    described: dict[str, Any] = {"tag": tag, "older_than": older_than, "kind": kind}
+    narrows = bool(tag or older_than)
+    _check(ids, named, described, keep=keep, decisions=decisions)
+    dry_run = dry_run or ((narrows or keep) and not yes)
+    if keep:
+        _purge_due(home, now, dry_run=dry_run, as_json=as_json)
+        return
+    seqs = [int(one) if one.isdecimal() and len(one) < 19 else one for one in ids or ()]
+    with open_plane(home) as plane, Bar("purge") as bar:
+        report = plane.purge(
+            *seqs, **named, **described, decisions=decisions, ns=ns, reason=reason, now=now,
+            cascade=cascade, summaries=summaries, dry_run=dry_run, progress=bar,
+        )  # fmt: skip
+    _tell_purged(report, described=narrows, as_json=as_json)
+
+
+def _check(
+    ids: Sequence[str] | None, named: dict[str, Any], described: dict[str, Any], *, keep: bool,
+    decisions: bool,
+) -> None:  # fmt: skip
+    """Refuse words that do not go together."""
+    if keep:
+        if ids or decisions or any((*named.values(), *described.values())):
+            raise InputError("expected nothing beside it to be named", where="--keep")
+        return
+    narrows = described["tag"] or described["older_than"]
+    if sum(bool(one) for one in (ids, *named.values())) != 1 and not narrows:
+        raise InputError(
+            "expected one of ID, --key, --session, --source and --archived, or --tag, --older-than"
+        )
+
+
+def _tell_purged(report: PurgeReport, *, described: bool, as_json: bool) -> None:
+    put(report.as_json(), _purge_words(report), as_json=as_json)
+    if report.kept:
+        say(kept_words(report.kept))
+    if described and report.dry_run:
+        say("nothing was erased: --yes does it")
+
+
+def _purge_due(home: str | None, now: str | None, *, dry_run: bool, as_json: bool) -> None:
+    with open_plane(home) as plane, Bar("purge") as bar:
+        report = plane.purge_due(dry_run=dry_run, now=now, progress=bar)
+    if report is None:
+        put(None, "nothing is over by `keep` of plane.yaml", as_json=as_json)
+        return
+    _tell_purged(report, described=True, as_json=as_json)
+
+
+def _purge_words(report: PurgeReport) -> str:
+    lines = [_before(one) for one in report.already]
+    if not report.events and not report.lost:
+        return "\n".join(lines)
+    done = "would be erased" if report.dry_run else "erased"
+    lines += [f"{done}: {counted(len(report.events), 'event')}" + _by(report)]
+    lines += _listed(report.events)
+    lines += [f"  {_place(one)}" for one in report.lost]
+    if report.summaries:
+        resting = counted(
+            len(report.summaries), "generated summary rests on", "generated summaries rest on"
+        )
+        lines.append(f"refused without --summaries or --cascade: {resting} it")
+        lines += _listed(report.summaries)
+    lines.append(
+        f"with {counted(report.bodies, 'file')} of bodies/, {counted(report.reports, 'report')} "
+        f"and {counted(report.quarantine, 'file')} of log/quarantine/"
+    )
+    if report.quoted:
+        lines.append(f"{counted(report.quoted, 'place')} still quote or name it:")
+        lines += [f"  {_quote(one)}" for one in report.quotes[:_SHOWN]]
+        if report.quoted > _SHOWN:
+            lines.append(f"  and {report.quoted - _SHOWN} more")
+        if any(one.seq for one in report.quotes):
+            lines.append("  --cascade takes the events among them too")
+    if report.revived:
+        again = "would be" if report.dry_run else "is"
+        lines.append(f"{again} in force again: {counted(len(report.revived), 'event')}")
+        for seq, id_ in report.revived[:_SHOWN]:
+            shown = ": its approval holds again, prompts may show it"
+            lines.append(f"  {seq} {id_}" + shown * (seq in report.approved))
+        if len(report.revived) > _SHOWN:
+            lines.append(f"  and {len(report.revived) - _SHOWN} more")
+    git = f"the history of {report.repository}, if it was committed, " if report.repository else ""
+    lines.append(f"copies elsewhere keep it: {git}backups, exports, clones")
+    return "\n".join(lines)
+
+
+def _listed(events: Sequence[tuple[int, str]]) -> list[str]:
+    lines = [f"  {seq} {id_}" for seq, id_ in events[:_SHOWN]]
+    return lines if len(events) <= _SHOWN else [*lines, f"  and {len(events) - _SHOWN} more"]
+
+
+def _before(one: Already) -> str:
+    named = " ".join(filter(None, (str(one.seq or ""), one.id)))
+    return f"already purged: {named} by event {one.by} at {one.ts}"
+
+
+def _place(one: Lost) -> str:
+    """Where the bytes of a lost event are, or were."""
+    copies = f"{counted(len(one.files), 'copy', 'copies')} in log/quarantine/"
+    if not one.segment:
+        return f"{one.named}: no line of the log, {copies}"
+    seqs = str(one.first) if one.last <= one.first else f"{one.first} to {one.last}"
+    return (
+        f"{one.named}: lost before (seq {seqs}), {one.end - one.offset} bytes at byte {one.offset} "
+        f"of log/{one.segment:08d}.jsonl, {copies}"
+    )
+
+
+def _by(report: PurgeReport) -> str:
+    more = f", {report.cascaded} of them quoting what was named" if report.cascaded else ""
+    by = f" (event {', '.join(map(str, report.by))})" if report.by else ""
+    return more + by
+
+
+def _quote(one: Any) -> str:
+    told = {"text": "has its text", "refs": "rests on it", "unread": "too large to look into"}
+    what = told[one.how]
+    return f"{one.seq} {one.name}: {what}" if one.seq else f"{one.name}: {what}"

@@ -1,0 +1,480 @@
+"""`memplane` alone, `init`, `show`, `get`, `keys`, `history`, `decisions`, `log`: what is there."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeAlias
+
+import typer
+
+from memplane.cli.app import BROKEN, FINE, command
+from memplane.cli.options import Agent, Channel, Home, Json, Now, Ns, OneNs, Session
+from memplane.cli.output import (
+    counted,
+    data,
+    fields_of,
+    in_words,
+    one_line,
+    print_text,
+    put,
+    recalled,
+    rows,
+    say,
+    say_aside,
+    say_damage,
+)
+from memplane.cli.trust import say_if_untrusted
+from memplane.errors import InputError, NotFoundError, PolicyError
+from memplane.event import Event
+from memplane.home import HOME_NAME, find
+from memplane.intake.redact import shown
+from memplane.log import Restart
+from memplane.plane import Plane, Standing
+from memplane.plane.folder_checks import filesystem
+from memplane.trust import printable
+from memplane.wiring import init, open_plane
+
+__all__ = [
+    "decisions",
+    "get",
+    "history",
+    "initialise",
+    "keys",
+    "log",
+    "named",
+    "print_status",
+    "show",
+]
+
+
+_Key = Annotated[str, typer.Argument(metavar="KEY", help="As it was recorded.")]
+
+
+def named(plane: Plane, given: str, *, channel: str = "private", agent: str | None = None) -> Event:
+    """The event that an argument names: a number is a seq first, and else an id like any other."""
+    if given.isascii() and given.isdigit() and len(given) < 19:
+        try:
+            return plane.event(int(given), channel=channel, agent=agent)
+        except NotFoundError as error:
+            with suppress(NotFoundError):
+                return plane.event(given, channel=channel, agent=agent)
+            raise error from None
+    return plane.event(given, channel=channel, agent=agent)
+
+
+@command("show", example="show 2")
+def show(
+    event_id: Annotated[str, typer.Argument(metavar="ID|SEQ", help="An event's id or number.")],
+    *,
+    now: Now = None,
+    agent: Agent = None,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Print one event whole, what became of it, and what time has left of its importance.
+
+    It is superseded, forgotten or evicted by the event that is named, or expired by its own
+    valid_until; the newer one names what it supersedes. The owner also sees the quoted blocks that
+    were moved out of its text.
+    """
+    with open_plane(home) as plane:
+        event = named(plane, event_id, channel=channel, agent=agent)
+        text = plane.text(event)
+        blocks = recalled(plane, event) if channel == "private" and agent is None else []
+        standing = plane.standing(event, now=now, channel=channel, agent=agent)
+    fields = {**fields_of(event), "text": text}
+    if as_json:
+        data({**fields, **_standing(standing), **({"recalled": blocks} if blocks else {})})
+        return
+    lines = [f"{name:<12}{_shown(value)}" for name, value in fields.items() if name != "text"]
+    lines += _told(event, standing)
+    print_text("\n".join([*lines, *(["", text] if text else []), *in_words(blocks)]))
+
+
+@command("get", example="get db.engine")
+def get(
+    key: _Key,
+    *,
+    ns: Ns = "/global",
+    now: Now = None,
+    agent: Agent = None,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Print the value that a key has now."""
+    with open_plane(home) as plane:
+        say_damage(plane)
+        event = plane.get(key, ns, channel=channel, now=now, agent=agent)
+        if event is None:
+            raise NotFoundError(f"no value under {shown(key)} in {ns}")
+        text = plane.text(event)
+        standing = plane.standing(event, now=now, channel=channel, agent=agent)
+    put({**fields_of(event), "text": text, **_standing(standing)}, text, as_json=as_json)
+
+
+@command("keys", example="keys db.")
+def keys(
+    prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="Only keys that begin so.")] = "",
+    *,
+    ns: Ns = "/global",
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many.")] = 1000,
+    now: Now = None,
+    agent: Agent = None,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """List the keys that have a value now."""
+    with open_plane(home) as plane:
+        found = plane.keys(prefix, ns, channel=channel, limit=limit, now=now, agent=agent)
+    put(found, "\n".join(found), as_json=as_json)
+    if found.more:
+        say(f"these are the first {limit}; there are more: raise --limit, or give a longer prefix")
+
+
+@command("history", example="history db.engine")
+def history(
+    key: _Key,
+    *,
+    ns: Ns = "/global",
+    now: Now = None,
+    agent: Agent = None,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """List every value that a key had, oldest first, and what became of it."""
+    with open_plane(home) as plane:
+        found = plane.history(key, ns, channel=channel, now=now, agent=agent)
+    if not found:
+        raise NotFoundError(f"no value under {shown(key)} in {ns}, now or before")
+    as_rows = [
+        {
+            **fields_of(one.event),
+            "reason": one.reason,
+            "by_seq": one.by_seq,
+            "supersedes": one.supersedes,
+        }
+        for one in found
+    ]
+    words = "\n".join(
+        f"{one.event.seq:>6}  {one.event.ts[:19]}Z  {_fate(one.reason, one.by_seq):<20}  "
+        f"{one_line(one.event.text)}"
+        for one in found
+    )
+    put(as_rows, words, as_json=as_json)
+
+
+@command("decisions", example="decisions")
+def decisions(
+    *,
+    ns: OneNs = None,
+    agent: Agent = None,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """List the decisions in force, in log order."""
+    with open_plane(home) as plane:
+        found = plane.decisions(channel=channel, ns=ns, agent=agent)
+    put([fields_of(event) for event in found], rows(found), as_json=as_json)
+
+
+def _standing(standing: Standing) -> dict[str, Any]:
+    """How an event stands, as JSON."""
+    archived = standing.reason is not None and standing.reason != "pending"
+    return {
+        "archived": {"reason": standing.reason, "by": standing.by_seq} if archived else None,
+        "supersedes": standing.supersedes,
+        "importance_now": standing.importance,
+        "stale": standing.stale,
+        "pinned": standing.pinned,
+        "touched": standing.touched,
+    }
+
+
+def _told(event: Event, standing: Standing) -> list[str]:
+    """The same in words: what is as usual is left out."""
+    told = []
+    if standing.reason is not None:
+        told.append(f"{standing.reason:<12}{_by(standing.by_seq)}".rstrip())
+    if standing.supersedes is not None:
+        told.append(f"{'supersedes':<12}{standing.supersedes}")
+    if standing.pinned:
+        told.append("pinned")
+    if standing.touched is not None:
+        told.append(f"{'touched':<12}{standing.touched}")
+    if standing.importance != event.importance:
+        told.append(f"{'now':<12}{standing.importance} of {event.importance} importance")
+    if standing.stale:
+        told.append("stale")
+    return told
+
+
+def _fate(reason: str | None, by_seq: int | None) -> str:
+    return "in force" if reason is None else f"{reason} {_by(by_seq)}".rstrip()
+
+
+def _by(seq: int | None) -> str:
+    return "" if seq is None else f"by {seq}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    return one_line(str(value), 1000)
+
+
+# `memplane log`: what happened, as a list, or as it goes on happening.
+
+# An event as JSON values, and in words.
+_Show: TypeAlias = Callable[[Event], tuple[dict[str, Any], str]]
+
+_POLL_SECONDS: Final = 0.2
+_FIRST_LOOK: Final = 256
+
+
+@command("log", example="log --limit 5")
+def log(
+    *,
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=0, help="At most so many; 0 means all.")
+    ] = 20,
+    after: Annotated[
+        int | None,
+        typer.Option(metavar="SEQ", min=0, help="The first ones behind it, not the last ones."),
+    ] = None,
+    kind: Annotated[str | None, typer.Option(metavar="KIND", help="Only this kind.")] = None,
+    session: Session = None,
+    ns: OneNs = None,
+    whole: Annotated[
+        bool,
+        typer.Option("--whole", help="Whole texts, and what was moved out of them, not a line."),
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on with what is recorded, until Ctrl-C.")
+    ] = False,
+    agent: Agent = None,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """List the last events, in log order. With --follow, JSON is one event a line.
+
+    With --whole each event has its whole text, and for the owner the quoted blocks that were moved
+    out of it.
+    """
+    with open_plane(home) as plane:
+        say_damage(plane)
+        # Taken first: what is recorded while the list is read must not fall between the two.
+        head = plane.head().seq
+
+        def read(behind: int, most: int | None) -> list[Event]:
+            found = plane.events(
+                kind=kind, session=session, ns=ns, after=behind, limit=most, channel=channel,
+                agent=agent,
+            )  # fmt: skip
+            return [event for event in found if event.seq <= head]
+
+        owner = channel == "private" and agent is None
+
+        def shown(event: Event) -> tuple[dict[str, Any], str]:
+            return _whole(plane, event, owner=owner) if whole else (fields_of(event), rows([event]))
+
+        events = read(after, limit or None) if after is not None else _last(read, head, limit)
+        if not follow:
+            found = [shown(event) for event in events]
+            put([one for one, _ in found], "\n".join(said for _, said in found), as_json=as_json)
+            return
+        _print(events, shown, as_json=as_json)
+        try:
+            _follow(plane, head, kind, session, ns, channel, agent, shown, as_json=as_json)
+        except KeyboardInterrupt:
+            return
+
+
+def _last(read: Callable[[int, int | None], list[Event]], head: int, limit: int) -> list[Event]:
+    """The last `limit` that match: looks back in growing steps, to read no more than it must."""
+    if not limit:
+        return read(0, None)
+    step = max(_FIRST_LOOK, limit)
+    while True:
+        start = max(0, head - step)
+        events = read(start, None)
+        if len(events) >= limit or not start:
+            return events[-limit:]
+        step *= 4
+
+
+def _follow(
+    plane: Plane, seen: int, kind: str | None, session: str | None, ns: str | None, channel: str,
+    agent: str | None, shown: _Show, *, as_json: bool,
+) -> None:  # fmt: skip
+    while True:
+        head = plane.head().seq
+        if head > seen:
+            found = plane.events(
+                kind=kind, session=session, ns=ns, after=seen, channel=channel, agent=agent
+            )
+            new = [event for event in found if event.seq <= head]
+            _print(new, shown, as_json=as_json)
+            seen = head
+        time.sleep(_POLL_SECONDS)
+
+
+def _print(events: list[Event], shown: _Show, *, as_json: bool) -> None:
+    for event in events:
+        put(*shown(event), as_json=as_json)
+    sys.stdout.flush()
+
+
+def _whole(plane: Plane, event: Event, *, owner: bool) -> tuple[dict[str, Any], str]:
+    """An event with its whole text; for the owner with what was moved out of it."""
+    text, blocks = plane.text(event), recalled(plane, event) if owner else []
+    fields = {**fields_of(event), "text": text, **({"recalled": blocks} if blocks else {})}
+    head = rows([event._replace(text="")])
+    return fields, "\n".join([head, *([text] if text else []), *in_words(blocks), ""])
+
+
+# `memplane` alone: where the plane is, what is in it, what a block costs; and `memplane init`.
+
+_NOTHING_YET = 'memplane record "what happened", or memplane import PATH'
+
+
+def print_status(home: str | None, *, as_json: bool) -> int:
+    """Print what is in the plane and the next step; BROKEN where something is wrong with it."""
+    with open_plane(home) as plane:
+        say_damage(plane)
+        found = _found(plane)
+    say_aside(plane)
+    put(found, _words(found), as_json=as_json)
+    return BROKEN if found["mistakes"] or found["gaps"] or found["damage"] else FINE
+
+
+@command("init", example="init")
+def initialise(
+    folder: Annotated[
+        str | None,
+        typer.Argument(metavar="DIR", help="The folder; else --home, MEMPLANE_HOME, .memplane."),
+    ] = None,
+    *,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Make a plane, with policies to edit. One that is there stays as it is.
+
+    Says where another plane lies above, which was used here until now, and where the folder is not
+    fit for one: on a network, or copied to other machines by a cloud's client.
+    """
+    if folder is not None and home is not None:
+        raise InputError("expected DIR or --home, found both")
+    path = folder or home or os.environ.get("MEMPLANE_HOME") or None
+    folder_path = Path(path or HOME_NAME).expanduser().absolute()
+    there = (folder_path / "plane.json").exists()
+    above = None if there else find(str(folder_path.parent))
+    with init(path) as plane:
+        where = str(plane.home.absolute())
+        place = filesystem(plane.home)
+        unfit = None if place.status == "ok" else f"{place.found}: {place.remedy}"
+        facts = {
+            "home": where, "plane": plane.id, "made": not there, "above": above, "unfit": unfit,
+        }  # fmt: skip
+    say_if_untrusted(where)
+    if above is not None:
+        below = folder_path.parent if folder_path.name == HOME_NAME else folder_path
+        say(
+            f"{printable(above)} is a plane too: in {printable(str(below))} and below, commands "
+            "that name none now use the new one, and elsewhere that one"
+        )
+    if unfit is not None:
+        say(f"a poor place for a plane: {unfit}")
+    if as_json:
+        data(facts)
+    else:
+        print(f"{where}: a plane was here already" if there else f"{where}: a new plane")
+        print(f"next: {_NOTHING_YET}")
+
+
+def _found(plane: Plane) -> dict[str, Any]:
+    head = plane.head()
+    newest = plane.hotset().newest_sessions()
+    session = newest[0].id if newest else None
+    found: dict[str, Any] = {
+        "home": str(plane.home.absolute()),
+        "plane": plane.id,
+        # Each segment begins with a line about itself.
+        "events": max(0, head.seq - head.segment),
+        "seq": head.seq,
+        "session": session,
+        "pack": None,
+        "mistakes": [],
+        "gaps": 0,
+        "waiting": plane.waiting,
+        "damage": plane.damage,
+        "restarts": [restart._asdict() for restart in plane.restarts],
+        "held": plane.held_files(),
+        "read_only": plane.read_only,
+    }
+    try:
+        block = plane.pack("", session=session)
+    except PolicyError as error:
+        found["mistakes"] = [str(problem) for problem in error.problems]
+    else:
+        spent_ns = sum(block.report["timings_ns"].values())
+        found["pack"] = {
+            "tokens": block.tokens,
+            "budget": block.report["budget"],
+            "us": spent_ns // 1000,
+        }
+        found["gaps"] = len(block.report["gaps"])
+    due = plane.due()
+    found["due"] = {"events": len(due.seqs), "bytes": due.bytes, "words": str(due)}
+    found["next"] = _next(found)
+    return found
+
+
+def _next(found: dict[str, Any]) -> str:
+    if found["mistakes"]:
+        return "memplane policy check"
+    if found["damage"]:
+        return "memplane repair"
+    if found["gaps"]:
+        return "memplane verify"
+    return 'memplane pack "your question"' if found["events"] else _NOTHING_YET
+
+
+def _words(found: dict[str, Any]) -> str:
+    cost = found["pack"]
+    pack = (
+        f"{cost['tokens']} of {cost['budget']} tokens, {cost['us'] / 1000:.1f} ms"
+        if cost is not None
+        else f"refused: {counted(len(found['mistakes']), 'mistake')} in the policies"
+    )
+    lines = {
+        "home": found["home"] + (" (read-only)" if found["read_only"] else ""),
+        "events": str(found["events"]),
+        "session": found["session"] or "none yet",
+        "pack": pack,
+        "next": found["next"],
+    }
+    if found["gaps"]:
+        lines["gaps"] = f"{counted(found['gaps'], 'place')} of the log that cannot be read"
+    if found["damage"]:
+        lines["log"] = found["damage"]
+    elif found["restarts"]:
+        lines["log"] = str(Restart(**found["restarts"][-1]))
+    if found["held"]:
+        names = ", ".join(map(printable, found["held"]))
+        lines["trusted"] = f"as it was, not as it is now: {names}; memplane policy accept"
+    if found["due"]["events"]:
+        lines["keep"] = f"over by plane.yaml: {found['due']['words']}; memplane purge --keep"
+    if found["waiting"]:
+        lines["spool"] = f"{counted(found['waiting'], 'event')} waiting for the next writer"
+    return "\n".join(f"{name:<8}  {value}" for name, value in lines.items())

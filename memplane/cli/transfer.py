@@ -1,0 +1,429 @@
+"""`memplane export` and `restore`: a plane, or a part of it, as one file, and back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import IO, Annotated, Final, cast
+
+import typer
+
+from memplane.cli.app import FINE, NO, command
+from memplane.cli.options import Home, Json
+from memplane.cli.output import Bar, counted, one_line, put, say
+from memplane.errors import InputError, WriteError
+from memplane.importers import SOURCES, Found, ImportReport, git, import_paths, sources_of
+from memplane.importers.discover import FILES_MAX, Discovered, discover
+from memplane.importers.run import Source
+from memplane.plane.exporting import ExportReport
+from memplane.plane.folder_checks import filesystem
+from memplane.plane.restoring import RestoreReport
+from memplane.wiring import open_plane
+from memplane.wiring import restore as restore_plane
+
+__all__ = ["choose", "export", "import_files", "restore"]
+
+
+_STREAM: Final = "-"
+
+
+@command("export", example="export ~/plane.jsonl")
+def export(
+    path: Annotated[
+        str, typer.Argument(metavar="[PATH|-]", help="The file to write; - is stdout.")
+    ] = _STREAM,
+    *,
+    ns: Annotated[
+        list[str] | None, typer.Option("--ns", metavar="NS", help="Only this namespace; or more.")
+    ] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", metavar="KIND", help="Only this kind; or more.")
+    ] = None,
+    session: Annotated[
+        list[str] | None,
+        typer.Option("--session", metavar="ID", help="Only this session; or more."),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Only from then on: RFC 3339.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Only until then: RFC 3339.")
+    ] = None,
+    redact: Annotated[
+        bool,
+        typer.Option("--redact", help="As events may leave the plane by today's policies, not as "
+                     "they are stored."),
+    ] = False,
+    secret: Annotated[
+        bool, typer.Option("--secret", help="Of a part, also what is of sensitivity secret.")
+    ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace what is there by that name.")
+    ] = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:  # fmt: skip
+    """Write the plane to a file that `restore` takes back: a backup, or a part of its events.
+
+    Without options it is all of the log, byte by byte, with every text and file beside it, secret
+    ones too; policies and views are yours, and not in it. With a filter or --redact it is events
+    as the private channel shows them, redacted again, without files and what was forgotten.
+    """
+    if path == _STREAM and as_json:
+        raise InputError("stdout has the export; name a file", where="--json")
+    target = _Stream() if path == _STREAM else nullcontext(path)
+    with open_plane(home) as plane, Bar("export") as bar, target as to:
+        report = plane.export(
+            to, replace=replace, ns=ns or None, kind=kind or None, session=session or None,
+            since=since, until=until, redact=redact, secret=secret, progress=bar,
+        )  # fmt: skip
+    words = _exported(report)
+    put(report.as_json(), "" if path == _STREAM else words, as_json=as_json)
+    if path == _STREAM:
+        say(words)
+    if report.whole:
+        say("it holds everything, also what is secret: keep it as you keep the plane")
+    if report.damaged or report.lost:
+        say("the plane was not whole, nor is the export: `memplane verify` says what is wrong")
+
+
+class _Stream:
+    """Stdout as an export has it: where it takes less than all of that, what it took is none."""
+
+    def __enter__(self) -> IO[bytes]:
+        return sys.stdout.buffer
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                sys.stdout.buffer.flush()
+        except OSError as refused:
+            error = refused
+        if isinstance(error, OSError):
+            why = "its reader went away" if isinstance(error, BrokenPipeError) else error.strerror
+            raise WriteError(
+                f"stdout: {why}; what was written has no last line, `memplane restore` refuses "
+                "it; export again, or into a file"
+            ) from error
+
+
+@command("restore", example="restore ~/plane.jsonl --into ~/copy")
+def restore(
+    path: Annotated[str, typer.Argument(metavar="EXPORT", help="What `export` wrote; - is stdin.")],
+    *,
+    home: Annotated[
+        str | None,
+        typer.Option(
+            "--into",
+            "--home",
+            metavar="DIR",
+            help="The plane's folder, which need not be there; else MEMPLANE_HOME, else .memplane "
+            "here or above, else a new one here.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Bring an export back, once every byte of it was checked.
+
+    In a folder without a plane, or a plane that holds nothing, it becomes the plane that was
+    exported: same id, seqs and bytes. A plane with events takes its events in, each once, and
+    says where they are from; so does any plane with a part. A value that is older than the one
+    here becomes history, and a forget hides what it meant there.
+    """
+    with Bar("restore") as bar:
+        if path != _STREAM:
+            report = restore_plane(path, home, progress=bar)
+        else:
+            with tempfile.TemporaryFile() as kept:
+                shutil.copyfileobj(sys.stdin.buffer, kept)
+                report = restore_plane(kept, home, name="stdin", progress=bar)
+    put(report.as_json(), _restored(report), as_json=as_json)
+    place = filesystem(Path(report.home))
+    if place.status != "ok":
+        say(f"a poor place for a plane: {place.found}: {place.remedy}")
+    merged = report.merged
+    if merged is not None and merged.still_here:
+        named = ", ".join(one_line(id_, 40) for id_ in merged.still_here[:5])
+        say(
+            f"{counted(len(merged.still_here), 'event')} purged there are still in this plane: "
+            f"{named}; `memplane purge` erases them here too"
+        )
+
+
+def _exported(report: ExportReport) -> str:
+    what = counted(
+        report.events, "line of the log" if report.whole else "event",
+        "lines of the log" if report.whole else "",
+    )  # fmt: skip
+    lines = [
+        f"exported  {what}, {counted(report.bodies, 'body', 'bodies')}, as of seq "
+        f"{report.seq}" + ("" if report.path is None else f", to {report.path}")
+    ]
+    if report.withheld:
+        reasons = ", ".join(f"{name} {count}" for name, count in report.withheld.items())
+        lines.append(f"withheld  {reasons}")
+    if report.damaged:
+        lines.append(f"damaged   {counted(report.damaged, 'region')} of the log")
+    if report.lost:
+        lines.append(f"lost      {counted(report.lost, 'body', 'bodies')}")
+    return "\n".join(lines)
+
+
+def _restored(report: RestoreReport) -> str:
+    (opened, end), merged = report.checked, report.merged
+    if merged is None:
+        what = counted(end.events, "line of the log", "lines of the log")
+        lines = [f"restored  {report.home}: {what}, up to seq {opened.seq}"]
+        if end.bodies:
+            lines.append(f"bodies    {end.bodies}")
+        if end.damaged or end.lost:
+            lines.append(
+                f"damaged   {counted(end.damaged, 'region')} of the log, "
+                f"{counted(end.lost, 'body', 'bodies')} lost, as they were when it was exported"
+            )
+        return "\n".join(lines)
+    kept = f", kept {counted(merged.kept, 'newer value')}" if merged.kept else ""
+    lines = [
+        f"recorded  {counted(merged.recorded, 'event')} from plane {one_line(opened.plane, 40)}"
+        + kept
+    ]
+    if merged.repeated:
+        lines.append(f"repeated  {merged.repeated} that were there already")
+    if merged.purged:
+        lines.append(f"purged    {merged.purged} that were erased there")
+    if merged.refusals:
+        lines.append(f"refused   {merged.refusals}:")
+        lines += [
+            f"  seq {one.seq}: {one.id}: {one.reason}: {one_line(one.message, 200)}"
+            for one in merged.refused
+        ]
+        unlisted = merged.refusals - len(merged.refused)
+        lines += [f"  and {unlisted} more"] if unlisted else []
+    return "\n".join(lines)
+
+
+# `memplane import`: transcripts, JSON lines and commits become events.
+
+
+@command("import", example="import claude-code ~/.claude/projects")
+def import_files(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SOURCE] PATH",
+            help="Files or folders, behind their source where that is not to be found out "
+            "(claude-code, claude-memory, codex, chat, mcp-memory, jsonl); "
+            "or git and a repository, the one here if none is named.",
+        ),
+    ] = None,
+    *,
+    reasoning: Annotated[
+        bool, typer.Option("--reasoning", help="Take the model's thinking too.")
+    ] = False,
+    full: Annotated[bool, typer.Option("--full", help="Read again what was read before.")] = False,
+    max_count: Annotated[
+        int | None, typer.Option("--max-count", metavar="N", min=1, help="The newest N commits.")
+    ] = None,
+    detect: Annotated[
+        bool,
+        typer.Option(
+            "--detect", help="Say what there is to import, and by which command; no more."
+        ),
+    ] = False,
+    discover: Annotated[
+        bool,
+        typer.Option(
+            "--discover",
+            help="Look for what agents on this machine have kept, and ask which to import.",
+        ),
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --discover: take what is of this project.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --discover: say what there is; no more.")
+    ] = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Record what files hold. A second run records nothing twice; refused rows are listed."""
+    if detect:
+        found = [one for path in what or _usual_places() for one in sources_of(path)]
+        put([one._asdict() for one in found], _table(found), as_json=as_json)
+        return
+    parts = _parts(what or [], discover=discover, yes=yes, dry_run=dry_run, as_json=as_json)
+    report = ImportReport()
+    with open_plane(home) as plane, Bar("import") as bar:
+        for source, paths in parts:
+            done = import_paths(
+                plane, source, paths, progress=bar, reasoning=reasoning, full=full,
+                max_count=max_count,
+            )  # fmt: skip
+            report.add(done)
+        if report.events:
+            with Bar("indexing") as indexing:
+                plane.index(indexing)
+    put(report.as_json(), _words(report), as_json=as_json)
+
+
+def _parts(
+    what: list[str], *, discover: bool, yes: bool, dry_run: bool, as_json: bool
+) -> list[tuple[Source | None, list[str]]]:
+    """What is to be imported: what was named, or what was found and chosen."""
+    if not discover:
+        if yes or dry_run:
+            raise InputError("--yes and --dry-run go with --discover")
+        return [_split(what)]
+    if what:
+        raise InputError(f"--discover looks by itself; found {what[0]!r}")
+    chosen = choose(yes=yes, dry_run=dry_run, as_json=as_json)
+    if isinstance(chosen, int):
+        raise typer.Exit(chosen)
+    return [(cast("Source", one.source), list(one.paths)) for one in chosen]
+
+
+def _split(what: list[str]) -> tuple[Source | None, list[str]]:
+    if not what:
+        raise InputError("expected [SOURCE] PATH, found none; --detect says what there is here")
+    first, rest = what[0], what[1:]
+    # A file may have a source's name; alone, it is meant as a path if it is one.
+    if first not in SOURCES or (not rest and Path(first).exists()):
+        return None, what
+    if not rest and first == git.SOURCE:
+        rest = ["."]
+    if not rest:
+        raise InputError(f"expected PATH behind {first}, found none")
+    return cast("Source", first), rest
+
+
+def _usual_places() -> list[str]:
+    """Here, and where Claude Code and Codex keep their transcripts."""
+    claude = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude")
+    codex = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+    places = (claude / "projects", codex / "sessions")
+    return [".", *(str(place) for place in places if place.is_dir())]
+
+
+def _table(found: list[Found]) -> str:
+    """What there is, a line each, with the command behind it."""
+    lines = []
+    for one in found:
+        noun = "commit" if one.source == git.SOURCE else "file"
+        items = "commits" if one.items is None else counted(one.items, noun)
+        said = one.command or "of no source that is known"
+        lines.append(f"{one_line(one.path)}: {one.source or 'unknown'}, {items}: {said}")
+    return "\n".join(lines) or "nothing here that memplane imports"
+
+
+def _words(report: ImportReport) -> str:
+    files = counted(report.files, "file")
+    if any(file.source == git.SOURCE for file in report.per_file):
+        files = "1 repository" if report.files == 1 else f"{report.files} repositories"
+    if report.unchanged:
+        files += f" ({report.unchanged} without news)"
+    lines = [f"recorded  {counted(report.events, 'event')} from {files}"]
+    if report.repeated:
+        lines.append(f"repeated  {report.repeated} that were there already")
+    if report.ended:
+        lines.append(f"ended     {counted(report.ended, 'session')}")
+    if report.archived:
+        lines.append(f"archived  {report.archived} that their file states no more")
+    if report.skipped:
+        reasons = ", ".join(f"{one_line(name)} {count}" for name, count in report.skipped.items())
+        lines.append(f"skipped   {sum(report.skipped.values())}: {reasons}")
+    if report.refusals:
+        lines.append(f"refused   {report.refusals}:")
+        lines += [
+            f"  {one_line(row.file)}: {row.id}: {row.reason}: {one_line(row.message, 200)}"
+            for row in report.refused
+        ]
+        unlisted = report.refusals - len(report.refused)
+        lines += [f"  and {unlisted} more"] if unlisted else []
+    return "\n".join(lines)
+
+
+# `memplane import --discover`: what agents on this machine have kept, and which of it to take.
+
+_UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+
+def choose(*, yes: bool, dry_run: bool, as_json: bool) -> list[Discovered] | int:
+    """What is to be imported, or the exit code where nothing is.
+
+    What is of the project here, with `yes`; what a person chooses, where a terminal asks. Else it
+    only says what there is, and the answer is no, unless a dry run was all that was wanted.
+    """
+    discovery = discover(Path.cwd(), Path.home(), os.environ)
+    found = discovery.found
+    if not discovery.complete:
+        say(f"looked at {FILES_MAX} files and stopped; there may be more: name folders yourself")
+    here = [one for one in found if one.here]
+    asks = not (yes or dry_run or as_json) and sys.stdin.isatty() and sys.stderr.isatty()
+    if yes and not dry_run:
+        if not here:
+            say("nothing is of this project; without --yes, --discover says what else there is")
+            return NO
+        return here
+    put([_as_json(one) for one in found], _found_table(found), as_json=as_json)
+    if not found or dry_run:
+        return FINE if dry_run else NO
+    if not asks:
+        hint = "--yes takes what is of this project" if here else "nothing is of this project"
+        say(f"nothing was imported; {hint}")
+        return NO
+    return _asked(found, input) or NO
+
+
+def _asked(found: list[Discovered], ask: Callable[[str], str]) -> list[Discovered]:
+    """What a person chooses; nothing where that is the answer."""
+    here = [number for number, one in enumerate(found, 1) if one.here]
+    usual = ",".join(map(str, here)) or "none"
+    while True:
+        print(
+            f"Import which? numbers, all or none [{usual}]: ", end="", file=sys.stderr, flush=True
+        )
+        try:
+            answer = ask("").strip() or usual
+        except EOFError:
+            return []
+        if answer == "none":
+            return []
+        try:
+            return found if answer == "all" else _numbered(found, answer)
+        except InputError as error:
+            say(str(error))
+
+
+def _numbered(found: list[Discovered], answer: str) -> list[Discovered]:
+    numbers = answer.replace(",", " ").split()
+    if not all(one.isdecimal() and 1 <= int(one[:9]) <= len(found) for one in numbers):
+        raise InputError(f"expected numbers from 1 to {len(found)}, all or none; found {answer!r}")
+    return [found[number - 1] for number in dict.fromkeys(map(int, numbers))]
+
+
+def _found_table(found: list[Discovered]) -> str:
+    """What there is, two lines each: what, of whom, how much, from when to when; the command."""
+    lines: list[str] = []
+    for number, one in enumerate(found, 1):
+        days = one.first if one.first == one.last else f"{one.first} to {one.last}"
+        here = ", of this project" if one.here else ""
+        files = counted(one.files, "file")
+        lines.append(f"{number:>3}  {one.what}{here}: {files}, {_size(one.bytes)}, {days}")
+        lines.append(f"     {one_line(one.command or 'memplane import --discover --yes', 400)}")
+    return "\n".join(lines) or "no agent has kept anything here that memplane imports"
+
+
+def _size(size: int) -> str:
+    unit = 0
+    while size >= 10_000 and unit < len(_UNITS) - 1:
+        size, unit = size // 1000, unit + 1
+    return f"{size} {_UNITS[unit]}"
+
+
+def _as_json(one: Discovered) -> dict[str, object]:
+    return {**one._asdict(), "paths": list(one.paths)}

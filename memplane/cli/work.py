@@ -1,0 +1,366 @@
+"""`memplane session start`, `checkpoint`, `end`, `list`, `show`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from memplane.cli.app import command, session_app, task_app
+from memplane.cli.options import Agent, Channel, Home, Json
+from memplane.cli.output import counted, one_line, put, say
+from memplane.errors import InputError
+from memplane.plane import Receipt
+from memplane.plane.ending import Ended
+from memplane.plane.sessions import Session
+from memplane.plane.tasks import TaskView
+from memplane.wiring import open_plane
+
+__all__ = [
+    "block",
+    "checkpoint",
+    "close",
+    "end",
+    "list_open",
+    "list_sessions",
+    "open_task",
+    "show_session",
+    "show_task",
+    "start",
+    "switch",
+    "update",
+]
+
+
+_Id = Annotated[str, typer.Argument(metavar="ID", help="The session's name.")]
+_Agent = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Whose session; without it, nobody's.")
+]
+_NAMES_SHOWN = 10
+
+
+@command("start", example="session start fix-login --agent coder", group=session_app)
+def start(
+    session: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Its name; without one it gets one.")
+    ] = None,
+    *,
+    agent: _Agent = None,
+    branch: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The git branch that it works on.")
+    ] = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Begin a session and print its name.
+
+    Of the same agent's others, those silent for longer than plane.yaml's gap_minutes are ended.
+    """
+    with open_plane(home) as plane:
+        started = plane.sessions.start(session, agent=agent, branch=branch)
+        words = [started.session, *(_ended(one) for one in started.ended)]
+    put(started.as_json(), "\n".join(words), as_json=as_json)
+
+
+@command("checkpoint", example='session checkpoint s1 "tests are green"', group=session_app)
+def checkpoint(
+    session: _Id,
+    text: Annotated[str, typer.Argument(metavar="[TEXT]", help="What there is to say.")] = "",
+    *,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Mark a point in a session: the head of its blocks is chosen anew from here on."""
+    with open_plane(home) as plane:
+        receipt = plane.sessions.checkpoint(session, text)
+    put(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
+
+
+@command("end", example="session end s1", group=session_app)
+def end(
+    session: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Its name, or none with --idle.")
+    ] = None,
+    *,
+    no_summary: Annotated[bool, typer.Option("--no-summary", help="Do not sum it up.")] = False,
+    idle: Annotated[
+        bool,
+        typer.Option("--idle", help="All that were silent longer than plane.yaml's gap_minutes."),
+    ] = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """End a session and sum it up in an event. One that has ended stays as it is."""
+    if (session is not None) == idle:
+        found = "both" if idle else "none"
+        raise InputError(f"expected ID or --idle, found {found}")
+    with open_plane(home) as plane:
+        if session is None:
+            many = plane.sessions.end_idle(summary=not no_summary)
+            words = "\n".join(_ended(one) for one in many) or "no session is idle"
+            put([one.as_json() for one in many], words, as_json=as_json)
+            return
+        ended = plane.sessions.end(session, summary=not no_summary)
+        words = _ended(ended)
+    put(ended.as_json(), words, as_json=as_json)
+
+
+@command("list", example="session list --open", group=session_app)
+def list_sessions(
+    *,
+    agent: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only this agent's sessions, as it sees them."),
+    ] = None,
+    only_open: Annotated[bool, typer.Option("--open", help="Only what has not ended.")] = False,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """List the newest 200 sessions, the latest last: idle is open, and silent for long."""
+    with open_plane(home) as plane:
+        found = plane.sessions.list(agent=agent, only_open=only_open, channel=channel)
+    words = "\n".join(_session_row(one) for one in found)
+    put([one.as_json() for one in found], words, as_json=as_json)
+
+
+@command("show", example="session show s1", group=session_app)
+def show_session(
+    session: _Id,
+    *,
+    agent: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Who reads: it alone is told what is in its namespace."),
+    ] = None,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Print what a session came to, in figures, and its summary."""
+    with open_plane(home) as plane:
+        found = plane.sessions.get(session, channel=channel, agent=agent)
+    put(found.as_json(), _whole_session(found), as_json=as_json)
+
+
+def _ended(ended: Ended) -> str:
+    name = one_line(ended.session)
+    if ended.already:
+        return f"{name} had ended already ({_reason(ended.reason)}); nothing was written"
+    summary = ended.summary
+    said = "no summary" if summary is None else f"summary in event {summary.seq}"
+    return f"ended {name} ({_reason(ended.reason)}), {said}"
+
+
+def _reason(reason: str | None) -> str:
+    return one_line(reason or "no reason given")
+
+
+def _session_row(one: Session) -> str:
+    more = "+" if one.partial else ""
+    events = f"{sum(one.events.values())}{more} events"
+    agent = one_line(one.agent or "", 20)
+    name = one_line(one.id, 60)
+    return f"{one.last[:19]}Z  {one.status:<5}  {events:>12}  {agent:<10}  {name}"
+
+
+def _whole_session(one: Session) -> str:
+    status = one.status if one.reason is None else f"{one.status} ({one_line(one.reason)})"
+    kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(one.events.items()))
+    tools = f"{counted(one.calls, 'tool call')}, {counted(one.errors, 'error')}"
+    lines = [
+        ("session", one.id),
+        ("agent", one.agent),
+        ("branch", one.branch),
+        ("folder", one.cwd),
+        ("status", status),
+        ("from", one.first),
+        ("to", one.last),
+        ("events", f"{sum(one.events.values())}: {kinds}"),
+        ("prompts", str(one.prompts)),
+        ("tools", tools),
+        ("decisions", str(one.decisions)),
+        ("tokens", str(one.tokens)),
+        ("files", _named(one.files, more=one.more)),
+        ("tasks", _named(one.tasks, more=False)),
+    ]
+    shown = [f"{name:<12}{one_line(value, 1000)}" for name, value in lines if value]
+    return "\n".join([*shown, "", one.summary.text] if one.summary else shown)
+
+
+def _named(names: tuple[str, ...], *, more: bool) -> str:
+    shown = ", ".join(names[:_NAMES_SHOWN])
+    return f"{shown}, and others" if more or len(names) > _NAMES_SHOWN else shown
+
+
+# `memplane task`: open tasks, say how they go, and see what is known of them.
+
+_Task = Annotated[str, typer.Argument(metavar="ID", help="As `memplane task list` shows it.")]
+_Text = Annotated[str, typer.Argument(metavar="TEXT", help="In words; kept as an event.")]
+_Plan = Annotated[
+    list[str] | None,
+    typer.Option("--plan", metavar="STEP", help="A step of the plan, in order; repeatable."),
+]
+_Numbers: TypeAlias = list[int] | None
+_Tags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="WORD", help="A tag; those given last count; repeatable."),
+]
+_Session = Annotated[
+    str | None,
+    typer.Option(
+        "--session",
+        metavar="ID",
+        help="For this session; else for all without a task of their own.",
+    ),
+]
+
+
+@command(
+    "open", example='task open parser "Parse nested lists" --plan "write tests"', group=task_app
+)
+def open_task(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="The task's id; or its goal, which then makes the id."),
+    ],
+    goal: Annotated[str, typer.Argument(metavar="GOAL", help="What it is for.")] = "",
+    *,
+    plan: _Plan = None,
+    spec: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A /spec/NAME that belongs to it; repeatable. Packs for the task see these, or "
+            "every spec where it names none.",
+        ),
+    ] = None,
+    tag: _Tags = None,
+    session: _Session = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Open a task, or a closed one again. It becomes the active one where no other is."""
+    with open_plane(home) as plane:
+        receipt = plane.tasks.open(
+            name, goal, plan=plan or (), specs=spec or (), session=session, tags=tag or None
+        )
+        _tell(receipt, "open", as_json=as_json)
+
+
+@command("update", example='task update parser "the lexer is in" --done 1', group=task_app)
+def update(
+    task: _Task,
+    text: _Text = "",
+    *,
+    plan: _Plan = None,
+    done: Annotated[_Numbers, typer.Option(metavar="N", help="This step is done.")] = None,
+    doing: Annotated[_Numbers, typer.Option(metavar="N", help="This step is begun.")] = None,
+    failed: Annotated[_Numbers, typer.Option(metavar="N", help="This step failed.")] = None,
+    todo: Annotated[_Numbers, typer.Option(metavar="N", help="This step is to do again.")] = None,
+    session: _Session = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Note something on a task, give it another plan, or mark steps of its plan (repeatable)."""
+    with open_plane(home) as plane:
+        receipt = plane.tasks.update(
+            task, text, plan=plan or (), done=done or (), doing=doing or (), failed=failed or (),
+            todo=todo or (), session=session,
+        )  # fmt: skip
+        _tell(receipt, "updated", as_json=as_json)
+
+
+@command("block", example='task block parser "waits for the grammar"', group=task_app)
+def block(
+    task: _Task,
+    reason: Annotated[str, typer.Argument(metavar="REASON", help="Why it cannot go on.")],
+    *,
+    session: _Session = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Say why a task cannot go on. `switch` takes it up again."""
+    with open_plane(home) as plane:
+        _tell(plane.tasks.block(task, reason, session=session), "blocked", as_json=as_json)
+
+
+@command("done", example='task done parser "merged"', group=task_app)
+def close(
+    task: _Task,
+    text: _Text = "",
+    *,
+    cancelled: Annotated[
+        bool, typer.Option("--cancelled", help="It ends without being done.")
+    ] = False,
+    session: _Session = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Close a task."""
+    with open_plane(home) as plane:
+        receipt = plane.tasks.done(task, text, cancelled=cancelled, session=session)
+        _tell(receipt, "cancelled" if cancelled else "done", as_json=as_json)
+
+
+@command("switch", example="task switch parser", group=task_app)
+def switch(
+    task: _Task, *, session: _Session = None, home: Home = None, as_json: Json = False
+) -> None:
+    """Make a task the active one: what happens belongs to it, and blocks tell it in full."""
+    with open_plane(home) as plane:
+        _tell(plane.tasks.switch(task, session=session), "active", as_json=as_json)
+
+
+@command("list", example="task list", group=task_app)
+def list_open(
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="The last closed ones too, 100 at most.")
+    ] = False,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="ID", help="Mark this session's active task.")
+    ] = None,
+    agent: Agent = None,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """List the open tasks, newest first, in a sentence or two each; * marks the active one."""
+    with open_plane(home) as plane:
+        views = plane.tasks.list(all=everything, session=session, channel=channel, agent=agent)
+    put([_brief(view) for view in views], "\n".join(map(_task_row, views)), as_json=as_json)
+    if not views:
+        say("no task is open" if not everything else "no task yet")
+
+
+@command("show", example="task show parser", group=task_app)
+def show_task(
+    task: _Task,
+    *,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="ID", help="As this session sees it.")
+    ] = None,
+    agent: Agent = None,
+    channel: Channel = "private",
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Print what stands about a task, as a block shows the active one."""
+    with open_plane(home) as plane:
+        view = plane.tasks.get(task, session=session, channel=channel, agent=agent)
+    put(view.as_json(), view.paragraph.rstrip("\n"), as_json=as_json)
+
+
+def _tell(receipt: Receipt, word: str, *, as_json: bool) -> None:
+    task = receipt.event.task or ""
+    put({**receipt.as_json(), "task": task}, f"{one_line(task)}: {word}", as_json=as_json)
+
+
+def _brief(view: TaskView) -> dict[str, Any]:
+    fields = view.as_json()
+    return {name: fields[name] for name in ("id", "status", "active", "short", "sessions")}
+
+
+def _task_row(view: TaskView) -> str:
+    mark = "*" if view.active else " "
+    return f"{mark} {one_line(view.id, 48):<20}  {view.status:<9}  {one_line(view.short, 200)}"
