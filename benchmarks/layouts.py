@@ -25,7 +25,7 @@ import memplane
 from memplane.event import UPKEEP_KINDS
 from memplane.importers import import_paths
 from memplane.pack.block import Block
-from memplane.pack.comparing import chain_of, compared, cost_of, marks_of
+from memplane.pack.report import chain_of, compared, cost_of, marks_of
 from memplane.plane import Plane
 from memplane.plane.causes import story
 from memplane.policy.plane import CachePrices

@@ -72,7 +72,7 @@ def test_nothing_in_the_repository_is_left_to_be_done():
 # Which rooms touch a plane's folder: they open, list, make and remove through `memplane.nofollow`.
 OF_THE_PLANE = (
     "home.py", "log/", "projections/", "index/", "plane/", "hook/", "explain/", "adapters/", "mcp/",
-    "recall/", "pack/", "intake/", "importers/consumed.py", "importers/hooked.py", "cli/maintenance.py",
+    "recall/", "pack/", "intake/", "importers/resume.py", "importers/resume.py", "cli/maintenance.py",
     "cli/maintenance.py", "cli/policy.py", "cli/show.py", "wiring.py",
 )  # fmt: skip
 OS_CALLS = frozenset((
@@ -115,15 +115,16 @@ ELSEWHERE = {
         "draft.unlink(missing_ok=True)", "os.open(path, flags)", "open(descriptor, 'rb')",
     },
     "plane/reports.py": {"path.read_bytes()"},  # a report that a person names
-    "explain/git.py": {"tempfile.TemporaryFile()"},
-    "explain/versions.py": {"(root / 'views').rglob('*.md')"},  # names; a person's folder too
+    "explain/history.py": {  # git's output; names, of a person's folder too
+        "tempfile.TemporaryFile()", "(root / 'views').rglob('*.md')",
+    },
     "explain/trusting.py": {  # modes, through descriptors; links are not followed
         "os.fwalk(top, follow_symlinks=False)", "os.open(name, flags, dir_fd=descriptor)",
     },
     "adapters/minilm.py": {  # the model's own files
         "(place / _WEIGHTS).open('rb')", "(place / _VOCABULARY).read_text(encoding='utf-8')",
     },
-    "importers/consumed.py": {"path.open('rb')"},  # transcripts
+    "importers/resume.py": {"path.open('rb')"},  # transcripts
     "mcp/stdio.py": {"os.open(os.devnull, os.O_RDONLY)"},
     "wiring.py": {
         "(Path(__file__).parent / 'tokens' / 'bound1.idx').read_bytes()",

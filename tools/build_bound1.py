@@ -19,9 +19,8 @@ from pathlib import Path
 
 from rs_bpe.bpe import openai
 
-from memplane.tokens.chunks import BLANKS
+from memplane.tokens.bound import BLANKS, merged, pieces
 from memplane.tokens.index import lay_out
-from memplane.tokens.merges import merged, pieces
 from memplane.tokens.table import (
     CHARACTERS,
     LETTER,

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from memplane.adapters.bert import Encoder, Floats, read_tensors
+from memplane.adapters.minilm import Encoder, Floats, read_tensors
 from memplane.index.expansion import Neighbours
 from memplane.index.nearest import lay_out as lay_out_nearest
 from memplane.index.static import StaticTable, lay_out

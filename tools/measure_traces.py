@@ -38,12 +38,11 @@ from typing import Any, Final
 
 from trace_steps import Found, Row, Step, given, judged, prompts
 
-from memplane.evaluate import Asked, report_of, table
+from memplane.evaluate import Asked, report_of
 from memplane.evaluate.baselines import Shelf, order_of
 from memplane.evaluate.dataset import Conversation, Dataset, Question
 from memplane.evaluate.figures import mean_of, percentile
-from memplane.evaluate.outcome import PRODUCT, Outcome, Ranked, found_in
-from memplane.evaluate.run import Measured, ranking_of
+from memplane.evaluate.run import PRODUCT, Measured, Outcome, Ranked, found_in, ranking_of
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.importers import import_paths
 from memplane.index.plain import PlainIndex
@@ -280,7 +279,7 @@ def _means(few: Sequence[Found]) -> Figures:
 def printed(report: Mapping[str, Figures]) -> Iterator[str]:
     """Yield the lines of all parts, in percent."""
     if "labelled" in report:
-        yield table(report["labelled"])
+        yield report(report["labelled"])
         for system, value in report["labelled"]["recall_at_10"].items():
             yield f"recall@10 of {system}: {_percent(value)}"
     for name in ("steps", "next_need"):

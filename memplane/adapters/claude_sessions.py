@@ -25,9 +25,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
-from memplane.adapters.transcript_entries import packed, unpacked
-from memplane.adapters.transcript_index import ENTRY, Place, TranscriptIndex
-from memplane.adapters.transcript_recall import Recall
+from memplane.adapters.transcripts import ENTRY, Place, Recall, TranscriptIndex, packed, unpacked
 from memplane.errors import InputError, MemplaneError, MissingExtraError
 from memplane.importers.rows import name
 from memplane.intake import timestamp

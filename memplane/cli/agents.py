@@ -24,7 +24,7 @@ from memplane.cli.output import put, say
 from memplane.cli.trust import ask_once, say_if_untrusted
 from memplane.errors import HomeError, InputError, MemplaneError, MissingExtraError, WriteError
 from memplane.home import HOME_NAME
-from memplane.hook.shown import Shown
+from memplane.hook.context import Shown
 from memplane.importers.rows import name
 from memplane.plane import Plane
 from memplane.plane.ulids import ulid

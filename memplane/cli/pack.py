@@ -13,8 +13,7 @@ from memplane.cli.output import DAMAGED, Bar, data, one_line, put, say, say_dama
 from memplane.errors import InputError, MemplaneError
 from memplane.explain.prefixes import Difference, differing
 from memplane.explain.replay import replay
-from memplane.explain.smallest import FITS_MAX
-from memplane.explain.why import why
+from memplane.explain.why import FITS_MAX, why
 from memplane.intake.redact import shown
 from memplane.pack.block import Block
 from memplane.plane import Plane, reports

@@ -18,14 +18,13 @@ from memplane.cli.app import FINE, NO, command, policy_app
 from memplane.cli.options import Home, Json
 from memplane.cli.output import Bar, counted, one_line, put, say
 from memplane.errors import InputError, PolicyError
-from memplane.explain.history import Change
-from memplane.explain.trying import Moved, Trial, Tried
-from memplane.explain.versions import Commit
+from memplane.explain.history import Change, Commit
+from memplane.explain.policy_trial import Moved, Trial, Tried
 from memplane.home import SCHEMAS, open_home, schema
 from memplane.home import schema as schema_of
 from memplane.policy import NAMES, variables
-from memplane.policy.effective import Row, as_yaml
-from memplane.policy.mistakes import meant
+from memplane.policy.document import meant
+from memplane.policy.files import Row, as_yaml
 from memplane.wiring import find_home, open_plane
 
 __all__ = [
@@ -122,8 +121,7 @@ def log(
 
     A value is told as it held: where a file leaves a key out, as memplane's default.
     """
-    from memplane.explain.history import history  # noqa: PLC0415 - likewise
-    from memplane.explain.versions import Repository  # noqa: PLC0415 - likewise
+    from memplane.explain.history import Repository, history  # noqa: PLC0415 - git is seldom asked
 
     repository = Repository(open_home(find_home(home)).path)
     found = list(history(repository, limit))
@@ -147,8 +145,7 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Say what differs in policies and views, key by key, with the old and the new value."""
-    from memplane.explain.history import changes  # noqa: PLC0415 - likewise
-    from memplane.explain.versions import version  # noqa: PLC0415 - likewise
+    from memplane.explain.history import changes, version  # noqa: PLC0415 - git is seldom asked
 
     folder = open_home(find_home(home)).path
     before, after = version(folder, old), version(folder, new)
@@ -181,8 +178,8 @@ def replay(
     Each at its own place in the log and by its own clock. A folder has policies/ and views/; what
     it lacks is as in the home. Nothing is written.
     """
-    from memplane.explain.trying import last, trial  # noqa: PLC0415 - likewise
-    from memplane.explain.versions import say_the_same, version  # noqa: PLC0415 - likewise
+    from memplane.explain.history import say_the_same, version  # noqa: PLC0415 - likewise
+    from memplane.explain.policy_trial import last, trial  # noqa: PLC0415 - likewise
 
     with open_plane(home) as plane:
         before, after = version(plane.home, old), version(plane.home, new)

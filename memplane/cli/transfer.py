@@ -18,7 +18,7 @@ from memplane.cli.options import Home, Json
 from memplane.cli.output import Bar, counted, one_line, put, say
 from memplane.errors import InputError, WriteError
 from memplane.importers import SOURCES, Found, ImportReport, git, import_paths, sources_of
-from memplane.importers.discover import FILES_MAX, Discovered, discover
+from memplane.importers.detection import FILES_MAX, Discovered, discover
 from memplane.importers.run import Source
 from memplane.plane.exporting import ExportReport
 from memplane.plane.folder_checks import filesystem

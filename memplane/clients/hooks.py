@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from memplane.clients import jsontext
 from memplane.clients.agents import Agent, Wanted, words_of
-from memplane.clients.traces import Traces
+from memplane.clients.files import Traces
 from memplane.errors import InputError
 
 __all__ = ["add", "in_turn", "remove"]

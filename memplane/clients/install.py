@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from memplane.clients import files, hooks, jsontext, servers, tomltext
 from memplane.clients.agents import Agent, Program, Scope, places
-from memplane.clients.traces import Record, Store, Traces
+from memplane.clients.files import Record, Store, Traces
 from memplane.errors import InputError, MemplaneError, WriteError
 from memplane.intake.redact import masked
 

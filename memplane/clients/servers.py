@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from memplane.clients import jsontext, tomltext
 from memplane.clients.agents import SERVER, Agent, words_of
-from memplane.clients.traces import Traces
+from memplane.clients.files import Traces
 from memplane.errors import InputError
 
 __all__ = ["add", "add_table", "remove", "remove_table"]

@@ -9,12 +9,17 @@ from __future__ import annotations
 from memplane.evaluate.baselines import BASELINES
 from memplane.evaluate.beir import Collection, rank_collection, read_collection
 from memplane.evaluate.dataset import Conversation, Dataset, Question, read_dataset
-from memplane.evaluate.folds import Choice, CrossValidated, cross_validate, deal
-from memplane.evaluate.outcome import Outcome, Ranked
-from memplane.evaluate.planes import Builders
-from memplane.evaluate.report import collection_report, report_of
-from memplane.evaluate.run import Asked, Measured, measure
-from memplane.evaluate.table import collection_table, table
+from memplane.evaluate.figures import (
+    Choice,
+    CrossValidated,
+    collection_report,
+    collection_table,
+    cross_validate,
+    deal,
+    report_of,
+    table,
+)
+from memplane.evaluate.run import Asked, Builders, Measured, Outcome, Ranked, measure
 
 __all__ = [
     "BASELINES",

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from memplane.errors import InputError
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.intake.redact import Redactor
-from memplane.pack.allocate import FRAMED_FROM, budget_of
 from memplane.pack.evidence import FOUND
-from memplane.pack.layout import Sheet, entry_of, group_of
+from memplane.pack.layout import FRAMED_FROM, Sheet, budget_of, entry_of, group_of
 from memplane.pack.render import Rendered, frame_reserve, render
 from memplane.plane.folds import items_of_event
 from memplane.projections.item import Printer

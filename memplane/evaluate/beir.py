@@ -17,19 +17,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import islice
+from math import log2
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError
 from memplane.evaluate.baselines import check_baselines, order_of
 from memplane.evaluate.dataset import Conversation
-from memplane.evaluate.figures import ndcg
-from memplane.evaluate.outcome import PRODUCT
-from memplane.evaluate.planes import Builders, recorded
 from memplane.evaluate.rows import Mistakes, checked_file, label, rows_of
-from memplane.evaluate.run import DEPTH, ranking_of
+from memplane.evaluate.run import DEPTH, PRODUCT, Builders, ranking_of, recorded
 from memplane.importers.jsonl import Jsonl
-from memplane.importers.lines import read_lines
+from memplane.importers.records import read_lines
 
 if TYPE_CHECKING:
     import os
@@ -219,3 +217,16 @@ def _judgements(
             elif int(fields[2]) > 0:
                 found.setdefault(fields[0], {})[fields[1]] = int(fields[2])
     return found
+
+
+def ndcg(gains: Sequence[int], ideal: Sequence[int], k: int) -> float:
+    """NDCG at k: `gains` of the documents in the order they were ranked, `ideal` of all judged.
+
+    The gain is linear, as trec_eval has it.
+    """
+    best = _dcg(sorted(ideal, reverse=True)[:k])
+    return _dcg(gains[:k]) / best if best else 0.0
+
+
+def _dcg(gains: Sequence[int]) -> float:
+    return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, start=1))

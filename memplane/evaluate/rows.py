@@ -1,21 +1,21 @@
-"""JSON lines of a labelled set: read whole or refused, with every mistake at its file and line."""
+"""Rows of data sets as they are read, with every mistake named by file and line."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from memplane.errors import InputError
-from memplane.importers.lines import parse, read_lines
+from memplane.importers.records import parse, read_lines
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+__all__ = ["LISTED", "Mistakes", "Row", "checked_file", "label", "rows_of"]
 
-__all__ = ["Mistakes", "Row", "checked_file", "label", "rows_of"]
-
-_LISTED: Final = 20
 _SHOWN: Final = 60
+
+
+LISTED: Final = 20  # mistakes that are named
 
 
 class Row(NamedTuple):
@@ -39,9 +39,9 @@ class Mistakes:
     def settle(self) -> None:
         """Raise InputError with the first 20 of them, if there are any."""
         if self._found:
-            more = len(self._found) - _LISTED
+            more = len(self._found) - LISTED
             tail = [f"and {more} more"] if more > 0 else []
-            raise InputError("\n".join([*self._found[:_LISTED], *tail]))
+            raise InputError("\n".join([*self._found[:LISTED], *tail]))
 
 
 def checked_file(path: Path, where: str) -> Path:

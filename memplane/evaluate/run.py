@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import BudgetError
 from memplane.evaluate.baselines import Shelf, check_baselines, order_of
 from memplane.evaluate.dataset import Conversation, Dataset, Question
-from memplane.evaluate.outcome import PRODUCT, Outcome, Ranked, found_in
-from memplane.evaluate.planes import Builders, recorded
+from memplane.importers import import_paths
+from memplane.plane import Plane
 from memplane.policy.plane import NO_EMBEDDER
+from memplane.ports import Index, TokenCounter
 
 if TYPE_CHECKING:
     from memplane.pack.block import Entry
-    from memplane.plane import Plane
 
-__all__ = ["BUDGETS", "DEPTH", "Asked", "Measured", "measure", "ranking_of"]
+__all__ = [
+    "BUDGETS",
+    "DEPTH",
+    "PRODUCT",
+    "Asked",
+    "Builders",
+    "Measured",
+    "Outcome",
+    "Ranked",
+    "Recorded",
+    "found_in",
+    "measure",
+    "ranking_of",
+    "recorded",
+]
+
 
 BUDGETS: Final = (500, 1000, 2000, 4000, 8000)
 DEPTH: Final = 100  # hits taken of a search
@@ -208,3 +226,105 @@ def ranking_of(search: Callable[..., Any], query: str, channel: str) -> dict[str
     for hit in search(query, k=DEPTH, channel=channel):
         ranks.setdefault(hit.event.id, len(ranks) + 1)
     return ranks
+
+
+# Planes made for one measurement, in a folder that is gone afterwards.
+
+
+class Builders(NamedTuple):
+    """What makes the parts, handed in by whoever may know their names.
+
+    `make_plane` makes a plane in an empty folder and opens it, under policies (file name -> bytes;
+    a file left out is memplane's default). `make_counter` takes a name and a scale in millionths.
+    `make_index` makes an empty index.
+    """
+
+    make_plane: Callable[[Path, Mapping[str, bytes]], Plane]
+    make_counter: Callable[[str, int], TokenCounter]
+    make_index: Callable[[], Index]
+
+
+class Recorded(NamedTuple):
+    """A plane with conversations in it, and what the importer did not take of them."""
+
+    plane: Plane
+    events: int
+    refused: list[str]
+
+
+@contextmanager
+def recorded(
+    conversations: list[Conversation], builders: Builders, policies: Mapping[str, bytes],
+    progress: Callable[[int, int, int], None] | None = None,
+) -> Iterator[Recorded]:  # fmt: skip
+    """Give a plane that holds the conversations, imported as anybody would, one after the other.
+
+    `progress` is the importer's: bytes done, bytes in all, events recorded.
+    """
+    with tempfile.TemporaryDirectory(prefix="memplane-eval-") as folder:
+        source = Path(folder, "events.jsonl")
+        with source.open("wb") as file:
+            for conversation in conversations:
+                file.writelines(line + b"\n" for line in conversation.lines)
+        with builders.make_plane(Path(folder, "plane"), policies) as plane:
+            _ = plane.policies  # broken ones are named before anything is recorded
+            report = import_paths(plane, "jsonl", [source], progress=progress)
+            refused = [f"{row.id}: {row.message}" for row in report.refused]
+            yield Recorded(plane, report.events, refused)
+
+
+# What became of one question: in a block, and in a ranking.
+
+PRODUCT = "memplane"  # the system that is measured, beside the baselines
+
+
+class Outcome(NamedTuple):
+    """One question, answered by one system within one budget.
+
+    `evidence` is how many events it needs, `whole` how many of them the block holds whole,
+    `touched` how many whole or in part, `missing` the others. `ns` is the time of the pack; None
+    where the system is a baseline, which has none.
+    """
+
+    conversation: str
+    question: str
+    category: str
+    system: str
+    budget: int
+    evidence: int
+    whole: int
+    touched: int
+    tokens: int
+    ns: int | None
+    missing: tuple[str, ...]
+
+    def share(self, column: str) -> float:
+        """The part of the evidence that was found, by `whole` or `touched`."""
+        found: int = getattr(self, column)
+        return found / self.evidence
+
+
+class Ranked(NamedTuple):
+    """One question, answered by one ranking: the ranks (from 1) at which evidence stands."""
+
+    conversation: str
+    question: str
+    category: str
+    system: str
+    evidence: int
+    ranks: tuple[int, ...]
+    ns: int
+
+    def recall(self, k: int) -> float:
+        """The part of the evidence among the first k."""
+        return sum(rank <= k for rank in self.ranks) / self.evidence
+
+
+def found_in(
+    evidence: dict[str, str | None], whole: set[str], parts: set[str]
+) -> tuple[int, int, tuple[str, ...]]:
+    """Count evidence (event id -> id in the plane, None: not there) found whole, and at all."""
+    in_whole = [event for event, plane_id in evidence.items() if plane_id in whole]
+    touched = [event for event, plane_id in evidence.items() if plane_id in whole | parts]
+    missing = tuple(event for event in evidence if event not in touched)
+    return len(in_whole), len(touched), missing

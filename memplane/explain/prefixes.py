@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import NotFoundError
 from memplane.explain.replay import replay
-from memplane.pack.comparing import Cost, cost_of, marks_of, shape_of
+from memplane.pack.report import Cost, cost_of, marks_of, shape_of
 from memplane.plane import reports
 
 if TYPE_CHECKING:

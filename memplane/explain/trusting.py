@@ -24,9 +24,7 @@ from memplane.errors import (
     StrangeFileError,
     WriteError,
 )
-from memplane.explain.git import answer
-from memplane.explain.history import Change, changes
-from memplane.explain.versions import Version, in_home
+from memplane.explain.history import Change, Version, answer, changes, in_home
 from memplane.home import Home, asset, open_home
 from memplane.log import FileLog
 from memplane.plane.files import Frozen

@@ -7,46 +7,972 @@ may not see an event learns what he learns of one that does not exist: the count
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError, NotFoundError
-from memplane.explain.reasons import Archive, left_out, suppressed
+from memplane.event import UPKEEP_KINDS, Event
 from memplane.explain.replay import asked_of, plane_of
-from memplane.explain.smallest import FITS_MAX, smallest_for
-from memplane.explain.sources import ledgers_of, no_source, rings_of, sources_of, tasks_of
-from memplane.explain.story import (
-    HIDDEN,
-    NAMING,
-    Allocated,
-    Gone,
-    Held,
-    LeftOut,
-    Logged,
-    Memory,
-    Placed,
-    Scored,
-    Smallest,
-    Sourced,
-    Story,
-    Why,
-)
 from memplane.intake.redact import shown
 from memplane.pack.block import Block, Entry
+from memplane.pack.ground import last_sessions, query_event
+from memplane.pack.layout import STEADY_FROM, ladder
+from memplane.pack.pack import Laid, lay
+from memplane.pack.request import Expansion, Materials, Request, View
 from memplane.pack.retrieved import parts_of
+from memplane.pack.tail import is_own
+from memplane.plane.folds import items_of_event
+from memplane.projections.hotset import NO_TURNS, SESSION_RING
 from memplane.projections.order import KEYLESS_KINDS
-from memplane.recall.retrieval import ONE, Candidates
-from memplane.recall.suppress import NAMED, OWNER
+from memplane.recall.retrieval import ONE, Candidates, Finding, Retriever
+from memplane.recall.suppress import NAMED, OWNER, Scope
 
 if TYPE_CHECKING:
-    from memplane.event import Event
-    from memplane.pack.pack import Laid
     from memplane.plane import Plane
     from memplane.plane.reports import Saved
     from memplane.ports import Line
+    from memplane.projections.item import Printer
+    from memplane.projections.memories import Memories
 
-__all__ = ["UNTOLD", "Retold", "retold", "why"]
+__all__ = [
+    "FITS_MAX",
+    "HIDDEN",
+    "ITSELF",
+    "NAMING",
+    "UNTOLD",
+    "WINDOW",
+    "Allocated",
+    "Archive",
+    "Gone",
+    "Held",
+    "LeftOut",
+    "Logged",
+    "Memory",
+    "Outcome",
+    "Placed",
+    "Retold",
+    "Scored",
+    "Smallest",
+    "Source",
+    "Sourced",
+    "Story",
+    "Why",
+    "ledgers_of",
+    "left_out",
+    "never_of",
+    "no_source",
+    "outcome",
+    "retold",
+    "rings_of",
+    "smallest_for",
+    "sources_of",
+    "suppressed",
+    "tasks_of",
+    "why",
+]
+
+
+# The story of one event in one pack, as records: from the line of the log to its place or reason.
+#
+# JSON and words are made of the same fields. A story holds no text of the event.
+
+# Sources of lines that name an event and say nothing of its text.
+NAMING: Final = ("projection:plane_map", "projection:hotset", "projection:files")
+_WIDTH: Final = 12
+_PPM: Final = 10_000  # parts a million in a hundredth
+WINDOW: Final = "older than the session's window"
+# Stands where the number of an event would, for who may not see that event.
+HIDDEN: Final = "an event that is not for you"
+
+
+class Logged(NamedTuple):
+    """The event's line: which segment of the log holds it, when it was recorded, what it is."""
+
+    segment: int
+    seq: int
+    recorded: str
+    kind: str
+    ns: str
+    session: str | None
+
+    def words(self) -> str:
+        where = f", session {self.session}" if self.session is not None else ""
+        when = f"recorded {self.recorded[:19]}Z"
+        return f"segment {self.segment}, seq {self.seq}, {when}: {self.kind} in {self.ns}{where}"
+
+
+class Gone(NamedTuple):
+    """Why an event is out of force, as of the pack, and by which event.
+
+    Seq 0: by one that who asks may not see.
+    """
+
+    reason: str  # superseded, forgotten, evicted
+    seq: int
+    id: str
+
+    def words(self) -> str:
+        return f"{self.reason} by {_named(self.id, self.seq)}"
+
+
+class Memory(NamedTuple):
+    """The key that the event gave a value, and whether that was the key's value for the pack."""
+
+    key: str
+    current: bool
+
+
+class Held(NamedTuple):
+    """Which projections held the event as of the pack.
+
+    `hotset` names its rings and tables, `ledgers` is decisions and cards, `tasks` quote it.
+    `gone` has every event that took it out of force.
+    """
+
+    hotset: tuple[str, ...]
+    ledgers: tuple[str, ...]
+    tasks: tuple[str, ...]
+    memory: Memory | None
+    gone: tuple[Gone, ...]
+    pinned: int  # seq of the pin that holds it, 0 without one
+
+    def words(self) -> str:
+        said = [f"hotset ({', '.join(self.hotset)})"] if self.hotset else []
+        said += [f"{name} ledger" for name in self.ledgers]
+        said += [f"task {name}" for name in self.tasks]
+        if self.memory is not None:
+            value = "current value" if self.memory.current else "an earlier value"
+            said.append(f"memories ({value} of {self.memory.key})")
+        said += [one.words() for one in self.gone]
+        if self.pinned:
+            said.append(f"pinned by #{self.pinned}")
+        return "; ".join(said) or "none: only the log has it"
+
+
+class Sourced(NamedTuple):
+    """Where the pack could have taken the event from; where nowhere, `why` says why."""
+
+    names: tuple[str, ...]
+    why: str
+
+    def words(self) -> str:
+        return ", ".join(self.names) or f"none: {self.why}"
+
+
+class Scored(NamedTuple):
+    """How well the event answers the query, in thousandths; `rank` among the `of` that do.
+
+    What scores less than `floor` is not shown as evidence.
+    """
+
+    score: int
+    parts: dict[str, int]
+    rank: int
+    of: int
+    floor: int
+
+    def words(self) -> str:
+        parts = ", ".join(f"{name} {points}" for name, points in self.parts.items() if points)
+        below = "" if self.score >= self.floor else ", below it"
+        return (
+            f"{self.score} ({parts or 'nothing'}), rank {self.rank} of {self.of}; "
+            f"shown from {self.floor} on{below}"
+        )
+
+
+class Allocated(NamedTuple):
+    """What a section could spend and spent, and what the event costs there."""
+
+    section: str
+    share_ppm: int
+    room: int
+    cap: int
+    used: int
+    tokens: int
+
+    def words(self) -> str:
+        share = f"{self.share_ppm // _PPM} %"
+        cost = f"; the event takes {self.tokens}" if self.tokens else ""
+        return (
+            f"{self.section}: room {self.room} ({share}, at most {self.cap}), "
+            f"used {self.used}{cost}"
+        )
+
+
+class Placed(NamedTuple):
+    """One entry of the block that has the event. `entry` counts from 1; 0: it is not told.
+
+    `how`: `whole`, `part`, or `named` in a line that says nothing of its text.
+    """
+
+    entry: int
+    section: str
+    place: str
+    area: str
+    how: str
+    tokens: int
+    source: str
+
+    def bare(self) -> Placed:
+        """The place without what other entries decide or share with it."""
+        return self._replace(entry=0, tokens=0, source="")
+
+    def words(self) -> str:
+        if not self.entry:
+            return f"{self.section} ({self.place}, {self.area}), {self.how}"
+        return (
+            f"entry {self.entry}: {self.section} ({self.place}, {self.area}), {self.how}, "
+            f"{self.tokens} tokens, from {self.source}"
+        )
+
+
+class LeftOut(NamedTuple):
+    """A reason why the event, or the whole of it, is not in the block.
+
+    `counted`: among the report's omissions; else no stage looked at the event. Of a budget `of`
+    says whether it was the section's alone or the block's too, and `short_by` what was missing
+    where the event was tried. `by_seq` is what took its place: what replaced or forgot it, says the
+    same, or began the window behind it.
+    """
+
+    reason: str
+    why: str
+    section: str = ""
+    tokens: int = 0
+    short_by: int = 0
+    of: str = ""
+    by_seq: int = 0
+    by_id: str = ""
+    counted: bool = True
+
+    def bare(self) -> LeftOut:
+        """The reason without what other entries decide: how much room they left, and who began."""
+        bare = self._replace(tokens=0, short_by=0, of="")
+        if self.reason == "budget":
+            return bare._replace(why="there was no more room")
+        if self.reason == "older" and self.why.startswith(WINDOW):
+            return bare._replace(why=WINDOW, by_seq=0, by_id="")
+        return bare
+
+    def words(self) -> str:
+        by = f" {_named(self.by_id, self.by_seq)}" if self.by_seq else ""
+        where = f" [{self.section}]" if self.section else ""
+        return f"{self.reason}{where}: {self.why}{by}"
+
+
+class Smallest(NamedTuple):
+    """The smallest budget above the pack's own at which the event comes in, whole or as a part.
+
+    `budget` None: none was found. No budget below `not_below` brings the event in; where `exact`,
+    `budget` is the smallest there is, or there is none up to `most`. At `budget` less one the event
+    is not in, exact or not. `fits` is how many packs were made to find it.
+    """
+
+    budget: int | None
+    how: str
+    section: str
+    exact: bool
+    not_below: int
+    most: int
+    fits: int
+    why: str = ""
+
+    def words(self) -> str:
+        tried = f"{self.fits} packs tried" if self.fits != 1 else "1 pack tried"
+        if self.why:
+            return self.why
+        if self.budget is None:
+            if self.exact:
+                return f"none up to {self.most} tokens, which is the most there is; {tried}"
+            return f"not below {self.not_below} tokens; {tried}"
+        found = f"{self.budget} tokens: {self.how}, in {self.section}"
+        if self.exact:
+            return f"{found}; {tried}"
+        return f"not below {self.not_below}; the smallest of those tried is {found}; {tried}"
+
+
+class Story(NamedTuple):
+    """One event in one pack, step by step. `outcome`: `placed`, `named` or `left_out`.
+
+    `allocated` has every section that showed it or turned it away.
+    """
+
+    id: str
+    outcome: str
+    logged: Logged
+    held: Held
+    sourced: Sourced
+    scored: Scored | str  # why it has no score, where it has none
+    allocated: tuple[Allocated, ...]
+    places: tuple[Placed, ...]
+    left_out: tuple[LeftOut, ...]
+    smallest: Smallest | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        unscored = isinstance(self.scored, str)
+        return {
+            "id": self.id,
+            "outcome": self.outcome,
+            "log": _plain(self.logged),
+            "projection": _plain(self.held),
+            "source": _plain(self.sourced),
+            "score": None if unscored else _plain(self.scored),
+            "unscored": self.scored if unscored else "",
+            "allocation": _plain(self.allocated),
+            "places": _plain(self.places),
+            "left_out": _plain(self.left_out),
+            "smallest": _plain(self.smallest),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The same for people, a line each step."""
+        yield f"{self.id} (#{self.logged.seq}): {self.outcome.replace('_', ' ')}"
+        yield _line("log", self.logged.words())
+        yield _line("projection", self.held.words())
+        yield _line("source", self.sourced.words())
+        scored = self.scored
+        yield _line("score", f"none: {scored}" if isinstance(scored, str) else scored.words())
+        for allocated in self.allocated:
+            yield _line("allocation", allocated.words())
+        for placed in self.places:
+            yield _line("place", placed.words())
+        for reason in self.left_out:
+            yield _line("left out", reason.words())
+        if self.smallest is not None:
+            yield _line("smallest", self.smallest.words())
+
+
+class Why(NamedTuple):
+    """What `why` answers: the stories of what was asked about, in the pack of a report.
+
+    `same`: the block that was made again to tell them is the saved one, byte for byte; else `note`
+    says what is known of that. `entry` has the fields of the entry, where one was asked about.
+    """
+
+    report: str
+    same: bool
+    note: str
+    entry: dict[str, Any] | None
+    stories: tuple[Story, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {**self._asdict(), "stories": [story.as_json() for story in self.stories]}
+
+    def lines(self) -> Iterator[str]:
+        """The same for people."""
+        if self.entry is not None:
+            said = self.entry
+            yield (
+                f"entry {said['entry']}: {said['section']} ({said['place']}, {said['area']}), "
+                f"{said['tokens']} tokens, from {said['source']}"
+            )
+            if not self.stories:
+                yield "no event stands in it"
+        for at, story in enumerate(self.stories):
+            if at or self.entry is not None:
+                yield ""
+            yield from story.lines()
+
+
+def _plain(value: Any) -> Any:
+    """Records as objects, tuples as lists."""
+    if hasattr(value, "_asdict"):
+        return {name: _plain(each) for name, each in value._asdict().items()}
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _named(id_: str, seq: int) -> str:
+    """An event by id and number, or by as much of that as is told."""
+    if not seq:
+        return HIDDEN
+    return f"{id_} (#{seq})" if id_ else f"#{seq}"
+
+
+def _line(name: str, words: str) -> str:
+    return f"  {name:<{_WIDTH}}{words}"
+
+
+# Why an event is not in a block: what the pack noted of it, and of what it never looked at.
+#
+# Nothing is judged anew: omissions come from the sheet, what is suppressed from the pack's own
+# scope.
+
+_WORDS: Final = {
+    "sensitivity": "its sensitivity is not for the channel of the pack",
+    "kind": "its kind is not for the channel of the pack",
+    "ns": "its namespace is not in the scope of the pack",
+    "as_of": "recorded after the pack was made",
+    "superseded": "replaced by",
+    "forgotten": "forgotten by",
+    "expired": "not valid at the clock of the pack",
+    "time": "outside of the time that was asked for",
+    "tag": "its tags are not those that were asked for",
+    "importance": "of less importance than was asked for",
+    "excluded": "the request excludes it",
+    "unapproved": "nobody has approved the artifact: no more than its card may be shown",
+    "approval": "what an approval says is quoted nowhere",
+    "changed": "its file is gone or changed",
+    "gap": "the log has lost it",
+    "not_relevant": "what else answers the query does so much better, or it does not at all",
+    "duplicate": "the same words as",
+    "section": "no section that shows it was asked for",
+    "past_end": "the handle begins behind its end",
+    "cut": "shown in part",
+}  # fmt: skip
+_LIMITS: Final = {"relevant_decisions": "decisions_max", "knowledge_cards": "cards_max"}
+
+
+class Archive:
+    """What took events out of force, as of the pack."""
+
+    def __init__(self, memories: Memories, upto: int) -> None:
+        self._memories, self._upto = memories, upto
+
+    def current(self, event: Event) -> bool:
+        """Whether the event is the value of its key."""
+        row = self._memories.current(event.ns, event.key or "", upto=self._upto)
+        return row is not None and row.seq == event.seq
+
+    def gone(self, event: Event) -> list[tuple[str, int]]:
+        """What took the event out of force, and by which seq: forgotten first, then superseded."""
+        if event.seq > self._upto:
+            return []
+        found = self._memories.archived(event, upto=self._upto)
+        gone = [] if found is None else [found]
+        if event.key is not None and event.kind not in KEYLESS_KINDS:
+            later = self._memories.superseded(event, upto=self._upto)
+            if later is not None and ("superseded", later) not in gone:
+                gone.append(("superseded", later))
+        return gone
+
+    def by(self, event: Event, reason: str) -> int:
+        """The seq that gave the event this reason; 0 where none did."""
+        words = ("superseded",) if reason == "superseded" else ("forgotten", "evicted")
+        return next((seq for word, seq in self.gone(event) if word in words), 0)
+
+
+def left_out(laid: Laid, event: Event, archive: Archive) -> Iterator[LeftOut]:
+    """Each reason that the pack has against an event; none for one that it shows whole."""
+    facts, seq = laid.facts, event.seq
+    sheet = facts.sheet
+    for omission in sheet.views_omitted:
+        if omission.seq == seq:
+            yield _noted(laid, event, *omission[2:5], omission.short_by)
+    row = sheet.omitted.get(seq)
+    if row is not None:
+        yield _noted(laid, event, *row[1:4], row[5])
+    elif seq in sheet.passed:
+        yield _passed(laid, event, sheet.passed[seq])
+    pool = next((item for item in laid.ground.pool if item.seq == seq), None)
+    if any(item.seq == seq for item in facts.left_over):
+        yield _older(laid, event)
+        return
+    if seq in sheet.seqs:
+        return
+    reason = suppressed(laid, event, archive)
+    # A changed file that was looked for is noted on the sheet already.
+    if reason is not None and (row is None or row[3] != reason):
+        by = archive.by(event, reason) if reason in ("superseded", "forgotten") else 0
+        counted = pool is not None or seq in sheet.hidden or _is_apart(laid, seq)
+        yield LeftOut(reason, _WORDS[reason], by_seq=by, counted=counted)
+
+
+def _is_apart(laid: Laid, seq: int) -> bool:
+    """Whether it is kept with what the reader sees nothing of, which the pack counts as well."""
+    hidden = laid.ground.materials.hidden
+    return hidden is not None and any(item.seq == seq for item in hidden())
+
+
+def suppressed(laid: Laid, event: Event, archive: Archive) -> str | None:
+    """Why the pack may not show the event, None where it may."""
+    item = next((item for item in laid.ground.pool if item.seq == event.seq), None)
+    if item is None:
+        item = items_of_event(event, laid.facts.sheet.counter)
+        gone = {reason for reason, _ in archive.gone(event)}
+        item.superseded = "superseded" in gone
+        item.forgotten = not gone.isdisjoint(("forgotten", "evicted"))
+    return laid.ground.scope.hides(item)
+
+
+def _noted(
+    laid: Laid, event: Event, section: str, tokens: int, reason: str, short_by: int
+) -> LeftOut:
+    """A reason as the sheet has it."""
+    if reason != "budget":
+        by = laid.facts.sheet.same.get(event.seq, 0) if reason == "duplicate" else 0
+        why = _limit(laid, event, section) if reason == "limit" else _WORDS.get(reason, "")
+        return LeftOut(reason, why, section, tokens, by_seq=by)
+    facts = laid.facts
+    free = facts.budget - laid.rendered.tokens
+    if short_by > free:
+        return LeftOut(
+            "budget", f"the block had no more room: {short_by} tokens short", section, tokens,
+            short_by, "block",
+        )  # fmt: skip
+    return LeftOut(
+        "budget",
+        f"the section had no more room: {short_by} tokens short ({free} of the block stayed free)",
+        section, tokens, short_by, "section",
+    )  # fmt: skip
+
+
+def _limit(laid: Laid, event: Event, section: str) -> str:
+    """The policy's limit that a section has come to, or that of what is kept to choose from."""
+    if any(item.seq == event.seq for item in laid.ground.materials.left):
+        return "newer decisions, or those that are pinned or constraints, have all the places"
+    limits = laid.ground.materials.policies.budgets.limits
+    name = _LIMITS.get(section, "retrieved_chunks_max")
+    return f"the section has the {getattr(limits, name)} that it takes at most ({name})"
+
+
+def _passed(laid: Laid, event: Event, reason: str) -> LeftOut:
+    """A reason that the sheet has without the rest, which no report lists."""
+    sheet = laid.facts.sheet
+    ranked = sheet.ranked
+    assert ranked is not None, "only what answers a query is passed over"
+    rows, section = ranked.rows, ranked.part.section
+    assert isinstance(rows, Candidates), "and only where the whole log was searched"
+    tokens = rows.tokens[rows.seqs.index(event.seq)]
+    short_by = max(1, tokens - sheet.left[section]) if reason == "budget" else 0
+    return _noted(laid, event, section, tokens, reason, short_by)
+
+
+def _older(laid: Laid, event: Event) -> LeftOut:
+    """A candidate of which no stage spoke: it lies before what is shown as recent."""
+    if event.seq in never_of(laid):
+        return LeftOut("older", ITSELF)
+    anchor, session = laid.facts.window.anchor, laid.ground.request.session
+    if session is not None and event.session == session and anchor > event.seq:
+        return LeftOut("older", f"{WINDOW}, which begins at", by_seq=anchor)
+    return LeftOut("older", "no section looked so far back")
+
+
+# What a pack could take an event from: every part of the layout that looks at it, or none.
+#
+# Rather one source too many than one too few: what has none is in no block of any budget.
+
+ITSELF: Final = "it is the query itself, which would only find itself"
+_NEVER: Final = frozenset((*UPKEEP_KINDS, "session", "secret"))
+
+
+class Source(NamedTuple):
+    """One place that holds the event for a pack: `hotset`, `decisions`, `cards`, `index`, ...
+
+    `tail`: what it offers stands in the tail, whose room depends on the budget to the token.
+    """
+
+    name: str
+    tail: bool
+
+
+def sources_of(laid: Laid, event: Event) -> list[Source]:
+    """Every source of a pack that holds the event, whatever room there is for it."""
+    found = dict.fromkeys((*_recent(laid, event), *_ranked(laid, event), *_asked(laid, event)))
+    return list(found)
+
+
+def _recent(laid: Laid, event: Event) -> Iterator[Source]:
+    """What does not depend on the query: the window, statements, tasks, tools, own sections."""
+    ground, seq = laid.ground, event.seq
+    materials, held = ground.materials, ledgers_of(laid, seq)
+    if event.kind not in NO_TURNS and _in_window(laid, seq):
+        yield Source("window", tail=False)
+    for name in held:
+        yield Source(name, tail=False)
+    if any(one.item.seq == seq for one in ground.stated):
+        yield Source("statements since the epoch", tail=True)
+    if tasks_of(laid, seq):
+        yield Source("tasks", tail=True)
+    if any(seq in seqs for seqs in materials.hotset.tools.values()):
+        yield Source("tools", tail=True)
+    if held or seq in materials.hotset.items:
+        for section in materials.policies.budgets.sections:
+            if is_own(section) and event.kind in section.kinds:
+                yield Source(f"section {section.name}", tail=True)
+
+
+def _in_window(laid: Laid, seq: int) -> bool:
+    """Whether the window could reach back to an event."""
+    ground = laid.ground
+    materials, ring = ground.materials, ground.ring
+    if ring is not None:
+        return seq in ring.prompts or any(turn.seq == seq for turn in ring.ring)
+    return seq in materials.hotset.plane[-materials.policies.budgets.limits.hotset_max_events :]
+
+
+def _ranked(laid: Laid, event: Event) -> Iterator[Source]:
+    """Evidence: what answers the query well enough to be shown, if there is room."""
+    ranked, marked = laid.facts.sheet.ranked, laid.facts.sheet.marked_turns.get(event.seq)
+    if marked is not None:
+        yield Source("marked turns", tail=marked.area == "G")
+    if ranked is None:
+        return
+    tail, rows = ranked.part.area == "G", ranked.rows
+    if not isinstance(rows, Candidates):
+        # The floor moves with what the block shows already: here whatever matches may pass it.
+        if any(hit.item.seq == event.seq for hit in rows):
+            yield Source("hotset", tail)
+    elif event.seq in rows.seqs and rows.seqs.index(event.seq) < rows.above(ranked.floor):
+        yield Source("index", tail)
+
+
+def _asked(laid: Laid, event: Event) -> Iterator[Source]:
+    """What the request asked for by name: handles, and the last sessions."""
+    ground, seq = laid.ground, event.seq
+    for opened in ground.materials.expansions:
+        if isinstance(opened, View):
+            continue
+        if isinstance(opened, Expansion):
+            inside = opened.item.seq == seq
+        else:
+            inside = any(one.seq == seq for one in opened.basis()) or any(
+                one.item.seq == seq for one in opened.members(0, False)
+            )
+        if inside:
+            yield Source("expansion", tail=True)
+    if ground.intent == "orient" and any(
+        item.seq == seq for session in last_sessions(ground) for item in session.items
+    ):
+        yield Source("last sessions", tail=True)
+
+
+def no_source(laid: Laid, event: Event) -> tuple[str, str]:  # noqa: PLR0911 - a reason, a return
+    """Why no source holds the event: the reason in a word, and in a sentence."""
+    ground = laid.ground
+    limits = ground.materials.policies.budgets.limits
+    ranked, request = laid.facts.sheet.ranked, ground.request
+    if event.kind in _NEVER:
+        return "never_shown", f"events of kind {event.kind} stand in no block"
+    if not event.text:
+        return "empty", "it has no text"
+    if event.seq in never_of(laid):
+        return "query", ITSELF
+    if request.sections and "retrieved_evidence" not in request.sections:
+        return "section", f"the request asked for {', '.join(request.sections)} alone"
+    in_session = request.session is not None and event.session == request.session
+    if in_session and (ground.retriever is None or not ground.query):
+        return "older", f"of its session the last {SESSION_RING} turns are at hand, it came before"
+    if not ground.query:
+        return "older", "nothing was asked, and it is not among what is recent"
+    if ground.retriever is None:
+        few = f"the last {limits.hotset_max_events} events and what is in force"
+        return "older", f"a fast pack looks at {few}, and it is not among them"
+    if ranked is not None and len(ranked.rows) >= limits.candidate_pool_max:
+        most = limits.candidate_pool_max
+        return "limit", f"{most} events answer the query better, and no more are looked at"
+    return "not_relevant", "the index finds no word of the query in it or beside it"
+
+
+def never_of(laid: Laid) -> frozenset[int]:
+    """The seqs of what was asked, which is no answer."""
+    ground = laid.ground
+    found = {query_event(ground)}
+    if ground.own_query and ground.prompt is not None:
+        found.add(ground.prompt.seq)
+    return frozenset(found - {0})
+
+
+def ledgers_of(laid: Laid, seq: int) -> list[str]:
+    """The ledgers that hold an event in force."""
+    materials = laid.ground.materials
+    ledgers = {"decisions": materials.decisions, "cards": materials.cards}
+    return [name for name, items in ledgers.items() if any(item.seq == seq for item in items)]
+
+
+def rings_of(laid: Laid, seq: int) -> Iterator[str]:
+    """The rings and tables of the hotset that hold an event."""
+    hotset = laid.ground.materials.hotset
+    if seq in hotset.plane:
+        yield "plane"
+    for name, ring in hotset.sessions.items():
+        if any(turn.seq == seq for turn in ring.ring):
+            yield f"session {name}"
+        elif seq in ring.prompts:
+            yield f"prompts of session {name}"
+        elif seq in ring.stated:
+            yield f"statements of session {name}"
+    for name, seqs in hotset.tools.items():
+        if seq in seqs:
+            yield f"tool {name}"
+    for name, table in hotset.files.items():
+        if any(touch.seq == seq for touch in table.touches.values()):
+            yield f"files of session {name}" if name else "files"
+
+
+def tasks_of(laid: Laid, seq: int) -> list[str]:
+    """The tasks that quote an event."""
+    tasks = laid.ground.materials.tasks.newest()
+    return [task.id for task in tasks if any(quote.seq == seq for quote in task.quotes())]
+
+
+# The smallest budget at which an event comes into a pack, found by packing again.
+#
+# Coming in is not monotone: at one token more another section may take the room. So every budget
+# between is packed, but for those of which a pack at another budget speaks for certain:
+#
+# - From 1,000 tokens on the rooms follow a ladder. Between two steps of it only the tail is laid
+#   out differently, so an event that no part of the tail could show is looked for once a step.
+# - Where each section of the tail had as much as it may ever have on a step, more changes nothing.
+#
+# A fit is one pack. Where the bound on fits ends the search, the answer says below which budget
+# nothing is left to be tried.
+
+FITS_MAX: Final = 5_000
+# Below this a pack has no use for the files view, and may have been made without it.
+_FILES_FROM: Final = 8
+_NOT_IN: Final = ("", "")
+
+
+class _Stretch(NamedTuple):
+    """Budgets `first` to `last` of one layout; `flat`: all of them show the event, or none does."""
+
+    first: int
+    last: int
+    flat: bool
+
+
+def smallest_for(
+    laid: Laid, then: Plane, event: Event, why: str, fits: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> Smallest:  # fmt: skip
+    """Find the smallest budget above the pack's own at which a block shows the event's text.
+
+    The promise: at the budget named the event is in, at one token less it is not, and none below
+    `not_below` brings it in. `then` is the plane of the pack; `why` says why there is none, where
+    that is known already.
+    """
+    own, budgets = laid.facts.budget, laid.ground.materials.policies.budgets
+    most = budgets.acb_total_max_tokens - budgets.reserve_tokens
+    if not why and not sources_of(laid, event):
+        why = "no budget brings it in: no part of the pack looks at it"
+    if why:
+        return Smallest(None, "", "", exact=True, not_below=most + 1, most=most, fits=0, why=why)
+    if own >= most:
+        return Smallest(None, "", "", exact=True, not_below=most + 1, most=most, fits=0)
+    with then._engine.lock:  # noqa: SLF001 - what a retriever reads is shared
+        search = _Search(_laid_for(laid, then), event, _stretches(laid, event), fits, progress)
+        return search.run()
+
+
+def _stretches(laid: Laid, event: Event) -> list[_Stretch]:
+    """The budgets above the pack's own, by layout."""
+    own, ground = laid.facts.budget, laid.ground
+    budgets = ground.materials.policies.budgets
+    most = budgets.acb_total_max_tokens - budgets.reserve_tokens
+    tail = ground.orients or any(source.tail for source in sources_of(laid, event))
+    found: list[_Stretch] = []
+    first = own + 1
+    while first <= most:
+        if first < STEADY_FROM:
+            last, flat = min(STEADY_FROM, most) - 1, False
+            last = max(last, first) if first < most else most
+        else:
+            step, flat = ladder(first, most), not tail
+            within = bisect_right(range(first, most + 1), step, key=partial(ladder, most=most))
+            last = first + within - 1
+            same = own >= STEADY_FROM and ladder(own, most) == step
+            if same and (flat or _settled(laid)):  # laid out as the pack itself was
+                first = last + 1
+                continue
+        found.append(_Stretch(first, last, flat))
+        first = last + 1
+    return found
+
+
+class _Search:
+    """Packs at one budget after the other. What was found out is kept."""
+
+    def __init__(
+        self, laid: Laid, event: Event, stretches: Sequence[_Stretch], fits: int,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:  # fmt: skip
+        self._stretches = stretches
+        self._request, self._printer = laid.ground.request, laid.facts.sheet.printer
+        self._materials = _asked_once(laid.ground.materials)
+        self._event, self._fits, self._progress = event, fits, progress
+        self._known: dict[int, tuple[str, str]] = {}
+        self._settled: dict[int, bool] = {}
+        budgets = self._materials.policies.budgets
+        self._most = budgets.acb_total_max_tokens - budgets.reserve_tokens
+
+    @property
+    def _left(self) -> int:
+        return self._fits - len(self._known)
+
+    def run(self) -> Smallest:
+        """Look once at each stretch, then at every budget that may be smaller than what that found.
+
+        What is found is brought nearer by halves first, so that a bounded search has an answer.
+        """
+        found = self._glance()
+        if found is None:
+            return self._scan(self._most + 1)
+        before = self._before(found)
+        if before is not None and not before.flat:
+            found = self._edge(before.first, found)
+        return self._scan(found)
+
+    def _before(self, budget: int) -> _Stretch | None:
+        """The stretch that ends right below a budget."""
+        return next((one for one in self._stretches if one.last == budget - 1), None)
+
+    def _glance(self) -> int | None:
+        for stretch in self._stretches:
+            if not self._left:
+                return None
+            if self._shows(stretch.first):
+                return stretch.first
+        return None
+
+    def _edge(self, out: int, inside: int) -> int:
+        """A budget between that shows the event, where one token less does not."""
+        while inside - out > 1 and self._left:
+            middle = (out + inside) // 2
+            if self._shows(middle):
+                inside = middle
+            else:
+                out = middle
+        return inside
+
+    def _scan(self, upto: int) -> Smallest:
+        """Try every budget below `upto` of which nothing is certain yet, from the smallest on."""
+        for stretch in self._stretches:
+            budget, last = stretch.first, min(stretch.last, upto - 1)
+            while budget <= last:
+                if budget not in self._known and not self._left:
+                    return self._answer(upto, budget)
+                if self._shows(budget):
+                    return self._answer(budget, budget)
+                if stretch.flat or (budget >= STEADY_FROM and self._settled.get(budget)):
+                    break
+                budget += 1
+        return self._answer(upto, upto)
+
+    def _answer(self, found: int, not_below: int) -> Smallest:
+        there = found <= self._most and self._edged(found, not_below)
+        how, section = self._known[found] if there else _NOT_IN
+        return Smallest(
+            found if there else None, how, section, exact=found == not_below,
+            not_below=not_below, most=self._most, fits=len(self._known),
+        )  # fmt: skip
+
+    def _edged(self, found: int, not_below: int) -> bool:
+        """Whether it is known that one token less than what was found does not do."""
+        if found == not_below or self._known.get(found - 1) == _NOT_IN:
+            return True
+        before = self._before(found)
+        flat = before is not None and before.flat
+        return flat and before is not None and self._known.get(before.first) == _NOT_IN
+
+    def _shows(self, budget: int) -> bool:
+        known = self._known.get(budget)
+        if known is None:
+            came = outcome(self._request, self._materials, self._printer, budget)
+            known = self._known[budget] = came.shown.get(self._event.id, _NOT_IN)
+            self._settled[budget] = came.settled
+            if self._progress is not None:
+                self._progress(len(self._known), self._fits)
+        return known != _NOT_IN
+
+
+class Outcome(NamedTuple):
+    """What a pack shows: how and in which section by the event's id. `settled`: see `_settled`."""
+
+    shown: dict[str, tuple[str, str]]
+    settled: bool
+
+
+def outcome(request: Request, materials: Materials, printer: Printer, budget: int) -> Outcome:
+    """Pack with a budget, and say what became of each event."""
+    laid = lay(request._replace(budget=budget), materials, printer)
+    shown: dict[str, tuple[str, str]] = {}
+    for entry in laid.rendered.entries:
+        if entry.source not in NAMING:
+            for id_ in entry.parts:
+                shown.setdefault(id_, ("part", entry.section))
+            for id_ in entry.events:
+                shown[id_] = ("whole", entry.section)
+    return Outcome(shown, _settled(laid))
+
+
+def _settled(laid: Laid) -> bool:
+    """Whether a steady block would be the same with any more tokens of the same step.
+
+    It is where each section of the tail had all that it may have.
+    """
+    return laid.ground.intent != "orient" and not laid.facts.sheet.short
+
+
+def _laid_for(laid: Laid, then: Plane) -> Laid:
+    """The pack with all that a larger one is made of."""
+    request = laid.ground.request
+    if laid.facts.budget >= _FILES_FROM:
+        return laid
+    found: list[Laid] = []
+    asked = request._replace(budget=_FILES_FROM).as_json()
+    then.pack(**{**asked, "as_of": request.as_of, "now": request.now}, watch=found.append)
+    return found[0]._replace(facts=laid.facts)
+
+
+def _asked_once(materials: Materials) -> Materials:
+    """The materials, of which what is read for a pack is read once for all of them."""
+    opens, sessions = materials.retriever, materials.sessions
+    kept: list[Any] = []
+
+    def retriever() -> Retriever:
+        assert opens is not None
+        if not kept:
+            kept.append(_Remembering(opens()))
+        found: Retriever = kept[0]
+        return found
+
+    last = sessions() if sessions is not None else ()
+    return materials._replace(
+        retriever=None if opens is None else retriever,
+        sessions=None if sessions is None else lambda: last,
+    )
+
+
+class _Remembering:
+    """A retriever for packs that differ in their budget alone: each answer is looked for once."""
+
+    def __init__(self, retriever: Retriever) -> None:
+        self._retriever, self.dense_seq = retriever, retriever.dense_seq
+        self.index_seq = retriever.index_seq
+        self._found: dict[tuple[object, ...], Finding] = {}
+        self._passages: dict[tuple[int, int], str] = {}
+        self.item, self.id = retriever.item, retriever.id
+        self.text, self.words = retriever.text, retriever.words
+
+    def find(
+        self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
+        only: Sequence[Sequence[str]] = (), bytes_max: int | None = None,
+    ) -> Finding:  # fmt: skip
+        key = (query, upto, frozenset(never), most, tuple(map(tuple, only)), bytes_max)
+        if key not in self._found:
+            self._found[key] = self._retriever.find(
+                query,
+                upto=upto,
+                scope=scope,
+                never=never,
+                most=most,
+                only=only,
+                bytes_max=bytes_max,
+            )
+        return self._found[key]
+
+    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
+        # What is wanted comes from the one query.
+        key = (doc, limit)
+        if key not in self._passages:
+            self._passages[key] = self._retriever.passage(doc, wanted, limit)
+        return self._passages[key]
+
 
 # Stands for figures that others than who made the pack and the owner are not told.
 UNTOLD: Final = "told to who made the pack, and to the owner"

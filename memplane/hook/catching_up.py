@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memplane.importers.client_texts import HOOK_TAG
+from memplane.importers.client_records import HOOK_TAG
 
 if TYPE_CHECKING:
     from memplane.plane import Plane

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import MemplaneError
-from memplane.hook import told
+from memplane.hook import payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,8 +57,8 @@ def run(argv: Sequence[str], environment: Mapping[str, str], opened: Openers) ->
         if home is None:
             _write(_answer("", "", _notice(agent, said, found, environment)))
             return 0
-        if agent not in told.AGENTS:
-            watch.tell(f"unknown agent {agent!r}: expected {' or '.join(told.AGENTS)}")
+        if agent not in payload.AGENTS:
+            watch.tell(f"unknown agent {agent!r}: expected {' or '.join(payload.AGENTS)}")
             return 0
         if "--catch-up" in argv:
             from memplane.hook.catching_up import catch_up  # noqa: PLC0415 - in the background
@@ -69,7 +69,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], opened: Openers) ->
             with opened.whole(home) as plane:
                 catch_up(plane)
             return 0
-        heard = told.read(agent, said)
+        heard = payload.read(agent, said)
         text = _answered(home, watch, environment, heard, opened)
         _write(_answer(heard.event, text, _notice(agent, said, found, environment)))
     except BaseException as error:  # noqa: BLE001 - the agent that runs this must not notice
@@ -105,7 +105,7 @@ def _notice(
     """
     if found.passed is None or said.get("hook_event_name") != "SessionStart":
         return ""
-    if agent not in told.AGENTS or said.get("source") == "compact":
+    if agent not in payload.AGENTS or said.get("source") == "compact":
         return ""
     from memplane.errors import WriteError  # noqa: PLC0415 - few sessions start beside one
     from memplane.trust import Store, printable, quoted  # noqa: PLC0415 - likewise
@@ -136,7 +136,7 @@ def _write(answer: str) -> None:
 
 
 def _answered(
-    home: Home, watch: _Watch, environment: Mapping[str, str], said: told.Told, opened: Openers
+    home: Home, watch: _Watch, environment: Mapping[str, str], said: payload.Told, opened: Openers
 ) -> str:  # fmt: skip
     """Record what was said; give back the text for the agent, "" for none."""
     from memplane.clock import clock  # noqa: PLC0415 - see `_home`
@@ -155,7 +155,7 @@ def _answered(
         recording.close()
     if not said.asks:
         return ""
-    from memplane.hook.answering import answered  # noqa: PLC0415 - what records does without
+    from memplane.hook.context import answered  # noqa: PLC0415 - what records does without
 
     with opened.light(home, clock, environment) as plane:
         return answered(plane, said, hooks)

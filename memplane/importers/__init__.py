@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from memplane.lazy import lazily
 
 if TYPE_CHECKING:
-    from memplane.importers.detecting import Found, detect, sources_of
-    from memplane.importers.report import FileReport, ImportReport, Refused
+    from memplane.importers.detection import Found, detect, sources_of
+    from memplane.importers.reading import FileReport, ImportReport, Refused
     from memplane.importers.run import SOURCES, import_paths
 
 __all__ = [
@@ -31,18 +31,16 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "memplane.importers.detecting": (
+        "memplane.importers.detection": (
             "Found",
             "detect",
             "sources_of",
         ),
-        "memplane.importers.report": (
+        "memplane.importers.run": (
+            "SOURCES",
             "FileReport",
             "ImportReport",
             "Refused",
-        ),
-        "memplane.importers.run": (
-            "SOURCES",
             "import_paths",
         ),
     },

@@ -20,10 +20,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError
-from memplane.importers.items import ITEMS, Calls, others_in, parts_of, reasoning_of, text_parts
+from memplane.importers.codex import ITEMS, Calls, others_in, parts_of, reasoning_of, text_parts
 from memplane.importers.rows import Outcome, Row, digest, name, text_of, word
-from memplane.intake.check import NAME_MAX
-from memplane.intake.times import timestamp
+from memplane.intake.check import NAME_MAX, timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -31,8 +31,16 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.importers.calls import OWN_ANSWER, OWN_CALL, Call, own_command, render, touched
-from memplane.importers.client_texts import compaction, spoken
+from memplane.importers.client_records import (
+    OWN_ANSWER,
+    OWN_CALL,
+    Call,
+    compaction,
+    own_command,
+    render,
+    spoken,
+    touched,
+)
 from memplane.importers.rows import Outcome, Row, name, text_of, told, word
 from memplane.intake.recalled import is_own
 

@@ -9,7 +9,7 @@ import orjson
 
 from memplane.importers import codex
 from memplane.importers.chat import is_chat, is_message
-from memplane.importers.lines import LINE_BYTES_MAX, Parsed, read_lines
+from memplane.importers.records import LINE_BYTES_MAX, Parsed, read_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

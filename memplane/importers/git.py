@@ -25,14 +25,23 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import InputError
-from memplane.explain.git import command, environment, reason
+from memplane.explain.history import command, environment, reason
 from memplane.importers.rows import Row, name
 from memplane.intake.check import NAME_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-__all__ = ["SOURCE", "Commit", "Repository", "is_repository", "row_of", "version"]
+
+__all__ = [
+    "SOURCE",
+    "Commit",
+    "Repository",
+    "is_repository",
+    "row_of",
+    "version",
+]
+
 
 SOURCE: Final = "git"
 PATHS_MAX: Final = 20
@@ -292,3 +301,11 @@ def _missing(error: OSError) -> InputError:
 
 def _refusal(what: str, words: bytes) -> InputError:
     return InputError(f"{what}: {reason(words)}", where="paths")
+
+
+# Imports of git repositories: which commits are new, and what became of each.
+#
+# The heads that were read are kept with the files of other sources (see `consumed`), so a second
+# import asks git for what they do not reach. Where that is not known (another selection, history
+# rewritten and cleaned away, a shallow clone that was deepened) all commits are read, and their ids
+# tell the ones that are there.

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.importers.documents import parse_document
-from memplane.importers.lines import parse
+from memplane.importers.records import parse
 from memplane.importers.rows import digest, text_of, word
 from memplane.importers.statements import Statement, Told, key_of, tag
 

@@ -1,10 +1,4 @@
-"""Imports of git repositories: which commits are new, and what became of each.
-
-The heads that were read are kept with the files of other sources (see `consumed`), so
-a second import asks git for what they do not reach. Where that is not known (another
-selection, history rewritten and cleaned away, a shallow clone that was deepened) all
-commits are read, and their ids tell the ones that are there.
-"""
+"""Repositories and their commits on the way into the plane."""
 
 from __future__ import annotations
 
@@ -14,25 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from memplane.errors import InputError
-from memplane.importers import git
-from memplane.importers.consumed import Consumed
-from memplane.importers.git import Repository, row_of
-from memplane.importers.report import REFUSED_LISTED, FileReport, ImportReport, Refused
+from memplane.importers.reading import REFUSED_LISTED, FileReport, ImportReport, Refused
+from memplane.importers.resume import Consumed
+from memplane.importers.rows import Row
 from memplane.intake.skeleton import with_permitted_actor
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Generator, Iterable
 
-    from memplane.importers.git import Commit
-    from memplane.importers.rows import Row
     from memplane.plane import Plane
+from memplane.importers.git import SOURCE, Commit, Repository, row_of
 
 __all__ = ["import_repositories"]
 
 # Raise it when a commit makes another event than before.
 _VERSION: Final = 1
+
 _ROWS_AT_ONCE: Final = 512
+
 _TEXT_AT_ONCE: Final = 8 * 1024 * 1024
 
 
@@ -56,7 +50,7 @@ def import_repositories(
     report = ImportReport()
     consumed = Consumed(plane)
     for repository in repositories:
-        file = FileReport(str(repository.path.absolute()), git.SOURCE)
+        file = FileReport(str(repository.path.absolute()), SOURCE)
         report.per_file.append(file)
         _Reading(plane, report, file, progress).read(repository, consumed, max_count, full=full)
     consumed.save()

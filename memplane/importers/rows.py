@@ -15,8 +15,11 @@ __all__ = ["Outcome", "Reader", "Row", "digest", "name", "text_of", "told", "wor
 Row = dict[str, Any]
 
 _NAME_MAX: Final = 128
+
 _FIELD_MAX: Final = 4096
+
 _SAFE: Final = "!#$&'()*+,-./:;<=>?@[]^_{|}"
+
 _ALWAYS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 
 

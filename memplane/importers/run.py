@@ -12,19 +12,22 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from memplane.errors import InputError
 from memplane.importers import chat, claude_code, claude_memory, codex, git, jsonl, mcp_memory
-from memplane.importers.detecting import FIRST_LINES, look, refuse_repository, takeable
-from memplane.importers.lines import files_below
-from memplane.importers.reading import Reading, size_of
+from memplane.importers.detection import FIRST_LINES, look, refuse_repository, takeable
+from memplane.importers.reading import ImportReport, Progress, Reading, size_of
+from memplane.importers.records import files_below
 from memplane.importers.repositories import import_repositories
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from memplane.importers.reading import Progress
-    from memplane.importers.report import ImportReport
     from memplane.plane import Plane
 
-__all__ = ["SOURCES", "Source", "import_paths"]
+__all__ = [
+    "SOURCES",
+    "Source",
+    "import_paths",
+]
+
 
 Source = Literal["jsonl", "claude-code", "claude-memory", "codex", "chat", "mcp-memory", "git"]
 _OF_FILES: Final = (

@@ -6,12 +6,10 @@ fixed: check every field, clean the text, redact, mark, count, serialise. So a s
 that a rule knows never reaches a byte that is written.
 """
 
-from memplane.intake.check import check, namespace, normalise
+from memplane.intake.check import check, check_whole, namespace, normalise, timestamp
 from memplane.intake.markers import Marker
 from memplane.intake.prepare import Intake, Said, cleaned, prepare, same
 from memplane.intake.redact import Redactor
-from memplane.intake.times import timestamp
-from memplane.intake.whole import check_whole
 
 __all__ = [
     "Intake",

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError
 from memplane.event import (
     CUSTOM_KIND,
     CUSTOM_MARKER,
+    DATA_BYTES_MAX,
     FIELDS,
     GLOBAL,
     IMPORTANCE_DEFAULT,
@@ -23,26 +24,35 @@ from memplane.event import (
     REFS_MAX,
     ROLES,
     SENSITIVITIES,
+    TYPED_KINDS,
     UPKEEP_KINDS,
+    encode,
     is_kind,
 )
-from memplane.intake.redact import shown
-from memplane.intake.skeleton import imitated
-from memplane.intake.times import timestamp
-from memplane.intake.values import PART, Cleaner
+from memplane.intake.redact import masked, shown
+from memplane.intake.skeleton import imitated, skeleton
 from memplane.lazy import regex
 
+if TYPE_CHECKING:
+    from datetime import datetime
+
 __all__ = [
+    "DATA_DEPTH_MAX",
     "KEY_MAX",
     "NAME_MAX",
     "OWN_KINDS",
+    "PART",
     "TEXT_BYTES_MAX",
+    "Cleaner",
     "check",
+    "check_whole",
     "collect",
     "is_checksum",
     "namespace",
     "normalise",
+    "timestamp",
 ]
+
 
 NAME_MAX: Final = 128  # session, task, actor, ids and the last part of ns
 KEY_MAX: Final = 256
@@ -406,3 +416,231 @@ _FIELD_CHECKS: Final[dict[str, Callable[[Any, str, Cleaner], Any]]] = {
     "valid_until": _time,
     "data": _data,
 }
+
+
+# What an event must say as a whole, where each of its fields is fine: the schema cannot tell.
+
+# Events about other events: what names those, and how to come to one without writing it by hand.
+_ABOUT: Final = {
+    "forget": ("data.forget", "`memplane forget` or `unforget` writes one"),
+    "pin": ("refs", "`memplane pin` or `unpin` writes one"),
+    "touch": ("refs", "`memplane touch` writes one"),
+}
+# Characters: who hides more of them than that wrote something.
+_UNSEEN_MAX: Final = 256
+
+
+def check_whole(fields: Mapping[str, Any], kind: str, where: str = "") -> None:
+    """Raise InputError for an event that says nothing. Its fields were checked one by one before.
+
+    That is a message without text and data, where blanks and what cannot be seen are no text; a
+    statement without a key whose text is that; an event about others that names none; and one that
+    is valid at no time.
+    """
+    prefix = f"{where}." if where else ""
+    if kind == "message" or kind in TYPED_KINDS:
+        text, names = str(fields.get("text") or ""), fields.get("data")
+        if kind != "message":
+            names = names or fields.get("key") or not text
+        if not names and _is_blank(text):
+            raise InputError(f"a {kind} without text and data says nothing", where=f"{prefix}text")
+    elif kind in _ABOUT:
+        target, instead = _ABOUT[kind]
+        named = fields.get("refs")
+        if kind == "forget":
+            named = (fields.get("data") or {}).get("forget")
+            named = isinstance(named, Mapping) and named
+        if not named:
+            raise InputError(
+                f"a `{kind}` event names what it is about in {target}, this one names nothing; "
+                f"{instead}",
+                where=f"{prefix}kind",
+            )
+    begin, end = fields.get("valid_from"), fields.get("valid_until")
+    if begin is not None and end is not None and timestamp(begin) > timestamp(end):
+        raise InputError(
+            f"lies after valid_until ({timestamp(end)}): the event would be valid at no time",
+            where=f"{prefix}valid_from",
+        )
+
+
+def _is_blank(text: str) -> bool:
+    """Whether nobody sees anything of a text."""
+    return not text.strip() or (len(text) <= _UNSEEN_MAX and not skeleton(text))
+
+
+# Bring strings and free JSON data into the form that a line of the log can hold.
+
+DATA_DEPTH_MAX: Final = 32
+# Of a place in data, its keys apart by NUL, until secrets are masked in it for an error.
+_PATH_MAX: Final = 4096
+_INT_MIN: Final = -(2**63)
+_INT_MAX: Final = 2**64 - 1
+# Characters that are looked at at once: encoded, or replaced one by one, they take several times
+# their room.
+PART: Final = 1 << 18
+# No value takes more bytes of JSON than this, and six for each of its characters.
+_ITEM_BYTES: Final = 32
+_UNSTORABLE: Final = regex("[\0\ud800-\udfff]")
+
+
+class Cleaner:
+    """Cleans the strings of one event and counts the characters that it had to replace."""
+
+    __slots__ = ("_bound", "replaced")
+
+    def __init__(self) -> None:
+        self.replaced = 0
+        self._bound = 0  # bytes that the data seen so far can take at most
+
+    def text(self, text: str) -> str:
+        """Put U+FFFD for NUL and lone surrogates, which JSON readers do not agree on."""
+        if "\0" not in text:
+            if text.isascii():
+                return text
+            try:
+                for at in range(0, len(text), PART):
+                    text[at : at + PART].encode()
+            except UnicodeEncodeError:
+                pass
+            else:
+                return text
+        cleaned = []
+        for at in range(0, len(text), PART):
+            part, number = _UNSTORABLE.subn("\ufffd", text[at : at + PART])
+            cleaned.append(part)
+            self.replaced += number
+        return "".join(cleaned)
+
+    def data(self, value: Any, where: str) -> dict[str, Any]:
+        """Bring data to JSON types; what JSON cannot hold is refused by its place in it."""
+        if not isinstance(value, Mapping):
+            raise InputError(
+                f"found {type(value).__name__}; expected an object with string keys", where=where
+            )
+        self._bound = _ITEM_BYTES
+        out = self._object(value, where, 1)
+        size = len(encode(out).encode()) if self._bound > DATA_BYTES_MAX else 0
+        if size > DATA_BYTES_MAX:
+            raise InputError(
+                f"found {size} bytes of JSON; expected at most {DATA_BYTES_MAX}; "
+                "put what a model would read into text",
+                where=where,
+            )
+        return out
+
+    def _object(self, value: Mapping[Any, Any], where: str, depth: int) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise InputError(
+                    f"found a key of type {type(key).__name__}; expected a string",
+                    where=_shown(where),
+                )
+            self._bound += 6 * len(key)
+            out[self.text(key)] = self._any(item, where, key, depth + 1)
+        return out
+
+    def _any(self, value: Any, where: str, key: object, depth: int) -> Any:
+        self._bound += _ITEM_BYTES
+        if isinstance(value, str):
+            self._bound += 6 * len(value)
+            return self.text(str(value))
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, int):
+            return int(value) if _INT_MIN <= value <= _INT_MAX else str(int(value))
+        if isinstance(value, float):
+            return float(value) if math.isfinite(value) else _NOT_FINITE[repr(float(value))]
+        return self._nested(value, f"{where}\0{key}"[:_PATH_MAX], depth)
+
+    def _nested(self, value: Any, where: str, depth: int) -> Any:
+        if not isinstance(value, Mapping | list | tuple):
+            raise InputError(
+                f"found {type(value).__name__}; expected JSON: "
+                "null, boolean, number, string, list or object",
+                where=_shown(where),
+            )
+        if depth > DATA_DEPTH_MAX:
+            raise InputError(
+                f"nested deeper than {DATA_DEPTH_MAX} levels; store it as text instead",
+                where=_shown(where)[:80],
+            )
+        if isinstance(value, Mapping):
+            return self._object(value, where, depth)
+        return [self._any(item, where, number, depth + 1) for number, item in enumerate(value)]
+
+
+def _shown(where: str) -> str:
+    """A place in data for an error: its keys came from outside, and a secret may be one."""
+    return ".".join(masked(key) for key in where.split("\0"))[:200]
+
+
+_NOT_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+# Times as memplane writes them: `2026-01-05T12:17:31.459000Z`, so that they compare as strings.
+
+_RFC3339: Final = regex(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt ]([0-9]{2}):([0-9]{2}):([0-9]{2})"
+    r"(?:\.([0-9]{1,9}))?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))"
+)
+_NO_ZONE: Final = regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt ][0-9:.]*)?")
+_EXPECTED: Final = "expected RFC 3339 with a zone, such as 2026-01-05T12:17:31Z"
+
+
+def timestamp(value: str | datetime, *, where: str = "ts") -> str:
+    """Bring a time to UTC with six decimals; finer digits are cut off, never rounded up.
+
+    Refused, with the reason: a time without a zone, a leap second, a day that does
+    not exist, and whatever falls outside the years 0001 to 9999 in UTC.
+    """
+    from datetime import UTC, datetime  # noqa: PLC0415 - most events come without a time
+
+    if isinstance(value, datetime):
+        moment = value
+    elif isinstance(value, str):
+        moment = _parsed(value, where)
+    else:
+        found = type(value).__name__
+        raise InputError(f"found a value of type {found}; {_EXPECTED}", where=where)
+    if moment.utcoffset() is None:
+        raise InputError(
+            f"the time has no zone (naive); {_EXPECTED}, or a datetime with tzinfo", where=where
+        )
+    try:
+        moment = moment.astimezone(UTC)
+    except OverflowError:
+        raise InputError(
+            "in UTC the time lies outside the years 0001 to 9999; give one inside", where=where
+        ) from None
+    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def _parsed(value: str, where: str) -> datetime:
+    from datetime import UTC, datetime, timedelta, timezone  # noqa: PLC0415 - likewise
+
+    match = _RFC3339.fullmatch(value)
+    if match is None:
+        reason = "no zone (naive)" if _NO_ZONE.fullmatch(value) else "no time that can be read"
+        raise InputError(f"found {reason}; {_EXPECTED}", where=where)
+    year, month, day, hour, minute, second = map(int, match.groups()[:6])
+    if second == 60:
+        raise InputError(
+            "a leap second (:60) has no place in an ordered log; give :59.999999 instead",
+            where=where,
+        )
+    fraction, sign, zone_hours, zone_minutes = match.groups()[6:]
+    micros = int(fraction.ljust(6, "0")[:6]) if fraction else 0
+    zone = UTC
+    if sign is not None:
+        if int(zone_minutes) > 59:
+            raise InputError(f"the zone has more than 59 minutes; {_EXPECTED}", where=where)
+        offset = timedelta(hours=int(zone_hours), minutes=int(zone_minutes))
+        if offset >= timedelta(days=1):
+            raise InputError(f"the zone is a day or more; {_EXPECTED}", where=where)
+        zone = timezone(-offset if sign == "-" else offset)
+    try:
+        return datetime(year, month, day, hour, minute, second, micros, tzinfo=zone)
+    except ValueError as error:
+        raise InputError(f"no such time ({error}); {_EXPECTED}", where=where) from None

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError
 from memplane.event import CUSTOM_KIND, FIELDS, GLOBAL, Draft, Event, encode
-from memplane.intake.check import TAG_MAX, collect
+from memplane.intake.check import TAG_MAX, Cleaner, collect
 from memplane.intake.recalled import checksums, parted, without_blocks
 from memplane.intake.redact import Redactor
-from memplane.intake.values import Cleaner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

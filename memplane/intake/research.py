@@ -16,8 +16,7 @@ from typing import Any, Final
 from memplane.errors import InputError
 from memplane.intake.redact import masked, shown
 from memplane.lazy import regex
-from memplane.policy.document import key_text
-from memplane.policy.mistakes import against_schema
+from memplane.policy.document import against_schema, key_text
 
 __all__ = ["bundle_text", "check_bundle", "check_report", "citations"]
 

@@ -27,10 +27,9 @@ from memplane.log.bodies import (
     recalled_hashes,
     store_bodies,
 )
-from memplane.log.disk import Disk
+from memplane.log.disk import Disk, LogLock
 from memplane.log.format import prepared, stamp
 from memplane.log.known import Known, same_content
-from memplane.log.lock import LogLock
 from memplane.log.reader import Gap, Reader
 from memplane.log.recovery import Restart, headless, restarts
 from memplane.log.segments import HEADERS, Segments, read_file
@@ -295,7 +294,7 @@ class FileLog:
         lines and quote them. Interrupted, it is finished by who writes next.
         Raises WriteError where the disk refuses; until the events are written, nothing changed.
         """
-        from memplane.log.erase import Plan, carry_out  # noqa: PLC0415 - few processes purge
+        from memplane.log.writer import Plan, carry_out  # noqa: PLC0415 - few processes purge
 
         quoted = [prepared(draft) for draft in drafts]
         if self._read_only:
@@ -314,7 +313,7 @@ class FileLog:
 
     def erased(self, done: Sequence[Appended]) -> None:
         """Say that nothing quotes any more what those purge events erased."""
-        from memplane.log.erase import settle  # noqa: PLC0415 - likewise
+        from memplane.log.writer import settle  # noqa: PLC0415 - likewise
 
         with self.exclusive() as writer:
             settle(writer, tuple(each.id for each in done))

@@ -11,15 +11,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import CorruptError, WriteError
-from memplane.log.beyond import Witness, ended_draft, lost_end, named_segments, tells
-from memplane.log.blanking import blank
 from memplane.log.disk import drop
-from memplane.log.erase import CACHES, clear, overwrite
 from memplane.log.log import FileLog
 from memplane.log.recovery import keep_aside, marked, repair_draft, stray, stray_draft
 from memplane.log.segments import Segments, read_file
 from memplane.log.spool import spooled
-from memplane.log.survey import Trouble, survey
+from memplane.log.survey import (
+    Trouble,
+    Witness,
+    ended_draft,
+    lost_end,
+    named_segments,
+    survey,
+    tells,
+)
+from memplane.log.writer import CACHES, blank, clear, overwrite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,8 +1,4 @@
-"""Scanning segments: their chains, and whether each line is an event; by processes beside this one.
-
-What a scan says of a segment follows from its bytes and from the line before it, so sealed ones
-can be scanned in any order and by anybody. Whoever asked goes through the results in log order.
-"""
+"""Segments scanned by other processes, which check what does not depend on the lines before."""
 
 from __future__ import annotations
 
@@ -20,13 +16,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
+
 __all__ = ["Scan", "Scanners", "Task", "identity", "scan", "serve"]
 
 _LISTED: Final = ("tags", "markers", "refs")
+
 _TELLING: Final = frozenset(("artifact", "purge", "repair"))
+
 # Starting a process costs as much as scanning some of these.
 _SEGMENTS_MIN: Final = 12
+
 _PARSERS: Final = ("json", "orjson")
+
 _CHILD: Final = """
 import pickle, sys
 path, tasks, parser = pickle.load(sys.stdin.buffer)

@@ -15,14 +15,13 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
-from memplane.log.beyond import Witness, lost_end, named_segments, tells
 from memplane.log.bodies import body_path
 from memplane.log.format import Run, until
 from memplane.log.ids import SealedIds, Table
 from memplane.log.reader import Gap
 from memplane.log.segments import Header, Segments, read_file
 from memplane.log.spool import spooled
-from memplane.log.survey import Survey, survey
+from memplane.log.survey import Survey, Witness, lost_end, named_segments, survey, tells
 from memplane.ports import Head
 
 if TYPE_CHECKING:

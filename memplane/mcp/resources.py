@@ -10,9 +10,7 @@ from urllib.parse import unquote
 
 from memplane.errors import NotFoundError
 from memplane.intake.redact import masked_name
-from memplane.mcp.desk import Desk
-from memplane.mcp.fitting import clipped
-from memplane.mcp.reading import expanded
+from memplane.mcp.tools import Desk, clipped, expanded
 from memplane.plane import reports
 from memplane.projections.window import named
 

@@ -23,11 +23,9 @@ from memplane.errors import InputError, MemplaneError, NotFoundError
 from memplane.home import VERSION
 from memplane.intake.redact import masked, masked_name, shown
 from memplane.intake.skeleton import permitted_actor
-from memplane.mcp import curating, reading, resources, storing
-from memplane.mcp.arguments import checked
-from memplane.mcp.desk import Desk
-from memplane.mcp.fitting import Answer, clipped
-from memplane.mcp.schemas import INSTRUCTIONS, TOOLS, Tool, tool_named
+from memplane.mcp import resources, tools
+from memplane.mcp.schemas import INSTRUCTIONS, TOOLS, Tool, checked, tool_named
+from memplane.mcp.tools import Answer, Desk, clipped
 from memplane.mcp.worker import Tell, Worker
 from memplane.plane import Plane
 from memplane.ports import TokenCounter
@@ -35,12 +33,12 @@ from memplane.ports import TokenCounter
 __all__ = ["Own", "Serving", "server_of"]
 
 _ACTS: Final[dict[str, Callable[..., Answer]]] = {
-    "memory_store": storing.store,
-    "memory_get": reading.get,
-    "memory_search": reading.search,
-    "memory_curate": curating.curate,
-    "memory_forget": storing.forget,
-    "memory_list_keys": reading.list_keys,
+    "memory_store": tools.store,
+    "memory_get": tools.get,
+    "memory_search": tools.search,
+    "memory_curate": tools.curate,
+    "memory_forget": tools.forget,
+    "memory_list_keys": tools.list_keys,
 }
 # What the plane calls the arguments that an agent knows by another name.
 _ARGUMENTS: Final = {"text": "content", "kind": "type", "k": "limit", "budget": "max_tokens"}

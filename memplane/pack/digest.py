@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 from memplane.lazy import regex
 from memplane.projections.item import Printer
-from memplane.projections.quote import TEXT_CHARS_MAX, Form, Place, Quote
-from memplane.projections.task_table import CLOSED, SHOWN, Task
+from memplane.projections.task_table import CLOSED, SHOWN, TEXT_CHARS_MAX, Form, Place, Quote, Task
 from memplane.projections.window import handle, named, one_line, own_end
 from memplane.recall.suppress import NAMED, Shown
 from memplane.tokens import cut
@@ -30,6 +29,7 @@ __all__ = [
     "short",
     "steps",
 ]
+
 
 PARAGRAPH_TOKENS_MAX: Final = 400
 _GOAL_TOKENS: Final = 120
@@ -375,3 +375,6 @@ def _digest(lines: list[_Line], left: list[Quote], sight: Sight) -> Digest:
         tuple(events.values()),
         tuple(quote for quote in left if quote.id not in told),
     )
+
+
+# task_state: the active task in a paragraph, each other open one in a line.

@@ -13,11 +13,10 @@ from memplane.event import MARKERS
 from memplane.pack.layout import PARTS, Group, Part, Ranked, Sheet, group_of
 from memplane.pack.request import Materials
 from memplane.policy import Scoring
+from memplane.projections.files import normalised
 from memplane.projections.item import Item
 from memplane.projections.window import TIERS, limits
-from memplane.projections.words import normalised
-from memplane.recall.circumstances import NONE, circumstances, count
-from memplane.recall.score import Scored, score
+from memplane.recall.score import NONE, Scored, circumstances, count, score
 from memplane.recall.suppress import Scope
 
 __all__ = [

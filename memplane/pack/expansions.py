@@ -1,8 +1,4 @@
-"""expansions: what the request's handles opened, in the tail, as far as there is room.
-
-The first handle asked for is the most critical one: it takes what it needs, and where the room ends
-the later ones stay out, or end early with the handle that goes on.
-"""
+"""What handles open: their depths, their words, and the entries that a request asks to expand."""
 
 from __future__ import annotations
 
@@ -11,18 +7,21 @@ from typing import Final
 
 from memplane.pack.block import Entry, Omission
 from memplane.pack.digest import Sight
+from memplane.pack.expansion_depths import _NO_END, Opened, Shard, shard
 from memplane.pack.handles import Handle, parse
 from memplane.pack.layout import PARTS, Sheet
 from memplane.pack.request import Expansion, Materials, View
-from memplane.pack.shards import Opened, Shard, shard
-from memplane.projections.window import named, plain, shown
+from memplane.projections.window import entry_lines, named, plain
 from memplane.recall.suppress import Scope
 from memplane.tokens import cut
 
-__all__ = ["place_expansions"]
+__all__ = [
+    "place_expansions",
+]
+
 
 _PART: Final = next(part for part in PARTS if part.name == "expansions")
-_NO_END: Final = 2**63
+
 _TRIES: Final = 4  # to leave room for the handle that goes on, whose seq has more digits or fewer
 
 
@@ -101,17 +100,17 @@ def _place_view(sheet: Sheet, view: View) -> None:
         sheet.views_omitted.append(lost)
         return
     head = f"view {named(view.path)}"
-    lines = shown(head, plain(view.text))
+    lines = entry_lines(head, plain(view.text))
     tokens = count(lines)
     spare = tokens - room
     while tokens > room:
         kept = cut(sheet.counter, view.text, max(0, count(view.text) - spare))
         kept = kept[: kept.rfind("\n") + 1]
         if not kept.strip():
-            whole = count(shown(head, plain(view.text)))
+            whole = count(entry_lines(head, plain(view.text)))
             _give_up(sheet, str(handle.behind(view.start)), whole, whole - room)
             return
-        lines = shown(head, plain(kept), f"\n… {handle.behind(view.start + len(kept))}")
+        lines = entry_lines(head, plain(kept), f"\n… {handle.behind(view.start + len(kept))}")
         tokens = count(lines)
         spare += max(1, tokens - room)
     source = f"view:{view.path}@{view.sha256}"

@@ -7,8 +7,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from memplane.pack.digest import Sight, is_seen
-from memplane.pack.head import omit_left
-from memplane.pack.layout import Sheet
+from memplane.pack.layout import DECISIONS, Sheet
 from memplane.pack.request import LastSession, Materials, Request
 from memplane.pack.window import prompt_of
 from memplane.ports import TokenCounter
@@ -188,3 +187,10 @@ def not_placed(ground: Ground, sheet: Sheet, pool: list[Item]) -> tuple[dict[str
         else:
             counts[reason] = counts.get(reason, 0) + 1
     return dict(sorted(counts.items())), left
+
+
+def omit_left(sheet: Sheet, materials: Materials, scope: Scope) -> None:
+    """Note the decisions that no place is kept for, where nothing else spoke of them."""
+    for item in materials.left:
+        if not (item.seq in sheet.seqs or item.seq in sheet.omitted or scope.hides(item)):
+            sheet.omit_unread(item.seq, (item, DECISIONS, item.cost, "limit", 0, 0))

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from memplane.errors import InputError
-from memplane.pack.allocate import (
-    FRAMED_FROM,
-    STEADY_FROM,
-    Rooms,
-    budget_of,
-    ladder,
-    rooms,
-)
 from memplane.pack.block import Block, Omission
 from memplane.pack.evidence import (
     EVIDENCE,
@@ -34,16 +26,34 @@ from memplane.pack.ground import (
     unknown,
 )
 from memplane.pack.handles import parse
-from memplane.pack.head import omit_lost, place_cards, place_decisions, place_views
-from memplane.pack.layout import DECISIONS, ORIENT_PARTS, PARTS, Part, Sheet
-from memplane.pack.mapping import place_map
-from memplane.pack.prefix import prefix_of
+from memplane.pack.head import (
+    omit_lost,
+    place_cards,
+    place_decisions,
+    place_map,
+    place_newer,
+    place_others,
+    place_views,
+    room_of,
+    stated_since,
+)
+from memplane.pack.layout import (
+    DECISIONS,
+    FRAMED_FROM,
+    ORIENT_PARTS,
+    PARTS,
+    STEADY_FROM,
+    Part,
+    Rooms,
+    Sheet,
+    budget_of,
+    ladder,
+    rooms,
+)
 from memplane.pack.render import Rendered, frame_reserve, render
-from memplane.pack.report import Facts, report_of
+from memplane.pack.report import Facts, prefix_of, report_of
 from memplane.pack.request import Materials, Needs, Request, View
 from memplane.pack.retrieved import place_retrieved
-from memplane.pack.staleness import staleness
-from memplane.pack.statements import place_newer, place_others, room_of, stated_since
 from memplane.pack.tail import (
     TAIL,
     is_own,
@@ -56,10 +66,14 @@ from memplane.pack.tools import place_files, place_tools
 from memplane.pack.window import NO_WINDOW, Window, lay_window, place_window
 from memplane.policy import Budgets, Section
 from memplane.projections.item import Printer
-from memplane.recall.decay import fading
 from memplane.recall.intent import intent_of
+from memplane.recall.score import fades, fading, is_stale
 
-__all__ = ["Laid", "lay", "pack"]
+if TYPE_CHECKING:
+    from memplane.projections.item import Item
+
+__all__ = ["Laid", "lay", "pack", "staleness"]
+
 
 _HEAD = frozenset(("identity", "rules"))
 # In a small block these share what the others leave; and these spend their share and no more
@@ -513,3 +527,53 @@ _ORIENT_FILLS: Final[dict[str, _Fill]] = {
     "recent_window": _fill_last_sessions, "tool_state": _fill,
     "retrieved_evidence": _fill_evidence,
 }  # fmt: skip
+
+
+# When a memory is said to be stale: at the request's clock, or as of a session's own moments.
+#
+# A word that came with the clock would break the prefix that the next pack of a session repeats
+# (R9). So before the tail it is said as of the session's epoch, which moves with a listed cause
+# alone (start, checkpoint), and in the evidence of a prompt as of that prompt. In the tail, and
+# everywhere in a block that belongs to no session, it is said at the request's clock.
+
+
+def staleness(ground: Ground) -> Callable[[Item, str], bool]:
+    """Whether an event is stale, as the entries of an area may say it; asked once of each."""
+    request, materials, prompt = ground.request, ground.materials, ground.prompt
+    scoring, touched, moment = materials.policies.scoring, materials.touched, materials.moment
+    half_lives = scoring.half_lives
+    times: dict[int, str] = {}
+    known: dict[tuple[int, int | None], bool] = {}
+
+    def seq_of(area: str) -> int | None:
+        """As of which event the area speaks; None: at the request's clock."""
+        if request.session is None or area == "G":
+            return None
+        return prompt.seq if area == "E" and prompt is not None else ground.epoch
+
+    def at(seq: int) -> str:
+        if seq not in times:
+            times[seq] = moment(seq) if moment is not None else ""
+        return times[seq]
+
+    def by(item: Item, now: str, last: str | None, *, pinned: bool) -> bool:
+        return is_stale(
+            item, last, pinned=pinned, now=now, half_lives=half_lives,
+            after_days=scoring.stale_after_days,
+        )  # fmt: skip
+
+    def stale(item: Item, area: str) -> bool:
+        if not fades(item, half_lives, pinned=False):
+            return False
+        seq = seq_of(area)
+        found = known.get((item.seq, seq))
+        if found is None:
+            now, upto = (request.now, request.as_of) if seq is None else (at(seq), seq)
+            found = by(item, now, None, pinned=False)
+            if found and touched is not None:
+                last, pinned = touched(item, upto)
+                found = by(item, now, last, pinned=pinned)
+            known[item.seq, seq] = found
+        return found
+
+    return stale

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import NotFoundError
-from memplane.pack.allocate import Rooms
-from memplane.pack.block import Omission
-from memplane.pack.layout import Sheet
+from memplane.pack.block import Block, Omission
+from memplane.pack.layout import Rooms, Sheet
 from memplane.pack.render import FORM, Rendered
 from memplane.pack.request import Materials, Request, View
 from memplane.pack.window import Window
 from memplane.projections.item import Item
 from memplane.recall.retrieval import Retriever
 
-__all__ = ["REPORT_VERSION", "Facts", "report_of"]
+if TYPE_CHECKING:
+    from memplane.policy.plane import CachePrices
+
+__all__ = [
+    "CAUSES",
+    "REPORT_VERSION",
+    "Cost",
+    "Facts",
+    "Story",
+    "chain_of",
+    "compared",
+    "cost_of",
+    "marks_of",
+    "prefix_of",
+    "report_of",
+    "shape_of",
+]
+
 
 REPORT_VERSION: Final = 1
 _LISTED: Final = 100
@@ -180,3 +197,286 @@ def _sections(facts: Facts) -> dict[str, dict[str, int]]:
         }
         for name in rooms.room
     }
+
+
+# Two packs of one session held against each other: what is repeated, what broke, what it costs.
+#
+# Works on reports alone, which hold no text: each says where its entries end, and the hash of the
+# block up to there. A difference is therefore found to the entry, not to the letter.
+
+Report = dict[str, Any]
+
+# Why a pack may begin otherwise than the one before it, in the order in which they are looked for:
+# R9, and what an owner or a clock may do besides.
+CAUSES: Final = (
+    "policy", "view", "gap", "epoch", "anchor", "superseded", "forgotten",
+    "evicted", "purged", "expired", "unforgotten", "approval", "pin", "shed", "map shed", "index",
+    "ring", "unexplained",
+)  # fmt: skip
+# Places in a report's prefix that follow from the log alone, by what it is called when they move.
+_MOVES: Final = {
+    "gap": "gap", "epoch": "epoch_seq", "anchor": "anchor_seq", "shed": "shed_seq",
+    "map shed": "map_shed_seq",
+}  # fmt: skip
+_HEX: Final = 12
+_MILLION: Final = 1_000_000
+# What may differ between packs of one shape.
+_NOT_SHAPE: Final = frozenset(
+    ("query", "query_event", "as_of", "now", "exclude", "held_seq", "dense_seq", "index_seq")
+)
+
+
+class Story(NamedTuple):
+    """What the log says between two packs.
+
+    `gone` has the reason why an event that an id names is out of force, None where it is not;
+    `corrected` the first reason that an event in between gives for a change in an area, None
+    without one.
+    """
+
+    gone: Callable[[str], str | None]
+    corrected: Callable[[str], str | None]
+    ring: Callable[[], bool]  # whether events that evidence was taken from have left the ring
+
+
+class Cost(NamedTuple):
+    """Tokens of a block by what they cost; `price` in thousandths of a fresh token."""
+
+    fresh: int
+    written: int
+    read: int
+    price: int
+
+
+def shape_of(report: Report) -> str:
+    """Name what packs must have in common to be compared: session, budget, channel, and so on."""
+    asked = {k: v for k, v in report["request"].items() if k not in _NOT_SHAPE}
+    asked |= {"budget": report["budget"], "channel": report["channel"]}  # those in force
+    lines = "\n".join(f"{key}={value!r}" for key, value in sorted(asked.items()))
+    return hashlib.sha256(lines.encode()).hexdigest()[:8]
+
+
+def chain_of(block: Block) -> list[list[Any]]:
+    """Where each entry ends, as byte, tokens and the hash of the block up to there."""
+    raw, digest, done = block.text.encode(), hashlib.sha256(), 0
+    rows: list[list[Any]] = []
+    for entry, said in zip(block.entries, block.report["entries"], strict=True):
+        byte, tokens = said["at"]
+        end = byte + len(entry.text.encode())
+        digest.update(raw[done:end])
+        rows.append([end, tokens + entry.tokens, digest.copy().hexdigest()[:_HEX]])
+        done = end
+    return rows
+
+
+def compared(old: Report | None, new: Report, name: str | None, story: Story) -> dict[str, Any]:
+    """The part of a report's `prefix` that needs an earlier report, `name` being that one's."""
+    if old is None:
+        return {
+            "compared_with": None, "common_bytes": 0, "common_tokens": 0, "share_ppm": 0,
+            "stable_kept": None, "break": None,
+        }  # fmt: skip
+    same = _same(old, new)
+    byte, tokens = new["prefix"]["chain"][same - 1][:2] if same else (0, 0)
+    stable = _stable(old, new)
+    broken = None
+    if same < stable:
+        entry = old["entries"][same]
+        broken = {
+            "section": entry["section"], "area": entry["area"],
+            "events": [*entry["events"], *entry["parts"]],
+            "cause": cause(old, new, entry, story),
+        }  # fmt: skip
+    return {
+        "compared_with": name, "common_bytes": byte, "common_tokens": tokens,
+        "share_ppm": tokens * _MILLION // max(1, new["tokens"]),
+        "stable_kept": broken is None, "break": broken,
+    }  # fmt: skip
+
+
+def _same(old: Report, new: Report) -> int:
+    """How many entries stand in both from the first on, at the same place with the same bytes."""
+    pairs = zip(old["prefix"]["chain"], new["prefix"]["chain"], strict=False)
+    count = 0
+    for one, two in pairs:
+        if one != two:
+            break
+        count += 1
+    return count
+
+
+def _stable(old: Report, new: Report) -> int:
+    """How many entries of the older pack the newer one should begin with (R9)."""
+    same_prompt = old["prefix"]["prompt_seq"] == new["prefix"]["prompt_seq"]
+    areas = "ABCDEF" if same_prompt else "ABCD"
+    count = 0
+    for entry in old["entries"]:
+        if entry["area"] not in areas:
+            break
+        count += 1
+    return count
+
+
+def cause(old: Report, new: Report, entry: dict[str, Any], story: Story) -> str:
+    """Why the entry of the older pack does not stand in the newer one where it stood: of CAUSES."""
+    was, now = old["prefix"], new["prefix"]
+    for name in ("policies", "views"):
+        if old[name] != new[name]:
+            return "policy" if name == "policies" else "view"
+    moved = [name for name in _MOVES if was[_MOVES[name]] != now[_MOVES[name]]]
+    # The head does not move with the window, nor the window with the head.
+    usual = ("gap", "epoch") if entry["area"] in "AB" else ("gap", "anchor")
+    found = next((name for name in usual if name in moved), None)
+    gone = (story.gone(id_) for id_ in (*entry["events"], *entry["parts"]))
+    found = found or next(filter(None, gone), None) or story.corrected(entry["area"])
+    if found is not None:
+        return found
+    if entry["area"] == "E" and len({one["request"].get("index_seq") for one in (old, new)}) > 1:
+        return "index"  # more of the log could be searched
+    if moved:
+        return moved[0]
+    return "ring" if story.ring() else "unexplained"
+
+
+def marks_of(report: Report, reuse: str, most: int) -> list[tuple[int, int, str]]:
+    """The cache marks of a block: byte, tokens and the hash of the text before, first to last."""
+    chain = {byte: (tokens, digest) for byte, tokens, digest in report["prefix"]["chain"]}
+    points = [
+        point for point in report["prefix"]["breakpoints"] if point["reuse"] in ("both", reuse)
+    ]
+    found = [(p["byte"], *chain[p["byte"]]) for p in points if p["byte"] in chain]
+    return list(dict.fromkeys(found))[-most or len(found) :] if most else []
+
+
+def cost_of(
+    report: Report, reuse: str, prices: CachePrices, *, known: Collection[tuple[int, str]],
+    common_tokens: int,
+) -> Cost:  # fmt: skip
+    """What the block costs where the prefixes in `known` (byte, hash) are in the cache.
+
+    `common_tokens` are those that it repeats from the pack before, for providers that find the
+    prefix by themselves.
+    """
+    total, least = report["tokens"], prices.minimum_tokens
+    read = written = 0
+    if prices.marks:
+        marks = [mark for mark in marks_of(report, reuse, prices.marks) if mark[1] >= least]
+        read = max((t for byte, t, digest in marks if (byte, digest) in known), default=0)
+        written = marks[-1][1] - read if marks else 0
+    elif common_tokens >= least:
+        read = common_tokens // prices.step_tokens * prices.step_tokens
+    fresh = total - read - written
+    price = fresh * 1_000 + written * prices.write + read * prices.read
+    return Cost(fresh, written, read, price)
+
+
+# What the next pack of the session will share with this one, and where to mark it for a cache.
+#
+# Providers keep the beginning of a prompt that they have seen before, up to marks that the caller
+# sets or by themselves. Everything here follows from one pack; `comparing` holds two against each
+# other. The rules R1-R9 behind the layout are in ARCHITECTURE.md.
+
+_STABLE_UNTIL = {"prompt": "ABCD", "call": "ABCDEF"}
+
+
+def prefix_of(facts: Facts, rendered: Rendered, materials: Materials) -> dict[str, Any]:
+    """What decides how much of this block the next one will share; ids and counts only.
+
+    `stable_bytes` is the length that the next pack of the session and shape starts with: up to
+    the end of D where a new prompt comes first (`prompt`), of F where it does not (`call`).
+    """
+    window, session = facts.window, facts.request.session
+    ring = materials.hotset.sessions.get(session) if session is not None else None
+    tokens_at = 0
+    by_area: dict[str, int] = {}
+    for area in "ABCDEFG":
+        if area in rendered.ends:
+            end = max(tokens_at, rendered.ends[area][1])
+            by_area[area] = end - tokens_at
+            tokens_at = end
+    tail = by_area.get("G", 0)
+    return {
+        "anchor_seq": window.anchor,
+        "epoch_seq": facts.epoch,
+        "prompt_seq": facts.prompt,
+        "next_anchor_in": window.next_anchor_in,
+        "shed_seq": max(
+            materials.shed_seq, materials.hotset.shed, ring.shed if ring is not None else 0
+        ),
+        "map_shed_seq": materials.plane_map.shed_seq if materials.plane_map is not None else 0,
+        "gap": materials.gap,
+        "tokens_by_area": by_area,
+        "tail_ppm": tail * 1_000_000 // max(1, rendered.tokens),
+        "stable_bytes": {
+            reuse: _end(rendered, areas)[0] for reuse, areas in _STABLE_UNTIL.items()
+        },
+        "breakpoints": _breakpoints(facts, rendered),
+        "below_minimum": (
+            _end(rendered, "ABCDEF")[1] < materials.policies.plane.cache.minimum_tokens
+        ),
+    }  # fmt: skip
+
+
+def _end(rendered: Rendered, areas: str) -> tuple[int, int]:
+    """The byte and token behind the last of these areas; 0 where none is there."""
+    return max((rendered.ends[area] for area in areas if area in rendered.ends), default=(0, 0))
+
+
+def _breakpoints(facts: Facts, rendered: Rendered) -> list[dict[str, Any]]:
+    """Where a provider's cache marks belong, at most four of each `reuse`: see messages().
+
+    `reuse` says for which next pack a mark is of use: that of the next `prompt`, of the next model
+    `call`, or of `both`.
+    """
+    points = [
+        _point("B", _end(rendered, "AB"), "both"),
+        _point("D", _end(rendered, "ABCD"), "both"),
+        _point("F", _end(rendered, "ABCDEF"), "call"),
+    ]
+    starts = {
+        entry.seq: at for entry, at in zip(rendered.entries, rendered.at, strict=True) if entry.seq
+    }
+    window = facts.window
+    called = _called(window.after)
+    if called is not None and called.seq in starts and "F" in rendered.ends:
+        # Where the pack of the call before ended: what it wrote is read up to here.
+        points.append(_point("F", starts[called.seq], "call"))
+    earlier = [item.seq for item in window.before if item.role == "user" and item.seq in starts]
+    if earlier and "D" in rendered.ends:
+        # Likewise the D of the pack of the prompt before. A first call reads up to there, too.
+        reuse = "prompt" if called is not None else "both"
+        points.append(_point("D", starts[earlier[-1]], reuse))
+    return sorted((point for point in points if point["byte"]), key=_order)
+
+
+def _point(part: str, end: tuple[int, int], reuse: str) -> dict[str, Any]:
+    return {"part": part, "byte": end[0], "tokens": end[1], "reuse": reuse}
+
+
+def _order(point: dict[str, Any]) -> tuple[int, str]:
+    return point["byte"], point["part"]
+
+
+def _called(after: tuple[Item, ...]) -> Item | None:
+    """The first event behind the last pack but this one, where packs come with each model call.
+
+    The model's newest turn, with all it called, and what tools answered: None where nothing but
+    the prompt is there, which no pack was made behind yet.
+    """
+    found = None
+    for item in _back_to_results(after):
+        if item.role in ("user", "system"):
+            break
+        if item.role != "assistant" and found is not None:
+            break
+        if item.role == "assistant":
+            found = item
+    return found
+
+
+def _back_to_results(after: tuple[Item, ...]) -> Iterator[Item]:
+    """The events from the newest on, less the answers of tools at the end."""
+    at = len(after)
+    while at and after[at - 1].role == "tool":
+        at -= 1
+    return reversed(after[:at])

@@ -9,7 +9,7 @@ from memplane.pack.request import LastSession, Materials
 from memplane.policy import Section
 from memplane.projections.item import Item
 from memplane.recall.cards import answering, is_card, merged
-from memplane.recall.decay import importance_now
+from memplane.recall.score import importance_now
 from memplane.recall.suppress import Scope
 
 __all__ = [

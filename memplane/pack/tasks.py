@@ -9,13 +9,13 @@ from memplane.pack.digest import PARAGRAPH_TOKENS_MAX, Digest, Sight, is_seen, p
 from memplane.pack.layout import PARTS, Sheet
 from memplane.pack.request import Materials, Request
 from memplane.projections.item import Item
-from memplane.projections.quote import Quote
-from memplane.projections.task_table import Task
+from memplane.projections.task_table import Quote, Task
 from memplane.recall.suppress import Scope
 
 __all__ = ["place_tasks"]
 
 _PART: Final = next(part for part in PARTS if part.name == "tasks")
+
 _OTHERS_MAX: Final = 20
 
 

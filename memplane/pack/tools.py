@@ -8,11 +8,10 @@ from typing import Final, NamedTuple
 from memplane.pack.block import Entry
 from memplane.pack.layout import PARTS, Sheet
 from memplane.pack.request import Materials, Request
-from memplane.projections.files import FilesState
+from memplane.projections.files import FILES, FilesState, Touch
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
-from memplane.projections.touches import FILES, Touch
-from memplane.projections.window import one_line, shown
+from memplane.projections.window import entry_lines, one_line
 from memplane.recall.files import guess
 from memplane.recall.suppress import Scope
 
@@ -108,7 +107,7 @@ def _place(
     named = f"{file.path} ({file.branch})" if file.branch else file.path
     known = memo.get((named, 0, sheet.printer.stamp))
     if known is None:
-        line = shown("file", sheet.printer.redact(one_line(named)))
+        line = entry_lines("file", sheet.printer.redact(one_line(named)))
         if len(memo) >= _REMEMBERED:
             memo.clear()
         known = memo[named, 0, sheet.printer.stamp] = (line, sheet.counter.count(line), True)

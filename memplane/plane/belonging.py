@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from memplane.pack.shards import belongs, says
+from memplane.pack.expansion_depths import belongs, says
 from memplane.projections.tasks import Tasks, owner_of
 
 if TYPE_CHECKING:

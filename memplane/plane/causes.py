@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.event import Event
-from memplane.pack.comparing import Story
+from memplane.pack.report import Story
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from memplane.home import Home, replace_file
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
 from memplane.intake.redact import shown
 from memplane.log import FileLog
-from memplane.pack.foreign import defused
+from memplane.pack.render import defused
 from memplane.pack.request import Request
 from memplane.plane.approvals import Approvals
 from memplane.plane.asking import check_channel

@@ -15,7 +15,7 @@ from memplane.intake import normalise
 from memplane.intake.redact import shown
 from memplane.plane.writing import Receipt
 from memplane.projections.acts import EVICTED
-from memplane.recall.decay import FADING_KINDS, LASTING
+from memplane.recall.score import FADING_KINDS, LASTING
 from memplane.recall.suppress import is_pattern, within
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from memplane.event import Event
 from memplane.intake import timestamp
 from memplane.intake.redact import shown
 from memplane.pack.digest import Sight
+from memplane.pack.expansion_depths import Opened, Shard, shard
 from memplane.pack.handles import Handle, parse
-from memplane.pack.shards import Opened, Shard, shard
 from memplane.plane.artifact_pages import check_start, newest, page_of
 from memplane.plane.asking import check_channel
 from memplane.plane.opening import Asker, line_of, memory, no_key, session, task, view_of

@@ -17,9 +17,8 @@ from memplane.errors import HomeError, InputError, NotFoundError, PlaneError, Wr
 from memplane.event import NO_EVENT, Event, decode
 from memplane.intake.redact import masked_data, shown
 from memplane.log.bodies import body_hash, load_body, recalled_hashes
-from memplane.log.copying import Begun, Damaged, Lines, pieces
 from memplane.log.disk import Disk, drop
-from memplane.log.export_lines import Export, Opened
+from memplane.log.export import Begun, Damaged, Export, Lines, Opened, pieces
 from memplane.log.purges import erased_by
 from memplane.log.segments import Segments
 from memplane.log.taking import take_in_all

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from memplane.pack.request import View
     from memplane.policy.check import Checked
-    from memplane.policy.effective import Row
+    from memplane.policy.files import Row
     from memplane.policy.plane import Hooks
 
 __all__ = ["Frozen", "Held", "Watched", "put_schemas", "watched"]
@@ -178,7 +178,7 @@ class Watched:
 
     def rows(self) -> list[Row]:
         """Every value in force, with its origin; raises PolicyError."""
-        from memplane.policy.effective import rows  # noqa: PLC0415 - for people
+        from memplane.policy.files import rows  # noqa: PLC0415 - for people
 
         files = self._policy_bytes()
         with _problems_in_the_home(files, self.overrides):
@@ -478,7 +478,7 @@ def _placed(
 
 def _quoted_patterns(data: bytes) -> tuple[str, ...]:
     """The quoted texts of a broken file that are patterns, less what would stop all recording."""
-    from memplane.policy.patterns import pattern_mistake  # noqa: PLC0415 - for a broken file only
+    from memplane.policy.regex_safety import pattern_mistake  # noqa: PLC0415 - for a broken file only
 
     found: list[str] = []
     for double, single in _QUOTED.findall(data.decode(errors="replace")):

@@ -14,17 +14,22 @@ from memplane.ports import Head, Line, TokenCounter
 from memplane.projections.artifacts import Artifacts, ArtifactTable
 from memplane.projections.catchup import Folded, Follower, catch_up
 from memplane.projections.checkpoint import Bundle
-from memplane.projections.decisions import Cards, Decisions
 from memplane.projections.files import AllFiles, AllFilesState
 from memplane.projections.groups import Group, Grouped, Sees
 from memplane.projections.hotset import Hotsets, HotsetsState, HotsetState
 from memplane.projections.item import Item
-from memplane.projections.ledger import Ledgers, LedgersProjector, Statement, items_of
-from memplane.projections.map_state import MapState
+from memplane.projections.ledger import (
+    Cards,
+    Decisions,
+    Ledgers,
+    LedgersProjector,
+    Statement,
+    items_of,
+)
 from memplane.projections.memories import Memories
-from memplane.projections.plane_map import MapsState, PlaneMaps
 from memplane.projections.projector import Replayable
 from memplane.projections.sessions import Sessions, SessionsState
+from memplane.projections.system_map import MapsState, MapState, PlaneMaps
 from memplane.projections.task_table import Task, TaskTable
 from memplane.projections.tasks import Tasks
 

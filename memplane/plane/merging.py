@@ -21,8 +21,7 @@ from memplane.intake.redact import masked
 from memplane.intake.skeleton import with_permitted_actor
 from memplane.log.bodies import body_path, store_body
 from memplane.log.disk import Disk, drop
-from memplane.log.export_lines import Body, LogLines, Opened, Row
-from memplane.log.exported import read_export
+from memplane.log.export import Body, LogLines, Opened, Row, read_export
 from memplane.log.format import line_id
 from memplane.projections.artifacts import COPY, facts_of
 from memplane.projections.order import Moments, originated

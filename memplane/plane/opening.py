@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from memplane.errors import NotFoundError, ScopeError
 from memplane.event import Event
 from memplane.intake.redact import shown
+from memplane.pack.expansion_depths import Member, Opened, belongs, says, session_leads, task_leads
 from memplane.pack.handles import Handle, parse
 from memplane.pack.request import Expansion, Request, View
-from memplane.pack.shards import Member, Opened, belongs, says
-from memplane.pack.told import session_leads, task_leads
 from memplane.plane import packing
 from memplane.plane.artifact_pages import material, newest
 from memplane.plane.belonging import of_task

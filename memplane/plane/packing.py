@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Final
 
 from memplane.pack.block import Block
+from memplane.pack.expansion_depths import Opened
 from memplane.pack.pack import Laid, pack
 from memplane.pack.request import Expansion, LastSession, Materials, Request, View
-from memplane.pack.shards import Opened
 from memplane.plane.files import Watched
 from memplane.plane.folds import Folds, Seen
 from memplane.policy import Policies

@@ -20,7 +20,7 @@ from memplane.plane.forgets import forget_rows
 from memplane.plane.given import check_texts
 from memplane.plane.quoting import summaries_of
 from memplane.plane.writing import Receipt
-from memplane.recall.decay import LASTING
+from memplane.recall.score import LASTING
 
 if TYPE_CHECKING:
     from memplane.plane.engine import Engine

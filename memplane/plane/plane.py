@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from memplane.plane.purging import PurgeReport
     from memplane.plane.sessions import Sessions
     from memplane.policy.check import Checked
-    from memplane.policy.effective import Row
+    from memplane.policy.files import Row
 
 __all__ = ["Plane"]
 

@@ -15,7 +15,7 @@ from memplane.errors import HomeError, InputError, LockError, WriteError
 from memplane.event import SENSITIVITIES, Event, encode
 from memplane.index.folder import alone, holder
 from memplane.log.bodies import body_path
-from memplane.log.erase import KEPT, clear
+from memplane.log.writer import KEPT, clear
 from memplane.plane.given import check_texts
 from memplane.plane.lost import Already, Lost
 from memplane.plane.purge_plan import Plan, Progress, Quote, plan_of

@@ -12,7 +12,7 @@ from memplane.intake import Redactor
 from memplane.intake.redact import shown
 from memplane.policy import Policies
 from memplane.ports import Line
-from memplane.recall.decay import Remembered, importance_now, is_stale
+from memplane.recall.score import Remembered, importance_now, is_stale
 from memplane.recall.suppress import NAMED, Scope, is_pattern, within
 
 if TYPE_CHECKING:

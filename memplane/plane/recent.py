@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memplane.errors import InputError
 from memplane.intake.redact import shown
-from memplane.pack.allocate import budget_of
+from memplane.pack.layout import budget_of
 from memplane.pack.tools import naming_texts
 from memplane.pack.window import prompt_of
 from memplane.plane.asking import request_of

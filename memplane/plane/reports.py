@@ -18,13 +18,7 @@ from memplane.errors import InputError, MemplaneError, NotFoundError, WriteError
 from memplane.home import VERSION, replace_file
 from memplane.intake.redact import masked, shown
 from memplane.pack.block import Block
-from memplane.pack.comparing import (
-    chain_of,
-    compared,
-    cost_of,
-    marks_of,
-    shape_of,
-)
+from memplane.pack.report import chain_of, compared, cost_of, marks_of, shape_of
 from memplane.plane.causes import story
 from memplane.plane.report_form import mistake_in
 

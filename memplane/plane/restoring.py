@@ -23,11 +23,9 @@ from memplane import home as homes
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.log.bodies import body_path
-from memplane.log.disk import Disk, drop
-from memplane.log.erase import clear
-from memplane.log.export_lines import Body, Damage, End, LogLines, Opened, Segment
-from memplane.log.exported import read_export
-from memplane.log.lock import LogLock
+from memplane.log.disk import Disk, LogLock, drop
+from memplane.log.export import Body, Damage, End, LogLines, Opened, Segment, read_export
+from memplane.log.writer import clear
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,8 +19,8 @@ from memplane.plane.asking import request_of, texts
 from memplane.plane.finding import Wanted, behind
 from memplane.plane.prefixes import seq_by
 from memplane.projections.window import plain, short_handle
-from memplane.recall.circumstances import Circumstances, count, lifted
 from memplane.recall.retrieval import ONE, DegradedError, Found, Retriever
+from memplane.recall.score import Circumstances, count, lifted
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memplane import nofollow
-from memplane.log.beyond import Witness
+from memplane.log.survey import Witness
 from memplane.plane.reports import saved
 from memplane.ports import Head
 from memplane.projections import checkpoint

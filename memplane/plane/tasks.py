@@ -28,8 +28,7 @@ from memplane.plane.folds import Folds, task_fold
 from memplane.plane.writing import Receipt
 from memplane.policy import Policies
 from memplane.projections.groups import Group, Sees, space_of
-from memplane.projections.quote import Quote
-from memplane.projections.task_table import CLOSED, Task, TaskTable, open_to
+from memplane.projections.task_table import CLOSED, Quote, Task, TaskTable, open_to
 from memplane.projections.tasks import PLAN_MAX
 from memplane.projections.window import one_line
 from memplane.recall.suppress import OWNER, WITHHELD, Scope

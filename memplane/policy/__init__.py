@@ -13,9 +13,7 @@ from __future__ import annotations
 
 from memplane.policy.budgets import Budgets, Limits, Section
 from memplane.policy.channels import Channels
-from memplane.policy.formats import NAMES
-from memplane.policy.loading import Policies, load
-from memplane.policy.overrides import variables
+from memplane.policy.files import NAMES, Policies, load, variables
 from memplane.policy.plane import ALL_AGENTS, PlanePolicy
 from memplane.policy.privacy import ChannelRule, Privacy
 from memplane.policy.scoring import Scoring

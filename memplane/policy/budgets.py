@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.policy.document import Fault, Path, shown
-from memplane.policy.mistakes import meant, text_items
-from memplane.policy.values import PPM, Json, mapping, parts, texts, whole
+from memplane.policy.document import (
+    PPM,
+    Fault,
+    Json,
+    Path,
+    mapping,
+    meant,
+    parts,
+    shown,
+    text_items,
+    texts,
+    whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

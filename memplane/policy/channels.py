@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.policy.document import Fault, shown
-from memplane.policy.values import Json, mapping, texts
+from memplane.policy.document import Fault, Json, mapping, shown, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

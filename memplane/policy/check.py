@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.policy.budgets import Budgets
 from memplane.policy.channels import Channels, names
-from memplane.policy.document import Fault, Path, shown
-from memplane.policy.formats import NAMES
-from memplane.policy.loading import documents
-from memplane.policy.mistakes import closest, meant, problems, text_items
-from memplane.policy.overrides import blame
+from memplane.policy.document import Fault, Path, closest, meant, problems, shown, text_items
+from memplane.policy.files import NAMES, blame, documents
 from memplane.policy.plane import Hooks
 from memplane.policy.privacy import Privacy
 
@@ -24,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from memplane.errors import Problem
-    from memplane.policy.reading import Documents
-    from memplane.policy.values import Json
+    from memplane.policy.document import Json
+    from memplane.policy.files import Documents
 
 __all__ = ["Checked", "check"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.policy.values import PERMILLE, Json, mapping, parts, texts, whole
+from memplane.policy.document import PERMILLE, Json, mapping, parts, texts, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,10 +6,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.event import SENSITIVITIES
-from memplane.policy.document import Fault, shown
-from memplane.policy.mistakes import meant
-from memplane.policy.patterns import pattern_faults
-from memplane.policy.values import Json, mapping, texts
+from memplane.policy.document import Fault, Json, mapping, meant, shown, texts
+from memplane.policy.regex_safety import pattern_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """scoring.yaml: what makes one candidate worth more than another.
 
 The defaults stand in memplane's own scoring.yaml and nowhere else: what a plane's file leaves out
-is filled in from there (`memplane.policy.reading`), so that a record is built from whole documents.
+is filled in from there (`memplane.policy.files`), so that a record is built from whole documents.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.policy import markers
-from memplane.policy.document import Fault, shown
-from memplane.policy.patterns import pattern_faults
-from memplane.policy.values import PERMILLE, Json, mapping, parts, texts, whole
+from memplane.policy.document import PERMILLE, Fault, Json, mapping, parts, shown, texts, whole
+from memplane.policy.regex_safety import pattern_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

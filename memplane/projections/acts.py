@@ -1,12 +1,4 @@
-"""What `forget`, `pin` and `touch` events said, kept so that any event can be asked about later.
-
-Nothing is applied when an act is folded: it is filed under what it names, and read
-together with the event. So rows in a cache never change, and an answer as of any seq
-is a matter of where to stop. A pin names ids in `refs`; `data.undo` takes it back.
-A forget whose `data.reason` is `evicted` archives as any other; only its word differs.
-Acts mean events with a lower seq only, and the last that names an event holds: the last by the
-order between planes (`projections.order`), which in a log of one plane is that of the log.
-"""
+"""What a forget, pin or touch says, and which events it is about."""
 
 from __future__ import annotations
 
@@ -31,6 +23,7 @@ __all__ = [
 EVICTED: Final = "evicted"  # why a forget was written, in its data; and the archive's word for it
 
 _Said: TypeAlias = tuple[int, bool, bool, str, int, str]  # the fields of `Act` behind its target
+
 _AT: Final = 3  # where its moment begins
 
 

@@ -20,14 +20,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from memplane.event import Event
 from memplane.ports import Line
-from memplane.projections.acts import (
-    Act,
-    Acts,
-    Target,
-    Touch,
-    acts_of,
-    touches_of,
-)
+from memplane.projections.acts import Act, Acts, Target, Touch, acts_of, touches_of
 from memplane.projections.order import KEYLESS_KINDS, Moment, moment_of
 from memplane.projections.projector import canonical
 

@@ -13,31 +13,343 @@ read the file, and packs of sessions that touched none yet.
 
 from __future__ import annotations
 
+import hashlib
 import json
-from typing import Any, Final
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import accumulate, repeat
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from memplane.event import UPKEEP_KINDS, Event
+from memplane.lazy import regex
 from memplane.ports import Line
-from memplane.projections.file_rows import (
-    COUNT_BYTES,
-    QUOTES,
-    Episode,
-    FilesState,
-    LastTouch,
-    Now,
-    Origin,
-    together,
-)
 from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.projector import canonical
-from memplane.projections.touches import PATH_MAX, json_bytes, touched_by
-from memplane.projections.words import words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = [
-    "BYTES_MAX", "PATHS", "AllFiles", "AllFilesState", "Episode", "Files", "FilesState",
+    "BYTES_MAX",
+    "COUNT_BYTES",
+    "FILES",
+    "HALF_LIFE",
+    "PATHS",
+    "PATH_MAX",
+    "QUOTES",
+    "UNIT",
+    "AllFiles",
+    "AllFilesState",
+    "Episode",
+    "FileIndex",
+    "FileTable",
+    "Files",
+    "FilesState",
     "LastTouch",
-]  # fmt: skip
+    "Now",
+    "Origin",
+    "Touch",
+    "fade",
+    "json_bytes",
+    "json_bytes_of",
+    "normalised",
+    "path_words",
+    "together",
+    "touched_by",
+    "words",
+]
+
+
+# Which files a word could mean: for a guess, which must not look at every file to find them.
+#
+# Made when somebody first asks, from the state alone, and kept up by the fold from then on. It is
+# in no checkpoint, and no answer depends on when it was made.
+
+Entry = TypeVar("Entry")
+_WORDS_OF_PATH = 40
+
+
+class FileIndex:
+    """Episodes by the words of their prompts, files by the words and the last part of their paths.
+
+    The inner dicts are ordered sets: entries leave from their front.
+    """
+
+    __slots__ = ("names", "terms", "words")
+
+    def __init__(self, episodes: Iterable[Episode], paths: Iterable[str]) -> None:
+        self.terms: dict[str, dict[Episode, None]] = {}
+        self.words: dict[str, dict[str, None]] = {}
+        self.names: dict[str, dict[str, None]] = {}
+        for episode in episodes:
+            self.begin(episode)
+        for path in paths:
+            self.enter(path)
+
+    def begin(self, episode: Episode) -> None:
+        """File an episode under its prompt's words."""
+        for term in episode.terms:
+            _put(self.terms, term, episode)
+
+    def end(self, episode: Episode) -> None:
+        """Let go of an episode."""
+        for term in episode.terms:
+            _take(self.terms, term, episode)
+
+    def enter(self, path: str) -> None:
+        """File a path under its words and its last part."""
+        for word in path_words(path):
+            _put(self.words, word, path)
+        _put(self.names, last_part(path), path)
+
+    def leave(self, path: str) -> None:
+        """Let go of a path."""
+        for word in path_words(path):
+            _take(self.words, word, path)
+        _take(self.names, last_part(path), path)
+
+
+@lru_cache(maxsize=4096)
+def path_words(path: str) -> tuple[str, ...]:
+    """The words that a path is made of."""
+    return tuple(words(path, _WORDS_OF_PATH))
+
+
+def last_part(path: str) -> str:
+    """The name of the file, in small letters."""
+    return path.replace("\\", "/").rpartition("/")[2].lower()
+
+
+def _put(table: dict[str, dict[Entry, None]], name: str, entry: Entry) -> None:
+    table.setdefault(name, {})[entry] = None
+
+
+def _take(table: dict[str, dict[Entry, None]], name: str, entry: Entry) -> None:
+    held = table[name]
+    del held[entry]
+    if not held:
+        del table[name]
+
+
+# The state of the files view: episodes, last touches, and where sessions stand.
+
+COUNT_BYTES: Final = 10  # a file in an episode: its number and how often
+QUOTES: Final = 3  # of a text, with its comma
+_LAST_BYTES: Final = 48  # numbers and quotes of a last touch
+_EPISODE_BYTES: Final = 40
+
+
+class Episode:
+    """What one prompt led to. `terms` are empty where the prompt is not as visible as the touches.
+
+    `at` is the clock (touches of its group of events) at its last touch; `paths` counts touches.
+    """
+
+    __slots__ = (
+        "at", "branch", "bytes", "forgotten", "ns", "paths", "prompt", "sensitivity", "session",
+        "terms", "unsaid",
+    )  # fmt: skip
+
+    def __init__(
+        self, session: str, branch: str, ns: str, sensitivity: str, prompt: str, terms: list[str]
+    ) -> None:
+        self.session = session  # "" outside of any
+        self.branch = branch
+        self.ns = ns
+        self.sensitivity = sensitivity
+        self.prompt = prompt  # its id, "" where there is none
+        self.terms = terms
+        self.at = 0
+        self.forgotten = False
+        self.unsaid = False  # the prompt alone was forgotten
+        self.paths: dict[str, int] = {}
+        # An upper bound of its row's bytes, without its names and files.
+        self.bytes = _EPISODE_BYTES + json_bytes(prompt) + _bytes(terms)
+
+    def names(self) -> tuple[str, ...]:
+        """What the file writes once for all episodes."""
+        return self.session, self.branch, self.ns, self.sensitivity
+
+
+class LastTouch:
+    """The newest touch of a file in one namespace at one sensitivity: what `Scope` asks for."""
+
+    __slots__ = (
+        "bytes", "episode", "forgotten", "id", "key", "kind", "seq", "superseded", "touches", "ts",
+        "valid_from", "valid_until",
+    )  # fmt: skip
+
+    def __init__(self, episode: Episode, fields: list[Any]) -> None:
+        self.episode = episode
+        self.seq: int
+        self.id: str
+        self.ts: str
+        self.touches: int  # of this file in this namespace at this sensitivity
+        self.kind: str
+        self.forgotten: bool
+        self.superseded: bool
+        self.key: str | None
+        self.valid_from: str | None
+        self.valid_until: str | None
+        (
+            self.seq, self.id, self.ts, self.touches, self.kind, self.forgotten, self.superseded,
+            self.key, self.valid_from, self.valid_until,
+        ) = fields  # fmt: skip
+        # An upper bound of the row's bytes.
+        self.bytes = _LAST_BYTES + json_bytes_of((self.id, self.ts))
+        if self.key or self.valid_from or self.valid_until:
+            told = (self.key, self.valid_from, self.valid_until)
+            self.bytes += _bytes([one for one in told if one])
+
+    @property
+    def ns(self) -> str:
+        return self.episode.ns
+
+    @property
+    def sensitivity(self) -> str:
+        return self.episode.sensitivity
+
+    @classmethod
+    def of(cls, episode: Episode, row: list[Any]) -> LastTouch:
+        """The touch that `fields` gave."""
+        return cls(episode, [*row, *_USUAL[len(row) - _LEAST :]])
+
+    def fields(self) -> list[Any]:
+        """The row of the file, without its usual end."""
+        row = [
+            self.seq, self.id, self.ts, self.touches, self.kind, self.forgotten, self.superseded,
+            self.key, self.valid_from, self.valid_until,
+        ]  # fmt: skip
+        while len(row) > _LEAST and row[-1] == _USUAL[len(row) - _LEAST - 1]:
+            row.pop()
+        return row
+
+
+_ORIGIN: Final = 6
+_LEAST: Final = 4
+_USUAL: Final = ("tool_call", False, False, None, None, None)
+
+
+class Origin(NamedTuple):
+    """The event that named a branch: what decides who may know of it."""
+
+    seq: int
+    id: str
+    ts: str
+    kind: str
+    ns: str
+    sensitivity: str
+    # An event that has one of these names no branch.
+    valid_from: str | None = None
+    valid_until: str | None = None
+    superseded: bool = False
+    forgotten: bool = False
+
+
+class Now:
+    """Where a session stands: its branch with the event that named it, and its last prompt."""
+
+    __slots__ = ("branch", "bytes", "ns", "origin", "prompt", "sensitivity", "terms")
+
+    def __init__(
+        self, branch: str = "", prompt: str = "", ns: str = "", sensitivity: str = "",
+        terms: list[str] | None = None, origin: list[Any] | None = None,
+    ) -> None:  # fmt: skip
+        self.branch = branch
+        self.origin = Origin(*origin) if origin else None
+        self.prompt, self.ns, self.sensitivity = prompt, ns, sensitivity
+        self.terms = terms or []
+        self.bytes = self.size()
+
+    def fields(self) -> list[Any]:
+        """The row of the file."""
+        origin = [] if self.origin is None else list(self.origin[:_ORIGIN])
+        return [self.branch, self.prompt, self.ns, self.sensitivity, self.terms, origin]
+
+    def size(self) -> int:
+        """An upper bound of the row's bytes, without the session's name."""
+        told = () if self.origin is None else (str(self.origin.seq), *self.origin[1:_ORIGIN])
+        return _bytes((self.branch, self.prompt, self.ns, self.sensitivity, *self.terms, *told))
+
+
+class FilesState:
+    """The fold's state. Read it, never write it, outside `Files`.
+
+    `grounds` is the one exception: what a guess found out and the next one need not, by what it
+    was asked for. The fold empties it with every change that could matter.
+    """
+
+    __slots__ = (
+        "bytes", "changes", "clock", "clocks", "episodes", "grounds", "indexed", "keyed", "last",
+        "latest", "names", "sessions",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.clock = 0
+        self.clocks: dict[Episode, int] = {}  # of episodes of other groups: what their clocks show
+        self.changes = 0  # how often the fold changed something
+        self.bytes = 0
+        self.episodes: list[Episode] = []
+        self.last: dict[str, list[LastTouch]] = {}  # by path, the path touched last behind
+        self.sessions: dict[str, Now] = {}
+        self.latest: dict[str, Episode] = {}  # the newest episode of each session
+        self.names: dict[str, int] = {}  # how many places of episodes hold each name
+        self.keyed = 0  # touches with a key: so rare that they are looked for one by one
+        self.grounds: dict[Any, Any] = {}
+        self.indexed: FileIndex | None = None  # until somebody asks for `index`
+
+    def change(self) -> None:
+        """Note a change: what a guess found out before holds no longer."""
+        self.changes += 1
+        self.grounds = {}
+
+    def age(self, episode: Episode) -> int:
+        """Touches since an episode's last one."""
+        return self.clocks.get(episode, self.clock) - episode.at
+
+    @property
+    def index(self) -> FileIndex:
+        """Episodes and files by their words."""
+        if self.indexed is None:
+            self.indexed = FileIndex(self.episodes, self.last)
+        return self.indexed
+
+    def branch_of(self, session: str | None, hides: Callable[[Origin], str | None]) -> str:
+        """The branch that the session was last seen on, "" where none was or it is hidden."""
+        now = self.sessions.get(session) if session is not None else None
+        if now is None or now.origin is None or hides(now.origin):
+            return ""
+        return now.branch
+
+
+def together(states: Sequence[FilesState]) -> FilesState:
+    """What the files of several groups are for who sees them all: read, never folded on.
+
+    Each episode ages by the touches of its own group.
+    """
+    both = FilesState()
+    for one in states:
+        both.episodes += one.episodes
+        both.clocks.update(dict.fromkeys(one.episodes, one.clock))
+        for path, touches in one.last.items():
+            both.last[path] = [*both.last.get(path, ()), *touches]
+        for session, now in one.sessions.items():
+            before = both.sessions.get(session)
+            if before is None or _named_at(now) > _named_at(before):
+                both.sessions[session] = now
+    return both
+
+
+def _named_at(now: Now) -> int:
+    return 0 if now.origin is None else now.origin.seq
+
+
+def _bytes(texts: Sequence[str]) -> int:
+    return json_bytes_of(texts) + QUOTES * len(texts)
+
 
 PATHS: Final = 1000
 EPISODE_PATHS: Final = 64  # a prompt that leads to more is several episodes
@@ -365,3 +677,244 @@ def _names(forget: Forget, touch: LastTouch) -> bool:
     if forget.key is not None:
         return touch.key == forget.key and touch.ns == forget.ns
     return forget.names(touch.id, touch.episode.session)
+
+
+# Touches of files: which events are one, and how warm a file is after them.
+#
+# A file's heat is the number of its touches, each worth half after `HALF_LIFE` more touches of any
+# file in the same session. Touches are the clock, so a night does not cool what was left open. Heat
+# is a whole number: `fade` multiplies by a table of powers of two, the same on every machine.
+
+HALF_LIFE: Final = 20
+UNIT: Final = 1000  # the heat of one touch
+FILES: Final = 16  # of one session
+PATH_MAX: Final = 300  # characters; a longer path is no file that a line could name
+_PPM: Final = 1_000_000
+# 2 ** (-step / 20) in millionths.
+_POWERS: Final = (
+    1_000_000, 965_936, 933_033, 901_250, 870_551, 840_896, 812_252, 784_584, 757_858, 732_043,
+    707_107, 683_020, 659_754, 637_280, 615_572, 594_604, 574_349, 554_785, 535_887, 517_632,
+)  # fmt: skip
+# UNIT * 2 ** (step / 40), for what a file could ever be: halves of a touch.
+_HEATS: Final = tuple(
+    heat // _PPM
+    for heat in accumulate(
+        repeat(1_017_480, 200), lambda heat, by: heat * by // _PPM, initial=UNIT * _PPM
+    )
+)
+_ROW_BYTES: Final = 40  # numbers, quotes and commas
+_KINDS: Final = frozenset(("tool_call", "artifact", "message"))
+# Tools that look around: the path is where they searched, not a file that was worked on. Counting
+# them costs 4 of 91 points of what a list of ten covers.
+_SEARCHES: Final = frozenset(
+    ("grep", "glob", "ls", "list", "find", "search", "rg", "tree", "list_dir", "list_directory",
+     "file_search", "grep_search", "search_files", "list_files", "codebase_search")
+)  # fmt: skip
+
+
+def fade(heat: int, age: int, half_life: int = HALF_LIFE) -> int:
+    """What is left of the heat after `age` touches; never more than before, 0 in the end."""
+    halvings, step = divmod(age * HALF_LIFE // half_life, HALF_LIFE)
+    return heat * _POWERS[step] // _PPM >> halvings
+
+
+def touched_by(event: Event) -> tuple[str, str] | None:
+    """Path and branch of the file that the event works on; None where it works on none."""
+    if event.kind not in _KINDS or not event.data:
+        return None
+    data: dict[str, Any] = event.data
+    path, branch, tool = data.get("path"), data.get("branch"), data.get("tool")
+    if not isinstance(path, str) or not path or len(path) > PATH_MAX:
+        return None
+    if isinstance(tool, str) and tool.lower() in _SEARCHES:
+        return None
+    return path, branch[:PATH_MAX] if isinstance(branch, str) else ""
+
+
+class Touch(NamedTuple):
+    """The last touch of a file in a session: its event, and the heat at that tick of the clock.
+
+    Whatever the clock is, of two touches the one with the lower `rank` is colder.
+    """
+
+    seq: int
+    branch: str
+    heat: int
+    at: int
+    rank: int
+
+    @classmethod
+    def of(cls, seq: int, branch: str, heat: int, at: int) -> Touch:
+        """A touch with its rank: the tick at which one touch alone would be as warm, doubled."""
+        rank = 2 * at + bisect_right(_HEATS, heat)
+        return tuple.__new__(cls, (seq, branch, heat, at, rank))  # the quickest way to make one
+
+
+_RANK: Final = itemgetter(Touch._fields.index("rank"))
+
+
+class FileTable:
+    """The files of one session, by their last touch; the coldest of seventeen goes."""
+
+    __slots__ = ("bytes", "clock", "touches")
+
+    def __init__(self) -> None:
+        self.clock = 0  # touches so far
+        self.bytes = 0  # an upper bound of the rows in the file
+        self.touches: dict[str, Touch] = {}
+
+    def touch(self, path: str, seq: int, branch: str) -> list[int]:
+        """Note a touch; return the seqs of touches that the table let go."""
+        self.clock += 1
+        before = self.touches.pop(path, None)
+        gone, heat = [], UNIT
+        if before is not None:
+            gone.append(before.seq)
+            heat += fade(before.heat, self.clock - before.at)
+            self.bytes -= _size_of(path, before.branch)
+        self.touches[path] = Touch.of(seq, branch, heat, self.clock)
+        self.bytes += _size_of(path, branch)
+        if len(self.touches) > FILES:
+            # Never the newest: it would come in cold again and again. Of equals the oldest, which
+            # stands before the others.
+            ranks = [*map(_RANK, self.touches.values())]
+            ranks.pop()
+            coldest = [*self.touches][ranks.index(min(ranks))]
+            old = self.touches.pop(coldest)
+            gone.append(old.seq)
+            self.bytes -= _size_of(coldest, old.branch)
+        return gone
+
+    @classmethod
+    def together(cls, tables: Sequence[FileTable]) -> FileTable:
+        """What several groups of events touched in one session: each file as warm as all say."""
+        if len(tables) == 1:
+            return tables[0]
+        both = cls()
+        both.clock = sum(table.clock for table in tables)
+        for table in tables:
+            for path, touch in table.touches.items():
+                heat, known = table.heat(touch), both.touches.get(path)
+                if known is not None:
+                    heat += known.heat
+                newer = touch if known is None or touch.seq > known.seq else known
+                both.touches[path] = Touch.of(newer.seq, newer.branch, heat, both.clock)
+        return both
+
+    def warmest(self) -> list[tuple[str, Touch]]:
+        """Files by heat now, the warmest first; of equally warm ones the newer touch."""
+        return sorted(self.touches.items(), key=lambda one: (-self.heat(one[1]), -one[1].seq))
+
+    def heat(self, touch: Touch) -> int:
+        """The heat of a file now."""
+        return fade(touch.heat, self.clock - touch.at)
+
+    def fields(self) -> list[Any]:
+        """The table as JSON values."""
+        return [self.clock, [[path, *touch[:-1]] for path, touch in self.touches.items()]]
+
+    @classmethod
+    def of(cls, fields: list[Any]) -> FileTable:
+        """The table that `fields` gave."""
+        table = cls()
+        table.clock = fields[0]
+        table.touches = {path: Touch.of(*rest) for path, *rest in fields[1]}
+        table.bytes = sum(_size_of(path, touch.branch) for path, touch in table.touches.items())
+        return table
+
+
+@lru_cache(maxsize=4096)  # the same files are touched again and again
+def _size_of(path: str, branch: str) -> int:
+    return _ROW_BYTES + json_bytes(path) + json_bytes(branch)
+
+
+def json_bytes(text: str) -> int:
+    """An upper bound of the bytes of a text in JSON, without its quotes."""
+    return len(text) if _is_plain(text) else 6 * len(text)
+
+
+def json_bytes_of(texts: Sequence[str]) -> int:
+    """The same of many texts, added up; they are looked at together, as nearly all are plain."""
+    joined = "".join(texts)
+    return len(joined) if _is_plain(joined) else sum([json_bytes(text) for text in texts])
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
+
+
+# Words of texts in the forms in which they are compared: by a files view, and with each other.
+
+_WORD: Final = regex(r"[^\W_]+")
+_CAMEL: Final = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_LONGEST: Final = 24
+# Longest first: "checkpoints" and "checkpointed" are about `checkpoint.go`.
+# Characters: of a longer text stands a hash for its words, made of one part after another.
+_PART: Final = 1 << 16
+_BLANKS_MAX: Final = 64
+_BLANK: Final = regex(r"\s")
+_ENDINGS: Final = ("ing", "ed", "es", "s")
+_SAID_ANYWHERE: Final = frozenset(
+    [
+        "a", "about", "all", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by",
+        "can", "could", "did", "do", "does", "for", "from", "get", "had", "has", "have", "how", "i",
+        "if", "in", "into", "is", "it", "its", "just", "let", "make", "me", "my", "need", "no",
+        "not", "now", "of", "on", "or", "our", "please", "should", "so", "some", "that", "the",
+        "their", "them", "then", "there", "these", "they", "this", "to", "up", "us", "use", "want",
+        "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with",
+        "would", "you", "your",
+    ]
+)  # fmt: skip
+
+
+def words(text: str, most: int) -> list[str]:
+    """The first `most` different words: small letters, identifiers in parts, endings dropped."""
+    found: dict[str, None] = {}
+    for run in _WORD.findall(text):
+        for word in _words_of(run):
+            found[word] = None
+        if len(found) >= most:
+            break
+    return list(found)[:most]
+
+
+def normalised(text: str) -> str:
+    """What two texts must agree in to say the same: their words in small letters, a blank between.
+
+    Where that is very long, a hash of it and as many blanks, up to 64.
+    """
+    if len(text) <= _PART and len(words := " ".join(text.lower().split())) <= _PART:
+        return words
+    digest, kept, size, blanks, at = hashlib.sha256(), [], 0, -1, 0
+    while at < len(text):
+        # Between words: what a letter becomes depends on those beside it.
+        found = _BLANK.search(text, at + _PART)
+        end = len(text) if found is None else found.end()
+        part = " ".join(text[at:end].lower().split())
+        at = end
+        if part:
+            digest.update(f" {part}".encode("utf-8", "surrogatepass"))
+            size += len(part) + 1
+            blanks += part.count(" ") + 1
+            if size <= _PART + 1:
+                kept.append(part)
+    if size <= _PART + 1:
+        return " ".join(kept)
+    return f"\0{digest.hexdigest()}{' ' * min(blanks, _BLANKS_MAX)}"
+
+
+@lru_cache(maxsize=8192)  # prompts are made of the same words again and again
+def _words_of(run: str) -> tuple[str, ...]:
+    """The words of letters and digits that stand together."""
+    parts = (run,) if run.islower() or not run.isascii() else _CAMEL.findall(run)
+    words = (part.lower() for part in parts)
+    return tuple(
+        _stem(word[:_LONGEST]) for word in words if len(word) > 1 and word not in _SAID_ANYWHERE
+    )
+
+
+def _stem(word: str) -> str:
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word

@@ -11,7 +11,15 @@ from typing import Any, Final, NamedTuple
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, TYPED_KINDS, Event
 from memplane.lazy import regex
 from memplane.ports import TokenCounter
-from memplane.projections.window import handle, label, limits, nested, plain, short_handle, shown
+from memplane.projections.window import (
+    entry_lines,
+    handle,
+    label,
+    limits,
+    nested,
+    plain,
+    short_handle,
+)
 from memplane.tokens import cut
 
 __all__ = ["Item", "Printer", "digest_of", "size_of"]
@@ -197,7 +205,7 @@ class Item:
         return lines, self.cost if known else printer.counter.count(lines), whole
 
     def _lines(self, head: str, text: str, *, whole: bool) -> str:
-        return shown(head, text, "" if whole else f" … {handle(self.seq)}")
+        return entry_lines(head, text, "" if whole else f" … {handle(self.seq)}")
 
     def _head(self, printer: Printer | None = None) -> str:
         named = {"task": self.task, "tool_result": self.tool}.get(self.kind, self.key)
@@ -237,7 +245,7 @@ class Item:
     def passage(self, text: str, printer: Printer) -> tuple[str, int, bool]:
         """The entry with a passage of the text, which ends in the short handle of the rest."""
         head, emitted = printer.redact(self._head(printer)), printer.redact(text)
-        lines = shown(head, plain(emitted), f" …{short_handle(self.seq)}")
+        lines = entry_lines(head, plain(emitted), f" …{short_handle(self.seq)}")
         return lines, printer.counter.count(lines), False
 
     def says(self, text: str) -> bool:
@@ -261,7 +269,7 @@ class Item:
         head = printer.redact(self._head(printer))
 
         def entry(kept: str, mark: str) -> tuple[str, int]:
-            lines = shown(head, f"{note}{printer.redact(plain(kept))}", mark)
+            lines = entry_lines(head, f"{note}{printer.redact(plain(kept))}", mark)
             lines = nested(lines) if inside else lines
             return lines, printer.counter.count(lines)
 

@@ -15,9 +15,24 @@ from memplane.intake.skeleton import hides_nothing, imitated, skeleton
 from memplane.lazy import regex
 
 __all__ = [
-    "HANDLE", "TIERS", "handle", "is_own_line", "label", "limits", "named", "nested", "one_line",
-    "own_end", "own_text", "own_view", "plain", "quoted", "quoted_text", "short_handle",
-    "shown", "shown_view",
+    "HANDLE",
+    "TIERS",
+    "entry_lines",
+    "handle",
+    "is_own_line",
+    "label",
+    "limits",
+    "named",
+    "nested",
+    "one_line",
+    "own_end",
+    "own_text",
+    "own_view",
+    "plain",
+    "quoted",
+    "quoted_text",
+    "short_handle",
+    "shown_view",
 ]  # fmt: skip
 
 # Tokens that an event may take, by kind. A small window shows shorter turns,
@@ -167,7 +182,7 @@ def _speaker(role: str | None, actor: str) -> str:
     return f"{said} {name}"
 
 
-def shown(head: str, text: str, mark: str = "") -> str:
+def entry_lines(head: str, text: str, mark: str = "") -> str:
     """The lines of an entry, each with its newline: `head`, a colon and the text, then `mark`.
 
     Only the first line begins at the margin, so nothing in the text begins an entry, a heading or

@@ -18,10 +18,7 @@ from math import isqrt
 from typing import Final, NamedTuple
 
 from memplane.lazy import regex
-from memplane.projections.file_index import path_words
-from memplane.projections.file_rows import Episode, FilesState, LastTouch
-from memplane.projections.touches import fade
-from memplane.projections.words import words
+from memplane.projections.files import Episode, FilesState, LastTouch, fade, path_words, words
 from memplane.recall.suppress import Scope
 
 __all__ = ["TERMS", "Guess", "guess"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from memplane.intake.redact import masked, masked_data
-from memplane.scenario.limits import p95, percentile
+from memplane.scenario.assertions import p95, percentile
 from memplane.scenario.run import Held, Outcome
 from memplane.scenario.scene import Packed
 

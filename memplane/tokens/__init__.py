@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memplane.errors import InputError
-from memplane.tokens.bound import Bound
-from memplane.tokens.chunks import lines
+from memplane.tokens.bound import Bound, lines
 from memplane.tokens.cut import cut
 from memplane.tokens.exact import Exact
 

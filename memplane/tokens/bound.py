@@ -15,25 +15,369 @@ What is not exact, and is never too little either:
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from memplane.tokens.chunks import (
-    BLANKS,
-    PLAIN,
-    UNSURE_CHARACTER,
-    chunks,
-    parts,
-    stand_ins,
-    without_surrogates,
+from memplane.lazy import regex
+from memplane.tokens.index import Ranks
+from memplane.tokens.table import (
+    LETTER,
+    LOWER,
+    MARK,
+    NUMBER,
+    OTHER,
+    PART,
+    UNSURE,
+    UPPER,
+    WHITE,
+    Table,
+    unpack,
 )
-from memplane.tokens.memo import Memo
-from memplane.tokens.table import PART, Table, unpack
-from memplane.tokens.vocabulary import ENCODINGS, Vocabulary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["Bound"]
+__all__ = [
+    "BLANKS",
+    "CL100K",
+    "ENCODINGS",
+    "O200K",
+    "PLAIN",
+    "UNSURE_CHARACTER",
+    "Bound",
+    "Memo",
+    "Vocabulary",
+    "chunks",
+    "closing",
+    "lines",
+    "merged",
+    "parts",
+    "pieces",
+    "stand_ins",
+    "starting",
+    "without_surrogates",
+]
+
+
+# Where a text can be cut so that every part becomes the same tokens alone as in its place.
+#
+# Both encodings first split a text into pretokens, which no token crosses. Both always split before
+# a blank that follows a non-blank, and give all blanks of a run but the last a pretoken of their
+# own. So a word with the blank before it is a chunk, and all differences between the two
+# (contractions, capitals, marks, digits, punctuation) lie inside chunks. Only newlines join: a run
+# of punctuation reads on over them, in o200k over slashes too.
+#
+# Python's `re` knows no Unicode classes, and its idea of a blank differs. Characters beyond ASCII
+# are therefore replaced by a stand-in for their class before a pattern sees them.
+
+BLANKS = (
+    "\t\x0b\x0c \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+)
+BLANKS += "\u2028\u2029\u202f\u205f\u3000"  # what Unicode calls white space, without CR and LF
+_WORD = f"[^{BLANKS}\\r\\n]"
+
+# A word with the blank before it and the newline behind it; the blanks before that; blanks
+# that end a line; a newline. Blanks at the end of the text are left over.
+chunks = re.compile(
+    f"[{BLANKS}]?{_WORD}+[\\r\\n]?|[{BLANKS}]+(?=[{BLANKS}]{_WORD})|[{BLANKS}]+[\\r\\n]|[\\r\\n]"
+).findall
+
+# Behind one of these no chunk goes on: the last character of a word before a blank, a newline.
+_BORDER = re.compile(f"{_WORD}(?=[{BLANKS}])|[\\r\\n]")
+# Between the two of them no pretoken of either encoding goes on.
+_WORD_END = re.compile(f"{_WORD}(?=[{BLANKS}])")
+
+# One pretoken in both encodings, and the bulk of new text.
+PLAIN = regex(r" ?[A-Za-z]?[a-z]+").fullmatch
+
+_STANDS_FOR = {
+    WHITE: "\x80", UPPER: "\x81", LOWER: "\x82", LETTER: "\x83",
+    MARK: "\x84", NUMBER: "\x85", OTHER: "\x86", UNSURE: "\x87",
+}  # fmt: skip
+UNSURE_CHARACTER = _STANDS_FOR[UNSURE]
+_STAND_IN = [_STANDS_FOR[entry & 7] for entry in range(256)]
+
+_L = r"A-Za-z\x81-\x83"
+_N = r"0-9\x85"
+_S = r"\t-\r \x80"
+_CAPITAL = r"[A-Z\x81\x83\x84]"
+_SMALL = r"[a-z\x82-\x84]"
+# Under the encodings' (?i) long s is an s too; the table calls it unsure.
+_CONTRACTION = r"'(?:[sStTmMdD]|[rR][eE]|[vV][eE]|[lL][lL])"
+
+CL100K = regex(
+    rf"{_CONTRACTION}"
+    rf"|[^\r\n{_L}{_N}]?[{_L}]+"
+    rf"|[{_N}]{{1,3}}"
+    rf"| ?[^{_S}{_L}{_N}]+[\r\n]*"
+    rf"|[{_S}]*[\r\n]+"
+    rf"|[{_S}]+(?![^{_S}])|[{_S}]+"
+)
+
+O200K = regex(
+    rf"[^\r\n{_L}{_N}]?{_CAPITAL}*{_SMALL}+(?:{_CONTRACTION})?"
+    rf"|[^\r\n{_L}{_N}]?{_CAPITAL}+{_SMALL}*(?:{_CONTRACTION})?"
+    rf"|[{_N}]{{1,3}}"
+    rf"| ?[^{_S}{_L}{_N}]+[\r\n/]*"
+    rf"|[{_S}]*[\r\n]+"
+    rf"|[{_S}]+(?![^{_S}])|[{_S}]+"
+)
+
+_surrogates = re.compile("[\ud800-\udfff]")
+
+
+def parts(text: str, size: int, *, within_line: bool = False) -> Iterator[str]:
+    """Yield a text in parts of about `size` characters whose chunks are those of the whole.
+
+    `within_line`: in parts of a line that an encoding counts alone as it does in the line. A word
+    is never cut: one that is longer makes a part longer.
+    """
+    start, border = 0, _WORD_END if within_line else _BORDER
+    while len(text) - start > size:
+        found = border.search(text, start + size - 1)
+        if found is None or found.end() == len(text):
+            break
+        yield text[start : found.end()]
+        start = found.end()
+    yield text[start:] if start else text
+
+
+def stand_ins(text: str, entries: bytes) -> str:
+    """Replace each character beyond ASCII by the stand-in of its class."""
+    if len(text) > PART:
+        spans = [(at, at + PART) for at in range(0, len(text), PART)]
+        return "".join([stand_ins(text[at:end], entries[at:end]) for at, end in spans])
+    return "".join(
+        [
+            char if char < "\x80" else _STAND_IN[entry]
+            for char, entry in zip(text, entries, strict=True)
+        ]
+    )
+
+
+def without_surrogates(text: str) -> str:
+    """Replace what UTF-8 cannot carry by U+FFFD."""
+    return text if text.isascii() else _surrogates.sub("\ufffd", text)
+
+
+def lines(text: str) -> Iterator[str]:
+    """Yield the lines with their newlines; nothing but LF ends one."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
+
+
+# Costs that were worked out once.
+
+_FULL = 100_000  # texts
+_FULL_CHARACTERS = 1 << 20
+_MEMORABLE = 128  # characters; longer texts seldom come twice
+
+
+class Memo(dict[str, int]):
+    """What `cost` says of a text, remembered until there are too many; then it starts anew.
+
+    Results never depend on what is remembered, and threads may share it.
+    """
+
+    def __init__(self, cost: Callable[[str], int]) -> None:
+        super().__init__()
+        self._cost = cost
+        self._characters = 0
+
+    def __missing__(self, text: str) -> int:
+        cost = self._cost(text)
+        size = len(text)
+        if size <= _MEMORABLE:
+            if len(self) >= _FULL or self._characters >= _FULL_CHARACTERS:
+                self.clear()
+                self._characters = 0
+            self[text] = cost
+            self._characters += size
+        return cost
+
+
+# Byte pair encoding, and how bad it can get when the context is not known.
+#
+# Three facts carry every bound here. Each token begins in exactly one place, so charging every
+# place with the largest number of tokens that can begin there is never too little. In the final
+# state no two neighbours together are a token, else they would have been merged. And tokens that
+# stand side by side in a final state are what their bytes alone become: no merge ever crossed their
+# ends, so the others came in the same order as they would alone.
+
+_NEVER = 1 << 30
+
+
+def pieces(text: bytes, ranks: dict[bytes, int] | Ranks) -> int:
+    """Count the tokens that a whole pretoken becomes."""
+    return 1 if text in ranks else merged(text, ranks)
+
+
+def merged(text: bytes, ranks: dict[bytes, int] | Ranks) -> int:
+    """Count the tokens that merging leaves: 1 for every token, as the build of the table checks."""
+    get = ranks.get
+    cuts = list(range(len(text) + 1))
+    joins = [get(text[at : at + 2], _NEVER) for at in range(len(text) - 1)]
+    while joins:
+        best = min(joins)
+        if best == _NEVER:
+            break
+        at = joins.index(best)
+        del cuts[at + 1], joins[at]
+        if at < len(joins):
+            joins[at] = get(text[cuts[at] : cuts[at + 2]], _NEVER)
+        if at:
+            joins[at - 1] = get(text[cuts[at - 1] : cuts[at + 1]], _NEVER)
+    return len(cuts) - 1
+
+
+def closing(text: bytes, newline: bytes, ranks: dict[bytes, int] | Ranks) -> int:
+    """Bound a pretoken that reads on over the newline into lines not yet known.
+
+    For every continuation F that begins with `newline`: tokens(text + F) - (len(F) - 1) at
+    most. Each further byte of F is charged 1 by the line it stands in.
+    """
+    # Either a token ends behind the newline, and all tokens up to there count; or the one that
+    # takes the newline in takes a further byte of F too, which pays for it, and only the
+    # tokens before it count, wherever they end. Such a token up to LF, or up to the byte behind
+    # it, is a token too (the build checks it), which rules out most places.
+    whole = text + newline
+    places = [end for end in range(1, len(whole)) if newline != b"\n" or _on(whole[end:], ranks)]
+    return max(pieces(whole[:end], ranks) for end in (*places, len(whole)))
+
+
+def _on(tail: bytes, ranks: dict[bytes, int] | Ranks) -> bool:
+    return tail in ranks or any(tail + further in ranks for further in (b"\n", b"\r", b"/"))
+
+
+def starting(text: bytes, ranks: dict[bytes, int] | Ranks) -> int:
+    """Bound the tokens that can begin in these bytes, whatever stands before and behind them.
+
+    The sum over any partition of a text is never below its count.
+    """
+    size = len(text)
+    # Bit sets of ends: `tokens[start]` of the tokens that begin there; `merging[at][count]`, for
+    # the final states of that count that end at `at`, of the ends with which all would merge.
+    tokens = [
+        sum(1 << end for end in range(start + 1, size + 1) if text[start:end] in ranks)
+        for start in range(size)
+    ]
+    merging: list[dict[int, int]] = [{} for _ in range(size + 1)]
+    for start in range(size):
+        before = sorted(merging[start].items(), reverse=True)
+        for end in range(start + 1, size):
+            if tokens[start] >> end & 1:
+                # Any token may be the first: one from before the text may end where it begins.
+                count = next((so_far + 1 for so_far, ends in before if not ends >> end & 1), 1)
+                merging[end][count] = merging[end].get(count, -1) & tokens[start]
+    # From where the last whole token ends, one more may reach beyond the text.
+    return 1 + max((max(counts) for counts in merging if counts), default=0)
+
+
+# What words, blanks and newlines cost in one of the two encodings.
+
+ENCODINGS = ("o200k", "cl100k")
+_PATTERNS = (O200K, CL100K)
+
+# A pretoken of more bytes that is no token is charged by what can begin in it: merging takes
+# time by the square of the length. Part of what `bound/1` means. Scripts without blanks make
+# long ones all the time, ASCII hardly ever (rules of dashes).
+_LONGEST = 40
+_LONGEST_ASCII = 128
+_LOOKED_AHEAD = 8  # characters; no pattern looks further behind what it finds
+_LONGEST_TOKEN = 256  # bytes; no token has as many
+
+
+class Vocabulary:
+    """The costs of one encoding. `table` holds both; `which` is a place in `ENCODINGS`."""
+
+    def __init__(self, table: Table, which: int) -> None:
+        self._table = table.ranks[which]
+        self._entries = table.entries
+        self._shift = 3 + 2 * which
+        self._pattern = _PATTERNS[which]
+        self._slashes = which == 0
+        # Of a text that is one pretoken, or one up to its newline.
+        self.pretokens = Memo(self._pretoken)
+        self._blocks = Memo(lambda text: starting(text.encode(), self._ranks()))
+
+    def word(self, text: str, shape: str) -> int:
+        """Bound a word with the blank before it and the newline behind it, by its shape."""
+        cost = self._apart(text, shape)
+        if self._slashes and text[0] == "/":
+            # After punctuation and a newline the slashes belong to the pretoken before.
+            rest = text.lstrip("/")
+            slashes = len(text) - len(rest)
+            cost = max(cost, slashes + self._apart(rest, shape[slashes:]))
+        return cost
+
+    def _apart(self, text: str, shape: str) -> int:
+        cost_of = self.pretokens.__getitem__
+        if shape is text:
+            if len(text) <= PART:
+                return sum(map(cost_of, self._pattern.findall(text)))
+            return sum(sum(map(cost_of, some)) for some in _pretokens(self._pattern, text))
+        spans = self._pattern.finditer(shape)
+        return sum(cost_of(text[span.start() : span.end()]) for span in spans)
+
+    def _pretoken(self, text: str) -> int:
+        if len(text) > _LONGEST_TOKEN:
+            return self.anywhere(text)
+        whole = text.encode()
+        ranks = self._ranks()
+        if len(whole) > 1 and text[-1] in "\r\n":
+            longest = _LONGEST_ASCII if len(whole) == len(text) else _LONGEST
+            if len(whole) > longest and whole not in ranks:
+                return self.anywhere(text)
+            # Even one that is a token could become more with what follows.
+            return closing(whole[:-1], whole[-1:], ranks)
+        if whole in ranks:
+            return 1
+        if len(whole) > (_LONGEST_ASCII if len(whole) == len(text) else _LONGEST):
+            return self.anywhere(text)
+        return merged(whole, ranks)
+
+    def _ranks(self) -> dict[bytes, int] | Ranks:
+        ranks = self._table
+        if isinstance(ranks, Ranks):
+            whole = ranks.whole()
+            if whole is not None:
+                ranks = self._table = whole
+        return ranks
+
+    def blanks(self, text: str) -> int:
+        """Bound the blanks before a word's own, which are a pretoken of their own."""
+        return self.pretokens[text] if text.isascii() else self.anywhere(text)
+
+    def anywhere(self, text: str) -> int:
+        """Bound a text, however it is split and whatever stands around it."""
+        if text.isascii():
+            cost_of = self._blocks.__getitem__
+            starts = range(0, len(text), _LONGEST_ASCII)
+            return sum(cost_of(text[at : at + _LONGEST_ASCII]) for at in starts)
+        shift = self._shift
+        return sum((entry >> shift & 3) + 1 for entry in self._entries(text))
+
+
+def _pretokens(pattern: re.Pattern[str], text: str) -> Iterator[list[str]]:
+    """Yield the pretokens of a long word, some at a time: as strings they are many times as long.
+
+    They follow each other without a gap. What ends near the end of a window may go on behind it.
+    """
+    at, size = 0, PART
+    while at < len(text):
+        window = text[at : at + size]
+        found, end = pattern.findall(window), len(window)
+        if at + end < len(text):
+            while found and end > len(window) - _LOOKED_AHEAD:
+                end -= len(found.pop())
+            if not found:  # one pretoken fills the window
+                size *= 2
+                continue
+        yield found
+        at, size = at + end, PART
 
 
 class Bound:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from memplane.tokens.chunks import BLANKS
+from memplane.tokens.bound import BLANKS
 
 if TYPE_CHECKING:
     from memplane.ports import TokenCounter

@@ -10,8 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from memplane.errors import MissingExtraError
-from memplane.tokens.bound import Bound
-from memplane.tokens.chunks import BLANKS, lines, parts, without_surrogates
+from memplane.tokens.bound import BLANKS, Bound, lines, parts, without_surrogates
 from memplane.tokens.table import PART
 
 if TYPE_CHECKING:

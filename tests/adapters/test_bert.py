@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from memplane.adapters.bert import Encoder, read_tensors
+from memplane.adapters.minilm import Encoder, read_tensors
 
 WIDTH, WIDE, LAYERS, PIECES, PLACES = 64, 96, 2, 20, 12
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transcripts import KEY, entry, said
 
-from memplane.adapters.transcript_entries import packed, unpacked
+from memplane.adapters.transcripts import packed, unpacked
 from memplane.errors import InputError
 
 _KEYS = st.text(alphabet=st.characters(codec=None), max_size=5)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 SECONDS = 20
 IMPORTED = (
-    "memplane.cli.run", "memplane.wiring", "memplane.hook.run", "memplane.hook.answering",
+    "memplane.cli.run", "memplane.wiring", "memplane.hook.run", "memplane.hook.context",
     "memplane.hook.recording", "memplane.mcp.server", "memplane.mcp.stdio",
 )  # fmt: skip
 HUNG = "hung"

@@ -13,16 +13,15 @@ import pytest
 import memplane
 from memplane.adapters.memory_files import MemoryFiles
 from memplane.errors import MemplaneError, NotFoundError, ScopeError
-from memplane.mcp import reading, resources, storing
-from memplane.mcp.arguments import checked
-from memplane.mcp.desk import Desk
-from memplane.mcp.schemas import tool_named
+from memplane.mcp import resources, tools
+from memplane.mcp.schemas import checked, tool_named
+from memplane.mcp.tools import Desk
 from memplane.wiring import make_counter, open_plane
 
 WORD = "quibblefrost"
 ACTS = {
-    "memory_store": storing.store, "memory_forget": storing.forget, "memory_get": reading.get,
-    "memory_list_keys": reading.list_keys, "memory_search": reading.search,
+    "memory_store": tools.store, "memory_forget": tools.forget, "memory_get": tools.get,
+    "memory_list_keys": tools.list_keys, "memory_search": tools.search,
 }  # fmt: skip
 
 

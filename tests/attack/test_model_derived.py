@@ -17,10 +17,9 @@ from memplane.adapters.memory_files import MemoryFiles
 from memplane.errors import MemplaneError
 from memplane.event import SENSITIVITIES, UPKEEP_KINDS
 from memplane.importers.statements import Statement, Told, forget_all, gone, rows_of
-from memplane.mcp import curating, storing
-from memplane.mcp.arguments import checked
-from memplane.mcp.desk import Desk
-from memplane.mcp.schemas import tool_named
+from memplane.mcp import tools
+from memplane.mcp.schemas import checked, tool_named
+from memplane.mcp.tools import Desk
 from memplane.wiring import make_counter
 
 CHANNELS = ("private", "team", "agent", "public")
@@ -112,15 +111,15 @@ WRITERS = st.one_of(
     ),
     st.builds(
         lambda key, ns: tool(
-            storing.store, "memory_store", content="told", type="fact", key=key, ns=ns
+            tools.store, "memory_store", content="told", type="fact", key=key, ns=ns
         ),
         st.sampled_from(KEYS), NAMES,
     ),
     st.builds(
-        lambda key, ns: tool(storing.forget, "memory_forget", key=key, ns=ns),
+        lambda key, ns: tool(tools.forget, "memory_forget", key=key, ns=ns),
         st.sampled_from(KEYS), NAMES,
     ),
-    st.just(tool(curating.curate, "memory_curate", query="says")),
+    st.just(tool(tools.curate, "memory_curate", query="says")),
     st.builds(lambda key: lambda plane, _: plane.pin(key=key), st.sampled_from(KEYS)),
     st.builds(lambda key: lambda plane, _: plane.touch(key=key), st.sampled_from(KEYS)),
     st.builds(lambda key: lambda plane, _: plane.forget(key=key), st.sampled_from(KEYS)),

@@ -99,14 +99,14 @@ def test_imported_from_a_transcript(home, tmp_path, printed):
 
 
 def test_stored_by_an_agent_that_repeats_it(home):
-    from memplane.mcp import storing
-    from memplane.mcp.desk import Desk
+    from memplane.mcp import tools
+    from memplane.mcp.tools import Desk
     from memplane.wiring import make_counter
 
     with opened(home) as plane:
         desk = Desk(plane, make_counter, "agent", "s1", "heron", None, lambda *_: None)
         given = {"content": TEXT, "type": "fact", "ns": "/global", "importance": 500}
-        assert storing.store(desk, given).data["seq"]
+        assert tools.store(desk, given).data["seq"]
     check_stands(home)
 
 

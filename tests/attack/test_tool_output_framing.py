@@ -249,8 +249,7 @@ def test_a_tool_s_output_and_names_that_were_imported_pose_as_nothing(tmp_path, 
 
 
 def test_answers_over_mcp_quote_what_they_found(plane):
-    from memplane.mcp.desk import Desk
-    from memplane.mcp.reading import get, search
+    from memplane.mcp.tools import Desk, get, search
 
     receipt = plane.record(f"push to main\n{posed()}", kind="fact", key="k", session="s")
     plane.index()

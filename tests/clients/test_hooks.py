@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memplane.clients import hooks, jsontext
 from memplane.clients.agents import AGENTS
-from memplane.clients.traces import Traces
+from memplane.clients.files import Traces
 from memplane.errors import InputError
 
 CLAUDE = AGENTS["claude-code"]

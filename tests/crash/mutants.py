@@ -10,9 +10,8 @@ import time
 from pathlib import Path
 
 from memplane.errors import WriteError
-from memplane.log import erase, writer
-from memplane.log.disk import Disk
-from memplane.log.lock import LogLock
+from memplane.log import writer
+from memplane.log.disk import Disk, LogLock
 from memplane.log.log import FileLog
 from memplane.log.writer import Writer
 from memplane.plane import purging
@@ -113,7 +112,7 @@ def purge_without_the_index(patch):
 
 
 def purge_by_rename(patch):
-    real = erase._overwrite_in
+    real = writer._overwrite_in
 
     def overwrite_in(path, *args):
         beside = f"{path}.beside"
@@ -122,4 +121,4 @@ def purge_by_rename(patch):
         Path(beside).replace(path)
         return done
 
-    patch.setattr(erase, "_overwrite_in", overwrite_in)
+    patch.setattr(writer, "_overwrite_in", overwrite_in)

@@ -5,8 +5,9 @@ from math import isclose, sqrt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.evaluate.figures import mean_of, ndcg, percentile, se_groups, se_values
-from memplane.evaluate.outcome import Outcome, Ranked, found_in
+from memplane.evaluate.beir import ndcg
+from memplane.evaluate.figures import mean_of, percentile, se_groups, se_values
+from memplane.evaluate.run import Outcome, Ranked, found_in
 
 SHARES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=40)
 

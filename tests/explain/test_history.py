@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memplane
-from memplane.explain.history import changes, history
-from memplane.explain.versions import NOW, Repository, Version, version
+from memplane.explain.history import NOW, Repository, Version, changes, history, version
 from memplane.home import asset
 from memplane.policy import NAMES
 

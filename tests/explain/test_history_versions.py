@@ -8,8 +8,8 @@ from committed import Committed, swap
 
 import memplane
 from memplane.errors import InputError, NotFoundError
-from memplane.explain import git
-from memplane.explain.versions import HEAD, NOW, Repository, in_home, version
+from memplane.explain import history
+from memplane.explain.history import HEAD, NOW, Repository, in_home, version
 
 
 @pytest.fixture
@@ -172,10 +172,10 @@ def test_git_that_takes_too_long_or_says_too_much_is_stopped(home, tmp_path, mon
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow.parent}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr(git, "SECONDS_MAX", 0.2)
+    monkeypatch.setattr(history, "SECONDS_MAX", 0.2)
     with pytest.raises(NotFoundError, match=r"git rev-parse took longer than 0\.2 seconds"):
         Repository(home)
     slow.write_text("#!/bin/sh\nexec yes\n")
-    monkeypatch.setattr(git, "SECONDS_MAX", 60.0)
+    monkeypatch.setattr(history, "SECONDS_MAX", 60.0)
     with pytest.raises(NotFoundError, match="git rev-parse has more to say than 512 bytes"):
         Repository(home)

@@ -8,7 +8,7 @@ from worlds import sentence
 
 from memplane.errors import NotFoundError
 from memplane.explain.prefixes import differing, shared_by
-from memplane.pack.comparing import CAUSES
+from memplane.pack.report import CAUSES
 from memplane.plane import causes, reports
 from memplane.policy.plane import CachePrices
 

@@ -6,11 +6,9 @@ import re
 import pytest
 from stories import busy, packed
 
-from memplane.explain import smallest
+from memplane.explain import why
 from memplane.explain.replay import asked_of, plane_of
-from memplane.explain.smallest import FITS_MAX
-from memplane.explain.story import NAMING
-from memplane.explain.why import retold
+from memplane.explain.why import FITS_MAX, NAMING, retold
 
 
 def limited(plane, most: int) -> None:
@@ -34,7 +32,7 @@ def shown(block) -> dict[str, str]:
     return found
 
 
-pack_at = smallest.outcome
+pack_at = why.outcome
 
 
 def every_budget(plane, saved, most: int) -> dict[int, dict[str, str]]:
@@ -53,14 +51,14 @@ def held_against_all(plane, chance, most: int, events: int, monkeypatch) -> int:
     block, saved = packed(plane, chance, budgets=[60, most // 3, most // 2, most - 200])
     budgets, there, found = every_budget(plane, saved, most), shown(block), 0
     # The search of each event goes its own way over packs that are made once.
-    made: dict[int, smallest.Outcome] = {}
+    made: dict[int, why.Outcome] = {}
 
     def once(*given):
         if given[-1] not in made:
             made[given[-1]] = pack_at(*given)
         return made[given[-1]]
 
-    monkeypatch.setattr(smallest, "outcome", once)
+    monkeypatch.setattr(why, "outcome", once)
     with retold(plane, saved, channel="private") as pack:
         lines = [line for line in plane._log.read() if line.event.id not in there]
         for line in chance.sample(lines, min(events, len(lines))):

@@ -10,10 +10,10 @@ from worlds import rows, sentence
 
 import memplane
 from memplane.errors import NotFoundError, PolicyError
-from memplane.explain import halves, trying
+from memplane.explain import policy_trial
+from memplane.explain.history import Version, in_home
+from memplane.explain.policy_trial import blocks_of, last, trial
 from memplane.explain.replay import asked_of
-from memplane.explain.trying import blocks_of, last, trial
-from memplane.explain.versions import Version, in_home
 from memplane.plane import reports
 
 CHANGES = {
@@ -114,7 +114,7 @@ def test_two_processes_find_what_one_finds(plane, monkeypatch):
     for number in range(16):
         plane.record_many(rows(19_000 + number, 12))
         plane.pack("parser", session="s1", budget=(1500, 4000)[number % 2], save_report=True)
-    monkeypatch.setattr(trying, "_SHARED_FROM", 4)
+    monkeypatch.setattr(policy_trial, "_SHARED_FROM", 4)
     asked, old = last(plane.home, 100), in_home(plane.home)
     new = changed(old, "budgets")
     alone, told = trial(plane, asked, old, new), []
@@ -140,11 +140,11 @@ def refused():
 @pytest.mark.parametrize("way", [silent, cut_short, None])
 def test_what_a_second_process_leaves_undone_is_done_by_the_first(plane, monkeypatch, way):
     lived_in(plane, 21, 8)
-    monkeypatch.setattr(trying, "_SHARED_FROM", 4)
+    monkeypatch.setattr(policy_trial, "_SHARED_FROM", 4)
     if way is None:
         monkeypatch.setattr(os, "fork", refused)
     else:
-        monkeypatch.setattr(halves, "_say", way)
+        monkeypatch.setattr(policy_trial, "_say", way)
     asked, old = last(plane.home, 100), in_home(plane.home)
     new = changed(old, "scoring")
     assert trial(plane, asked, old, new, processes=2) == trial(plane, asked, old, new)

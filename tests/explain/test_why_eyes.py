@@ -9,8 +9,7 @@ from jsonschema import Draft202012Validator
 
 import memplane
 from memplane.errors import NotFoundError
-from memplane.explain.story import Why
-from memplane.explain.why import UNTOLD, why
+from memplane.explain.why import UNTOLD, Why, why
 from memplane.log.bodies import body_path
 from memplane.plane import reports
 

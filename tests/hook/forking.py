@@ -49,7 +49,7 @@ def serve():
 
 if __name__ == "__main__":
     # What the child of a fork would otherwise import, again and again.
-    import memplane.hook.answering
+    import memplane.hook.context
     import memplane.hook.recording
     import memplane.wiring  # noqa: F401
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memplane
-from memplane.hook import told
-from memplane.hook.marking import marked
+from memplane.hook import payload
+from memplane.hook.recording import marked
 
 START = {"hook_event_name": "SessionStart", "source": "startup"}
 RESUME = {"hook_event_name": "SessionStart", "source": "resume"}
@@ -20,7 +20,7 @@ numbers = itertools.count(1)
 
 
 def rows(plane, one, agent="codex"):
-    said = told.read(agent, {"session_id": "s1", "cwd": "/w", **one})
+    said = payload.read(agent, {"session_id": "s1", "cwd": "/w", **one})
     return marked(plane._log, said) if said.marks else said.rows
 
 

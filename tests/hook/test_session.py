@@ -117,7 +117,7 @@ def imported(home, call, *more):
 
 
 HEAVY = {
-    "memplane.hook.answering", "memplane.plane.plane", "memplane.plane.engine", "memplane.pack.block",
+    "memplane.hook.context", "memplane.plane.plane", "memplane.plane.engine", "memplane.pack.block",
     "memplane.index.reader", "memplane.wiring", "memplane.tokens.bound", "importlib.metadata",
     "numpy", "yaml", "typer", "rich", "jsonschema", "orjson", "asyncio", "subprocess", "sqlite3",
 }  # fmt: skip
@@ -138,6 +138,6 @@ def test_who_only_records_opens_no_plane_and_packs_nothing(home, event):
 def test_an_answer_is_packed_without_what_is_heavy_for_a_hook(home):
     hook(home, asked(home))
     loaded = imported(home, asked(home, "the cursor of the ledger", prompt_id="p2"))
-    assert "memplane.hook.answering" in loaded
+    assert "memplane.hook.context" in loaded
     heavy = {"numpy", "yaml", "typer", "rich", "jsonschema", "orjson", "asyncio"}
     assert loaded & heavy == set()

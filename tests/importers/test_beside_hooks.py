@@ -3,8 +3,8 @@
 import pytest
 
 import memplane
-from memplane.hook import told
-from memplane.importers.hooked import Hooked
+from memplane.hook import payload
+from memplane.importers.resume import Hooked
 from memplane.importers.run import import_paths
 
 SUMMARY = "<analysis>\nSails.\n</analysis>\n\n<summary>\nThey spoke of sails\n</summary>"
@@ -19,7 +19,7 @@ FRAMED = (
 def hooked(plane):
     def hooked(event, **said):
         call = {"hook_event_name": event, "session_id": "s-one", "cwd": "/proj", **said}
-        plane.record_many(told.read("claude-code", call).rows)
+        plane.record_many(payload.read("claude-code", call).rows)
 
     hooked("SessionStart", source="startup")
     return hooked

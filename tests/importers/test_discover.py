@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from memplane.importers.discover import discover
+from memplane.importers.detection import discover
 
 GRAPH = '{"type": "entity", "name": "Ada", "entityType": "person", "observations": []}\n'
 

@@ -3,7 +3,7 @@ import gzip
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.importers.lines import files_below, parse, read_lines
+from memplane.importers.records import files_below, parse, read_lines
 
 
 def lines(path, content, **options):

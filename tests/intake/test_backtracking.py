@@ -14,9 +14,8 @@ import pytest
 
 from memplane.intake import Redactor
 from memplane.intake.redact import masked, without
-from memplane.intake.shapes import SHAPES
-from memplane.policy.ambiguity import TooLargeError, ambiguous
-from memplane.policy.splitting import shared
+from memplane.intake.token_patterns import SHAPES
+from memplane.policy.regex_safety import TooLargeError, ambiguous, shared
 
 MODULES = (
     "check", "forms", "markers", "marks", "meant", "pairs", "recalled", "redact", "research", "second",

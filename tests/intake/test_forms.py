@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.intake import Redactor
-from memplane.intake.pairs import stems
-from memplane.intake.shapes import WINDOW, looked_at
+from memplane.intake.secret_syntax import stems
+from memplane.intake.token_patterns import WINDOW, looked_at
 
 BUILT_IN = Redactor()
 FIRST = Redactor((r"(?i)api_key\s*[:=]\s*\S+", r"(?i)password\s*[:=]\s*\S+"))

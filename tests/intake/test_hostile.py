@@ -8,8 +8,8 @@ import pytest
 from made_up import TOKENS
 
 from memplane.intake import Redactor
-from memplane.intake.marks import MARK, widened
-from memplane.intake.shapes import SHAPES
+from memplane.intake.markers import MARK, widened
+from memplane.intake.token_patterns import SHAPES
 
 BUILT_IN = Redactor()
 BEGIN = "-----BEGIN PRIVATE KEY-----"

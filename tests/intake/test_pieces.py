@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from memplane.errors import InputError
 from memplane.event import encode
-from memplane.intake import Intake, Redactor, check, forms
-from memplane.intake import shapes as shapes_room
-from memplane.intake.marks import MARK, merged, widened
+from memplane.intake import Intake, Redactor, check, secret_syntax
+from memplane.intake import token_patterns as shapes_room
+from memplane.intake.check import Cleaner
+from memplane.intake.markers import MARK, merged, widened
 from memplane.intake.recalled import without_blocks
-from memplane.intake.shapes import SHAPES
-from memplane.intake.values import Cleaner
+from memplane.intake.token_patterns import SHAPES
 
 # The package has functions of these names.
 preparing, checking = (sys.modules[f"memplane.intake.{name}"] for name in ("prepare", "check"))
@@ -32,7 +32,7 @@ def patch():
 @given(TEXTS, SIZES)
 def test_a_text_is_cleaned_as_a_whole(patch, text, size):
     expected = "".join("\ufffd" if c == "\0" or "\ud800" <= c <= "\udfff" else c for c in text)
-    patch.setattr("memplane.intake.values.PART", size)
+    patch.setattr("memplane.intake.check.PART", size)
     cleaner = Cleaner()
     assert cleaner.text(text) == expected
     assert cleaner.replaced == sum(a != b for a, b in zip(text, expected, strict=True))
@@ -80,11 +80,11 @@ BITS = st.sampled_from(
 @settings(deadline=None)
 @given(st.lists(BITS, max_size=40).map("".join), SIZES)
 def test_places_found_window_by_window_are_those_of_the_whole(patch, text, window):
-    assert list(forms._dashes(text, window)) == list(forms._dashes(text, len(text)))
+    assert list(secret_syntax._dashes(text, window)) == list(secret_syntax._dashes(text, len(text)))
     shapes = [shape for shape in SHAPES if shape.literals[0][0] not in "*~"]
     whole = [list(shape.spans(text)) for shape in shapes[::9]]
     with patch.context() as narrower:
-        narrower.setattr("memplane.intake.shapes.WINDOW", window)
+        narrower.setattr("memplane.intake.token_patterns.WINDOW", window)
         assert [list(shape.spans(text)) for shape in shapes[::9]] == whole
 
 
@@ -111,7 +111,7 @@ def test_two_searches_are_merged_from_left_to_right(spans, cut):
 def test_a_text_without_its_gaps_is_put_together_in_pieces(patch, text, most):
     gaps = [match.span() for match in shapes_room._GAP.finditer(text)]
     with patch.context() as narrower:
-        narrower.setattr("memplane.intake.shapes._PIECES_MAX", most)
+        narrower.setattr("memplane.intake.token_patterns._PIECES_MAX", most)
         view, places, removed = shapes_room._without_gaps(text)
     assert view == shapes_room._GAP.sub("", text)
     assert places[-1] == len(view)

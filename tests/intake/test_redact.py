@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from memplane.errors import InputError
 from memplane.intake import Redactor
-from memplane.intake.pairs import secret_key
 from memplane.intake.redact import masked_name, secrets_in, shown, without
+from memplane.intake.secret_syntax import secret_key
 
 DEFAULT_PATTERNS = (r"(?i)api_key\s*[:=]\s*\S+", r"(?i)password\s*[:=]\s*\S+")
 BUILT_IN = Redactor()

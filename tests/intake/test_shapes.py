@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from made_up import TOKENS
 
 from memplane.intake import Redactor
-from memplane.intake.pairs import MARK
-from memplane.intake.shapes import RUN_MIN, SHAPES, suspects
+from memplane.intake.secret_syntax import MARK
+from memplane.intake.token_patterns import RUN_MIN, SHAPES, suspects
 
 BUILT_IN = Redactor()
 

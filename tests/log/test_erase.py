@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from memplane.errors import CorruptError, PurgedError, WriteError
 from memplane.event import Draft, encode
 from memplane.log import Disk, FileLog, repair, verify
-from memplane.log.blanking import blank
 from memplane.log.format import erased_id, tombstone
+from memplane.log.writer import blank
 
 SECRET = "quagga-4711"
 EVENTS = 8

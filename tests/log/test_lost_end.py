@@ -7,9 +7,9 @@ from damaging import PLANE, clock, copied, draft, filled, messages, opened, segm
 
 from memplane.errors import CorruptError
 from memplane.log import repair, verify
-from memplane.log.beyond import Witness
 from memplane.log.recovery import marker
 from memplane.log.segments import Segments
+from memplane.log.survey import Witness
 
 
 @pytest.fixture(scope="module")

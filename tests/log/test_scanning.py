@@ -10,7 +10,7 @@ import pytest
 from damaging import copied, draft, filled, opened, segment
 
 from memplane.event import Draft, encode
-from memplane.log import scanning, verify
+from memplane.log import survey, verify
 from memplane.log.format import genesis
 from memplane.log.scanning import Scanners, Task, scan
 
@@ -114,7 +114,7 @@ def test_the_processes_do_the_work_and_are_gone_afterwards(whole):
     assert all(child.poll() is not None for child in started)
     for task, told in zip(tasks, found, strict=True):
         with Path(task.path).open("rb") as file:
-            file_as_it_is = scanning.identity(file.fileno())
+            file_as_it_is = survey.identity(file.fileno())
             assert told == scan(file.read(), task.seq, task.h, json.loads, file_as_it_is)
 
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from memplane.errors import InputError
-from memplane.mcp.arguments import checked
-from memplane.mcp.schemas import INSTRUCTIONS, TOOLS, tool_named
+from memplane.mcp.schemas import INSTRUCTIONS, TOOLS, checked, tool_named
 from memplane.wiring import make_counter
 
 MODES = ("auto", "legacy")

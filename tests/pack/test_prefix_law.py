@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from worlds import rows
 
 import memplane
-from memplane.pack.comparing import CAUSES, chain_of, compared
+from memplane.pack.report import CAUSES, chain_of, compared
 from memplane.plane.causes import story
 
 

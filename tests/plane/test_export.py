@@ -31,7 +31,7 @@ from hypothesis import strategies as st
 import memplane
 from memplane.errors import InputError, PlaneError, WriteError
 from memplane.log import Disk, verify
-from memplane.log.exported import read_export
+from memplane.log.export import read_export
 from memplane.plane.choosing import Asked
 from memplane.plane.exporting import export_plane
 from memplane.plane.restoring import check_export

@@ -152,7 +152,7 @@ def full(*_):
 def test_on_a_full_disk_it_is_a_restore_that_is_refused(filled, tmp_path, monkeypatch):
     exported(filled, tmp_path / "e.jsonl")
     with monkeypatch.context() as patch:
-        patch.setattr("memplane.log.lock.os.pwrite", full)
+        patch.setattr("memplane.log.disk.os.pwrite", full)
         with pytest.raises(WriteError) as refusal:
             memplane.restore(tmp_path / "e.jsonl", tmp_path / "new", clock=clock)
     assert str(refusal.value).endswith(

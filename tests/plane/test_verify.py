@@ -13,7 +13,7 @@ import memplane
 from memplane.log import repair
 from memplane.log.ids import MAGIC
 from memplane.plane.stated import witnesses
-from memplane.policy import cached
+from memplane.policy import files
 from memplane.projections import checkpoint
 from memplane.projections.cache import put_sum
 from memplane.wiring import open_plane
@@ -181,9 +181,9 @@ def test_deep_holds_the_parsed_policies_against_the_policies(home):
     assert deeply(home) == []
     (form,) = (home / "projections").glob("policy-*.json")
     key = form.name.removeprefix("policy-").removesuffix(".json")
-    kept = cached.unpack(key, form.read_bytes())
+    kept = files.unpack(key, form.read_bytes())
     kept.documents["budgets.yaml"]["default_pack_tokens"] = 77
-    form.write_bytes(cached.pack(key, kept))
+    form.write_bytes(files.pack(key, kept))
     assert found(home) == []
     assert deeply(home) == ["projections/policy-*.json"]
 

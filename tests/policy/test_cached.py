@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memplane.errors import PolicyError
 from memplane.policy import NAMES, load
-from memplane.policy import cached as forms
+from memplane.policy import files as forms
 
 WARM = """
 import json, sys
@@ -44,13 +44,13 @@ def test_a_warm_process_gets_the_same_records_and_imports_neither_yaml_nor_jsons
 
 
 def test_all_files_are_kept_as_one_under_a_key_of_version_bytes_and_variables(defaults, kept):
-    assert set(kept) == {forms.key("1.2", defaults, {})}
+    assert set(kept) == {forms.cache_key("1.2", defaults, {})}
     other = {**defaults, "plane.yaml": b"version: 1\n"}
     keys = [
-        forms.key("1.2", defaults, {}), forms.key("1.3", defaults, {}),
-        forms.key("1.2", other, {}), forms.key("1.2", defaults, {"MEMPLANE_A__B": "1"}),
-        forms.key("1.2", defaults, {"MEMPLANE_A__B": "2"}),
-        forms.key("1.2", defaults, {"MEMPLANE_A__B": "\udcff"}),
+        forms.cache_key("1.2", defaults, {}), forms.cache_key("1.3", defaults, {}),
+        forms.cache_key("1.2", other, {}), forms.cache_key("1.2", defaults, {"MEMPLANE_A__B": "1"}),
+        forms.cache_key("1.2", defaults, {"MEMPLANE_A__B": "2"}),
+        forms.cache_key("1.2", defaults, {"MEMPLANE_A__B": "\udcff"}),
     ]  # fmt: skip
     assert len(set(keys)) == len(keys)
 
@@ -156,10 +156,10 @@ SHAPES = {
 def test_a_form_of_another_shape_is_ignored_though_its_checksum_is_right(
     defaults, schemas, policies, name, document
 ):
-    key = forms.key("", defaults, {})
+    key = forms.cache_key("", defaults, {})
     documents = {**{each: {} for each in NAMES}, name: document}
-    form = forms.pack(key, forms.Form(documents, []))
-    assert forms.unpack(key, form) == forms.Form(documents, [])
+    form = forms.packed_form(key, forms.Form(documents, []))
+    assert forms.form_of(key, form) == forms.Form(documents, [])
     assert load({}, defaults=defaults, schemas=schemas, cached={key: form}.get) == policies()
 
 
@@ -173,15 +173,15 @@ def test_a_form_of_another_shape_is_ignored_though_its_checksum_is_right(
     ],
 )
 def test_a_form_of_other_files_is_ignored(defaults, schemas, policies, form):
-    key = forms.key("", defaults, {})
-    kept = {key: forms.pack(key, form)}
+    key = forms.cache_key("", defaults, {})
+    kept = {key: forms.packed_form(key, form)}
     assert load({}, defaults=defaults, schemas=schemas, cached=kept.get) == policies()
 
 
 def test_a_sound_form_under_another_key_is_none():
-    form = forms.pack("a", forms.Form({"plane.yaml": {"version": 1}}, []))
-    assert forms.unpack("a", form) == forms.Form({"plane.yaml": {"version": 1}}, [])
-    assert forms.unpack("b", form) is None
+    form = forms.packed_form("a", forms.Form({"plane.yaml": {"version": 1}}, []))
+    assert forms.form_of("a", form) == forms.Form({"plane.yaml": {"version": 1}}, [])
+    assert forms.form_of("b", form) is None
 
 
 DOCUMENTS = st.dictionaries(
@@ -202,6 +202,6 @@ DOCUMENTS = st.dictionaries(
 @given(document=DOCUMENTS)
 def test_a_document_comes_back_as_it_was_kept(document):
     form = forms.Form({"any.yaml": document}, [])
-    again = forms.unpack("k", forms.pack("k", form))
+    again = forms.form_of("k", forms.packed_form("k", form))
     assert again == form
     assert list(again.documents["any.yaml"]) == list(document)

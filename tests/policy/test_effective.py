@@ -7,7 +7,7 @@ import yaml
 
 from memplane.errors import PolicyError
 from memplane.policy import NAMES
-from memplane.policy.effective import Row, rows
+from memplane.policy.files import Row, rows
 
 
 @pytest.fixture(scope="session")

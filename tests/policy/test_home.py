@@ -13,8 +13,7 @@ import yaml
 
 import memplane
 from memplane.policy import NAMES
-from memplane.policy.cached import key
-from memplane.policy.formats import FILLED
+from memplane.policy.files import FILLED, cache_key
 
 VARIABLE = {"MEMPLANE_BUDGETS__DEFAULT_PACK_TOKENS": "700"}
 
@@ -23,7 +22,7 @@ def key_of(home):
     """The key of the form of a home's files, the defaults that it was filled in from included."""
     data = {name: (home / "policies" / name).read_bytes() for name in NAMES}
     data |= {f"default {name}": memplane.home.asset(f"policies/{name}") for name in FILLED}
-    return key(memplane.home.VERSION, data, {})
+    return cache_key(memplane.home.VERSION, data, {})
 
 
 def forms(home):

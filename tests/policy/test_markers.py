@@ -5,9 +5,8 @@ import json
 import pytest
 import yaml
 
-from memplane.policy.markers import Markers
-from memplane.policy.patterns import pattern_mistake
-from memplane.policy.standing import STANDING
+from memplane.policy.markers import STANDING, Markers
+from memplane.policy.regex_safety import pattern_mistake
 
 PHRASES = [(marker, phrase) for marker, row in STANDING.items() for phrase in row]
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from memplane.errors import PolicyError
 from memplane.policy import NAMES, load, variables
-from memplane.policy.cached import written
 from memplane.policy.document import plain, read
+from memplane.policy.files import written
 
 
 @pytest.fixture(scope="session")

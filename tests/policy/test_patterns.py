@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplane.policy.ambiguity import TooLargeError, ambiguous
-from memplane.policy.patterns import pattern_mistake
-from memplane.policy.splitting import shared
+from memplane.policy.regex_safety import TooLargeError, ambiguous, pattern_mistake, shared
 
 BLOW_UP = {
     r"(a+)+$": "a",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memplane.event import SENSITIVITIES
 from memplane.policy import ChannelRule, Privacy, Section
-from memplane.recall.decay import FADING_KINDS
+from memplane.recall.score import FADING_KINDS
 
 
 def test_sections_keep_the_order_of_the_file_and_standard_ones_left_out_follow(policies):

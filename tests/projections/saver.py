@@ -7,7 +7,7 @@ from pathlib import Path
 from journal import Journal
 
 from memplane.projections.catchup import Folded, catch_up
-from memplane.projections.decisions import Cards, Decisions
+from memplane.projections.ledger import Cards, Decisions
 from memplane.projections.memories import Memories
 
 ROUNDS = 24

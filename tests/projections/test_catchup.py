@@ -9,7 +9,7 @@ from journal import HISTORIES, Journal
 
 from memplane.projections.catchup import Folded, behind, catch_up
 from memplane.projections.chains import MemoryChains
-from memplane.projections.decisions import Cards, Decisions
+from memplane.projections.ledger import Cards, Decisions
 from memplane.projections.memories import Memories
 from memplane.projections.projector import fold
 from memplane.projections.tasks import Tasks

@@ -24,7 +24,7 @@ from memplane.projections.checkpoint import (
     read,
     render,
 )
-from memplane.projections.decisions import Decisions
+from memplane.projections.ledger import Decisions
 
 
 class Later(Decisions):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memplane.projections.checks import check_of, covers, shows_failure
+from memplane.projections.tasks import check_of, covers, shows_failure
 
 
 def of(command):

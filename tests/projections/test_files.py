@@ -8,10 +8,14 @@ from hypothesis import strategies as st
 from journal import Journal
 from law import fold, holds_the_law
 
-from memplane.projections.files import BYTES_MAX, EPISODE_PATHS, PATHS, SESSIONS, Files
-from memplane.projections.touches import (
+from memplane.projections.files import (
+    BYTES_MAX,
+    EPISODE_PATHS,
     FILES,
+    PATHS,
+    SESSIONS,
     UNIT,
+    Files,
     FileTable,
     fade,
     json_bytes,

@@ -5,12 +5,11 @@ from hypothesis import strategies as st
 from journal import Journal
 from law import fold, holds_the_law
 
-from memplane.projections.decisions import Cards, Decisions
 from memplane.projections.files import AllFiles, Files
 from memplane.projections.groups import GROUPS_MAX, Group, share_of
 from memplane.projections.hotset import BYTES_MAX, STATED, STATED_BYTES, Hotset, Hotsets
-from memplane.projections.ledger import LedgersProjector
-from memplane.projections.plane_map import PlaneMap, PlaneMaps
+from memplane.projections.ledger import Cards, Decisions, LedgersProjector
+from memplane.projections.system_map import PlaneMap, PlaneMaps
 
 
 class Words:

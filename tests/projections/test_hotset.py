@@ -6,6 +6,7 @@ from journal import Journal
 from law import fold, holds_the_law
 
 from memplane.event import encode
+from memplane.projections.files import FILES
 from memplane.projections.hotset import (
     BYTES_MAX,
     PLANE_RING,
@@ -14,7 +15,6 @@ from memplane.projections.hotset import (
     TOOLS,
     Hotset,
 )
-from memplane.projections.touches import FILES
 
 FILE_BYTES_MAX = 512 * 1024
 

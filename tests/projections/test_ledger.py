@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from journal import HISTORIES, Journal
 from law import fold, holds_the_law
 
-from memplane.projections.decisions import Cards, Decisions
+from memplane.projections.ledger import Cards, Decisions
 from memplane.projections.memories import Memories
 
 

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 from journal import FORGETS, HISTORIES, ROWS, Journal
 from law import fold, holds_the_law
 
-from memplane.projections.map_state import SORTS
-from memplane.projections.plane_map import PlaneMap
+from memplane.projections.system_map import SORTS, PlaneMap
 
 NAMED = st.fixed_dictionaries(
     {

@@ -7,13 +7,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.recall.decay import (
-    FADING_KINDS,
-    decayed,
-    hours_between,
-    importance_now,
-    is_stale,
-)
+from memplane.recall.score import FADING_KINDS, decayed, hours_between, importance_now, is_stale
 
 LIVES = {"observation": 720, "plan": 1_440, "fact": 8_760, "preference": 0}
 NOON = "2026-01-01T12:00:00.000000Z"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplane.scenario.generate import generated
+from memplane.scenario.scene import generated
 
 START = datetime(2026, 1, 5, 12, tzinfo=UTC)
 

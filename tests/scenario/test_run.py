@@ -7,7 +7,7 @@ import pytest
 
 from memplane.cli.scenario import builders
 from memplane.scenario import Runner, Settings, as_json, as_words, work_of, write_reports
-from memplane.scenario import steps as steps_room
+from memplane.scenario import run as steps_room
 
 GIVEN = """\
 long: true

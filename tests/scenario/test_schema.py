@@ -9,8 +9,8 @@ from memplane.event import KINDS, ROLES, SENSITIVITIES, UPKEEP_KINDS
 from memplane.home import asset
 from memplane.policy import NAMES
 from memplane.scenario.assertions import ASSERTIONS, TIMED
-from memplane.scenario.faults import MAIN
-from memplane.scenario.steps import STEPS
+from memplane.scenario.document import MAIN
+from memplane.scenario.run import STEPS
 
 SCHEMA = json.loads(asset("schemas/scenario.schema.json"))
 DEFINED = SCHEMA["$defs"]

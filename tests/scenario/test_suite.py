@@ -8,7 +8,7 @@ import yaml
 
 from memplane.cli.scenario import read_file
 from memplane.scenario.assertions import ASSERTIONS
-from memplane.scenario.steps import STEPS
+from memplane.scenario.run import STEPS
 
 NAMES = [*(f"SCN-{number:03}" for number in range(1, 11)), "SCN-P1", "SCN-P2", "SCN-P3"]
 

@@ -4,7 +4,7 @@ import pytest
 from nasty import SENTENCES, texts
 
 from memplane.tokens import make
-from memplane.tokens.chunks import lines
+from memplane.tokens.bound import lines
 
 
 def sweep(table, encodings, name, *, seed, trials):

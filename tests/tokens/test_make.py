@@ -11,7 +11,7 @@ from nasty import texts
 import memplane.tokens
 from memplane.errors import InputError, MissingExtraError
 from memplane.tokens import NAMES, make
-from memplane.tokens.chunks import lines
+from memplane.tokens.bound import lines
 from memplane.tokens.table import single_bytes, unpack
 
 FILE = Path(memplane.tokens.__file__).with_name("bound1.xz")

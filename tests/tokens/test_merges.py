@@ -5,7 +5,7 @@ from itertools import pairwise, product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplane.tokens.merges import closing, pieces, starting
+from memplane.tokens.bound import closing, pieces, starting
 
 LETTERS = "ab\r"
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.tokens import NAMES
-from memplane.tokens.chunks import chunks, parts
+from memplane.tokens.bound import chunks, parts
 from memplane.wiring import make_counter
 
 PART = 16
-MODULES = ("table", "chunks", "bound", "vocabulary", "exact")
+MODULES = ("table", "bound", "exact")
 ALPHABET = "ab Z9.'é語😀\t\n\r/-\u3000\u0301\ud800\u017f#"
 TEXTS = st.text(ALPHABET, max_size=200) | st.lists(
     st.sampled_from(

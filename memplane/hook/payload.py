@@ -1,0 +1,354 @@
+"""What a coding agent tells its hooks, as rows for the log. Pure: JSON values in, rows out.
+
+Claude Code and Codex send the same shape (fields that only one of them has are marked)::
+
+    {"session_id", "transcript_path", "cwd", "hook_event_name",
+     "prompt_id" | "turn_id"                                     but at starts and ends
+     "agent_id"                                                  in a sub-agent
+     "source"                                                    SessionStart
+     "prompt", "source" (Claude Code)                            UserPromptSubmit
+     "tool_name", "tool_input", "tool_response", "tool_use_id"   PostToolUse
+     "error" in place of "tool_response" (Claude Code)           PostToolUseFailure
+     "last_assistant_message"                                    Stop
+     "compact_summary" (Claude Code)                             PostCompact
+     "reason"}                                                   SessionEnd
+
+The same told twice (by two installs, or again by the client) has the same id, and is recorded once.
+
+What an import of the transcript would record is recorded as it would be: what no person typed has
+another role than `user`, and nobody is answered; what a sub-agent is told and does has the tag
+`sidechain` and the sub-agent as its actor. For Codex that is a session of its own.
+
+Formats of other programs change weekly: what is not there or is of another type is left out, an
+event that is not known gives no rows, nothing raises.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.importers.client_records import (
+    HOOK_TAG,
+    Spoken,
+    asked_of_codex,
+    compaction,
+    own_command,
+    render,
+    spoken,
+    touched,
+)
+from memplane.importers.rows import Row, name, text_of, told
+from memplane.intake.recalled import is_own
+from memplane.intake.redact import masked_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["AGENTS", "Told", "answer", "read"]
+
+
+AGENTS: Final = ("claude-code", "codex")
+# Where a session begins. In a fork the client holds, and goes on with, all of another one.
+_BEGINS: Final = frozenset({"startup", "clear"})
+_FORKS: Final = "fork"
+_FORGETS: Final = "compact"
+_SIDECHAIN: Final = "sidechain"
+
+
+class Told(NamedTuple):
+    """One call of a hook.
+
+    `asks`: "start" where the session begins or the client has dropped what it held, "prompt" where
+    a person typed one, else "". `begins`: nothing was shown to this session before, or the client
+    holds it no longer. `compacted`: the client has dropped what it held of its session. `marks`:
+    the row says that the session ended or went on, and is named by these words and by what came
+    before it, which only the log knows: see `memplane.hook.recording`.
+    """
+
+    event: str
+    session: str
+    folder: str
+    rows: tuple[Row, ...]
+    asks: str = ""
+    query: str = ""
+    begins: bool = False
+    compacted: bool = False
+    marks: tuple[str, ...] = ()
+
+
+def read(agent: str, said: Mapping[str, Any]) -> Told:
+    """Say what a hook was told by one of AGENTS."""
+    said = _clean(said)
+    event, sub = text_of(said, "hook_event_name"), text_of(said, "agent_id")
+    session, folder = _session(agent, said), text_of(said, "cwd")
+    frame: Row = {"session": name(session)} if session else {}
+    made = _ROWS[event](agent, said) if event in _ROWS else []
+    rows = tuple(_framed(frame, row, sub) for row in made)
+    marks = (agent, session, word) if rows and (word := _mark(event, said)) else ()
+    found = Told(event, frame.get("session", ""), folder, rows, marks=marks)
+    if sub:  # it holds what the agent above it has told it, and that is enough
+        return found
+    source = text_of(said, "source")
+    if event == "SessionStart" and source != _FORKS:
+        compacted = source == _FORGETS
+        begins = compacted or source in _BEGINS
+        return found._replace(asks="start", begins=begins, compacted=compacted)
+    if event == "UserPromptSubmit":
+        words = _spoken(agent, said)
+        return found._replace(asks="prompt", query=words.text) if words.role == "user" else found
+    return found
+
+
+def _clean(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same without secrets in identifiers, which would be refused, and the event lost.
+
+    Sessions and sub-agents keep a masked name. What names a turn or a call is left out: masked, two
+    of them would be one.
+    """
+    changed: dict[str, str] = {}
+    for field in _WHOSE + _WHICH:
+        given = text_of(said, field)
+        if given and (masked := masked_name(given)) != given:
+            changed[field] = masked if field in _WHOSE else ""
+    return {**said, **changed} if changed else said
+
+
+_WHOSE: Final = ("session_id", "agent_id")
+_WHICH: Final = ("prompt_id", "turn_id", "tool_use_id")
+
+
+def _mark(event: str, said: Mapping[str, Any]) -> str:
+    if event == "SessionEnd":
+        return "end"
+    goes_on = event == "SessionStart" and text_of(said, "source") not in (*_BEGINS, _FORKS)
+    return "resumed" if goes_on else ""
+
+
+def _framed(frame: Row, row: Row, sub: str) -> Row:
+    if not sub or row["kind"] == "session":
+        return {**frame, **row}
+    return {**frame, "actor": name(sub), **row, "tags": [_SIDECHAIN, *row.get("tags", ())]}
+
+
+def _begun(agent: str, said: Mapping[str, Any]) -> list[Row]:
+    session, source = _session(agent, said), text_of(said, "source")
+    if not session or source == _FORGETS:
+        return []
+    if source in _BEGINS or source == _FORKS:
+        return [_started(agent, said)]
+    row: Row = {"kind": "session", "text": "Session resumed", "data": {"status": "resume"}}
+    return [_hooked(row)]
+
+
+def _started(agent: str, said: Mapping[str, Any]) -> Row:
+    """That a session began, named as an import of the transcript names it."""
+    folder = text_of(said, "cwd").rstrip("/\\").replace("\\", "/").rpartition("/")[2]
+    session, parent = _session(agent, said), text_of(said, "session_id")
+    above = parent if parent != session else ""
+    data = told({"status": "start", "folder": folder, "parent": above})
+    row: Row = {"kind": "session", "text": "Session started", "data": data}
+    return _hooked({**row, "id": name(agent, session, "start")})
+
+
+def _prompted(agent: str, said: Mapping[str, Any]) -> list[Row]:
+    words = _spoken(agent, said)
+    if not words.text.strip():
+        return []
+    row: Row = {"kind": "message", "role": words.role, "text": words.text}
+    if words.tag:
+        row["tags"] = [words.tag]
+    # What is typed while the agent works belongs to the same turn.
+    row |= _named(agent, said, "prompt", words.text)
+    if _session(agent, said) == text_of(said, "session_id"):
+        return [_hooked(row)]
+    return [_started(agent, said), _hooked(row)]  # nothing else says that a sub-agent's begins
+
+
+def _used(agent: str, said: Mapping[str, Any]) -> list[Row]:
+    text, status = answer(said.get("tool_response"))
+    if agent == "codex" and isinstance(said.get("tool_response"), str):
+        status = ""  # what a command printed, whether it failed or not
+    return _called(agent, said, text, status)
+
+
+def _failed(agent: str, said: Mapping[str, Any]) -> list[Row]:
+    return _called(agent, said, _text(said, "error") or "failed", "error")
+
+
+def _called(agent: str, said: Mapping[str, Any], text: str, status: str) -> list[Row]:
+    """A call and what came of it."""
+    tool, call = text_of(said, "tool_name") or "tool", text_of(said, "tool_use_id")
+    if is_own(tool):  # its answer is memory that came back
+        return []
+    given, folder = said.get("tool_input"), text_of(said, "cwd")
+    data = told({"tool": tool, "call": call, "path": touched(tool, given, (folder,))})
+    asked: Row = {"kind": "tool_call", "role": "assistant", "text": render(tool, given, folder)}
+    rows = [{**asked, "data": data}]
+    if text.strip():
+        answered: Row = {"kind": "tool_result", "role": "tool", "text": text}
+        more = {"status": status, "command": own_command(tool, given)}
+        rows.append({**answered, "data": told({**data, **more})})
+    session = _session(agent, said)
+    if call:
+        for row, part in zip(rows, ("call", "result"), strict=False):
+            row["id"] = name(agent, session, part, call)
+    return [_hooked(row) for row in rows]
+
+
+def _stopped(agent: str, said: Mapping[str, Any]) -> list[Row]:
+    text = _text(said, "last_assistant_message")
+    if not text.strip():
+        return []
+    row: Row = {"kind": "message", "role": "assistant", "text": text}
+    # A hook that holds the agent up is asked again, with the same words or with others.
+    return [_hooked({**row, **_named(agent, said, "said", text)})]
+
+
+def _compacted(agent: str, said: Mapping[str, Any]) -> list[Row]:
+    text = _text(said, "compact_summary")
+    if not text.strip():
+        return []
+    bare = compaction(text) or text
+    row: Row = {"kind": "summary", "role": "system", "text": bare, "tags": ["compact"]}
+    return [_hooked({**row, **_named(agent, said, "compact", bare)})]
+
+
+def _ended(agent: str, said: Mapping[str, Any]) -> list[Row]:
+    session, reason = _session(agent, said), text_of(said, "reason")
+    if not session or reason == "resume":
+        return []
+    data = told({"status": "end", "reason": reason})
+    return [{"kind": "session", "text": "Session ended", "data": {**data, "agent": agent}}]
+
+
+_ROWS: Final[dict[str, Callable[[str, Mapping[str, Any]], list[Row]]]] = {
+    "SessionStart": _begun,
+    "UserPromptSubmit": _prompted,
+    "PostToolUse": _used,
+    "PostToolUseFailure": _failed,
+    "Stop": _stopped,
+    "PostCompact": _compacted,
+    "SessionEnd": _ended,
+}
+
+
+def _hooked(row: Row) -> Row:
+    """Tag what the transcript will hold too: an import knows it again by that."""
+    return {**row, "tags": [*row.get("tags", ()), HOOK_TAG]}
+
+
+def _named(agent: str, said: Mapping[str, Any], part: str, text: str) -> Row:
+    """The id of what was said in a turn; none where the client names no turn.
+
+    Of what was said as little as tells it from the rest of its turn: the id outlives a purge.
+    """
+    turn = text_of(said, "prompt_id") or text_of(said, "turn_id")
+    if not turn:
+        return {}
+    digest = hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()
+    return {"id": name(agent, _session(agent, said), part, turn, digest[:8])}
+
+
+def _session(agent: str, said: Mapping[str, Any]) -> str:
+    """The session as its transcript names it: each sub-agent of Codex has one of its own."""
+    sub = text_of(said, "agent_id") if agent == "codex" else ""
+    return sub or text_of(said, "session_id")
+
+
+def _spoken(agent: str, said: Mapping[str, Any]) -> Spoken:
+    """A prompt, and whose words it is: the orders of a sub-agent are no user's."""
+    text = _text(said, "prompt")
+    words = (
+        spoken(text, text_of(said, "source"))
+        if agent == "claude-code"
+        else Spoken(asked_of_codex(text))
+    )
+    ordered = words.role == "user" and text_of(said, "agent_id")
+    return words._replace(role="system") if ordered else words
+
+
+def _text(said: Mapping[str, Any], field: str) -> str:
+    value = said.get(field)
+    return value if isinstance(value, str) else ""
+
+
+# What a tool answered, as a model was shown it: text. Pure.
+#
+# Clients hand a hook the tool's own object, not what they made of it for the model: an edit comes
+# with the whole file as it was before, an image with its bytes. What a call says already, and what
+# is no text, is left out; of an object that nobody knows stands a short form.
+
+# Fields that a model is shown, one under another.
+_SHOWN: Final = ("stdout", "stderr", "error", "content", "result")
+_FAILED: Final = ("is_error", "isError", "interrupted")
+# What an object of an unknown tool may hold and nobody reads.
+_LEFT_OUT: Final = frozenset({
+    "originalFile", "originalContent", "structuredPatch", "oldString", "newString", "oldTodos",
+    "newTodos", "base64", "data", "blob", "signature",
+})  # fmt: skip
+_CHARACTERS_MAX: Final = 2_000  # of what has no text of its own
+_PATCH_LINES_MAX: Final = 400
+_DEPTH_MAX: Final = 20
+
+
+def answer(response: Any) -> tuple[str, str]:
+    """The text of a tool's answer, and ok or error.
+
+    Clients give a text, a list of blocks, or an object of their own.
+    """
+    if isinstance(response, str):
+        return response, "ok"
+    if isinstance(response, list):
+        return _text_of(response) or _short(response), "ok"
+    if not isinstance(response, dict):
+        return _short(response), "ok"
+    failed = any(response.get(field) is True for field in _FAILED)
+    status = "error" if failed or "error" in response else "ok"
+    file = response.get("file")
+    if isinstance(file, dict) and isinstance(file.get("content"), str):
+        return file["content"], status
+    if "structuredPatch" in response:  # an edit, or a file that was written: the call has the rest
+        return _patched(response["structuredPatch"]), status
+    texts = [text for field in _SHOWN if (text := _text_of(response.get(field)))]
+    return "\n".join(texts) if texts else _short(response), status
+
+
+def _text_of(part: Any) -> str:
+    """A text, or the text blocks of a list."""
+    if isinstance(part, str):
+        return part if part.strip() else ""
+    if isinstance(part, list):
+        blocks = (each.get("text") if isinstance(each, dict) else each for each in part)
+        return "\n".join(each for each in blocks if isinstance(each, str))
+    return ""
+
+
+def _patched(hunks: Any) -> str:
+    """The lines of a patch, as `diff -u` has them."""
+    lines: list[str] = []
+    for hunk in hunks if isinstance(hunks, list) else ():
+        said = hunk.get("lines") if isinstance(hunk, dict) else None
+        lines += [line for line in said if isinstance(line, str)] if isinstance(said, list) else []
+    return "\n".join(lines[:_PATCH_LINES_MAX])
+
+
+def _short(value: Any) -> str:
+    kept = _without(value, _DEPTH_MAX)
+    if kept in (None, "", [], {}):
+        return ""
+    text = json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+    return text if len(text) <= _CHARACTERS_MAX else f"{text[:_CHARACTERS_MAX]}…"
+
+
+def _without(value: Any, depth: int) -> Any:
+    """The value without what nobody reads."""
+    if not depth:
+        return "(too deep to show)"
+    if isinstance(value, dict):
+        kept = {key: _without(item, depth - 1) for key, item in value.items()}
+        return {key: item for key, item in kept.items() if key not in _LEFT_OUT}
+    if isinstance(value, list):
+        return [_without(item, depth - 1) for item in value]
+    return value

@@ -1,0 +1,372 @@
+"""What a handle opens at each depth, and the words for a task or session as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from memplane.event import TYPED_KINDS, UPKEEP_KINDS, Event
+from memplane.pack.digest import Digest, Sight, paragraph, sentence, short
+from memplane.pack.handles import EVENTS_FROM, Handle
+from memplane.projections.item import Item
+from memplane.projections.sessions import is_extract
+from memplane.projections.task_table import Task
+from memplane.projections.tasks import task_of
+from memplane.projections.window import named, nested, one_line, plain
+from memplane.recall.extract import extract, readable
+from memplane.recall.suppress import Shown
+from memplane.tokens import cut
+
+__all__ = [
+    "Lead",
+    "Member",
+    "Opened",
+    "Shard",
+    "belongs",
+    "says",
+    "session_leads",
+    "shard",
+    "task_leads",
+]
+
+# An event that no page can hold is cut where at least so many tokens of it can stand.
+_LEAST: Final = 48
+
+_MARK: Final = " …\n"
+
+_SAYING: Final = frozenset(("decision", "constraint"))  # markers that make a turn a statement
+
+_UNTOLD: Final = frozenset((*UPKEEP_KINDS, "session", "approval", "episode", "secret"))
+
+# Given who reads and the room: what is told of the whole, None where there is nothing (more).
+Lead = Callable[[Sight, int], Digest | None]
+
+
+class Member(NamedTuple):
+    """An event that belongs to what a handle names. `note` stands before its text."""
+
+    event: Event
+    item: Item
+    note: str = ""
+
+
+class Opened(NamedTuple):
+    """What a handle stands for, before anybody is asked whether they may see it.
+
+    `leads` tell of the whole, by depth. `members` gives its events in the order in which they are
+    shown: from a seq on (0: all of them), and all or only those that are decisions and facts.
+    `first` is the seq of the first one in the log; `basis` gives what the leads are made of.
+    """
+
+    handle: Handle
+    source: str
+    leads: tuple[Lead, ...]
+    members: Callable[[int, bool], Iterable[Member]]
+    text: Callable[[Event], str]
+    first: int
+    basis: Callable[[], Iterable[Shown]] = tuple
+
+
+class Shard(NamedTuple):
+    """A shard's lines and their tokens.
+
+    `events` are the ids whose whole text stands there, with their seqs; `parts` the ids of those of
+    which a part does. `next` goes on where the room ended, None at the end. `hidden` is the reason
+    by seq of what may not be shown.
+    """
+
+    text: str
+    tokens: int
+    events: dict[str, int]
+    parts: tuple[str, ...]
+    next: Handle | None
+    hidden: dict[int, str]
+
+
+def _unmarked(item: Item) -> Item:
+    return item
+
+
+def belongs(event: Event) -> bool:
+    """Whether the event says something of its task or session: no upkeep, no boundary, no copy."""
+    return event.kind not in _UNTOLD and not is_extract(event)
+
+
+def says(event: Event) -> bool:
+    """Whether it is a decision or a fact, rather than a turn or a result."""
+    marked = event.role != "tool" and not _SAYING.isdisjoint(event.markers)
+    return marked or event.kind in TYPED_KINDS
+
+
+def shard(
+    opened: Opened, sight: Sight, room: int, *, whole: Collection[int] = frozenset(),
+    marked: Callable[[Item], Item] = _unmarked, inside: bool = False,
+) -> Shard:  # fmt: skip
+    """Compose the shard that the handle asks for; without text where the room holds none of it.
+
+    `whole` are the seqs of events that stand whole where the shard will stand. `marked` gives what
+    is printed of an event: the one whose label says that it is stale, where it is. `inside` a block
+    the shard is one entry: all behind its first line is set in.
+    """
+    page = _Page(opened, sight, room, whole, marked, inside=inside)
+    page.fill()
+    return Shard(
+        "".join(page.lines), page.tokens, page.events,
+        tuple(id_ for id_ in page.parts if id_ not in page.events), page.next, page.hidden,
+    )  # fmt: skip
+
+
+def _rest_of(event: Event, characters: int) -> str:
+    """The handle that goes on behind so many characters of an event."""
+    handle = Handle("event", str(event.seq))
+    # The handle of an artifact opens its file: what was said of it is no part of that.
+    return str(handle if event.kind == "artifact" else handle.behind(characters))
+
+
+class _Page:
+    """A shard in the making."""
+
+    def __init__(
+        self, opened: Opened, sight: Sight, room: int, whole: Collection[int],
+        marked: Callable[[Item], Item], *, inside: bool,
+    ) -> None:  # fmt: skip
+        self._opened, self._sight, self._room, self._whole = opened, sight, room, whole
+        self._marked, self._inside = marked, inside
+        self._told: set[int] = set()  # shown one by one
+        self._lacking: list[int] = []  # seqs that the leads had no place for
+        self.left, self.tokens = max(0, room), 0
+        self.lines: list[str] = []
+        self.events: dict[str, int] = {}
+        self.parts: dict[str, None] = {}
+        self.hidden: dict[int, str] = {}
+        self.next: Handle | None = None
+
+    def fill(self) -> None:
+        """Put the lines in, the shallowest first, until the depth or the room is reached."""
+        opened, handle = self._opened, self._opened.handle
+        if not handle.start:
+            self._judge(opened.basis())
+            for lead in opened.leads[: handle.depth + 1]:
+                self._lead(lead)
+        if opened.leads and handle.depth < EVENTS_FROM:
+            if self._lacking:
+                self.next = handle.going_on(EVENTS_FROM + 1, min(self._lacking))
+            return
+        deepest = not opened.leads or handle.depth > EVENTS_FROM
+        if opened.leads and not (deepest and handle.start):
+            stop = self._events(opened.members(handle.start, True))
+            if stop is not None:
+                # Among the events the facts stand again: those go on from the first one.
+                self.next = handle.going_on(handle.depth, opened.first if deepest else stop)
+                return
+        if deepest:
+            stop = self._events(opened.members(handle.start, False))
+            if stop is not None:
+                self.next = handle.going_on(handle.depth, stop)
+        elif self._lacking:
+            self.next = handle.going_on(EVENTS_FROM + 1, min(self._lacking))
+
+    def _judge(self, found: Iterable[Shown]) -> None:
+        for one in found:
+            reason = self._sight.hides(one)
+            if reason is not None:
+                self.hidden[one.seq] = reason
+
+    def _lead(self, lead: Lead) -> None:
+        digest = lead(self._sight, self.left)
+        if digest is None:
+            return
+        text, tokens = self._set_in(digest.text, digest.tokens)
+        if self.lines and tokens > self.left and digest.tokens <= self.left:
+            digest = lead(self._sight, max(0, 2 * self.left - tokens))
+            if digest is None:
+                return
+            text, tokens = self._set_in(digest.text, digest.tokens)
+        if tokens > self.left:
+            self._cut(digest)
+            return
+        self._put(text, tokens)
+        self.events.update(zip(digest.events, digest.whole, strict=True))
+        self.parts.update(dict.fromkeys(digest.parts))
+        self._lacking += [quote.seq for quote in digest.left]
+
+    def _cut(self, digest: Digest) -> None:
+        """The beginning of a lead that is too long; nothing comes behind it."""
+        counter = self._sight.printer.counter
+        room = self.left - counter.count(_MARK)
+        while room > 0 and not self.lines:
+            kept = cut(counter, digest.text.rstrip("\n"), room).rstrip()
+            text = f"{kept}{_MARK}"
+            tokens = counter.count(text)
+            if not kept:
+                break
+            if tokens <= self.left:
+                self._put(text, tokens)
+                self.parts.update(dict.fromkeys((*digest.events, *digest.parts)))
+            room -= max(1, tokens - self.left)
+        self._lacking.append(self._opened.first)
+        self.left = 0
+
+    def _set_in(self, text: str, tokens: int) -> tuple[str, int]:
+        """The lines as they stand behind the first one."""
+        if not (self._inside and self.lines):
+            return text, tokens
+        text = nested(text)
+        return text, self._sight.printer.counter.count(text)
+
+    def _put(self, text: str, tokens: int) -> None:
+        self.lines.append(text)
+        self.tokens += tokens
+        self.left -= tokens
+
+    def _events(self, members: Iterable[Member]) -> int | None:
+        """Show each; return the seq of the first for which there is no room."""
+        for member in members:
+            seq = member.item.seq
+            reason = self._sight.hides(member.item)
+            if reason is not None:
+                self.hidden[seq] = reason
+            elif seq not in self._told and seq not in self._whole and not self._event(member):
+                return seq
+        return None
+
+    def _event(self, member: Member) -> bool:
+        event, item, printer = member.event, member.item, self._sight.printer
+        said = self._opened.text(event)
+        if event.id in self.events or not said.strip():  # the leads told all of it
+            return True
+        item = self._marked(item)
+        text = f"{member.note}{plain(said)}"
+        lines, tokens, whole = item.lines_of(text, whole=True, printer=printer)
+        lines, tokens = self._set_in(lines, tokens)
+        if tokens > self.left:
+            if tokens <= self._room or (self.left < _LEAST and self.lines):
+                return False  # it has a page of its own to come
+            emitted = printer.redact(said)
+            form = item.expanded(
+                emitted, self.left, printer, on=partial(_rest_of, event), whole=emitted == said,
+                note=member.note, inside=self._inside and bool(self.lines),
+            )  # fmt: skip
+            if form is None:
+                return False
+            lines, tokens, whole = form
+        self._put(lines, tokens)
+        self._told.add(item.seq)
+        if whole:
+            self.events[event.id] = item.seq
+        else:
+            self.parts[event.id] = None
+        return True
+
+
+_NO_END: Final = 2**63
+
+_TASKS_MAX: Final = 8
+
+_MARK_TOKENS: Final = 2  # of the dash before a line, at most
+
+
+def task_leads(task: Task, *, active: bool) -> tuple[Lead, ...]:
+    """A sentence or two about a task; the paragraph that goes on behind them."""
+
+    def line(sight: Sight, room: int) -> Digest | None:
+        return short(task, sight, room) or short(task, sight, _NO_END)
+
+    def rest(sight: Sight, room: int) -> Digest | None:
+        told, goal = short(task, sight, _NO_END), task.goal
+        headed = told is None or goal is None or goal.id not in told.events
+        return paragraph(task, sight, room, active=active, headed=headed)
+
+    return line, rest
+
+
+def session_leads(
+    name: str, members: Callable[[], Sequence[Member]], *, now: str, tokens_max: int
+) -> tuple[Lead, ...]:
+    """When a session was and what was asked first; a summary of it, and the tasks it names."""
+
+    def line(sight: Sight, _: int) -> Digest | None:
+        seen = _seen(members(), sight)
+        return _line(name, seen, sight) if seen else None
+
+    def rest(sight: Sight, room: int) -> Digest | None:
+        seen = _seen(members(), sight)
+        lines, refs = _summary(seen, sight, min(room, tokens_max), now)
+        lines = [line for line in lines if line != _said_already(seen, sight)]
+        count = sight.printer.counter.count
+        tasks, naming = _tasks(seen, sight)
+        text = "".join(lines)
+        if tasks and count(text) + count(tasks) <= room:
+            text, refs = f"{text}{tasks}", [*refs, *naming]
+        parts = tuple(dict.fromkeys(refs))
+        return Digest(text, count(text), (), parts, (), ()) if text else None
+
+    return line, rest
+
+
+def _seen(members: Sequence[Member], sight: Sight) -> list[Member]:
+    return [one for one in members if sight.hides(one.item) is None]
+
+
+def _line(name: str, seen: list[Member], sight: Sight) -> Digest:
+    """The session's line; what it says it is about has its event among the ids."""
+    days = sorted((seen[0].item.ts[:10], *(one.item.ts[:10] for one in seen)))
+    span = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
+    count = "1 event" if len(seen) == 1 else f"{len(seen)} events"
+    label = sight.printer.redact(f"session {named(name)} ({span}, {count})")
+    about = _about(seen)
+    events, parts, whole = (), (), ()  # type: tuple[str, ...], tuple[str, ...], tuple[int, ...]
+    said = ""
+    if about is not None:
+        words, entire = sentence(about.event.text, sight.printer)
+        said = f": {words}"
+        if entire and about.item.whole and about.item.seq not in sight.elsewhere:
+            events, whole = (about.event.id,), (about.item.seq,)
+        else:
+            parts = (about.event.id,)
+    text = f"{label}{said}\n"
+    return Digest(text, sight.printer.counter.count(text), events, parts, whole, ())
+
+
+def _about(seen: list[Member]) -> Member | None:
+    """What was asked first; else what was said first by anybody but a tool."""
+    said = [one for one in seen if one.event.text.strip() and one.event.role != "tool"]
+    asked = [one for one in said if one.event.kind == "message" and one.event.role == "user"]
+    plain = [one for one in asked if "command" not in one.event.tags]
+    return next(iter((*plain, *asked, *said)), None)
+
+
+def _said_already(seen: list[Member], sight: Sight) -> str:
+    """The line of the summary that says no more than the session's first line does."""
+    about = _about(seen)
+    if about is None or not sentence(about.event.text, sight.printer)[1]:
+        return ""
+    return f"- Asked first: {one_line(about.event.text)}\n"
+
+
+def _summary(seen: list[Member], sight: Sight, room: int, now: str) -> tuple[list[str], list[str]]:
+    """The lines of a summary, and the ids of what it is made of."""
+    counter = sight.printer.counter
+    events = [one.event for one in seen if readable(one.event, now)]
+    most = room
+    while most > 0:
+        made = extract(events, counter=counter, tokens_max=most, redact=sight.printer.redact)
+        if made is None:
+            break
+        lines = [f"- {one_line(line)}\n" for line in made.text.split("\n")]
+        over = counter.count("".join(lines)) - room
+        if over <= 0:
+            return lines, list(made.refs)
+        most -= max(over, _MARK_TOKENS)
+    return [], []
+
+
+def _tasks(seen: list[Member], sight: Sight) -> tuple[str, list[str]]:
+    """The tasks that the events name, the last one first."""
+    found: dict[str, str] = {}
+    for one in reversed(seen):
+        name = task_of(one.event)
+        if name is not None and len(found) < _TASKS_MAX:
+            found.setdefault(sight.printer.redact(one_line(name)), one.event.id)
+    return (f"- Tasks: {', '.join(found)}\n" if found else ""), list(found.values())
