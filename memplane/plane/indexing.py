@@ -210,7 +210,7 @@ class Indexed:
         self.renewed += 1
         self._known: View | None = None
         self._columns, self.speakers = Columns(), Speakers()
-        self.lines = KeptLines(self._log, self._all, self._is_current)
+        self.lines = KeptLines(self._log, self._all, self._newest)
         self.masks = self.new_masks()
 
     def _all(self) -> View:
@@ -220,9 +220,11 @@ class Indexed:
             known = self._known = self._index.view()
         return known
 
-    def _is_current(self) -> bool:
-        """Whether all events are looked at, purges among them."""
-        return self._position is not None and self._position.seq == self._log.head().seq
+    def _newest(self) -> int | None:
+        """The log's newest segment; None where an event is not looked at, which may be a purge."""
+        head = self._log.head()
+        at = self._position
+        return head.segment if at is not None and at.seq == head.seq else None
 
     def new_masks(self) -> Masks:
         """Masks that have been told nothing yet."""

@@ -89,16 +89,20 @@ def _text_of(said: str) -> bytes:
 class KeptLines:
     """How a search looks at lines: in the index, and in the log where that is all there is.
 
-    `view` gives all documents there are; `current` says whether no event is missing there: a line
-    that was purged since may still be kept.
+    `view` gives all documents there are. `newest` is the log's newest segment, whose lines are read
+    there: it is open anyway, and what it has lost is no answer. None where an event is missing in
+    the view: a line that was purged since may still be kept.
     """
 
-    def __init__(self, log: FileLog, view: Callable[[], View], current: Callable[[], bool]) -> None:
-        self._log, self._view, self._current = log, view, current
+    def __init__(
+        self, log: FileLog, view: Callable[[], View], newest: Callable[[], int | None]
+    ) -> None:  # fmt: skip
+        self._log, self._view, self._newest = log, view, newest
 
     def line(self, seq: int) -> Line | None:
         """Return the line with that seq, if it is there and verifies."""
-        kept = self._kept(seq) if self._current() else None
+        newest = self._newest()
+        kept = None if newest is None else self._kept(seq, newest)
         return self._log.line(seq) if kept is None else kept
 
     def find(self, id_: str) -> Line | None:
@@ -109,7 +113,7 @@ class KeptLines:
                 return line
         return None
 
-    def _kept(self, seq: int) -> Line | None:
+    def _kept(self, seq: int, newest: int) -> Line | None:
         view = self._view()
         span = view.span(seq)
         kept = view.kept(span.start) if span else b""
@@ -117,7 +121,7 @@ class KeptLines:
             return None
         before, segment, offset, length, hole = _FIELDS.unpack_from(kept)
         raw = kept[_FIELDS.size :]
-        if not raw:
+        if not raw or segment == newest:
             return self._log.line_at(seq, segment, offset, length)
         if hole != NOWHERE:
             try:
