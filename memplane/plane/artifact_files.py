@@ -35,6 +35,7 @@ __all__ = [
     "lies_at",
     "mime_of",
     "put_file",
+    "refuse_special",
     "take",
 ]
 
@@ -199,11 +200,25 @@ def mime_of(name: str, head: bytes) -> str:
     return guessed if guessed is not None and not guessed.startswith("text/") else _UNKNOWN
 
 
+def refuse_special(path: str | os.PathLike[str]) -> None:
+    """Raise InputError where a device, pipe, socket or folder has the name: none is replaced."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return  # not there, or the write says what is wrong
+    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
+        raise InputError(
+            f"{shown(os.fspath(path), 300)} is no file that could be replaced; name another",
+            where="to",
+        )
+
+
 def put_file(path: Path, data: bytes, *, replace: bool) -> None:
     """Write a file whole, or raise InputError where one is there already.
 
-    A link by that name is replaced, never followed.
+    A link by that name is replaced, never followed. What is neither file nor link is refused.
     """
+    refuse_special(path)
     draft = path.with_name(f".{path.name[:200]}.{os.getpid()}.tmp")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -22,6 +22,7 @@ from memplane.log.export import Begun, Damaged, Export, Lines, Opened, pieces
 from memplane.log.purges import erased_by
 from memplane.log.segments import Segments
 from memplane.log.taking import take_in_all
+from memplane.plane.artifact_files import refuse_special
 from memplane.plane.choosing import Asked, Chosen
 from memplane.projections.artifacts import COPY, facts_of
 
@@ -98,6 +99,7 @@ def export_plane(
         raise InputError(
             f"{shown(path, 300)} is there already; name another, or say to replace it", where="to"
         )
+    refuse_special(path)
     for _ in range(_TRIES):
         try:
             with _Beside(path, disk or Disk()) as file:

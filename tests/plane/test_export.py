@@ -174,6 +174,19 @@ def test_a_file_that_is_there_is_replaced_only_if_that_is_said(filled, tmp_path)
     check_export(io.BytesIO((tmp_path / "e.jsonl").read_bytes()), "e.jsonl")
 
 
+def test_a_pipe_or_folder_is_not_replaced_even_if_that_is_said(filled, tmp_path):
+    """Nor a device: an export to /dev/null by root would leave a file in its place."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    before = sorted(tmp_path.iterdir())
+    with opened(filled) as plane:
+        for name in ("pipe", "folder"):
+            with pytest.raises(InputError, match="no file that could be replaced"):
+                plane.export(tmp_path / name, replace=True)
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_no_export_is_written_among_the_files_of_the_plane_itself(filled, tmp_path):
     before = tree(filled, caches=True)
     (tmp_path / "link").symlink_to(filled / "log")
