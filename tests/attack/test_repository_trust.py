@@ -416,7 +416,7 @@ def test_a_parsed_policy_that_a_pull_brings_is_not_believed(trusting, ann, tmp_p
 
     documents = json.loads(form)["documents"]
     documents["privacy.yaml"]["load"]["channel_rules"] = {"agent": {}, "public": {}}
-    forged = files.pack(key, files.Form(documents, []))
+    forged = files.packed_form(key, files.Form(documents, []))
     with memplane.open(home) as plane:
         plane.record("the salary is high", kind="fact", key="salary", sensitivity="high")
     (home / "projections" / f"policy-{key}.json").write_bytes(forged)

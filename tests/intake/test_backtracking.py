@@ -18,14 +18,15 @@ from memplane.intake.token_patterns import SHAPES
 from memplane.policy.regex_safety import TooLargeError, ambiguous, shared
 
 MODULES = (
-    "check", "forms", "markers", "marks", "meant", "pairs", "recalled", "redact", "research", "second",
-    "shapes", "skeleton", "times", "values",
+    "check", "markers", "recalled", "redact", "research", "secret_syntax", "skeleton",
+    "token_patterns",
 )  # fmt: skip
 BUILT_IN = Redactor()
 # The check counts what a possessive repeat protects (`++`, `}+`), and takes no notice of what a
 # look behind or a negative look ahead excludes. Of each of these that was read and run below.
 PROTECTED = {
-    "forms._NAMED", "forms._PEM_LINES", "forms._PUTTY", "pairs._VALUE", "research._CODE",
+    "research._CODE", "secret_syntax._NAMED", "secret_syntax._PEM_LINES", "secret_syntax._PUTTY",
+    "secret_syntax._VALUE",
 }  # fmt: skip
 
 
@@ -70,7 +71,12 @@ def named_by_checks(pattern):
 
 def test_the_patterns_are_found():
     assert len(PATTERNS) > len(SHAPES) + 60
-    assert {"pairs._CODE", "forms._URL", "shapes._HALF", "redact._FIRST_WORD"} <= set(PATTERNS)
+    assert {
+        "secret_syntax._CODE",
+        "secret_syntax._URL",
+        "token_patterns._HALF",
+        "redact._FIRST_WORD",
+    } <= set(PATTERNS)
 
 
 @pytest.mark.parametrize("name", sorted(set(PATTERNS) - PROTECTED))

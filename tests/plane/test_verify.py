@@ -181,9 +181,9 @@ def test_deep_holds_the_parsed_policies_against_the_policies(home):
     assert deeply(home) == []
     (form,) = (home / "projections").glob("policy-*.json")
     key = form.name.removeprefix("policy-").removesuffix(".json")
-    kept = files.unpack(key, form.read_bytes())
+    kept = files.form_of(key, form.read_bytes())
     kept.documents["budgets.yaml"]["default_pack_tokens"] = 77
-    form.write_bytes(files.pack(key, kept))
+    form.write_bytes(files.packed_form(key, kept))
     assert found(home) == []
     assert deeply(home) == ["projections/policy-*.json"]
 
