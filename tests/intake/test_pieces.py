@@ -32,7 +32,7 @@ def patch():
 @given(TEXTS, SIZES)
 def test_a_text_is_cleaned_as_a_whole(patch, text, size):
     expected = "".join("\ufffd" if c == "\0" or "\ud800" <= c <= "\udfff" else c for c in text)
-    patch.setattr("memplane.intake.check.PART", size)
+    patch.setattr(checking, "PART", size)
     cleaner = Cleaner()
     assert cleaner.text(text) == expected
     assert cleaner.replaced == sum(a != b for a, b in zip(text, expected, strict=True))

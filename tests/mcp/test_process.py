@@ -86,7 +86,7 @@ def test_the_sdks_client_drives_a_server_of_its_own(process, mode, opened):
 def test_tools_are_listed_before_anything_heavy_is_imported(home):
     code = (
         "import sys, json, memplane.mcp.server as server\n"
-        "from memplane.cli import mcp\n"
+        "from memplane.cli import agents\n"
         "made, _ = server.server_of(server.Serving(lambda: 1 / 0, print, 'agent', 's'))\n"
         "import anyio\n"
         "from mcp import Client\n"

@@ -155,8 +155,8 @@ FAILS = {
     ),
     "redacted_on_disk: [hunter2, We move to SQLite]": (
         "expected no `hunter2`, `We move to SQLite` in any file of the plane, found `We move to "
-        "SQLite` in log/00000001.jsonl, `We move to SQLite` in projections/decisions.json, `We move to "
-        "SQLite` in projections/hotset.json"
+        "SQLite` in log/00000001.jsonl, `We move to SQLite` in projections/checkpoints.bin, `We move "
+        "to SQLite` in projections/decisions.json, `We move to SQLite` in projections/hotset.json"
     ),
     "exit: {run: missing, code: 0}": "expected exit 0 of `missing`, found exit 1, `memplane: no value under 'nothing' in /global`",
     "exit: {run: missing, code: 1, message: PostgreSQL}": (
