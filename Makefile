@@ -18,8 +18,8 @@ demo: $(STAMP)  ## import a sample session and this repository's commits, ask th
 PYTEST := $(BIN)/python -m pytest -q --scenario-lenient-time -n auto --dist worksteal
 REPORT := $(BIN)/python -m coverage report
 
-test: $(STAMP) coverage  ## every promise, in a few minutes
-	$(PYTEST) -m "not long and not measured" tests scenarios
+test: $(STAMP)  ## every promise, in a few minutes
+	$(PYTEST) -m "not long" tests scenarios
 
 coverage: $(STAMP)  ## the tests by example of five rooms, and how much of them these run
 	$(PYTEST) -m "measured and not long" --cov --cov-report= tests

@@ -25,6 +25,7 @@ def workload():
     return module
 
 
+@pytest.mark.long  # all rows: a minute; single rows are tried below
 def test_the_quick_bench_has_every_row_with_its_aim_and_its_peers(tmp_path):
     done = run("--quick", "--reports", tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
