@@ -414,6 +414,3 @@ def cross_validate(
 def mean(outcomes: Sequence[Outcome], column: Column) -> float:
     """Mean recall; 0 of nothing."""
     return sum(one.share(column) for one in outcomes) / len(outcomes) if outcomes else 0.0
-
-
-# JSON lines of a labelled set: read whole or refused, with every mistake at its file and line.

@@ -301,11 +301,3 @@ def _missing(error: OSError) -> InputError:
 
 def _refusal(what: str, words: bytes) -> InputError:
     return InputError(f"{what}: {reason(words)}", where="paths")
-
-
-# Imports of git repositories: which commits are new, and what became of each.
-#
-# The heads that were read are kept with the files of other sources (see `consumed`), so a second
-# import asks git for what they do not reach. Where that is not known (another selection, history
-# rewritten and cleaned away, a shallow clone that was deepened) all commits are read, and their ids
-# tell the ones that are there.

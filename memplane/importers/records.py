@@ -164,6 +164,3 @@ def _parse_slowly(text: str) -> Parsed:
     except (ValueError, RecursionError):
         return Parsed(tuple(records), broken=True)
     return Parsed(tuple(records), broken=at < end or not records)
-
-
-# What one record of a source comes to, and names that a log accepts.

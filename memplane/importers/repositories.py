@@ -1,4 +1,10 @@
-"""Repositories and their commits on the way into the plane."""
+"""Repositories and their commits on the way into the plane.
+
+The heads that were read are kept with the files of other sources (`importers.resume`), so a second
+import asks git for what they do not reach. Where that is not known (another selection, history
+rewritten and cleaned away, a shallow clone that was deepened) all commits are read, and their ids
+tell the ones that are there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Segments scanned by other processes, which check what does not depend on the lines before."""
+"""Segments scanned by other processes, which check what does not depend on the lines before.
+
+What a scan says of a segment follows from its bytes and from the line before it, so sealed ones
+can be scanned in any order and by any process. The caller goes through the results in log order.
+"""
 
 from __future__ import annotations
 

@@ -295,8 +295,6 @@ def survey(
 # there. Files of the log are looked for here; of projections and reports, who knows those hands
 # over.
 
-# Paths are strings here, as everywhere in the log.
-
 
 # A table is made of a sealed segment, a copy in quarantine of one that is there.
 _FOLDERS: Final = (
@@ -421,9 +419,3 @@ def _beginning(path: str) -> bytes:
         return nofollow.read(path, _HEADER_BYTES)
     except OSError:
         return b""
-
-
-# Scanning segments: their chains, and whether each line is an event; by processes beside this one.
-#
-# What a scan says of a segment follows from its bytes and from the line before it, so sealed ones
-# can be scanned in any order and by anybody. Whoever asked goes through the results in log order.

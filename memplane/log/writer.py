@@ -462,10 +462,6 @@ def _one(run: Run, raw: bytes) -> Run:
 # events, durable; the lines overwritten, durable. What quotes them outside the log comes next, and
 # the note goes last. A note whose events are not in the log is of a purge that never happened.
 
-# Paths are strings here, as everywhere in the log.
-# ruff: noqa: PTH120
-
-
 CACHES: Final = ("projections", "index")
 _SHA256: Final = regex(rb'"sha256":"([0-9a-f]{64})"')
 KEPT: Final = (".lock", "ids")  # locks, and hashes of ids: no text

@@ -375,6 +375,3 @@ def _digest(lines: list[_Line], left: list[Quote], sight: Sight) -> Digest:
         tuple(events.values()),
         tuple(quote for quote in left if quote.id not in told),
     )
-
-
-# task_state: the active task in a paragraph, each other open one in a line.

@@ -1,4 +1,14 @@
-"""What a handle opens at each depth, and the words for a task or session as a whole."""
+"""What a handle opens at each depth, and the words for a task or session as a whole.
+
+A deeper shard begins with the shallower one, word for word, whatever the room: first what is told
+of the whole (depth 0 a sentence, depth 1 the rest of its paragraph), then its decisions and facts
+(depth 2), then every other event (depth 3). Where the room ends it ends, and says with which
+handle to go on. Everything is composed of what the reader may see; the rest is counted by its
+reason.
+
+A summary of a session is made of its events at the moment of asking, of those that the reader may
+see, so that nothing that was forgotten or replaced meanwhile lives on in it.
+"""
 
 from __future__ import annotations
 

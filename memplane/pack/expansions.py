@@ -1,4 +1,8 @@
-"""What handles open: their depths, their words, and the entries that a request asks to expand."""
+"""What handles open: their depths, their words, and the entries that a request asks to expand.
+
+The first handle asked for is the most critical one: it takes what it needs, and where the room
+ends the later ones stay out, or end early with the handle that goes on.
+"""
 
 from __future__ import annotations
 

@@ -194,24 +194,3 @@ def _read(name: str) -> str:
             return run[0]
 
     return _PERCENT.sub(read, name)
-
-
-# What a handle of a task, session or memory shows at each depth, within a room of tokens.
-#
-# A deeper shard begins with the shallower one, word for word, whatever the room: first what is told
-# of the whole (depth 0 a sentence, depth 1 the rest of its paragraph), then its decisions and facts
-# (depth 2), then every other event (depth 3). Where the room ends it ends, and says with which
-# handle to go on. Everything is composed of what the reader may see; the rest is counted by its
-# reason.
-
-
-# What is told of a task or session as a whole, before its events: a line, then a paragraph.
-#
-# A session's is made of its events at the moment of asking, of those that the reader may see, so
-# that nothing that was forgotten or replaced meanwhile lives on in it.
-
-
-# expansions: what the request's handles opened, in the tail, as far as there is room.
-#
-# The first handle asked for is the most critical one: it takes what it needs, and where the room
-# ends the later ones stay out, or end early with the handle that goes on.

@@ -549,20 +549,3 @@ def _blank(event: Event) -> Event:
 
 def _has_place(event: Event) -> bool:
     return event.key is not None and event.kind not in KEYLESS_KINDS
-
-
-# What `forget`, `pin` and `touch` events said, kept so that any event can be asked about later.
-#
-# Nothing is applied when an act is folded: it is filed under what it names, and read together with
-# the event. So rows in a cache never change, and an answer as of any seq is a matter of where to
-# stop. A pin names ids in `refs`; `data.undo` takes it back. A forget whose `data.reason` is
-# `evicted` archives as any other; only its word differs. Acts mean events with a lower seq only,
-# and the last that names an event holds: the last by the order between planes
-# (`projections.order`), which in a log of one plane is that of the log.
-
-
-# What a `forget` event names. Every projection reads it here, so all of them agree.
-#
-# `data.forget` is one of `{"key": k, "ns": ns}`, `{"ids": [..]}`, `{"session": s}` and `{"source":
-# prefix}` (ids that begin with `prefix:`). With `data.undo` the event takes a forget back. It acts
-# on earlier events only; the last one that names an event holds.

@@ -400,13 +400,3 @@ def change_views(home: Path, changes: Mapping[str, str | None]) -> None:
             file.unlink(missing_ok=True)
         else:
             file.write_text(text, encoding="utf-8")
-
-
-# Where a scenario plays: its plane, its clock, and what was seen and acknowledged so far.
-
-
-# Coding sessions that nobody had: the same rows for the same seed, on every machine.
-#
-# The proportions follow real transcripts: two of three events are tool calls and their results,
-# results have a long tail, prompts are short, decisions are few, keyed and sometimes replaced. Only
-# `Random.random` is drawn from, whose sequence Python promises to keep.

@@ -1,4 +1,10 @@
-"""What a scenario acts on: a plane, a clock, names for what was recorded, and generated events."""
+"""What a scenario acts on: a plane, a clock, names for what was recorded, and generated events.
+
+The proportions of generated sessions follow real transcripts: two of three events are tool calls
+and their results, results have a long tail, prompts are short, decisions are few, keyed and
+sometimes replaced. Only `Random.random` is drawn from, whose sequence Python promises to keep, so
+the same seed gives the same rows on every machine.
+"""
 
 from __future__ import annotations
 
