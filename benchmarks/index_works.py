@@ -18,7 +18,7 @@ from shelf import RANK_BM25_MAX, Shelf
 
 from memplane.index import terms
 from memplane.index.reader import Reader
-from memplane.index.store import Index
+from memplane.index.store import SegmentedIndex
 
 __all__ = ["INDEX_WORKS", "LARGE_WORKS"]
 
@@ -96,7 +96,7 @@ def build(shelf: Shelf, _runs: int) -> Work:
     texts = [document.text for document in documents]
 
     def own() -> object:
-        index = Index(shelf.new("index"), plane="bench")
+        index = SegmentedIndex(shelf.new("index"), plane="bench")
         index.add_many(documents)
         return index.save(size)
 
@@ -131,7 +131,7 @@ def opening(shelf: Shelf, runs: int) -> Work:
     home = shelf.home
 
     def own() -> None:
-        Index(home, plane="bench").view().hits(terms.query(shelf.question()), 10)
+        SegmentedIndex(home, plane="bench").view().hits(terms.query(shelf.question()), 10)
 
     def reader() -> None:
         Reader(home, plane="bench").hits(terms.query(shelf.question()), 10)

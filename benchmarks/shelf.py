@@ -17,7 +17,7 @@ from memplane.index.columns import Columns
 from memplane.index.expansion import related
 from memplane.index.ranking import Asked, Ranking, rank
 from memplane.index.reader import Reader
-from memplane.index.store import Index
+from memplane.index.store import SegmentedIndex
 from memplane.plane.retrieving import neighbours
 
 __all__ = ["RANK_BM25_MAX", "Shelf"]
@@ -50,7 +50,7 @@ class Shelf:
     def home(self) -> Path:
         """The folder of the saved index."""
         path = self.folder / f"index-{self.size}"
-        index = Index(path, plane="bench")
+        index = SegmentedIndex(path, plane="bench")
         source = chunks.documents(self.size)
         while batch := list(islice(source, _SAVED_TOGETHER)):
             self._tell(f"building an index of {self.size:,} chunks: {index.count:,}")
@@ -66,9 +66,9 @@ class Shelf:
         return sum(path.stat().st_size for path in self.home.iterdir())
 
     @cached_property
-    def index(self) -> Index:
+    def index(self) -> SegmentedIndex:
         """The index, open; rows add to it in memory and never save."""
-        return Index(self.home, plane="bench")
+        return SegmentedIndex(self.home, plane="bench")
 
     @cached_property
     def reader(self) -> Reader:

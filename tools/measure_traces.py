@@ -39,13 +39,12 @@ from typing import Any, Final
 from trace_steps import Found, Row, Step, given, judged, prompts
 
 from memplane.evaluate import Asked, report_of
-from memplane.evaluate.baselines import Shelf, order_of
+from memplane.evaluate.baselines import PlainIndex, Shelf, order_of
 from memplane.evaluate.dataset import Conversation, Dataset, Question
 from memplane.evaluate.figures import mean_of, percentile
 from memplane.evaluate.run import PRODUCT, Measured, Outcome, Ranked, found_in, ranking_of
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.importers import import_paths
-from memplane.index.plain import PlainIndex
 from memplane.pack.block import Entry
 from memplane.plane import Plane
 from memplane.wiring import init, make_counter

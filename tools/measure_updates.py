@@ -20,8 +20,8 @@ from typing import Any, Final
 
 import memplane
 from memplane.evaluate import read_dataset
+from memplane.evaluate.baselines import PlainIndex
 from memplane.evaluate.run import Builders, recorded
-from memplane.index.plain import PlainIndex
 from memplane.plane.plane import Plane
 from memplane.wiring import make_counter
 

@@ -18,7 +18,6 @@ of `/memories`, even if it comes back, is refused; sizes are bounded; a folder i
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -30,6 +29,8 @@ from memplane.intake.skeleton import with_permitted_actor
 from memplane.plane.quoting import summaries_quoting
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
     from memplane.plane.folds import Folds
     from memplane.plane.plane import Plane
     from memplane.plane.reading import Reader

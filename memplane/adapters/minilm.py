@@ -10,18 +10,20 @@ import hashlib
 import json
 import math
 import mmap
-from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memplane.errors import MissingExtraError
+from memplane.index.static import WordPiece, words
 from memplane.index.vectors import signed_bytes
-from memplane.index.wordpiece import WordPiece, words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["PIECES_MAX", "Encoder", "Floats", "MiniLM", "find_weights", "read_tensors"]
 

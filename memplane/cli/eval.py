@@ -269,6 +269,6 @@ def _plane(folder: Path, policies: Mapping[str, bytes]) -> Plane:
 
 def _builders() -> "Builders":
     from memplane.evaluate import Builders  # noqa: PLC0415 - as above
-    from memplane.index.plain import PlainIndex  # noqa: PLC0415 - as above
+    from memplane.evaluate.baselines import PlainIndex  # noqa: PLC0415 - as above
 
     return Builders(_plane, make_counter, PlainIndex)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import platform
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import orjson
 import typer
@@ -17,7 +16,6 @@ import typer
 from memplane import log as logs
 from memplane import nofollow
 from memplane.cli.app import BROKEN, FINE, NO, command
-from memplane.cli.options import Channel, Home, Json, Session
 from memplane.cli.output import Bar, counted, one_line, put, say
 from memplane.cli.trust import ask_once
 from memplane.errors import HomeError, InputError, MemplaneError, UntrustedError
@@ -26,11 +24,7 @@ from memplane.explain.prefixes import Shared, shared_by
 from memplane.home import VERSION
 from memplane.importers import git
 from memplane.intake.redact import masked
-from memplane.log import Step
 from memplane.log.purges import erased_by
-from memplane.plane import Plane
-from memplane.plane.audit import AuditReport
-from memplane.plane.checking import PlaneReport
 from memplane.plane.doctor import Check, examine
 from memplane.plane.reports import saved
 from memplane.plane.stated import stated, witnesses
@@ -46,6 +40,15 @@ from memplane.wiring import (
     open_found,
     open_plane,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memplane.cli.options import Channel, Home, Json, Session
+    from memplane.log import Step
+    from memplane.plane import Plane
+    from memplane.plane.audit import AuditReport
+    from memplane.plane.checking import PlaneReport
 
 __all__ = ["audit", "doctor", "rebuild", "repair", "stats", "verify"]
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import sys
 import time
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from memplane.errors import PolicyError
 from memplane.event import FIELDS, Event
 from memplane.lazy import regex
-from memplane.plane import Plane
 from memplane.plane.finding import INDEX_BEHIND
 from memplane.projections.acts import acts_of
 from memplane.projections.order import moment_of
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from memplane.plane import Plane
 
 __all__ = [
     "DAMAGED",

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from memplane.cli.app import command, session_app, task_app
-from memplane.cli.options import Agent, Channel, Home, Json
 from memplane.cli.output import counted, one_line, put, say
 from memplane.errors import InputError
-from memplane.plane import Receipt
-from memplane.plane.ending import Ended
-from memplane.plane.sessions import Session
-from memplane.plane.tasks import TaskView
 from memplane.wiring import open_plane
+
+if TYPE_CHECKING:
+    from memplane.cli.options import Agent, Channel, Home, Json
+    from memplane.plane import Receipt
+    from memplane.plane.ending import Ended
+    from memplane.plane.sessions import Session
+    from memplane.plane.tasks import TaskView
 
 __all__ = [
     "block",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.clients import jsontext
 from memplane.clients.agents import Agent, Wanted, words_of
 from memplane.clients.files import Traces
 from memplane.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["add", "in_turn", "remove"]
 

@@ -13,8 +13,12 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from memplane.errors import InputError
 from memplane.event import UPKEEP_KINDS, Event
+from memplane.index import store, terms
+from memplane.index.document import Document
 from memplane.intake.redact import Redactor
 from memplane.pack.evidence import FOUND
 from memplane.pack.layout import FRAMED_FROM, Sheet, budget_of, entry_of, group_of
@@ -23,14 +27,15 @@ from memplane.plane.folds import items_of_event
 from memplane.projections.item import Printer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from memplane.plane import Plane
-    from memplane.ports import Index, TokenCounter
+    from memplane.ports import Hit, Index, TokenCounter
 
     Order = Callable[[str], Iterable[int]]
 
-__all__ = ["BASELINES", "Shelf", "check_baselines", "order_of"]
+__all__ = ["BASELINES", "PlainIndex", "Shelf", "check_baselines", "order_of"]
+
 
 _WORD: Final = re.compile(r"\w+")
 BASELINES: Final = ("recency", "rank_bm25", "lexical")
@@ -134,3 +139,25 @@ def fields_of(event: Event) -> dict[str, str]:
     """Give an event's fields to an index, those that have a value."""
     fields = {"actor": event.actor, "role": event.role, "session": event.session, "ts": event.ts}
     return {name: value for name, value in fields.items() if value}
+
+
+# The `Index` of the ports over words alone: texts in, scores out, no ranking beyond BM25.
+#
+# What `memplane eval` compares the product with, and the smallest example of the port.
+class PlainIndex:
+    """Documents in memory, each found by its text and the values of its fields."""
+
+    def __init__(self) -> None:
+        self._index = store.SegmentedIndex()
+
+    def add(self, seq: int, text: str, fields: Mapping[str, str]) -> None:
+        """Add a document behind all others; a seq that is here already is passed over."""
+        extra = " ".join(fields[name] for name in sorted(fields))
+        self._index.add(Document(seq, text=text, extra=extra))
+
+    def search(self, query: str, k: int, *, upto: int, masked: frozenset[int]) -> list[Hit]:
+        """Return the k best with seq <= upto, without the masked ones; ties go to the newer."""
+        view = self._index.view(upto)
+        hidden = np.zeros(view.count, bool)
+        hidden[view.documents(masked)] = True
+        return view.hits(terms.query(query), k, hidden)

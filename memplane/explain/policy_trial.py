@@ -12,26 +12,27 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice, pairwise
-from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from memplane.errors import MemplaneError, PolicyError
-from memplane.explain.history import Version
 from memplane.explain.replay import asked_of
 from memplane.pack.block import Block, Entry
 from memplane.pack.report import Story, chain_of, compared, shape_of
 from memplane.plane.finding import Finder, Wanted
-from memplane.plane.folds import Folds
 from memplane.plane.reports import Saved, saved
 from memplane.plane.retrieving import LogRetriever
-from memplane.policy import Policies
-from memplane.projections.memories import Memories
-from memplane.recall.retrieval import Finding
-from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from pathlib import Path
+
+    from memplane.explain.history import Version
     from memplane.plane import Plane
+    from memplane.plane.folds import Folds
+    from memplane.policy import Policies
+    from memplane.projections.memories import Memories
+    from memplane.recall.retrieval import Finding
+    from memplane.recall.suppress import Scope
 
 __all__ = [
     "Blocks",

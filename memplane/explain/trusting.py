@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import (
@@ -29,8 +27,13 @@ from memplane.home import Home, asset, open_home
 from memplane.log import FileLog
 from memplane.plane.files import Frozen
 from memplane.policy import NAMES
-from memplane.ports import Clock
 from memplane.trust import Record, Store, is_own, location_of, record_of, salt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from memplane.ports import Clock
 
 __all__ = ["Survey", "survey", "take"]
 

@@ -1,30 +1,201 @@
-"""Words that mean much the same as those of a question.
+"""The words nearest to the common words of the static table, worked out beforehand.
 
-The candidates are the whole words of the static table, or a list of an index's own words in the
-order in which they first occurred. Neither makes the index as of a document depend on what came
-later: the first never changes, of the second a beginning is asked.
+`data/near.bin` holds them; `tools/build_static.py` writes it from the table alone. In this order:
+
+- `MAGIC`,
+- a line of JSON: `table` (the `sha256` of the table), `words` (so many of its words, the first,
+  have neighbours here), `most` (how many each), `endings` (pairs: letters that come off a word, and
+  what takes their place, for its stem), `sha256` of all that follows,
+- a byte for each whole word of the table: the ending of its stem; 255 where it is none of them,
+- for each of the first `words` words, `most` words by their numbers in the table, two bytes each,
+  the least first. They are the nearest in order without those of a stem that was there before,
+  the word's own included; 65,535 fills what is left where there are no more.
+
+So no vector is compared and no word stemmed for most questions, with the same answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
-from collections.abc import Set as AbstractSet
+import hashlib
+import json
+from collections import Counter
 from functools import lru_cache
-from typing import Final, NamedTuple
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
+from memplane.errors import InputError
 from memplane.index import terms
-from memplane.index.nearest import Kin, Nearest
-from memplane.index.static import StaticTable
-from memplane.index.vectors import MILLION, Vectors
+from memplane.index.vectors import MILLION, Buffer, Vectors, cosines
 from memplane.lazy import regex
 
-__all__ = ["NEAR_MAX", "PERMILLE_MIN", "RELATED_MAX", "Near", "Neighbours", "expand", "related"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Sequence
+    from collections.abc import Set as AbstractSet
 
+    from memplane.index.static import StaticTable
+
+__all__ = [
+    "MAGIC",
+    "NEAR_MAX",
+    "PERMILLE_MIN",
+    "RELATED_MAX",
+    "Kin",
+    "Near",
+    "Nearest",
+    "Neighbours",
+    "expand",
+    "lay_out",
+    "related",
+]
+
+
+MAGIC: Final = b"memplane near 1\n"
+_HEADER_MAX: Final = 8_192
+_OTHER: Final = 255  # no ending of those listed
+_NONE: Final = 65_535
+_CACHED_MAX: Final = 4_096
+_TERMS_MAX: Final = 65_536
+
+
+class Kin(NamedTuple):
+    """A term and the cosine of its word with the one asked for, in thousandths, rounded down."""
+
+    term: int
+    permille: int
+
+
+class Nearest:
+    """What is nearest to a word, over the bytes of the file; threads may share it."""
+
+    def __init__(self, data: Buffer, table: StaticTable) -> None:
+        """Raise InputError where the bytes are not whole or of another table."""
+        view = memoryview(data)
+        end = bytes(view[:_HEADER_MAX]).find(b"\n", len(MAGIC)) + 1
+        if bytes(view[: len(MAGIC)]) != MAGIC or not end:
+            raise InputError("these are no nearest words of format 1", where="nearest")
+        header = json.loads(bytes(view[len(MAGIC) : end]))
+        body = view[end:]
+        expected = table.words + 2 * header["words"] * header["most"]
+        if header["table"] != table.sha256 or len(body) != expected:
+            raise InputError("the nearest words are not those of the table", where="nearest")
+        self.most: int = header["most"]
+        self._endings: list[tuple[int, str]] = [tuple(pair) for pair in header["endings"]]
+        self._codes = body[: table.words]
+        self._numbers = np.frombuffer(body[table.words :], "<u2").reshape(-1, self.most)
+        self._table = table
+        self._sha256: str = header["sha256"]
+        self._body = body
+        self._words: list[str] | None = None
+        self._places: dict[str, int] = {}
+        self._cached: dict[str, tuple[Kin, ...]] = {}
+        self._terms: dict[str, int] = {}
+
+    def verify(self) -> bool:
+        """Whether the bytes are those that were built."""
+        return hashlib.sha256(self._body).hexdigest() == self._sha256
+
+    def near(self, word: str) -> tuple[Kin, ...] | None:
+        """The nearest terms of a word but its own, each once; None where they are not kept here.
+
+        Fewer than `most` are all there are.
+        """
+        words = self._vocabulary()
+        place = self._places.get(word, len(words))
+        if place >= len(self._numbers):
+            return None
+        found = self._cached.get(word)
+        if found is None:
+            if len(self._cached) >= _CACHED_MAX:
+                self._cached.clear()
+            found = self._cached[word] = self._found(place, words)
+        return found
+
+    def _found(self, place: int, words: Sequence[str]) -> tuple[Kin, ...]:
+        numbers = self._numbers[place]
+        numbers = numbers[numbers != _NONE]
+        rows = self._table.rows()
+        close = cosines(rows[numbers], rows[place : place + 1])[:, 0] * 1_000 // MILLION
+        return tuple(
+            Kin(self.term(words[number]), permille)
+            for number, permille in zip(numbers.tolist(), close.tolist(), strict=True)
+        )
+
+    def term(self, word: str) -> int:
+        """The term of a word's stem, which is looked up where the table has the word."""
+        found = self._terms.get(word)
+        if found is None:
+            if len(self._terms) >= _TERMS_MAX:
+                self._terms.clear()
+            found = self._terms[word] = terms.word(self.stem(word))
+        return found
+
+    def stem(self, word: str) -> str:
+        """The stem of a word, looked up where the table has it."""
+        self._vocabulary()
+        number = self._places.get(word)
+        return terms.stem(word) if number is None else self._stem(number, word)
+
+    def _stem(self, number: int, word: str) -> str:
+        code = self._codes[number]
+        if code == _OTHER:
+            return terms.stem(word)
+        off, ending = self._endings[code]
+        return word[: len(word) - off] + ending
+
+    def _vocabulary(self) -> list[str]:
+        if self._words is None:
+            words = self._table.vocabulary()[: self._table.words]
+            self._places = dict(zip(words, range(len(words)), strict=True))
+            self._words = words
+        return self._words
+
+
+def lay_out(table: StaticTable, near: Sequence[Iterable[str]], most: int) -> bytes:
+    """The bytes of the file; `near` has what is near to each of the first words, in order."""
+    words = table.vocabulary()[: table.words]
+    pairs = [_ending(word) for word in words]
+    counted = sorted(Counter(pairs).items(), key=lambda pair: (-pair[1], pair[0]))
+    endings = [pair for pair, _ in counted[:_OTHER]]
+    codes = {pair: code for code, pair in enumerate(endings)}
+    place = {word: number for number, word in enumerate(words)}
+    numbers = np.full((len(near), most), _NONE, "<u2")
+    for row, (word, others) in enumerate(zip(words, near, strict=False)):
+        seen = {terms.stem(word)}
+        kept = []
+        for other in others:
+            if terms.stem(other) not in seen:
+                seen.add(terms.stem(other))
+                kept.append(place[other])
+        numbers[row, : len(kept)] = kept[:most]
+    body = bytes(codes.get(pair, _OTHER) for pair in pairs) + numbers.tobytes()
+    header = {
+        "table": table.sha256,
+        "words": len(near),
+        "most": most,
+        "endings": endings,
+        "sha256": hashlib.sha256(body).hexdigest(),
+    }
+    return MAGIC + json.dumps(header, separators=(",", ":")).encode() + b"\n" + body
+
+
+def _ending(word: str) -> tuple[int, str]:
+    """How many letters come off a word for its stem, and what takes their place."""
+    stem = terms.stem(word)
+    kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(word, stem, strict=False)))
+    return len(word) - kept, stem[kept:]
+
+
+# Words that mean much the same as those of a question.
+#
+# The candidates are the whole words of the static table, or a list of an index's own words in the
+# order in which they first occurred. Neither makes the index as of a document depend on what came
+# later: the first never changes, of the second a beginning is asked.
 RELATED_MAX: Final = 6
 PERMILLE_MIN: Final = 300
 NEAR_MAX: Final = 32  # looked up in an index before a word is left with fewer than six
 LETTERS_MIN: Final = 3
-_CACHED_MAX: Final = 4_096
 _LETTERS: Final = regex(r"[^\W\d_]+")
 
 

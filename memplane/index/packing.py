@@ -10,13 +10,16 @@ tenth of the evidence out that a block can name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from memplane.index.filling import FINE, MOST_TOKENS, SIXTEENTHS, STEP_COLUMNS, Packing
-from memplane.index.segment import Array
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from memplane.index.segment import Array
 
 __all__ = ["STEP_COLUMNS", "Packing", "Steps", "steps", "steps_of"]
 

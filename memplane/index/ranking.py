@@ -1,29 +1,102 @@
-"""From matches to events by relevance: factors, what neighbours say, and the best of them.
+"""What documents earn by being like a query as a whole, whatever their words: from vectors.
 
-Everything is a whole number from the lexical score on: sums come out the same in any order.
-In between stand only division and square roots of single values, which every CPU rounds alike.
+Similarity counts by how far it stands out: z is the distance of a document's cosine from the mean
+of all, in units of their spread. A z of 4 earns `weight`, where the best words of all earn 1. Mean
+and spread come from sums of whole numbers, over at most 1,024 documents spread evenly through the
+log; like the statistics of terms they count hidden ones too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from math import sqrt
-from typing import Final, NamedTuple
+from math import isqrt, sqrt
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from memplane.index import lexical
-from memplane.index.columns import Frame
-from memplane.index.document import ROLES
-from memplane.index.kernel import ONE, Kernel, spread
-from memplane.index.lexical import Matches
-from memplane.index.question import PREFERENCE, READ
-from memplane.index.segment import Array
-from memplane.index.similar import Similar
+from memplane.index import lexical, terms
+from memplane.index.columns import ONE, Frame, Kernel, spread
+from memplane.index.document import PREFERENCE, READ, ROLES
+from memplane.index.vectors import MILLION, Vectors
 
-__all__ = ["Asked", "Ranked", "Ranking", "rank"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
+    from memplane.index.lexical import Matches
+    from memplane.index.segment import Array
+
+__all__ = [
+    "Asked",
+    "Boosted",
+    "Exact",
+    "Nearness",
+    "Ranked",
+    "Ranking",
+    "Similar",
+    "Speakers",
+    "alike",
+    "boosted",
+    "marked_turns",
+    "merged",
+    "rank",
+    "similar",
+    "weighed",
+]
+
+
+FULL: Final = 4  # the z that earns the weight
+_SAMPLE_MAX: Final = 1_024
+_PERMILLE: Final = 1_000
+
+
+class Nearness(NamedTuple):
+    """Thousandths: what similarity earns, and the least z and cosine of a match without a word.
+
+    Something stands out among documents for any query, however far it is from all of them: a text
+    that no word matches must be near the query, too.
+    """
+
+    weight: int
+    least: int
+    cosine: int
+
+
+class Similar(NamedTuple):
+    """Documents that stand out, rising, and what each earns in 2**-20.
+
+    `alone` says of each whether it is a match by similarity alone; the others earn it where a word
+    of the query matches them.
+    """
+
+    docs: Array
+    scores: Array
+    alone: Array
+
+
+def similar(
+    vectors: Vectors, query: bytes, weights: Nearness, *, upto: int, hidden: Array
+) -> Similar:
+    """Return the documents below `upto` that are more similar to the query than the mean.
+
+    What is hidden is none of them. Where all are equally similar, none stands out.
+    """
+    docs, cosines = vectors.near(query, upto=upto, masked=hidden)
+    if not len(docs):
+        return Similar(docs, docs, np.zeros(0, bool))
+    sample = vectors.sample(query, _SAMPLE_MAX, upto=upto)
+    count, total = len(sample), int(sample.sum())
+    spread = isqrt(count * int((sample * sample).sum()) - total * total)
+    z = _PERMILLE * (count * cosines - total) // max(1, spread)
+    scores = z * weights.weight * ONE // (FULL * _PERMILLE * _PERMILLE)
+    stands = (scores > 0) & bool(spread)
+    alone = (z >= weights.least) & (cosines >= weights.cosine * (MILLION // _PERMILLE))
+    return Similar(docs[stands], scores[stands], alone[stands])
+
+
+# From matches to events by relevance: factors, what neighbours say, and the best of them.
+#
+# Everything is a whole number from the lexical score on: sums come out the same in any order.
+# In between stand only division and square roots of single values, which every CPU rounds alike.
 _USER: Final = ROLES.index("user")
 _SAME: Final = 1_000  # a factor that changes nothing
 _SPARE: Final = 2
@@ -303,3 +376,251 @@ def _highest(docs: Array, scores: Array, frame: Frame, most: int) -> Array:
     order = np.lexsort((-frame.seq[docs], -importance, -scores[docs]))
     highest: Array = docs[order[:most]]
     return highest
+
+
+# Who speaks in the documents, as of any document, and whether an assistant is among them.
+_FEW: Final = 32
+_ASSISTANT: Final = ROLES.index("assistant")
+
+
+class Speakers:
+    """Speakers by small numbers, in the order of their first documents. One thread at a time."""
+
+    def __init__(self) -> None:
+        self.labels: list[int] = []  # what the column `speaker` says; 0 for none
+        self.firsts: list[int] = []  # the first document of each
+        self._numbers: dict[int, int] = {}
+        self._of_docs = np.zeros(0, np.int32)
+        self._size = 0
+        self._answered: int | None = None  # the first document of an assistant without a name
+
+    def follow(self, frame: Frame) -> None:
+        """Take in the documents that are new; `frame` has all there are."""
+        start, end = self._size, frame.size
+        if end <= start:
+            return
+        if end > len(self._of_docs):
+            larger = np.zeros(end + end // 2, np.int32)
+            larger[:start] = self._of_docs[:start]
+            self._of_docs = larger
+        labels = frame.speaker[start:end]
+        self._number(labels, start)
+        if self._answered is None:
+            nameless = (labels == 0) | (labels == np.uint64(terms.label("assistant")))
+            found = np.flatnonzero(nameless & (frame.role[start:end] == _ASSISTANT))
+            self._answered = start + int(found[0]) if len(found) else None
+        self._size = end
+
+    def _number(self, labels: Array, start: int) -> None:
+        numbers = self._of_docs[start : start + len(labels)]
+        left = np.arange(len(labels))
+        for _ in range(_FEW):  # a pass each is quicker than sorting all
+            if not len(left):
+                return
+            label = labels[left[0]]
+            same = labels[left] == label
+            numbers[left[same]] = self._number_of(int(label), start + int(left[0]))
+            left = left[~same]
+        distinct, places, inverse = np.unique(labels[left], return_index=True, return_inverse=True)
+        known = np.zeros(len(distinct), np.int32)
+        for at in np.argsort(places).tolist():
+            known[at] = self._number_of(int(distinct[at]), start + int(left[places[at]]))
+        numbers[left] = known[inverse.reshape(-1)]
+
+    def _number_of(self, label: int, doc: int) -> int:
+        if label not in self._numbers:
+            self._numbers[label] = len(self.labels)
+            self.labels.append(label)
+            self.firsts.append(doc)
+        return self._numbers[label]
+
+    def answered(self, size: int) -> bool:
+        """Whether the first documents hold a word of an assistant that has no name of its own.
+
+        Else they are people among themselves, whatever roles they were given.
+        """
+        return self._answered is not None and self._answered < size
+
+    def visible(self, hidden: Array) -> list[int]:
+        """Return who speaks in documents that are not hidden: who has most of them first.
+
+        Nothing where nobody has a name.
+        """
+        if self.labels in ([], [0]):
+            return []
+        shown = self._of_docs[: len(hidden)][~hidden]
+        counts = np.bincount(shown, minlength=len(self.labels))
+        order = np.lexsort((np.arange(len(counts)), -counts))
+        return [int(number) for number in order[: np.count_nonzero(counts)]]
+
+
+# Beyond relevance: exact keys and tags, and what markers add; then the final order of events.
+_SPEAKERS = [ROLES.index("user"), ROLES.index("assistant")]
+_MARKED_MAX = 200
+
+
+class Exact(NamedTuple):
+    """Documents that a query names by key or tag, and those that bear a marker.
+
+    Weights and boosts are thousandths of what the words of a query can earn.
+    """
+
+    keys: Sequence[Array]
+    key_weight: int
+    tags: Sequence[Array]
+    tag_weight: int
+    markers: Sequence[tuple[Array, int]]
+
+
+class Boosted(NamedTuple):
+    """Events, best first; the parts sum up to the score. `tokens` are those of whole events."""
+
+    seqs: Array
+    scores: Array
+    words: Array
+    similar: Array
+    neighbours: Array
+    markers: Array
+    tags: Array
+    keys: Array
+    tokens: Array
+    importance: Array
+    flags: Array
+    docs: Array
+
+
+def weighed(
+    matches: Matches, frame: Frame, bits: tuple[int, int], factors: Mapping[int, int]
+) -> Matches:
+    """Multiply what the words of some documents earn, by a number in their flags.
+
+    `bits` are the lowest of its bits and how many it has; `factors`, in thousandths, go by it.
+    """
+    lowest, count = bits
+    by = np.full(1 << count, 1_000)
+    for number, factor in factors.items():
+        by[number] = factor
+    own = by[(frame.flags[matches.docs] >> lowest) & ((1 << count) - 1)]
+    if np.all(own == 1_000):
+        return matches
+    scale = own / 1_000.0
+    return matches._replace(
+        words=matches.words * scale,
+        bigrams=matches.bigrams * scale,
+        prefixes=matches.prefixes * scale,
+        related=matches.related * scale,
+    )
+
+
+def boosted(ranked: Ranked, exact: Exact, frame: Frame, hidden: Array, most: int) -> Boosted:
+    """Return at most `most` events; ties go by importance, then to the newer.
+
+    Whatever bears a name of the query is found, even if it holds none of the words looked for. A
+    marker at most doubles what an event is worth without it: it makes nothing relevant by itself.
+    """
+    keyed, tagged = _bearing(exact.keys, frame), _bearing(exact.tags, frame)
+    named = np.flatnonzero((keyed | tagged) & ~hidden)
+    fresh = named[~np.isin(frame.seq[named], ranked.seqs)] if len(named) else named
+    firsts = np.concatenate(([True], frame.seq[fresh][1:] != frame.seq[fresh][:-1]))
+    more = fresh[firsts[: len(fresh)]]
+    none = np.zeros(len(more), np.int64)
+    docs = np.concatenate((ranked.docs, more))
+    relevance = np.concatenate((ranked.scores, none))
+    words = np.minimum(np.concatenate((ranked.own, none)), relevance)
+    similar = np.minimum(np.concatenate((ranked.alike, none)), relevance - words)
+    neighbours = relevance - words - similar
+    seqs = frame.seq[docs]
+    # All documents of an event bear the same labels.
+    keys = keyed[docs] * (ONE * exact.key_weight // 1000)
+    tags = tagged[docs] * (ONE * exact.tag_weight // 1000)
+    lifts = np.zeros(len(docs), np.int64)
+    for bearing, boost in exact.markers:
+        if len(bearing):
+            lifts += _bearing([bearing], frame)[docs] * (ONE * boost // 1000)
+    markers = np.minimum(lifts, relevance + keys + tags)
+    scores = relevance + keys + tags + markers
+    importance = frame.importance[docs].astype(np.int64)
+    order = np.arange(min(most, len(docs)))
+    if len(named) or lifts.any():  # else they are in order
+        order = np.lexsort((-seqs, -importance, -scores))[:most]
+    tokens, flags = _tokens(docs, frame), frame.flags[docs]
+    parts = (words, similar, neighbours, markers, tags, keys)
+    columns = Boosted(seqs, scores, *parts, tokens, importance, flags, docs)
+    return Boosted._make(column[order] for column in columns)
+
+
+def marked_turns(
+    markers: Sequence[tuple[Array, int]], frame: Frame, hidden: Array, bits: tuple[int, int],
+    kind: int,
+) -> list[tuple[int, int]]:  # fmt: skip
+    """Return seq and tokens of the visible turns of user and assistant that bear a marker.
+
+    `markers` are as those of `Exact`; `kind` is what a turn has in the `bits` of its flags. At most
+    200: those of the greatest boost first, then the newest.
+    """
+    there = np.flatnonzero(_bearing([docs for docs, _ in markers], frame) & ~hidden[: frame.size])
+    kinds = (frame.flags[there] >> bits[0]) & ((1 << bits[1]) - 1)
+    docs = there[(kinds == kind) & np.isin(frame.role[there], _SPEAKERS)]
+    docs = docs[np.diff(frame.seq[docs], prepend=-1) != 0]  # the first document of each event
+    boosts = np.zeros(frame.size, np.int64)
+    for bearing, boost in markers:
+        boosts[bearing] = np.maximum(boosts[bearing], boost)
+    best = docs[np.lexsort((-frame.seq[docs].astype(np.int64), -boosts[docs]))[:_MARKED_MAX]]
+    return list(zip(frame.seq[best].tolist(), _tokens(best, frame).tolist(), strict=True))
+
+
+def _tokens(docs: Array, frame: Frame) -> Array:
+    """The tokens of the whole events that the documents are of."""
+    found = frame.tokens[docs].astype(np.int64)
+    seqs = frame.seq[docs]
+    before = (docs > 0) & (frame.seq[docs - 1] == seqs)
+    behind = frame.seq[np.minimum(docs + 1, frame.size - 1)] == seqs
+    behind &= docs + 1 < frame.size
+    parted = np.flatnonzero(before | behind)
+    starts = np.searchsorted(frame.seq, seqs[parted], "left").tolist()
+    ends = np.searchsorted(frame.seq, seqs[parted], "right").tolist()
+    for place, start, end in zip(parted.tolist(), starts, ends, strict=True):
+        found[place] = int(frame.tokens[start:end].sum(dtype=np.int64))
+    return found
+
+
+def _bearing(lists: Sequence[Array], frame: Frame) -> Array:
+    there = np.zeros(frame.size, bool)
+    for docs in lists:
+        there[docs] = True
+    return there
+
+
+def merged(columns: Sequence[Any], rows: Sequence[Sequence[int]], most: int) -> list[Array]:
+    """The columns of at most `most` events, best first, of some that are in columns and in rows.
+
+    All have the fields of `Boosted`; `columns` may be none. Ties go by importance, then to the
+    newer.
+    """
+    joined = [np.array(column, np.int64) for column in zip(*rows, strict=True)]
+    if columns:
+        pairs = zip(columns, joined, strict=True)
+        joined = [np.concatenate([np.asarray(one), other]) for one, other in pairs]
+    seqs, scores, importance = joined[0], joined[1], joined[9]
+    order = np.lexsort((-seqs, -importance, -scores))[:most]
+    return [column[order] for column in joined]
+
+
+# Events by how alike their texts are to a query as a whole: of vectors alone, no word counts.
+_NOTHING_NAMED: Final = Exact((), 0, (), 0, ())
+
+
+def alike(docs: Array, cosines: Array, frame: Frame, hidden: Array, most: int) -> Boosted:
+    """Return at most `most` events of these documents by the cosine of the one that is nearest.
+
+    Ties go by importance, then to the newer; what is no nearer than chance is none of them.
+    """
+    scores = cosines * ONE // MILLION
+    docs, scores = docs[scores > 0], scores[scores > 0]
+    importance = frame.importance[docs].astype(np.int64)
+    order = np.lexsort((-docs, -importance, -scores))
+    _, firsts = np.unique(frame.seq[docs[order]], return_index=True)
+    order = order[np.sort(firsts)][:most]
+    docs, scores = docs[order], scores[order]
+    ranked = Ranked(frame.seq[docs], scores, np.zeros(len(docs), np.int64), scores, docs)
+    return boosted(ranked, _NOTHING_NAMED, frame, hidden, most)

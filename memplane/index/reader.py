@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterator, Sequence
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from memplane.index import layout, maxscore, storage
-from memplane.index.bm25 import BM25, Weights, idf
-from memplane.index.maxscore import Slice, Term
+from memplane.index import storage
+from memplane.index.bm25 import BM25, Slice, Term, Weights, best_events, idf
 from memplane.index.terms import KINDS, Query
 from memplane.ports import Hit
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Sequence
+    from pathlib import Path
 
 __all__ = ["Reader"]
 
@@ -28,16 +29,16 @@ _NEAR: Final = 256
 class _File:
     """One mapped segment, its arrays as views."""
 
-    def __init__(self, header: layout.Header, data: memoryview, first: int) -> None:
+    def __init__(self, header: storage.Header, data: memoryview, first: int) -> None:
         self.first, self.size, self.totals = first, header.documents, header.totals
-        self._places, _ = layout.sections(header)
+        self._places, _ = storage.sections(header)
         self._whole = data
         self._arrays: dict[str, memoryview] = {}
 
     def array(self, name: str) -> memoryview:
         if name not in self._arrays:
             section = self._places[name]
-            end = section.offset + section.length * layout.WIDTH[section.code]
+            end = section.offset + section.length * storage.WIDTH[section.code]
             part = self._whole[section.offset : end].cast("B")
             self._arrays[name] = part.cast(section.code)  # type: ignore[call-overload]
         return self._arrays[name]
@@ -144,7 +145,7 @@ class Reader:
         if not limit or k < 1:
             return []
         shares = (1.0, weights.bigrams, weights.prefixes, weights.related)
-        found = maxscore.best(
+        found = best_events(
             list(self._terms(query, shares, limit)),
             k,
             firsts=self._firsts,

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memplane.index import layout
+from memplane.index import storage, terms
+from memplane.index.document import ROLES, Document
 from memplane.index.terms import KINDS
 
-__all__ = ["Array", "Pieces", "Postings", "Segment", "decode", "encode"]
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = [
+    "Analysed",
+    "Array",
+    "Live",
+    "Pieces",
+    "Postings",
+    "Segment",
+    "analysed",
+    "build",
+    "build_of",
+    "decode",
+    "encode",
+    "erase",
+    "merge",
+    "ranges",
+]
+
 
 Array = NDArray[Any]
 LENGTHS: Final = KINDS[:3]  # labels have no length
@@ -110,9 +131,9 @@ def totals(columns: Mapping[str, Array]) -> tuple[int, ...]:
 
 def encode(segment: Segment, level: int, mark: int) -> bytes:
     """Return the file of a segment."""
-    header = layout.Header(
+    header = storage.Header(
         level,
-        segment.first // layout.CAPACITIES[level],
+        segment.first // storage.CAPACITIES[level],
         mark,
         segment.size,
         len(segment.texts.data),
@@ -121,7 +142,7 @@ def encode(segment: Segment, level: int, mark: int) -> bytes:
         segment.totals,
         len(segment.kept.data),
     )
-    places, size = layout.sections(header)
+    places, size = storage.sections(header)
     arrays: dict[str, Array] = {}
     for name, pieces in (("text", segment.texts), ("kept", segment.kept)):
         arrays[f"{name}.starts"] = pieces.starts
@@ -133,22 +154,323 @@ def encode(segment: Segment, level: int, mark: int) -> bytes:
         view = data[section.offset :].view(np.uint8)
         bytes_ = np.ascontiguousarray(arrays[section.name], "<" + section.code).view(np.uint8)
         view[: len(bytes_)] = bytes_
-    body = layout.digest(data[layout.HEADER_BYTES :].data)
-    return layout.render(header._replace(body=body)) + data[layout.HEADER_BYTES :].tobytes()
+    body = storage.digest(data[storage.HEADER_BYTES :].data)
+    return storage.render(header._replace(body=body)) + data[storage.HEADER_BYTES :].tobytes()
 
 
-def decode(data: layout.Buffer, header: layout.Header, first: int) -> Segment:
+def decode(data: storage.Buffer, header: storage.Header, first: int) -> Segment:
     """Return the arrays of a file; they are views, nothing is copied or read ahead."""
-    places, _ = layout.sections(header)
+    places, _ = storage.sections(header)
 
     def array(name: str) -> Array:
         section = places[name]
         return np.frombuffer(data, "<" + section.code, section.length, section.offset)
 
     postings = Postings(*map(array, Postings._fields))
-    columns = {name: array(name) for name, _ in layout.COLUMNS}
+    columns = {name: array(name) for name, _ in storage.COLUMNS}
     texts, kept = (
         Pieces(array(f"{name}.starts"), memoryview(data)[start : start + places[name].length])
         for name, start in (("text", places["text"].offset), ("kept", places["kept"].offset))
     )
     return Segment(first, header.documents, postings, columns, texts, kept, header.totals)
+
+
+# Documents to a segment, all at once: what a bulk build and every new document go through.
+#
+# Words of a batch are looked up as numbers of the vocabulary's flat columns, so that the
+# work a word costs is one dictionary look-up and a few steps of array arithmetic.
+_ROLE: Final = {role: place for place, role in enumerate(ROLES)}
+ROW: Final = tuple(name for name, _ in storage.COLUMNS if name not in LENGTHS)
+
+
+def ranges(starts: Array, counts: Array) -> Array:
+    """Return starts[0], starts[0] + 1, … (counts[0] of them), then those of starts[1], …."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    found: Array = np.arange(total) + np.repeat(starts - ends + counts, counts)
+    return found
+
+
+def _mix(low: Array, high: Array) -> Array:
+    """Give the bigrams of words pair by pair; the same numbers as `terms.mix`."""
+    return np.minimum(low, high) * np.uint64(terms.MIX) + np.maximum(low, high)
+
+
+class Analysed(NamedTuple):
+    """A document and the numbers that a vocabulary has for its text and its extra."""
+
+    document: Document
+    text: list[int]
+    extra: list[int]
+
+
+def analysed(document: Document, vocabulary: terms.Vocabulary) -> Analysed:
+    """Look the words of a document up."""
+    return Analysed(document, vocabulary.numbers(document.text), vocabulary.numbers(document.extra))
+
+
+def occurrences(
+    documents: Sequence[Analysed], vocabulary: terms.Vocabulary
+) -> list[tuple[Array, Array]]:
+    """Return the terms of the documents and the document of each, by kind, in order."""
+    found = [run for _, *runs in documents for run in runs]
+    lengths = list(map(len, found))
+    picked = np.fromiter(chain.from_iterable(found), np.int64, sum(lengths))
+    # The columns grow with the next word: nothing may hold on to their memory.
+    starts = np.frombuffer(vocabulary.starts, np.uint32)
+    firsts = starts[picked].astype(np.int64)
+    counts = starts[picked + 1] - firsts
+    del starts
+    atoms = ranges(firsts, counts)
+    runs = np.repeat(np.repeat(np.arange(len(lengths)), lengths), counts)
+
+    words, prefixes = _picked(vocabulary.words, atoms), _picked(vocabulary.prefixes, atoms)
+    chained = _picked(vocabulary.chained, atoms).astype(bool)
+    links, chain_runs = words[chained], runs[chained]
+    together = chain_runs[1:] == chain_runs[:-1]
+    return [
+        (words, runs >> 1),
+        (_mix(links[:-1][together], links[1:][together]), chain_runs[1:][together] >> 1),
+        (prefixes[prefixes > 0], runs[prefixes > 0] >> 1),
+        _labels(documents),
+    ]
+
+
+def _picked(column: array[int], places: Array) -> Array:
+    if not len(column):
+        return np.zeros(0, column.typecode)
+    found: Array = np.frombuffer(column, column.typecode)[places]
+    return found
+
+
+def _labels(documents: Sequence[Analysed]) -> tuple[Array, Array]:
+    found: list[int] = []
+    docs: list[int] = []
+    for place, (document, *_) in enumerate(documents):
+        names = (*document.labels, document.group) if document.group else document.labels
+        found += map(terms.label, names)
+        docs += [place] * len(names)
+    return np.array(found, np.uint64), np.array(docs, np.int64)
+
+
+def postings(found: Array, docs: Array) -> Postings:
+    """Group occurrences by term and document."""
+    # Stable, and the documents of each kind rise: so do those of each term.
+    order = np.argsort(found, kind="stable")
+    found, docs = found[order], docs[order]
+    fresh = np.ones(len(found), bool)
+    np.not_equal(found[1:], found[:-1], out=fresh[1:])
+    begins = fresh.copy()
+    begins[1:] |= docs[1:] != docs[:-1]
+    first = np.flatnonzero(begins)
+    times = np.diff(first, append=len(found))
+    starts = np.append(np.flatnonzero(fresh[first]), len(first))
+    return Postings(
+        found[fresh],
+        starts.astype(np.uint32),
+        docs[first].astype("<u2"),
+        np.minimum(times, TIMES_MAX).astype(np.uint8),
+    )
+
+
+def row(document: Document) -> tuple[int, ...]:
+    """Return what the columns say of a document, in the order of `ROW`; no lengths."""
+    return (
+        document.seq,
+        document.at,
+        terms.label(document.group) if document.group else 0,
+        terms.label(document.speaker) if document.speaker else 0,
+        document.name,
+        min(document.tokens, SHORT_MAX),
+        document.importance,
+        document.flags & SHORT_MAX,
+        document.part & SHORT_MAX,
+        _ROLE.get(document.role, 0),
+    )
+
+
+def columns_of(documents: Sequence[Document], lengths: Iterable[Array]) -> dict[str, Array]:
+    """Return the columns of the documents, given their lengths in words, bigrams and prefixes."""
+    rows = zip(*map(row, documents), strict=True) if documents else ((),) * len(ROW)
+    values: dict[str, object] = dict(zip(ROW, rows, strict=True))
+    for name, length in zip(LENGTHS, lengths, strict=True):
+        values[name] = np.minimum(length, SHORT_MAX)
+    return {name: np.array(values[name], "<" + code) for name, code in storage.COLUMNS}
+
+
+def build(documents: Iterable[Document], first: int, vocabulary: terms.Vocabulary) -> Segment:
+    """Return the segment of the documents, of which the first has the number `first`."""
+    return build_of([analysed(document, vocabulary) for document in documents], first, vocabulary)
+
+
+def build_of(found: Sequence[Analysed], first: int, vocabulary: terms.Vocabulary) -> Segment:
+    """Return the same of documents that the vocabulary has looked up."""
+    documents = [one.document for one in found]
+    kinds = occurrences(found, vocabulary)
+    numbers, docs = (np.concatenate(parts) for parts in zip(*kinds, strict=True))
+    lengths = [np.bincount(own, minlength=len(documents)) for _, own in kinds[:3]]
+    columns = columns_of(documents, lengths)
+    texts = [document.text.encode("utf-8", "surrogatepass") for document in documents]
+    return Segment(
+        first,
+        len(documents),
+        postings(numbers, docs),
+        columns,
+        Pieces.of(texts),
+        Pieces.of([document.kept for document in documents]),
+        totals(columns),
+    )
+
+
+# Neighbouring segments to one, and a segment to one with some documents blank.
+#
+# Both give the bytes that building from the documents gives.
+_STRIPE: Final = 1 << 18
+
+
+def _merge_postings(parts: Sequence[Postings], offsets: Sequence[int]) -> Postings:
+    # Stripe by stripe of the terms, which are spread evenly: what lies in memory beside the
+    # result stays small.
+    count = sum(len(part.terms) for part in parts) // _STRIPE + 1
+    bounds = np.array([(number << 64) // count for number in range(1, count)], np.uint64)
+    cuts = [[0, *part.terms.searchsorted(bounds).tolist(), len(part.terms)] for part in parts]
+    stripes: list[Postings] = []
+    base = 0
+    for number in range(count):
+        stripe = _stripe(
+            [
+                _between(part, offset, cut[number], cut[number + 1])
+                for part, offset, cut in zip(parts, offsets, cuts, strict=True)
+            ]
+        )
+        stripes.append(stripe._replace(starts=(stripe.starts + base).astype(np.uint32)))
+        base += len(stripe.docs)
+    found, starts, docs, times = map(np.concatenate, zip(*stripes, strict=True))
+    return Postings(found, np.append(starts, np.uint32(base)), docs, times)
+
+
+def _between(part: Postings, offset: int, start: int, end: int) -> Postings:
+    """The terms from `start` to before `end`, documents moved up by the offset."""
+    starts = part.starts[start : end + 1]
+    first, last = int(starts[0]), int(starts[-1])
+    docs = part.docs[first:last] + np.array(offset, part.docs.dtype)
+    return Postings(part.terms[start:end], starts, docs, part.times[first:last])
+
+
+def _stripe(parts: Sequence[Postings]) -> Postings:
+    """One of them all; `starts` has no end."""
+    terms = np.concatenate([part.terms for part in parts])
+    counts = np.concatenate([np.diff(part.starts) for part in parts]).astype(np.int64)
+    # Stable: of one term, the postings of earlier segments come first.
+    order = np.argsort(terms, kind="stable")
+    terms, sizes = terms[order], counts[order]
+    picked = ranges((np.cumsum(counts) - counts)[order], sizes)
+    fresh = np.ones(len(terms), bool)
+    np.not_equal(terms[1:], terms[:-1], out=fresh[1:])
+    docs = np.concatenate([part.docs for part in parts])[picked]
+    times = np.concatenate([part.times for part in parts])[picked]
+    return Postings(terms[fresh], (np.cumsum(sizes) - sizes)[fresh], docs, times)
+
+
+def merge(parts: Sequence[Segment]) -> Segment:
+    """Return one segment of the documents of all parts, which follow each other."""
+    offsets = [part.first - parts[0].first for part in parts]
+    postings = _merge_postings([part.postings for part in parts], offsets)
+    columns = {
+        name: np.concatenate([part.columns[name] for part in parts]) for name, _ in storage.COLUMNS
+    }
+    return Segment(
+        parts[0].first,
+        sum(part.size for part in parts),
+        postings,
+        columns,
+        _joined([part.texts for part in parts]),
+        _joined([part.kept for part in parts]),
+        totals(columns),
+    )
+
+
+def _joined(parts: Sequence[Pieces]) -> Pieces:
+    lengths = np.concatenate([np.diff(part.starts) for part in parts])
+    return Pieces.laid(b"".join(part.data for part in parts), lengths)
+
+
+def _emptied(pieces: Pieces, gone: Array) -> Pieces:
+    lengths = np.diff(pieces.starts).astype(np.int64)
+    kept = np.frombuffer(pieces.data, np.uint8)[np.repeat(~gone, lengths)]
+    return Pieces.laid(kept.tobytes(), np.where(gone, 0, lengths))
+
+
+def _without(part: Postings, gone: Array) -> Postings:
+    kept = ~gone[part.docs]
+    ends = np.concatenate(([0], np.cumsum(kept)))
+    starts = ends[part.starts]
+    alive = np.flatnonzero(np.diff(starts))
+    return Postings(
+        part.terms[alive],
+        np.append(starts[alive], ends[-1]).astype(np.uint32),
+        part.docs[kept],
+        part.times[kept],
+    )
+
+
+def erase(segment: Segment, gone: Array) -> Segment:
+    """Return the segment with blank documents in the slots where `gone` is true."""
+    columns = {name: values.copy() for name, values in segment.columns.items()}
+    for name, values in columns.items():
+        if name not in {"seq", "part"}:
+            values[gone] = 0
+    return Segment(
+        segment.first,
+        segment.size,
+        _without(segment.postings, gone),
+        columns,
+        _emptied(segment.texts, gone),
+        _emptied(segment.kept, gone),
+        totals(columns),
+    )
+
+
+# The newest documents, fewer than 256, each found as soon as it is added.
+#
+# To add one looks its words up, no more. Whoever asks next puts what came since into a segment
+# of its own, and small segments together, so that there are never more than a dozen.
+_FANOUT = 4
+
+
+class Live:
+    """Documents `first` and on; at most 256 of them."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.documents: list[Document] = []
+        self._waiting: list[Analysed] = []
+        self._segments: list[Segment] = []
+
+    @property
+    def size(self) -> int:
+        """How many documents there are."""
+        return len(self.documents)
+
+    def add(self, document: Document, vocabulary: terms.Vocabulary) -> None:
+        """Take a document in behind the others; always with the same vocabulary."""
+        self._waiting.append(analysed(document, vocabulary))
+        self.documents.append(document)
+
+    def segments(self, vocabulary: terms.Vocabulary) -> list[Segment]:
+        """Return the documents in a few segments, in order."""
+        if self._waiting:
+            start = self.first + self.size - len(self._waiting)
+            self._segments.append(build_of(self._waiting, start, vocabulary))
+            self._waiting = []
+            while _crowded(self._segments):
+                self._segments[-_FANOUT:] = [merge(self._segments[-_FANOUT:])]
+        return list(self._segments)
+
+
+def _crowded(segments: list[Segment]) -> bool:
+    """Whether the first of the last four has not four times as many documents as another."""
+    if len(segments) < _FANOUT:
+        return False
+    tiers = [(segment.size.bit_length() - 1) // 2 for segment in segments[-_FANOUT:]]
+    return tiers[0] <= max(tiers[1:])

@@ -1,52 +1,302 @@
-"""The folder of an index: which files count, whether they are whole, and who writes.
-
-::
-
-    manifest.json   the segments in order with the sums of their bodies, the open one, the
-                    place in the log; decides what counts. The last file written
-    seg-<level>-<number>.bin    the segments of a level from that number on that wait to be
-                    merged, one behind the other; see `layout`
-    open.bin        the open segment
-    stamps.json     size, time and inode of files whose sum was checked: opened again, they
-                    are believed while these stay
-    .lock           held while anything is written; whoever finds it held does not write
-
-Nothing here raises for a file that is missing, torn, foreign or older: it does not count,
-and what it held is built again from the log.
-"""
+"""Files of the index: their layout in bytes, their folder, and which of them count."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+import mmap
+import os
+import struct
 from itertools import groupby
 from operator import attrgetter
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from memplane import nofollow
-from memplane.index import layout
-from memplane.index.folder import alone, replace
+from memplane.errors import StrangeFileError, WriteError
+from memplane.index.terms import ANALYSER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
 __all__ = [
+    "CAPACITIES",
+    "COLUMNS",
+    "HEADER_BYTES",
+    "LEVELS",
+    "LEVEL_0",
     "OPEN",
+    "SHARED",
+    "Buffer",
     "Entry",
+    "Header",
     "Loaded",
     "Manifest",
+    "Section",
     "Stamps",
     "alone",
+    "digest",
     "files_of",
+    "fingerprint",
     "harmed",
+    "holder",
+    "is_whole",
     "keep_stamps",
     "load",
     "name_of",
+    "parse",
+    "put",
+    "remove",
     "remove_others",
+    "render",
     "replace",
+    "sections",
 ]
 
+
+Buffer: TypeAlias = bytes | memoryview | mmap.mmap
+
 FORMAT: Final = 3
+# The largest is what 16 bits number, so that a posting takes three bytes; merging more would
+# also hold a writer up.
+CAPACITIES: Final = (256, 2_048, 16_384, 65_536)
+# How many segments of a level lie in one file, one behind the other: as many as are merged to one
+# of the next. So there are few files to open, and each document is written some ten times at most.
+SHARED: Final = (8, 8, 4, 1)
+LEVEL_0: Final = CAPACITIES[0]
+LEVELS: Final = len(CAPACITIES)
+HEADER_BYTES: Final = 128
+_MAGIC: Final = b"mpindex1"
+_FIELDS: Final = struct.Struct("<8s2I2Q2IQ2I3Q16s")
+_SUM_BYTES: Final = 16
+
+# Name and type code (struct's and numpy's letters agree for these) of each column.
+COLUMNS: Final = (
+    ("seq", "q"),
+    ("at", "q"),
+    ("group", "Q"),
+    ("speaker", "Q"),
+    ("name", "Q"),
+    ("words", "H"),  # lengths in terms of each kind, at most 65,535
+    ("bigrams", "H"),
+    ("prefixes", "H"),
+    ("tokens", "H"),
+    ("importance", "H"),
+    ("flags", "H"),
+    ("part", "H"),
+    ("role", "B"),  # place in document.ROLES
+)
+WIDTH: Final = {"B": 1, "H": 2, "I": 4, "Q": 8, "q": 8}
+
+
+class Header(NamedTuple):
+    """The facts that decide where everything in a segment stands."""
+
+    level: int
+    number: int
+    fingerprint: int
+    documents: int
+    text_bytes: int
+    terms: int
+    postings: int
+    totals: tuple[int, ...]
+    kept_bytes: int = 0
+    body: bytes = b""
+
+
+class Section(NamedTuple):
+    """Where an array stands in the file, and of what it is."""
+
+    name: str
+    offset: int
+    code: str
+    length: int
+
+
+def sections(header: Header) -> tuple[dict[str, Section], int]:
+    """Return every array of the file by name, and the length of the file."""
+    shapes: list[tuple[str, str, int]] = [
+        ("terms", "Q", header.terms),
+        ("starts", "I", header.terms + 1),
+        ("docs", "H", header.postings),
+        ("times", "B", header.postings),
+    ]
+    shapes += [(name, code, header.documents) for name, code in COLUMNS]
+    shapes += [("text.starts", "I", header.documents + 1), ("text", "B", header.text_bytes)]
+    shapes += [("kept.starts", "I", header.documents + 1), ("kept", "B", header.kept_bytes)]
+    found: dict[str, Section] = {}
+    offset = HEADER_BYTES
+    for name, code, count in shapes:
+        found[name] = Section(name, offset, code, count)
+        offset += (count * WIDTH[code] + 7) // 8 * 8
+    return found, offset
+
+
+def digest(data: Buffer) -> bytes:
+    """Return the sum that a header keeps of a body."""
+    return hashlib.sha256(data).digest()[:_SUM_BYTES]
+
+
+def fingerprint(plane: str, variant: str) -> int:
+    """Return the number of a plane and all else that its terms depend on."""
+    data = f"{plane}\n{variant}\n{ANALYSER}".encode()
+    return int.from_bytes(hashlib.sha256(data).digest()[:8], "little")
+
+
+def render(header: Header) -> bytes:
+    """Return the first bytes of a segment."""
+    data = _FIELDS.pack(
+        _MAGIC,
+        FORMAT,
+        header.level,
+        header.number,
+        header.fingerprint,
+        header.documents,
+        header.kept_bytes,
+        header.text_bytes,
+        header.terms,
+        header.postings,
+        *header.totals,
+        header.body,
+    )
+    return (data + digest(data)).ljust(HEADER_BYTES, b"\0")
+
+
+def parse(data: bytes | memoryview, size: int) -> Header | None:
+    """Return the header of a segment that lies at the beginning of `size` bytes.
+
+    None where it is not one of ours, unharmed, or goes on behind them.
+    """
+    head = bytes(data[:HEADER_BYTES])
+    fields = head[: _FIELDS.size]
+    if len(head) < HEADER_BYTES or head[_FIELDS.size :][:_SUM_BYTES] != digest(fields):
+        return None
+    magic, form, level, number, mark, documents, kept, text_bytes, *rest = _FIELDS.unpack(fields)
+    if magic != _MAGIC or form != FORMAT or level >= LEVELS:
+        return None
+    terms, postings, *totals, body = rest
+    header = Header(
+        level, number, mark, documents, text_bytes, terms, postings, tuple(totals), kept, body
+    )
+    return header if sections(header)[1] <= size else None
+
+
+def is_whole(data: Buffer, header: Header) -> bool:
+    """Whether the body is the one that the header was written for."""
+    return digest(memoryview(data)[HEADER_BYTES:]) == header.body
+
+
+# A folder of caches that several processes share: who may write, and files replaced at once.
+#
+# The index and the projections keep theirs in this way.
+def replace(path: Path, data: bytes, *, sync: bool = False) -> None:
+    """Put the bytes in the file's place at once; OSError leaves the old file as it was.
+
+    Only for the holder of `alone`: the temporary file has one name.
+    """
+    draft = path.with_name(f"{path.name}.tmp")
+    try:
+        descriptor = nofollow.create(draft)
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
+            file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(descriptor)
+        put(draft, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            nofollow.remove(draft)
+        raise
+
+
+def put(draft: Path, path: Path) -> None:
+    """Rename a file over another; a folder that is in the way is moved aside, not removed."""
+    try:
+        nofollow.rename(draft, path)
+    except IsADirectoryError:
+        aside = (path.with_name(f"{path.name}.aside{n}") for n in itertools.count())
+        nofollow.rename(path, next(one for one in aside if not os.path.lexists(one)))
+        nofollow.rename(draft, path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or raise WriteError; a folder by that name stays, for `put` to move aside."""
+    try:
+        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+            nofollow.remove(path)
+    except OSError as error:
+        raise WriteError(f"{path}: {error.strerror}; try again") from error
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[bool]:
+    """Hold the folder's lock while the block runs, without waiting for it.
+
+    Gives False when another thread or process holds it, or where the folder
+    cannot be written (a read-only home): then the block must not write.
+    """
+    try:
+        os.close(nofollow.enter(folder.parent, folder.parent))  # a plane is not made by its caches
+        nofollow.make_folder(folder)
+        descriptor = _lock_of(folder / ".lock")
+    except OSError:
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            held = False
+        else:
+            held = True
+            # Of a lock that a backup shares (hard links) nothing is written. A full disk: nobody
+            # learns who holds it.
+            with contextlib.suppress(OSError):
+                if os.fstat(descriptor).st_nlink == 1:
+                    os.pwrite(descriptor, b"%-20d\n" % os.getpid(), 0)
+        yield held
+    finally:
+        # A child that was forked meanwhile has the file too, and would go on holding the lock.
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+def _lock_of(path: Path) -> int:
+    """Open the lock; a link or pipe in its place is removed: nothing of ours is lost with it."""
+    flags = os.O_RDWR | os.O_CREAT
+    try:
+        return nofollow.open_file(path, flags)
+    except StrangeFileError:
+        nofollow.remove(path)
+        return nofollow.open_file(path, flags)
+
+
+def holder(folder: Path) -> int | None:
+    """The process that held the folder's lock last; None where that is not known."""
+    with contextlib.suppress(OSError, ValueError):
+        return int(nofollow.read(folder / ".lock", 20))
+    return None
+
+
+# The folder of an index: which files count, whether they are whole, and who writes.
+#
+# ::
+#
+#     manifest.json   the segments in order with the sums of their bodies, the open one, the
+#                     place in the log; decides what counts. The last file written
+#     seg-<level>-<number>.bin    the segments of a level from that number on that wait to be
+#                     merged, one behind the other; see `layout`
+#     open.bin        the open segment
+#     stamps.json     size, time and inode of files whose sum was checked: opened again, they
+#                     are believed while these stay
+#     .lock           held while anything is written; whoever finds it held does not write
+#
+# Nothing here raises for a file that is missing, torn, foreign or older: it does not count,
+# and what it held is built again from the log.
 OPEN: Final = "open.bin"
 _MANIFEST: Final = "manifest.json"
 _STAMPS: Final = "stamps.json"
@@ -54,7 +304,7 @@ _TRIES: Final = 4  # a writer may replace the files while they are opened
 _BYTES_MAX: Final = 4 * 1024 * 1024
 
 Stamps = dict[str, list[int | str]]
-Mapped = tuple[layout.Header, memoryview]
+Mapped = tuple[Header, memoryview]
 
 
 class Entry(NamedTuple):
@@ -75,7 +325,7 @@ def name_of(level: int, number: int) -> str:
     """Return the name of the file for a segment."""
     if level < 0:
         return OPEN
-    return f"seg-{level}-{number - number % layout.SHARED[level]}.bin"
+    return f"seg-{level}-{number - number % SHARED[level]}.bin"
 
 
 class Manifest(NamedTuple):
@@ -138,7 +388,7 @@ def read_manifest(folder: Path, plane: str, variant: str) -> Manifest | None:
 
 def _is_entry(entry: Entry) -> bool:
     numbers = type(entry.level) is int and type(entry.number) is int and entry.number >= 0
-    return numbers and -1 <= entry.level < layout.LEVELS
+    return numbers and -1 <= entry.level < LEVELS
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -205,8 +455,8 @@ def map_file(folder: Path, entries: Sequence[Entry], mark: int, stamps: Stamps) 
         header = _header(whole[at:], mark)
         if header is None or _facts(header) != (max(entry.level, 0), *entry[1:]):
             break
-        end = at + layout.sections(header)[1]
-        if not believed and not layout.is_whole(whole[at:end], header):
+        end = at + sections(header)[1]
+        if not believed and not is_whole(whole[at:end], header):
             break
         found.append((header, whole[at:end]))
         at = end
@@ -217,12 +467,12 @@ def map_file(folder: Path, entries: Sequence[Entry], mark: int, stamps: Stamps) 
     return found
 
 
-def _header(data: memoryview, mark: int) -> layout.Header | None:
-    header = layout.parse(data[: layout.HEADER_BYTES], len(data))
+def _header(data: memoryview, mark: int) -> Header | None:
+    header = parse(data[:HEADER_BYTES], len(data))
     return header if header is not None and header.fingerprint == mark else None
 
 
-def _facts(header: layout.Header) -> tuple[int, int, int, str]:
+def _facts(header: Header) -> tuple[int, int, int, str]:
     return header.level, header.number, header.documents, header.body.hex()
 
 
@@ -239,7 +489,7 @@ def _may_follow(data: memoryview, entry: Entry, mark: int) -> bool:
 
 def load(folder: Path, plane: str, variant: str) -> Loaded:
     """Map the segments that count, up to the first missing or harmed one."""
-    mark = layout.fingerprint(plane, variant)
+    mark = fingerprint(plane, variant)
     loaded = Loaded(Manifest(plane, variant), (), {})
     for _ in range(_TRIES):
         manifest = read_manifest(folder, plane, variant)
@@ -267,7 +517,7 @@ def harmed(folder: Path, plane: str, variant: str) -> list[str]:
     manifest = read_manifest(folder, plane, variant)
     if manifest is None:
         return []
-    mark = layout.fingerprint(plane, variant)
+    mark = fingerprint(plane, variant)
     found = [
         name
         for name, entries in files_of(manifest.segments)

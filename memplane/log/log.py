@@ -1,7 +1,7 @@
-"""The event log on files: the port `EventLog`, and the few things a plane needs besides."""
+"""The lines that this process wrote last, so that folding them reads no file."""
 
-# Paths are strings here: pathlib costs more than the append it would serve.
 # ruff: noqa: PTH119
+
 from __future__ import annotations
 
 import json
@@ -9,14 +9,17 @@ import os
 import time
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 from memplane.errors import (
     ConflictError,
     CorruptError,
     HomeError,
     LockError,
+    MemplaneError,
     NotFoundError,
+    PlaneError,
+    PurgedError,
     WriteError,
 )
 from memplane.event import decode
@@ -28,13 +31,11 @@ from memplane.log.bodies import (
     store_bodies,
 )
 from memplane.log.disk import Disk, LogLock
-from memplane.log.format import prepared, stamp
-from memplane.log.known import Known, same_content
+from memplane.log.format import own_draft, prepared, stamp
 from memplane.log.reader import Gap, Reader
 from memplane.log.recovery import Restart, headless, restarts
 from memplane.log.segments import HEADERS, Segments, read_file
-from memplane.log.spool import Spool
-from memplane.log.tail import Tail
+from memplane.log.spool import FILES_MAX, AsideNote, Spool, is_ours, size_of
 from memplane.log.writer import Active, Writer
 from memplane.ports import Appended, Head, Line
 
@@ -45,9 +46,237 @@ if TYPE_CHECKING:
 
     from memplane.event import Draft, Event
     from memplane.log.purges import Erased
+    from memplane.log.spool import Waiting
     from memplane.ports import Clock
 
-__all__ = ["SEGMENT_BYTES_MAX", "FileLog"]
+    Write = Callable[[Active, Sequence[Draft], list[str]], tuple[Active, list[Appended]]]
+    Unerased = Callable[[Sequence[Draft]], list[Draft]]
+
+__all__ = [
+    "SEGMENT_BYTES_MAX",
+    "FileLog",
+    "Kept",
+    "Known",
+    "Sorted",
+    "Tail",
+    "same_content",
+    "take_in",
+    "take_in_all",
+]
+
+
+# A reader further behind than this reads the segment: it is cheaper than keeping more.
+_LINES_MAX = 256
+_BYTES_MAX = 4 * 1024 * 1024
+
+
+class Kept(NamedTuple):
+    """One line: its first byte in the segment, the byte behind it, and its bytes."""
+
+    start: int
+    end: int
+    raw: bytes
+
+
+class _Chain(NamedTuple):
+    """Lines without a gap behind `before`; `ends[n]` is the byte behind `lines[n]`."""
+
+    before: Head
+    lines: list[bytes]
+    ends: list[int]
+
+
+class Tail:
+    """An unbroken run of own lines at the end of one segment. Written under the log's lock only."""
+
+    __slots__ = ("_chain",)
+
+    def __init__(self) -> None:
+        self._chain: _Chain | None = None
+
+    def add(self, segment: int, start: int, seq: int, h: bytes, lines: list[bytes]) -> None:
+        """Keep what was just written at byte `start` behind (seq, h), if only to begin anew."""
+        chain = self._chain
+        if (
+            chain is None
+            or chain.ends[-1] != start
+            or chain.before.segment != segment
+            or chain.lines[-1][-19:-3] != h
+            or len(chain.ends) >= _LINES_MAX
+            or start - chain.before.offset > _BYTES_MAX
+        ):
+            chain = _Chain(Head(seq, h.decode(), segment, start), [], [])
+        ends, end = chain.ends, start
+        for line in lines:
+            end += len(line)
+            chain.lines.append(line)
+            ends.append(end)  # last: a thread that reads meanwhile counts these
+        # One that is full stays as it is: a thread that reads it goes on undisturbed.
+        self._chain = chain
+
+    def behind(self, position: Head) -> list[Kept] | None:
+        """The lines behind a position, None where the run does not reach back to it."""
+        chain = self._chain
+        if chain is None:
+            return None
+        before, lines, ends = chain
+        count, at = len(ends), position.seq - before.seq
+        if not 0 <= at <= count or position != _after(chain, at):
+            return None
+        starts = [before.offset, *ends][at:count]
+        return [
+            Kept(start, end, line)
+            for start, end, line in zip(starts, ends[at:count], lines[at:count], strict=True)
+        ]
+
+    def ends_at(self) -> Head | None:
+        """Behind the last line of the run."""
+        chain = self._chain
+        return None if chain is None else _after(chain, len(chain.ends))
+
+
+def _after(chain: _Chain, count: int) -> Head:
+    """The position behind so many of its lines."""
+    before = chain.before
+    if not count:
+        return before
+    # The hash stands at a fixed place before the closing of each line.
+    h = chain.lines[count - 1][-19:-3].decode()
+    return Head(before.seq + count, h, before.segment, chain.ends[count - 1])
+
+
+# Ids given by callers: which of a batch are in the log already, and whether that is a repeat.
+class Sorted(NamedTuple):
+    """A batch by places: `known` are answered, `fresh` are to be written.
+
+    `repeated` maps the place of an id that came before in the batch to that earlier place.
+    """
+
+    known: dict[int, Appended]
+    fresh: list[int]
+    repeated: dict[int, int]
+
+    def receipts(self, written: Sequence[Appended], count: int) -> list[Appended]:
+        """A receipt for each of the batch, given those for `fresh`."""
+        new = dict(zip(self.fresh, written, strict=True))
+        for place, earlier in self.repeated.items():
+            if earlier in new:
+                self.known[place] = new[earlier]._replace(duplicate=True)
+        return [self.known[place] if place in self.known else new[place] for place in range(count)]
+
+
+class Known:
+    """Tells repeats from conflicts; `same` decides whether a repeated id brings the same event."""
+
+    def __init__(
+        self, reader: Reader, loads: Callable[[bytes], Any], same: Callable[[Event, Draft], bool]
+    ) -> None:
+        self._reader, self._loads, self._same = reader, loads, same
+
+    def unerased(self, drafts: Sequence[Draft]) -> list[Draft]:
+        """Those with a body, but for ids that are purged: they are refused, and leave no body."""
+        return [
+            draft
+            for draft in drafts
+            if (draft.body is not None or draft.recalled)
+            and not (draft.id_given and isinstance(self._reader.look_up(draft.id), int))
+        ]
+
+    def sort(self, drafts: Sequence[Draft], seq: int) -> Sorted:
+        """Which drafts are in the log (which ends at `seq`) or earlier in the batch.
+
+        Raises ConflictError for an id of other content, PurgedError for one that was erased.
+        """
+        known: dict[int, Appended] = {}
+        first: dict[str, int] = {}
+        repeated: dict[int, int] = {}
+        purged: dict[str, int] = {}
+        for place, draft in enumerate(drafts):
+            if draft.id_given:
+                earlier = first.setdefault(draft.id, place)
+                if earlier != place:
+                    repeated[place] = earlier
+                elif isinstance(found := self._find(draft), int):
+                    purged[draft.id] = found
+                elif found is not None:
+                    known[place] = found
+        if purged:
+            raise _purged(purged)
+        fresh = [p for p in range(len(drafts)) if p not in known and p not in repeated]
+        new = dict(zip(fresh, range(len(fresh)), strict=True))
+        for place, earlier in repeated.items():
+            if earlier in known:
+                found = self._find(drafts[place])
+                assert isinstance(found, Appended)
+                known[place] = found
+            elif not self._same(_unstamped(drafts[earlier], self._loads), drafts[place]):
+                raise _conflict(drafts[place], seq + 1 + new[earlier])
+        return Sorted(known, fresh, repeated)
+
+    def _find(self, draft: Draft) -> Appended | int | None:
+        """The receipt of a repeat; the seq of a purged event; None for an id that is new."""
+        line = self._reader.look_up(draft.id)
+        if line is None or isinstance(line, int):
+            return line
+        event = line.event
+        if not self._same(event, draft):
+            raise _conflict(draft, event.seq)
+        return Appended(event.seq, event.id, event.ts, duplicate=True)
+
+
+def same_content(event: Event, draft: Draft) -> bool:
+    """Whether a draft says what an event says: kind, ns, role, session, key, text and blocks."""
+    if (event.kind, event.ns, event.role, event.session, event.key) != (
+        draft.kind,
+        draft.ns,
+        draft.role,
+        draft.session,
+        draft.key,
+    ):
+        return False
+    digest, recalled = body_hash(event), recalled_hashes(event)
+    if digest is None and event.text != draft.text:
+        return False
+    if digest is None and not recalled and not draft.recalled:
+        return True
+    from hashlib import sha256  # noqa: PLC0415 - long texts and quoted blocks are rare
+
+    if recalled != [sha256(block).hexdigest() for block in draft.recalled]:
+        return False
+    return digest is None or sha256(draft.text.encode()).hexdigest() == digest
+
+
+def _purged(seqs: dict[str, int]) -> PurgedError:
+    id_, seq = next(iter(seqs.items()))
+    return PurgedError(
+        f"id {id_!r} is that of a purged event, seq {seq}; nothing was recorded; "
+        "to record it all the same, give it another id",
+        id=id_,
+        seq=seq,
+        ids=tuple(seqs),
+    )
+
+
+def _conflict(draft: Draft, seq: int) -> ConflictError:
+    return ConflictError(
+        f"id {draft.id!r} is taken by another event, seq {seq}; nothing was recorded; "
+        "give the new one an id of its own",
+        id=draft.id,
+        seq=seq,
+    )
+
+
+def _unstamped(draft: Draft, loads: Callable[[bytes], Any]) -> Event:
+    """The event that a draft will be, but for what only the log can say."""
+    fields = loads(b"{" + draft.rest + b"}")
+    fields.update(seq=0, id=draft.id, ts=draft.ts or "")
+    return decode(fields)
+
+
+# The event log on files: the port `EventLog`, and the few things a plane needs besides.
+
+# Paths are strings here: pathlib costs more than the append it would serve.
+
 
 SEGMENT_BYTES_MAX: Final = 4 * 1024 * 1024
 SYNC_EVERY_SECONDS: Final = 1.0
@@ -252,8 +481,6 @@ class FileLog:
     def flush(self) -> None:
         """Make everything that was appended here survive a power cut."""
         if not self._read_only and self.waiting.waits():
-            from memplane.log.taking import take_in_all  # noqa: PLC0415 - likewise
-
             take_in_all(self)
         active = self._writer.active
         if active is not None and self._pid == os.getpid():
@@ -391,8 +618,6 @@ class FileLog:
         self._looks = self.waiting.waits()
         names = self.waiting.names() if self._looks else []
         while names:
-            from memplane.log.taking import take_in  # noqa: PLC0415 - seldom there is any
-
             active = take_in(
                 self.waiting, self._home, self._writer, active, self._write_new,
                 self._known.unerased,
@@ -490,3 +715,129 @@ class FileLog:
 
 def _forgets(drafts: Sequence[Draft]) -> bool:
     return any(draft.kind == "forget" for draft in drafts)
+
+
+# Taking in what waits in the spool: appended, synced, then removed; what is no good, set aside.
+#
+# Whoever is interrupted between two of these steps leaves a repeat, which its id tells: an event is
+# in the log once.
+
+# What one append takes in for others: it holds the lock for some milliseconds longer, once.
+FILES_AT_ONCE: Final = 64
+BYTES_AT_ONCE: Final = 1024 * 1024
+
+
+def take_in(
+    spool: Spool, home: str, writer: Writer, active: Active, write: Write, unerased: Unerased
+) -> Active:
+    """Take in the oldest files; return where the log goes on. Under the log's lock.
+
+    Where the disk refuses they wait on, and who appends meets that disk himself.
+    """
+    with suppress(WriteError):
+        _take(spool, home, writer, active, write, unerased)
+    return writer.catch_up(alone=False)
+
+
+def take_in_all(log: FileLog) -> None:
+    """Take in all that waits now, unless somebody holds the lock; raises nothing for it.
+
+    For who opens, flushes or closes a log: what cannot be taken in has time.
+    """
+    with suppress(PlaneError, OSError):
+        for _ in range(0, FILES_MAX, FILES_AT_ONCE):
+            if not log.waiting.waits():
+                break
+            log.append([], wait=False)
+
+
+def _take(
+    spool: Spool, home: str, writer: Writer, active: Active, write: Write, unerased: Unerased
+) -> None:
+    good: list[Waiting] = []
+    bad: list[tuple[Waiting, str]] = []
+    for found in _oldest(spool):
+        if found.fault:
+            bad.append((found, found.fault))
+        else:
+            good.append(found)
+    # A purged event comes back from a spool file whose removal a power cut took back: not its text.
+    drafts = [draft for each in good for draft in each.drafts]
+    store_bodies(home, unerased(drafts), spool.disk)
+    active, refused = _written(spool, writer, active, good, write)
+    bad += refused
+    notes = [AsideNote(each.name, f"spool-{each.mark[:32]}", what) for each, what in bad]
+    told = [_told(each, note) for (each, _), note in zip(bad, notes, strict=True)]
+    active, _ = write(active, told, [prepared(draft) for draft in told])
+    writer.sync(active, active.seq)
+    for note in notes:
+        spool.set_aside(note)
+    aside = {note.name for note in notes}
+    for each in good:
+        if each.name not in aside:
+            spool.remove(each.name)
+
+
+def _oldest(spool: Spool) -> list[Waiting]:
+    """What one append may take, at least one of what can be read."""
+    found: list[Waiting] = []
+    size = 0
+    for name in spool.names()[:FILES_AT_ONCE]:
+        if found and size + size_of(name) > BYTES_AT_ONCE:
+            break
+        try:
+            waiting = spool.read(name)
+        except OSError:
+            spool.leave(name)
+            continue
+        if waiting is not None:
+            found.append(waiting)
+            size += waiting.bytes
+    return found
+
+
+def _written(
+    spool: Spool, writer: Writer, active: Active, files: list[Waiting], write: Write
+) -> tuple[Active, list[tuple[Waiting, str]]]:
+    """Append the files' events; return those with an id that is another event's, and why."""
+    drafts = [draft for each in files for draft in each.drafts]
+    try:
+        return write(active, drafts, [prepared(draft) for draft in drafts])[0], []
+    except WriteError:
+        raise
+    except MemplaneError:
+        pass  # nothing was written: now one by one, so that only what is at fault stays out
+    refused: list[tuple[Waiting, str]] = []
+    for each in files:
+        purged: set[str] = set()
+        fault = ""
+        for draft in each.drafts:
+            try:
+                active, _ = write(active, [draft], [prepared(draft)])
+            except PurgedError:
+                purged.add(draft.id)
+            except ConflictError as error:
+                fault = f"id {draft.id!r} is taken by another event, seq {error.seq}"
+            except NotFoundError:  # the whole text that it would be compared with is lost
+                fault = f"id {draft.id!r} is taken by an event that cannot be read"
+        if fault and purged:  # the erased text must not outlive this in quarantine
+            rest = [draft for draft in each.drafts if draft.id not in purged]
+            spool.put(rest, writer.clock())
+        elif fault:
+            refused.append((each, fault))
+    return active, refused
+
+
+def _told(each: Waiting, note: AsideNote) -> Draft:
+    """The event that says what was set aside; the same for the same file, however often."""
+    data: dict[str, object] = {
+        "segment": 0,
+        "offset": 0,
+        "bytes": each.bytes,
+        "quarantine": note.kept,
+        "case": "spool",
+        # What a stranger called it is nobody's word in a log.
+        "file": each.name if is_ours(each.name) else "",
+        "what": note.what,
+    }
+    return own_draft("repair", data, f"repair-{note.kept}")._replace(id_given=True)

@@ -13,7 +13,7 @@ chance), its bytes are lines of JSON in UTF-8::
 
 It is written under another name, synced, renamed, its directory synced: then it is acknowledged,
 and no power cut takes it. `ts` is when it was spooled if the caller gave none; seq and `rec` come
-with the log's line (`memplane.log.taking`). Two files at one time have the order of chance.
+with the log's line (`memplane.log.log`). Two files at one time have the order of chance.
 What is not such a file, whole and of this plane, is no reason to stop anybody: it is set aside.
 """
 

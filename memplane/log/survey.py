@@ -17,8 +17,7 @@ from memplane.log.purges import Erased, erased_by
 from memplane.log.reader import Gap
 from memplane.log.recovery import Case, judge, marked, region_of
 from memplane.log.scanning import Scan, Scanners, Task, identity, scan
-from memplane.log.segments import Header, Point, Segments, read_fd
-from memplane.log.strays import SUFFIX
+from memplane.log.segments import SUFFIX, Header, Point, Segments, read_fd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -304,7 +303,7 @@ _FOLDERS: Final = (
 _MARKER: Final = regex(r"(\d{8})\.broken")
 _SEGMENT: Final = regex(r"(\d{8})" + re.escape(SUFFIX))
 _FILES_MAX: Final = 20
-# How a projection begins that was folded from a log (`memplane.projections.checkpoint`).
+# How a projection begins that was folded from a log (`memplane.projections.projector`).
 _FOLDED: Final = b'{"projector":'
 _HEADER_BYTES: Final = 400
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
 from itertools import accumulate
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from memplane.errors import NotFoundError
@@ -13,6 +12,9 @@ from memplane.intake.redact import masked_name
 from memplane.mcp.tools import Desk, clipped, expanded
 from memplane.plane import reports
 from memplane.projections.window import named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 __all__ = ["RESOURCES", "TEMPLATE", "TOKENS_MAX", "Resource", "read"]
 

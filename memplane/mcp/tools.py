@@ -5,22 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import ConflictError, InputError, NotFoundError
-from memplane.event import Event
 from memplane.intake import cleaned
 from memplane.intake.redact import masked_name
-from memplane.pack.block import Block, Entry
-from memplane.plane import Expanded, Plane, SearchHit
 from memplane.plane.guarding import forget_as, record_as
-from memplane.plane.writing import Receipt
-from memplane.ports import TokenCounter
 from memplane.projections.window import entry_lines, named, one_line, quoted_text
 from memplane.tokens import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from memplane.event import Event
+    from memplane.pack.block import Block, Entry
+    from memplane.plane import Expanded, Plane, SearchHit
+    from memplane.plane.writing import Receipt
+    from memplane.ports import TokenCounter
 
 __all__ = [
     "Answer",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from memplane.pack.block import Entry
 from memplane.pack.digest import PARAGRAPH_TOKENS_MAX, Digest, Sight, is_seen, paragraph, short
 from memplane.pack.layout import PARTS, Sheet
-from memplane.pack.request import Materials, Request
 from memplane.projections.item import Item
-from memplane.projections.task_table import Quote, Task
-from memplane.recall.suppress import Scope
+
+if TYPE_CHECKING:
+    from memplane.pack.request import Materials, Request
+    from memplane.projections.task_table import Quote, Task
+    from memplane.recall.suppress import Scope
 
 __all__ = ["place_tasks"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -28,6 +27,8 @@ from memplane.ports import Appended
 from memplane.projections.artifacts import COPY, REFERENCE, SCHEME, TYPES, Facts, facts_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from memplane.event import Draft
     from memplane.intake import Redactor
     from memplane.plane.engine import Engine

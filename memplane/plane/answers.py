@@ -5,19 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, KINDS, Event, is_kind
 from memplane.intake.redact import shown
-from memplane.log import FileLog
 from memplane.plane import recent
-from memplane.plane.engine import Engine
 from memplane.plane.expanding import Expanded, expand
 from memplane.plane.given import check_count, check_named, check_text, check_texts
 from memplane.plane.reading import Standing, Version
 from memplane.plane.searching import SearchHits, search
 from memplane.recall.suppress import is_pattern, within
+
+if TYPE_CHECKING:
+    from memplane.log import FileLog
+    from memplane.plane.engine import Engine
 
 __all__ = ["Answers", "Keys"]
 

@@ -10,14 +10,17 @@ by its time (`projections.order`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from memplane.plane.artifact_files import copy_changed
-from memplane.ports import Line
 from memplane.projections.artifacts import ArtifactTable, Said, facts_of
-from memplane.projections.memories import Memories
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from memplane.ports import Line
+    from memplane.projections.memories import Memories
 
 __all__ = ["Approvals"]
 

@@ -6,8 +6,6 @@ earlier pages ended.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import BudgetError, ChangedError, InputError, NotFoundError, ScopeError
@@ -20,6 +18,9 @@ from memplane.projections.item import Item
 from memplane.tokens import cut
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
     from memplane.event import Event
     from memplane.pack.handles import Handle
     from memplane.plane.engine import Engine

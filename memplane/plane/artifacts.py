@@ -7,7 +7,6 @@ text and what was said of it are in no block, hit or expansion: only name, size 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,6 +24,8 @@ from memplane.projections.artifacts import Facts, facts_of
 from memplane.recall.suppress import within
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from memplane.event import Event
     from memplane.plane.approvals import Approvals
     from memplane.plane.engine import Engine

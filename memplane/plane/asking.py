@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError
 from memplane.event import IMPORTANCE_DEFAULT
@@ -12,7 +12,9 @@ from memplane.intake import Redactor, cleaned, namespace, normalise, timestamp
 from memplane.intake.redact import shown
 from memplane.pack.request import Request
 from memplane.plane.given import check_text
-from memplane.policy import Policies
+
+if TYPE_CHECKING:
+    from memplane.policy import Policies
 
 __all__ = ["CHANNELS", "check_channel", "request_of", "texts"]
 

@@ -9,19 +9,20 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import NotFoundError
-from memplane.event import Event
-from memplane.intake import Redactor
-from memplane.intake.redact import Counts
 from memplane.log.bodies import recalled_hashes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from memplane.event import Event
+    from memplane.intake import Redactor
+    from memplane.intake.redact import Counts
     from memplane.plane.engine import Engine
 
 __all__ = ["FINDINGS_MAX", "AuditReport", "FileFinding", "Finding", "Purge", "audit"]

@@ -6,17 +6,18 @@ whoever asks is told how far the index reached, and may wait for all of it inste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.index import terms
 from memplane.index.bm25 import idf
-from memplane.index.boosts import merged
+from memplane.index.ranking import merged
 from memplane.plane.retrieving import LogRetriever
 from memplane.recall.documents import labels_of
 from memplane.recall.retrieval import ONE, Candidates, Finding, Found
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
     from memplane.plane.dense import Near
     from memplane.plane.folds import Folds
     from memplane.plane.indexing import Indexed

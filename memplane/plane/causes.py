@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.event import Event
 from memplane.pack.report import Story
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
+    from memplane.event import Event
     from memplane.plane.engine import Engine
 
 __all__ = ["story"]

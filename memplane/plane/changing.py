@@ -8,7 +8,6 @@ had been replaced is recorded anew (`data.restores`, its id).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import ConflictError, InputError, NotFoundError
@@ -20,6 +19,8 @@ from memplane.plane.writing import Receipt
 from memplane.projections.sessions import is_extract
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from memplane.plane.engine import Engine
     from memplane.plane.folds import Folds
     from memplane.ports import Appended

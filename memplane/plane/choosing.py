@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError, NotFoundError
@@ -12,12 +11,14 @@ from memplane.intake import timestamp
 from memplane.intake.check import is_checksum
 from memplane.intake.redact import shown
 from memplane.plane.given import check_text
-from memplane.plane.reading import Reader
 from memplane.projections.order import Moments, originated
 from memplane.recall.suppress import within
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from memplane.plane.engine import Engine
+    from memplane.plane.reading import Reader
 
 __all__ = ["Asked", "Chosen"]
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from memplane import nofollow
 from memplane.plane.folds import Folds, Prefix
 from memplane.projections.cache import CACHE_NAME
-from memplane.projections.catchup import Folded
 from memplane.projections.files import AllFiles
-from memplane.projections.projector import State
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from memplane.plane.engine import Engine
     from memplane.policy import Policies
+    from memplane.projections.catchup import Folded
+    from memplane.projections.projector import State
 
 __all__ = ["differing"]
 

@@ -10,25 +10,26 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import HomeError, InputError, LockError, WriteError
 from memplane.index import dense
-from memplane.index.folder import holder
-from memplane.index.segment import Array
-from memplane.index.similar import Nearness, Similar, similar
+from memplane.index.ranking import Nearness, Similar, similar
+from memplane.index.storage import holder
 from memplane.index.vectors import Vectors
 from memplane.intake.redact import masked, shown
-from memplane.plane.finding import Progress
-from memplane.plane.indexing import Indexed
-from memplane.policy import Policies
-from memplane.ports import Embedder
 from memplane.recall.retrieval import DegradedError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from memplane.index.segment import Array
     from memplane.plane.engine import Engine
+    from memplane.plane.finding import Progress
+    from memplane.plane.indexing import Indexed
+    from memplane.policy import Policies
+    from memplane.ports import Embedder
 
 __all__ = ["Dense", "Near", "embed", "is_empty", "near_to", "ready"]
 

@@ -6,9 +6,7 @@ means that something does not work or is not safe, `warn` that it may not be wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow, tokens
 from memplane.errors import MemplaneError, PolicyError
@@ -16,7 +14,6 @@ from memplane.home import Home, Trusted, open_home
 from memplane.log import FileLog
 from memplane.log.segments import Segments
 from memplane.log.verifying import is_interrupted
-from memplane.plane.engine import MakeCounter
 from memplane.plane.files import Watched, watched
 from memplane.plane.finding import kept_upto, variant_of
 from memplane.plane.folder_checks import (
@@ -34,7 +31,13 @@ from memplane.plane.folder_checks import (
 from memplane.plane.packing import view_paths
 from memplane.plane.stated import stated
 from memplane.policy.plane import NO_EMBEDDER
-from memplane.ports import Clock, Head
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from memplane.plane.engine import MakeCounter
+    from memplane.ports import Clock, Head
 
 __all__ = ["Check", "examine"]
 

@@ -19,7 +19,6 @@ from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
 from memplane.intake.redact import shown
 from memplane.log import FileLog
 from memplane.pack.render import defused
-from memplane.pack.request import Request
 from memplane.plane.approvals import Approvals
 from memplane.plane.asking import check_channel
 from memplane.plane.files import Frozen, watched
@@ -38,22 +37,23 @@ from memplane.plane.folds import (
 from memplane.plane.given import check_texts
 from memplane.plane.prefixes import KEPT, Prefixes
 from memplane.plane.recalling import Recent
-from memplane.policy import Policies
 from memplane.ports import Appended, Clock, Detector, Embedder, Head, TokenCounter
 from memplane.projections.catchup import overtaken
-from memplane.projections.files import FilesState
 from memplane.projections.hotset import NO_TURNS, HotsetState
 from memplane.projections.item import Item, Printer
-from memplane.projections.sessions import SessionsState
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from memplane.pack.request import Request
     from memplane.plane.dense import Dense
     from memplane.plane.reading import Reader
     from memplane.plane.retrieving import LogRetriever
     from memplane.plane.writing import Receipt, Recorder
+    from memplane.policy import Policies
+    from memplane.projections.files import FilesState
+    from memplane.projections.sessions import SessionsState
 
 __all__ = ["Drafting", "Engine", "MakeCounter", "MakeEmbedder", "RefoldWarning"]
 

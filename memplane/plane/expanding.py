@@ -7,13 +7,10 @@ deeper one begins with every shallower one; of a memory its value, or all that i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from datetime import datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import BudgetError, InputError, NotFoundError
-from memplane.event import Event
 from memplane.intake import timestamp
 from memplane.intake.redact import shown
 from memplane.pack.digest import Sight
@@ -22,12 +19,16 @@ from memplane.pack.handles import Handle, parse
 from memplane.plane.artifact_pages import check_start, newest, page_of
 from memplane.plane.asking import check_channel
 from memplane.plane.opening import Asker, line_of, memory, no_key, session, task, view_of
-from memplane.projections.item import Item
 from memplane.recall.suppress import WITHHELD, Scope, Shown
 from memplane.tokens import cut
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from memplane.event import Event
     from memplane.plane.engine import Engine
+    from memplane.projections.item import Item
 
 __all__ = ["Expanded", "expand"]
 

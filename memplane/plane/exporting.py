@@ -19,9 +19,9 @@ from memplane.intake.redact import masked_data, shown
 from memplane.log.bodies import body_hash, load_body, recalled_hashes
 from memplane.log.disk import Disk, drop
 from memplane.log.export import Begun, Damaged, Export, Lines, Opened, pieces
+from memplane.log.log import take_in_all
 from memplane.log.purges import erased_by
 from memplane.log.segments import Segments
-from memplane.log.taking import take_in_all
 from memplane.plane.artifact_files import refuse_special
 from memplane.plane.choosing import Asked, Chosen
 from memplane.projections.artifacts import COPY, facts_of

@@ -7,7 +7,6 @@ import errno
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,6 +17,7 @@ from memplane.lazy import regex
 from memplane.policy import NAMES, Budgets, Policies
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from memplane.pack.request import View

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
-from memplane.plane.folds import Folds
-from memplane.policy import Policies
 from memplane.policy.plane import NO_EMBEDDER
 from memplane.ports import Head
-from memplane.projections.memories import Memories
 
 # Arrays, tables and stems are imported where they are used first: a process that searches nothing
 # does without.
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from memplane.event import Event
     from memplane.plane.dense import Dense, Near
     from memplane.plane.engine import Engine
+    from memplane.plane.folds import Folds
     from memplane.plane.indexing import Indexed
     from memplane.plane.retrieving import LogRetriever
     from memplane.plane.seen import Seen
+    from memplane.policy import Policies
     from memplane.projections.hotset import HotsetState
+    from memplane.projections.memories import Memories
     from memplane.recall.suppress import Scope
 
 __all__ = [

@@ -62,7 +62,7 @@ _SYNC_MARKS: Final = {
     ".849C9593-D756-4E56-8D6E-42412F2A707B": "OneDrive",
 }  # fmt: skip
 _ACCOUNT: Final = (" - ", "-", " (")
-# What `memplane.index.folder.put` calls a folder that it moves out of its way.
+# What `memplane.index.storage.put` calls a folder that it moves out of its way.
 _ASIDE: Final = regex(r"\.aside\d+$")
 _OCTAL: Final = regex(r"\\([0-7]{3})")
 

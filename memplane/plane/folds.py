@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.event import Event
 from memplane.plane.standing import Standing
 from memplane.ports import Head, Line, TokenCounter
 from memplane.projections.artifacts import Artifacts, ArtifactTable
 from memplane.projections.catchup import Folded, Follower, catch_up
-from memplane.projections.checkpoint import Bundle
 from memplane.projections.files import AllFiles, AllFilesState
-from memplane.projections.groups import Group, Grouped, Sees
 from memplane.projections.hotset import Hotsets, HotsetsState, HotsetState
 from memplane.projections.item import Item
 from memplane.projections.ledger import (
@@ -27,14 +22,19 @@ from memplane.projections.ledger import (
     items_of,
 )
 from memplane.projections.memories import Memories
-from memplane.projections.projector import Replayable
+from memplane.projections.projector import Bundle, Replayable
 from memplane.projections.sessions import Sessions, SessionsState
 from memplane.projections.system_map import MapsState, MapState, PlaneMaps
-from memplane.projections.task_table import Task, TaskTable
 from memplane.projections.tasks import Tasks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from memplane.event import Event
     from memplane.plane.belonging import OfTask
+    from memplane.projections.groups import Group, Grouped, Sees
+    from memplane.projections.task_table import Task, TaskTable
 
 __all__ = [
     "Folds", "Places", "Prefix", "Seen", "files_fold", "group_fold", "items_of_event",

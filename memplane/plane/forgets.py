@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import ConflictError, InputError, NotFoundError
-from memplane.event import Event
 from memplane.intake import namespace
 from memplane.intake.redact import shown
 from memplane.plane.given import check_texts
 from memplane.plane.quoting import summaries_quoting
-from memplane.ports import Appended
 
 if TYPE_CHECKING:
+    from memplane.event import Event
     from memplane.plane.engine import Engine
     from memplane.plane.folds import Folds
     from memplane.plane.reading import Reader
+    from memplane.ports import Appended
 
 __all__ = ["forget_rows", "record_forget"]
 

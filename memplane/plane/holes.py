@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memplane import nofollow
 from memplane.plane.lost import has_id
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
     from memplane.plane.quotations import Quotations
     from memplane.ports import Line
 

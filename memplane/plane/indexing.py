@@ -8,19 +8,17 @@ disk that refuses costs the next process some work, never this one its answer.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from memplane.errors import MemplaneError
 from memplane.index import dense, storage
-from memplane.index.build import ROW, row
 from memplane.index.columns import Columns, Frame
 from memplane.index.document import blank
-from memplane.index.speakers import Speakers
-from memplane.index.store import Index
-from memplane.index.view import View
+from memplane.index.ranking import Speakers
+from memplane.index.segment import ROW, row
+from memplane.index.store import SegmentedIndex, View
 from memplane.log.purges import erased_by
 from memplane.plane.artifact_pages import searched_text
 from memplane.plane.finding import Progress, mark_of, place_of, variant_of
@@ -31,6 +29,8 @@ from memplane.projections.catchup import overtaken
 from memplane.recall.documents import documents_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+
     from memplane.event import Event
     from memplane.index.document import Document
     from memplane.index.segment import Array
@@ -66,7 +66,7 @@ class Indexed:
         self.renewed = 0  # how often the documents were begun anew
         self._result_tokens = policies.plane.tool_result_tokens
         self._behind_max = policies.budgets.limits.index_behind_max
-        self._index = Index(folder, plane=plane, variant=self.variant, keeps=keeps)
+        self._index = SegmentedIndex(folder, plane=plane, variant=self.variant, keeps=keeps)
         self._begin()
 
     @property

@@ -10,10 +10,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.event import Event
 from memplane.intake import timestamp
 
 if TYPE_CHECKING:
+    from memplane.event import Event
     from memplane.plane.engine import Engine
     from memplane.plane.purge_plan import Progress
 

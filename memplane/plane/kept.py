@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import struct
 from binascii import unhexlify
-from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from memplane.event import encode
@@ -27,8 +26,10 @@ from memplane.lazy import regex
 from memplane.log.ids import id_hash
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from memplane.index.document import Document
-    from memplane.index.view import View
+    from memplane.index.store import View
     from memplane.log import FileLog
     from memplane.ports import Line
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.pack.request import LastSession
 from memplane.plane.folds import items_of_event
-from memplane.projections.hotset import HotsetState
-from memplane.projections.item import Item
 from memplane.recall.suppress import WITHHELD
 
 if TYPE_CHECKING:
@@ -16,6 +14,8 @@ if TYPE_CHECKING:
     from memplane.plane.engine import Engine
     from memplane.plane.folds import Folds, Seen
     from memplane.policy import Policies
+    from memplane.projections.hotset import HotsetState
+    from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
 
 __all__ = ["last_sessions"]

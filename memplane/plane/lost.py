@@ -6,8 +6,6 @@ what was never acknowledged there. Neither can be found by its seq or id as an e
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
@@ -16,6 +14,9 @@ from memplane.log.format import SUFFIX_BYTES
 from memplane.plane.quotations import unescaped
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from memplane.plane.engine import Engine
 
 __all__ = ["Already", "Lost", "already_of", "has_id", "lost_of"]

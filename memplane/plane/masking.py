@@ -6,13 +6,10 @@ of an artifact is there as long as the event may be named (`Scope.names`).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Final, Protocol
 
 from memplane.event import KINDS, SENSITIVITIES
 from memplane.index.mask import Bits, Fates, Flagged, Mask, Spans
-from memplane.index.segment import Array
-from memplane.index.view import View
 from memplane.policy import ALL_AGENTS
 from memplane.recall.documents import (
     ARTIFACT,
@@ -27,7 +24,11 @@ from memplane.recall.documents import (
 from memplane.recall.suppress import SPACES, Filter, Scope, is_pattern, space_of
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable
+
     from memplane.index.columns import Frame
+    from memplane.index.segment import Array
+    from memplane.index.store import View
     from memplane.ports import Line
     from memplane.projections.acts import Act
     from memplane.projections.memories import Memories

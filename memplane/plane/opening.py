@@ -6,12 +6,10 @@ A pack places it among the rest, `expand` shows it alone; both compose the text 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import NotFoundError, ScopeError
-from memplane.event import Event
 from memplane.intake.redact import shown
 from memplane.pack.expansion_depths import Member, Opened, belongs, says, session_leads, task_leads
 from memplane.pack.handles import Handle, parse
@@ -21,13 +19,16 @@ from memplane.plane.artifact_pages import material, newest
 from memplane.plane.belonging import of_task
 from memplane.plane.folds import items_of_event
 from memplane.plane.given import check_text
-from memplane.projections.item import Item
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from memplane.event import Event
     from memplane.plane.engine import Engine
     from memplane.plane.folds import Folds
     from memplane.policy import Policies
     from memplane.ports import Line
+    from memplane.projections.item import Item
 
 __all__ = [
     "Asker",

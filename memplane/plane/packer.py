@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from memplane.home import Home
-from memplane.log import FileLog
 from memplane.nofollow import Tally, counting
-from memplane.pack.block import Block
 from memplane.plane import packing, recent
 from memplane.plane.asking import request_of
 from memplane.plane.engine import Engine, MakeCounter, MakeEmbedder
 from memplane.plane.finding import Wanted, behind
 from memplane.plane.latest import last_sessions
 from memplane.plane.prefixes import seq_by
-from memplane.policy import Policies
-from memplane.ports import Clock, Detector, Embedder, Head
-from memplane.projections.hotset import HotsetState
 from memplane.recall.retrieval import DegradedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from memplane.home import Home
+    from memplane.log import FileLog
+    from memplane.pack.block import Block
     from memplane.pack.pack import Laid
     from memplane.pack.request import Request
     from memplane.plane.folds import Folds
+    from memplane.policy import Policies
+    from memplane.ports import Clock, Detector, Embedder, Head
+    from memplane.projections.hotset import HotsetState
     from memplane.recall.retrieval import Retriever
 
 __all__ = ["Packer"]
@@ -60,7 +61,7 @@ class Packer:
             )  # fmt: skip
             self._log = self._engine.log
             if log is None and not self.read_only:
-                from memplane.log.taking import take_in_all  # noqa: PLC0415 - readers do without
+                from memplane.log.log import take_in_all  # noqa: PLC0415 - readers do without
 
                 take_in_all(self._log)
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from memplane.pack.block import Block
-from memplane.pack.expansion_depths import Opened
 from memplane.pack.pack import Laid, pack
 from memplane.pack.request import Expansion, LastSession, Materials, Request, View
-from memplane.plane.files import Watched
-from memplane.plane.folds import Folds, Seen
-from memplane.policy import Policies
-from memplane.ports import Line
-from memplane.projections.files import FilesState
-from memplane.projections.item import Item, Printer
-from memplane.recall.retrieval import Retriever
 from memplane.recall.suppress import Approvals, Labels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memplane.pack.block import Block
+    from memplane.pack.expansion_depths import Opened
+    from memplane.plane.files import Watched
+    from memplane.plane.folds import Folds, Seen
+    from memplane.policy import Policies
+    from memplane.ports import Line
+    from memplane.projections.files import FilesState
+    from memplane.projections.item import Item, Printer
+    from memplane.recall.retrieval import Retriever
 
 __all__ = ["Stopwatch", "materials_of", "run", "view_paths"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memplane.errors import InputError, NotFoundError
-from memplane.event import Event
 from memplane.intake.redact import shown
 
 if TYPE_CHECKING:
+    from memplane.event import Event
     from memplane.plane.answers import Answers
 
 __all__ = ["pin_row", "touch_row"]

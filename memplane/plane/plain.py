@@ -7,13 +7,12 @@ process indexes them (`memplane hook --catch-up`, or any command that searches).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from memplane.errors import NotFoundError
 from memplane.index import terms
 from memplane.index.bm25 import BM25, Weights, idf
-from memplane.index.passage import Sentences, best_run
+from memplane.index.document import Sentences, best_run
 from memplane.index.reader import Reader
 from memplane.plane.finding import place_of, variant_of
 from memplane.plane.folds import items_of_event
@@ -21,6 +20,8 @@ from memplane.recall.documents import labels_of
 from memplane.recall.retrieval import Candidates, Finding, ListColumn
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
     from memplane.plane.engine import Engine
     from memplane.plane.folds import Folds
     from memplane.policy import Policies

@@ -6,9 +6,6 @@ events in `answers`.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import IO, TYPE_CHECKING
 
 from memplane.errors import InputError
@@ -20,6 +17,10 @@ from memplane.plane.prefixes import seq_by
 from memplane.plane.recording import Recording
 
 if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime, timedelta
+
     from memplane.plane.artifacts import PlaneArtifacts
     from memplane.plane.audit import AuditReport
     from memplane.plane.checking import PlaneReport

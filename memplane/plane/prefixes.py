@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from memplane.log import FileLog
 from memplane.plane.folds import Folds, Prefix
-from memplane.ports import TokenCounter
 from memplane.projections.hotset import without
+
+if TYPE_CHECKING:
+    from memplane.log import FileLog
+    from memplane.ports import TokenCounter
 
 __all__ = ["KEPT", "Prefixes", "seq_by"]
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.lazy import regex
 from memplane.plane.lost import content, has_id
-from memplane.plane.quotations import Quotations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from memplane.plane.quotations import Quotations
 
 __all__ = ["Look"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError, NotFoundError
@@ -26,6 +25,8 @@ from memplane.plane.reviving import NOTHING, Revived, revived
 from memplane.projections.sessions import is_extract
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from memplane.plane.engine import Engine
     from memplane.plane.picking import Pick
 

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, LockError, WriteError
 from memplane.event import SENSITIVITIES, Event, encode
-from memplane.index.folder import alone, holder
+from memplane.index.storage import alone, holder
 from memplane.log.bodies import body_path
 from memplane.log.writer import KEPT, clear
 from memplane.plane.given import check_texts
-from memplane.plane.lost import Already, Lost
 from memplane.plane.purge_plan import Plan, Progress, Quote, plan_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
     from memplane.plane.engine import Engine
+    from memplane.plane.lost import Already, Lost
     from memplane.plane.picking import Pick
     from memplane.ports import Appended
 

@@ -6,12 +6,14 @@ where they stand is the whole of it compared, character by character.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from memplane.lazy import regex
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["Quotations", "unescaped"]
 

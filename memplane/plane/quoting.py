@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from memplane.event import Event
-from memplane.log import FileLog
 from memplane.projections.sessions import is_extract
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from memplane.event import Event
+    from memplane.log import FileLog
     from memplane.plane.folds import Folds
 
 __all__ = ["summaries_of", "summaries_quoting"]

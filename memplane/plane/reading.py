@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from memplane.errors import NotFoundError, ScopeError
 from memplane.event import UPKEEP_KINDS, Event
-from memplane.intake import Redactor
 from memplane.intake.redact import shown
-from memplane.policy import Policies
-from memplane.ports import Line
 from memplane.recall.score import Remembered, importance_now, is_stale
 from memplane.recall.suppress import NAMED, Scope, is_pattern, within
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from memplane.intake import Redactor
+    from memplane.policy import Policies
+    from memplane.ports import Line
     from memplane.projections.chains import Row
     from memplane.projections.memories import Memories
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from memplane import nofollow
 from memplane.errors import LockError, WriteError
-from memplane.index.folder import alone, holder, remove
-from memplane.projections.checkpoint import BUNDLE
+from memplane.index.storage import alone, holder, remove
+from memplane.projections.projector import BUNDLE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
     from memplane.plane.engine import Engine
 
 __all__ = ["rebuild"]

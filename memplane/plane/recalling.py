@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from memplane.ports import Head, Line
-
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memplane.ports import Head, Line
     from memplane.projections.chains import Row
     from memplane.projections.memories import Memories
 

@@ -12,8 +12,6 @@ from memplane.pack.tools import naming_texts
 from memplane.pack.window import prompt_of
 from memplane.plane.asking import request_of
 from memplane.plane.prefixes import seq_by
-from memplane.projections.files import FilesState
-from memplane.projections.hotset import HotsetState
 from memplane.recall.files import guess
 from memplane.recall.suppress import Scope
 
@@ -22,6 +20,8 @@ if TYPE_CHECKING:
     from memplane.plane.engine import Engine
     from memplane.plane.folds import Folds
     from memplane.policy import Policies
+    from memplane.projections.files import FilesState
+    from memplane.projections.hotset import HotsetState
 
 __all__ = ["LIMIT_MAX", "FileView", "files_for", "list_files"]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from memplane.errors import InputError
@@ -15,6 +13,9 @@ from memplane.plane.tasks import PlaneTasks
 from memplane.plane.writing import BulkReceipt, Receipt, Spooled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from datetime import datetime, timedelta
+
     from memplane.log.recovery import Restart
     from memplane.log.spool import AsideNote
     from memplane.plane.changing import Undone

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -17,12 +16,14 @@ from memplane import nofollow
 from memplane.errors import InputError, MemplaneError, NotFoundError, WriteError
 from memplane.home import VERSION, replace_file
 from memplane.intake.redact import masked, shown
-from memplane.pack.block import Block
 from memplane.pack.report import chain_of, compared, cost_of, marks_of, shape_of
 from memplane.plane.causes import story
 from memplane.plane.report_form import mistake_in
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from memplane.pack.block import Block
     from memplane.plane.engine import Engine
     from memplane.policy import Policies
     from memplane.policy.plane import CachePrices

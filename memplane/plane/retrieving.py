@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -12,36 +11,45 @@ from memplane import index
 from memplane.errors import HomeError
 from memplane.event import MARKERS
 from memplane.index import terms
-from memplane.index.alike import alike
 from memplane.index.bm25 import BM25, idf
-from memplane.index.boosts import Boosted, Exact, boosted, marked_turns, weighed
-from memplane.index.columns import Frame
-from memplane.index.expansion import Neighbours, related
-from memplane.index.kernel import Kernel
+from memplane.index.columns import Frame, Kernel
+from memplane.index.document import INSTRUCTION, PREFERENCE, READ, ask
+from memplane.index.expansion import Nearest, Neighbours, related
 from memplane.index.lexical import Matches, Weights
-from memplane.index.nearest import Nearest
-from memplane.index.question import INSTRUCTION, PREFERENCE, READ, ask
-from memplane.index.ranking import Asked, Ranking, rank
-from memplane.index.segment import Array
-from memplane.index.similar import Nearness, Similar
+from memplane.index.ranking import (
+    Asked,
+    Boosted,
+    Exact,
+    Nearness,
+    Ranking,
+    Similar,
+    alike,
+    boosted,
+    marked_turns,
+    rank,
+    weighed,
+)
 from memplane.index.static import StaticTable
-from memplane.index.view import View
 from memplane.lazy import regex
-from memplane.plane.folds import Folds
 from memplane.plane.indexing import Indexed, whole_text
-from memplane.plane.seen import Seen
-from memplane.policy import Scoring
 from memplane.projections.artifacts import facts_of
-from memplane.projections.item import Item
-from memplane.projections.memories import Memories
 from memplane.recall.documents import CARD, KIND_BITS, kind_number
 from memplane.recall.retrieval import Candidates, Finding
-from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
     from memplane.event import Event
+    from memplane.index.segment import Array
+    from memplane.index.store import View
     from memplane.plane.dense import Near
+    from memplane.plane.folds import Folds
+    from memplane.plane.seen import Seen
+    from memplane.policy import Scoring
     from memplane.ports import Line
+    from memplane.projections.item import Item
+    from memplane.projections.memories import Memories
+    from memplane.recall.suppress import Scope
 
 __all__ = ["LogRetriever", "neighbours", "ranking_of"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.event import Event
 from memplane.plane.approvals import Approvals
 from memplane.plane.engine import NO_END
 from memplane.projections.artifacts import Artifacts
@@ -18,6 +17,7 @@ from memplane.projections.memories import Memories
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
+    from memplane.event import Event
     from memplane.plane.engine import Engine
     from memplane.ports import Line
 

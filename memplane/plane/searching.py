@@ -6,7 +6,6 @@ anything is scored: it is no hit, and it speaks for no hit beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from operator import itemgetter
@@ -24,6 +23,8 @@ from memplane.recall.score import Circumstances, count, lifted
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
     from memplane.pack.request import Request
     from memplane.plane.engine import Engine
     from memplane.plane.folds import Folds
@@ -202,7 +203,7 @@ class _Passages(NamedTuple):
         return said, said == plain(masked)
 
     def _anew(self, text: str) -> str:
-        from memplane.index.passage import passage  # noqa: PLC0415 - searching has loaded it
+        from memplane.index.document import passage  # noqa: PLC0415 - searching has loaded it
         from memplane.index.terms import Vocabulary  # noqa: PLC0415 - likewise
 
         count = self.engine.counter(self.policies).count

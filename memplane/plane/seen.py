@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from memplane.errors import NotFoundError
 from memplane.index import terms
-from memplane.index.columns import Frame
-from memplane.index.document import ROLES
-from memplane.index.passage import Sentences, best_run
-from memplane.index.segment import Array
-from memplane.index.speakers import Speakers
+from memplane.index.document import ROLES, Sentences, best_run
 from memplane.plane.folds import items_of_event
-from memplane.ports import Line, TokenCounter
 from memplane.projections.item import Item
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from memplane.event import Event
+    from memplane.index.columns import Frame
+    from memplane.index.ranking import Speakers
+    from memplane.index.segment import Array
     from memplane.log import FileLog
+    from memplane.ports import Line, TokenCounter
 
 __all__ = ["Seen"]
 

@@ -5,13 +5,11 @@ The projection says what there is and since when it is silent. To list or show w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError, NotFoundError
-from memplane.event import Event
 from memplane.intake.redact import shown
 from memplane.plane.ending import (
     REASONS,
@@ -25,13 +23,16 @@ from memplane.plane.ending import (
 )
 from memplane.plane.telling import Telling
 from memplane.plane.ulids import ulid
-from memplane.plane.writing import Receipt
 from memplane.projections.sessions import SessionFacts, session_facts
 from memplane.recall.extract import EVENTS_MIN
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from memplane.event import Event
     from memplane.plane.engine import Engine
     from memplane.plane.folds import Folds
+    from memplane.plane.writing import Receipt
     from memplane.policy import Policies
 
 __all__ = ["Ended", "Session", "Sessions", "Started"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from memplane.ports import Head, Line
-from memplane.projections.projector import Replayable
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memplane.ports import Head, Line
+    from memplane.projections.projector import Replayable
 
 __all__ = ["Standing"]
 

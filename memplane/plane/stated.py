@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memplane import nofollow
 from memplane.log.survey import Witness
 from memplane.plane.reports import saved
-from memplane.ports import Head
-from memplane.projections import checkpoint
+from memplane.projections import projector
 from memplane.projections.cache import CACHE_NAME, position_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from memplane.ports import Head
 
 __all__ = ["stated", "witnesses"]
 
@@ -27,7 +31,7 @@ def stated(home: Path, plane: str) -> Iterator[tuple[str, Head | None]]:
     folder = home / "projections"
     for name in nofollow.names(folder):
         if name.endswith(".json") and not name.startswith(_OTHERS):
-            kept = checkpoint.read(folder / name)
+            kept = projector.read(folder / name)
             yield name, kept.position if kept is not None and kept.plane == plane else None
     cache = folder / CACHE_NAME
     if os.path.lexists(cache):

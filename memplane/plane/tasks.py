@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError, NotFoundError, ScopeError
 from memplane.event import GLOBAL, SENSITIVITIES
@@ -25,13 +25,15 @@ from memplane.pack.digest import (
 from memplane.plane.asking import check_channel
 from memplane.plane.engine import NO_END, Engine
 from memplane.plane.folds import Folds, task_fold
-from memplane.plane.writing import Receipt
-from memplane.policy import Policies
 from memplane.projections.groups import Group, Sees, space_of
 from memplane.projections.task_table import CLOSED, Quote, Task, TaskTable, open_to
 from memplane.projections.tasks import PLAN_MAX
 from memplane.projections.window import one_line
 from memplane.recall.suppress import OWNER, WITHHELD, Scope
+
+if TYPE_CHECKING:
+    from memplane.plane.writing import Receipt
+    from memplane.policy import Policies
 
 __all__ = ["PlaneTasks", "TaskReader", "TaskView"]
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from memplane.event import Event
 from memplane.plane.engine import NO_END
 from memplane.plane.folds import items_of_event
-from memplane.projections.sessions import Named, Origin, SessionFacts
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
+    from memplane.event import Event
     from memplane.plane.engine import Engine
     from memplane.plane.folds import Folds
     from memplane.policy import Policies
+    from memplane.projections.sessions import Named, Origin, SessionFacts
 
 __all__ = ["Telling"]
 

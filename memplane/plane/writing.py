@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from memplane.errors import ConflictError, InputError, NotFoundError, PurgedError
-from memplane.event import Draft, Event
 from memplane.intake import Intake, check_whole
 from memplane.intake.redact import masked, shown
 from memplane.plane.ulids import ulid
-from memplane.ports import Appended, Line
+
+if TYPE_CHECKING:
+    from memplane.event import Draft, Event
+    from memplane.ports import Appended, Line
 
 __all__ = ["BulkReceipt", "Receipt", "Recorder", "Refusal", "Spooled"]
 

@@ -7,14 +7,26 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
-from typing import Final, Generic, Protocol
+from typing import TYPE_CHECKING, Final, Generic, Protocol
 
 from memplane.errors import LockError
 from memplane.log.purges import erased_by
 from memplane.ports import Head, Line
-from memplane.projections.checkpoint import Checkpoint, alone, read, render, replace
-from memplane.projections.projector import Projector, Replayable, State, Stretch, fold
+from memplane.projections.projector import (
+    Checkpoint,
+    Projector,
+    Replayable,
+    State,
+    Stretch,
+    alone,
+    fold,
+    read,
+    render,
+    replace,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["Folded", "Follower", "behind", "catch_up", "overtaken"]
 

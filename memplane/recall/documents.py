@@ -19,19 +19,19 @@ it and the text of its copy; none of them has neighbours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from memplane.event import KINDS, SENSITIVITIES, UPKEEP_KINDS, Event
-from memplane.index.document import Document
-from memplane.index.passage import sentences
-from memplane.index.question import INSTRUCTION, PREFERENCE, READ
+from memplane.index.document import INSTRUCTION, PREFERENCE, READ, Document, sentences
 from memplane.intake.markers import Marker
 from memplane.policy.markers import Markers
 from memplane.projections.artifacts import facts_of
 from memplane.recall.suppress import space_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 __all__ = [
     "ARTIFACT",

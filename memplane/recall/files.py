@@ -11,15 +11,18 @@ doubling a weight one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
 from functools import lru_cache
 from itertools import islice
 from math import isqrt
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.lazy import regex
 from memplane.projections.files import Episode, FilesState, LastTouch, fade, path_words, words
-from memplane.recall.suppress import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from memplane.recall.suppress import Scope
 
 __all__ = ["TERMS", "Guess", "guess"]
 

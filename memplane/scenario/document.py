@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError, Problem
 from memplane.intake import timestamp
@@ -24,6 +23,9 @@ from memplane.policy.document import (
     read,
     shown,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "CLOCK",

@@ -10,7 +10,7 @@ from transcripts import KEY, SUB, Store, entry, fold, said
 import memplane
 from memplane.adapters.claude_sessions import PlaneSessionStore
 from memplane.errors import InputError
-from memplane.index.folder import alone
+from memplane.index.storage import alone
 
 
 def _write(home, number):

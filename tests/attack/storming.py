@@ -15,7 +15,12 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-MODULES = ("memplane.cli.run", "memplane.wiring", "memplane.hook.recording", "memplane.index.build")
+MODULES = (
+    "memplane.cli.run",
+    "memplane.wiring",
+    "memplane.hook.recording",
+    "memplane.index.segment",
+)
 
 
 class Actor:

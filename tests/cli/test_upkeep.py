@@ -160,13 +160,13 @@ def test_a_log_that_lost_its_end_is_told_by_what_knew_of_it_and_repair_records_t
 
 
 def test_a_changed_cache_is_found_and_rebuild_is_named_and_helps(run, herons):
-    from memplane.projections import checkpoint
+    from memplane.projections import projector
 
     with memplane.open(herons) as plane, plane._engine.lock:
         plane._engine.caught_up().save()
     path = herons / "projections" / "plane_map.json"
-    there = checkpoint.read(path)
-    path.write_bytes(checkpoint.render(there._replace(state=there.state.replace(b"21", b"22"))))
+    there = projector.read(path)
+    path.write_bytes(projector.render(there._replace(state=there.state.replace(b"21", b"22"))))
     done = run("verify", "--home", herons)
     if done.code == 0:
         pytest.skip("the state has no such number")

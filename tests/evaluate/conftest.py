@@ -8,7 +8,7 @@ import pytest
 
 import memplane
 from memplane.evaluate import Builders, read_dataset
-from memplane.index.plain import PlainIndex
+from memplane.evaluate.baselines import PlainIndex
 from memplane.wiring import make_counter
 
 LEN4 = b"version: 1\ncounter: len4\n"  # a counter without a table: quick to start

@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 import memplane
 from memplane.errors import BudgetError, InputError, PolicyError
 from memplane.evaluate import Asked, cross_validate, measure, read_dataset, report_of, table
-from memplane.evaluate.baselines import Shelf, order_of
+from memplane.evaluate.baselines import PlainIndex, Shelf, order_of
 from memplane.importers import import_paths
-from memplane.index.plain import PlainIndex
 from memplane.ports import Hit
 from memplane.wiring import make_counter
 

@@ -8,11 +8,11 @@ import os
 import sys
 from pathlib import Path
 
-from memplane.index import layout
+from memplane.index import storage
 from memplane.log import reader
 
 counts = {"lines": 0, "sums": 0}
-lines, whole, leave = reader.Reader._lines, layout.is_whole, os._exit
+lines, whole, leave = reader.Reader._lines, storage.is_whole, os._exit
 
 
 def counted(*given):
@@ -22,7 +22,7 @@ def counted(*given):
 
 
 def summed(data, header):
-    counts["sums"] += header.documents == layout.CAPACITIES[header.level]  # a sealed one
+    counts["sums"] += header.documents == storage.CAPACITIES[header.level]  # a sealed one
     return whole(data, header)
 
 
@@ -31,7 +31,7 @@ def left(code):
     leave(code)
 
 
-reader.Reader._lines, layout.is_whole, os._exit = counted, summed, left
+reader.Reader._lines, storage.is_whole, os._exit = counted, summed, left
 
 if __name__ == "__main__":
     from memplane.__main__ import main

@@ -5,14 +5,14 @@ from rank_bm25 import BM25Okapi
 
 from memplane.index import lexical, terms
 from memplane.index.bm25 import BM25, SCALE, Weights, idf
-from memplane.index.store import Index
+from memplane.index.store import SegmentedIndex
 from memplane.index.terms import Query, Vocabulary, analyse
 
 from .shelf import WORDS, document_lists, made_up, texts
 
 
 def of(documents):
-    index = Index()
+    index = SegmentedIndex()
     index.add_many(documents)
     return index
 
@@ -98,7 +98,7 @@ def test_a_weight_scales_the_score_of_its_term():
 
 def test_nothing_is_found_in_an_empty_index_or_for_an_empty_query():
     query = terms.query("guitar")
-    assert Index().view().hits(query, 5) == []
+    assert SegmentedIndex().view().hits(query, 5) == []
     assert of(made_up(5)).view().hits(Query(), 5) == []
     assert len(of(made_up(5)).view().match(Query()).docs) == 0
     assert of(made_up(5)).view(0).hits(query, 5) == []
@@ -194,7 +194,7 @@ def test_a_score_of_one_is_the_scale():
 @settings(deadline=None)
 @given(document_lists(), st.integers(0, 130))
 def test_documents_are_counted_as_they_are_found(documents, upto):
-    index = Index()
+    index = SegmentedIndex()
     index.add_many(documents)
     view = index.view(upto)
     words = sorted({term for text in WORDS for term, _ in terms.query(text).words})

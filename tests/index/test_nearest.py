@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 import memplane.index
 from memplane.errors import InputError
-from memplane.index import nearest, terms
-from memplane.index.expansion import Neighbours, related
-from memplane.index.nearest import MAGIC, Kin, Nearest, lay_out
+from memplane.index import expansion, terms
+from memplane.index.expansion import MAGIC, Kin, Nearest, Neighbours, lay_out, related
 from memplane.index.static import StaticTable
 
 DATA = Path(memplane.index.__file__).parent / "data"
@@ -71,7 +70,7 @@ def test_a_term_is_the_stems_however_often_it_is_asked_for():
 
 
 def test_terms_that_were_let_go_are_found_again(monkeypatch):
-    monkeypatch.setattr(nearest, "_TERMS_MAX", 3)
+    monkeypatch.setattr(expansion, "_TERMS_MAX", 3)
     kept = Nearest(FILE, TABLE)
     words = WORDS[:20] * 2
     assert [kept.term(word) for word in words] == [KEPT.term(word) for word in words]

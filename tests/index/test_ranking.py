@@ -12,14 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.index import terms
-from memplane.index.columns import Columns
-from memplane.index.document import Document
-from memplane.index.kernel import ONE, Kernel
+from memplane.index.columns import ONE, Columns, Kernel
+from memplane.index.document import PREFERENCE, Document
 from memplane.index.packing import Packing, steps
-from memplane.index.question import PREFERENCE
-from memplane.index.ranking import Asked, Ranked, Ranking, rank
-from memplane.index.similar import Similar
-from memplane.index.store import Index
+from memplane.index.ranking import Asked, Ranked, Ranking, Similar, rank
+from memplane.index.store import SegmentedIndex
 
 ALONE = Ranking(near=Kernel(0, 180, 12), wide=Kernel(0, 700, 60))
 
@@ -29,7 +26,7 @@ def turn(seq, text, *, group="s", speaker="", role="", part=0, flags=0):
 
 
 def view(*documents):
-    index = Index()
+    index = SegmentedIndex()
     index.add_many(documents)
     return index.view()
 
@@ -198,7 +195,7 @@ def test_the_best_k_are_a_beginning_of_all_and_ties_go_to_the_newer(log, k):
 @settings(deadline=None)
 @given(LOGS)
 def test_later_events_never_change_a_ranking_as_of_an_earlier_seq(log):
-    index = Index()
+    index = SegmentedIndex()
     index.add_many(turn(seq, text, group=g) for seq, (text, g, _) in enumerate(log, 1))
     then = found(index.view(), "red kayak")
     index.add_many(turn(len(log) + n, "red kayak sun", group="a") for n in range(1, 5))

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplane.index.columns import Columns
+from memplane.index.columns import GAP_MAX, ONE, Columns, Kernel, spread, strengths
 from memplane.index.document import Document
-from memplane.index.kernel import GAP_MAX, ONE, Kernel, spread, strengths
-from memplane.index.store import Index
+from memplane.index.store import SegmentedIndex
 
 
 @pytest.mark.parametrize("kernel", [Kernel(400, 180, 12), Kernel(500, 700, 60)])
@@ -31,7 +30,7 @@ def test_what_is_farther_never_hears_more(permille, fade):
 
 def frame(turns, upto=None):
     """(seq, tokens, group) of each document, in order."""
-    index, parts = Index(), {}
+    index, parts = SegmentedIndex(), {}
     for seq, tokens, group in turns:
         parts[seq] = parts.get(seq, -1) + 1
         index.add(Document(seq, parts[seq], group, tokens=tokens))
@@ -84,7 +83,7 @@ def test_nothing_is_heard_from_farther_than_the_table_goes():
 )
 def test_columns_that_grew_are_those_that_were_read_at_once(documents, stops):
     turns = [(seq, tokens, group) for seq, (tokens, group) in enumerate(documents, 1)]
-    index, grown = Index(), Columns()
+    index, grown = SegmentedIndex(), Columns()
     for seq, tokens, group in turns:
         index.add(Document(seq, 0, group, tokens=tokens))
         if seq in stops:
@@ -103,7 +102,7 @@ def test_what_came_later_is_not_there_in_an_earlier_frame(documents, data):
     upto = data.draw(st.integers(1, len(turns)))
     source = np.array([data.draw(st.integers(0, upto - 1))])
     kernel, found = Kernel(900, 50, 12), []
-    index, columns = Index(), Columns()
+    index, columns = SegmentedIndex(), Columns()
     index.add_many(Document(seq, 0, group, tokens=tokens) for seq, tokens, group in turns)
     columns.frame(index.view())
     for where in (columns.frame(index.view(upto)), frame(turns[:upto])):
@@ -142,7 +141,7 @@ def test_what_sources_say_together_is_always_the_sum_of_what_each_says_alone(doc
     st.lists(st.integers(0, 30), max_size=4),
 )
 def test_a_chain_of_what_is_seen_is_the_chain_of_a_log_without_the_rest(documents, stops):
-    index, columns = Index(), Columns()
+    index, columns = SegmentedIndex(), Columns()
     unseen = np.array([hides for _, _, hides in documents])
     shown = [seq for seq, (_, _, hides) in enumerate(documents) if not hides]
     for seq, (tokens, group, _) in enumerate(documents):

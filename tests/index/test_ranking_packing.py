@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.index.kernel import ONE
+from memplane.index.columns import ONE
 from memplane.index.packing import Packing, steps
 
 WHOLE = Packing(passage_tokens=0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memplane.index.question import Question, ask
+from memplane.index.document import Question, ask
 
 
 def test_a_speaker_is_named_by_the_whole_name_in_any_case():

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplane.index import maxscore, reader, terms
+from memplane.index import bm25, reader, terms
 from memplane.index.bm25 import BM25, Weights
 from memplane.index.reader import Reader
-from memplane.index.store import Index
+from memplane.index.store import SegmentedIndex
 
 from .shelf import SPEAKERS, WORDS, document_lists, made_up, zipf
 
@@ -18,14 +18,14 @@ from .shelf import SPEAKERS, WORDS, document_lists, made_up, zipf
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("read") / "index"
-    index = Index(folder, plane="p")
+    index = SegmentedIndex(folder, plane="p")
     index.add_many(made_up(3000))
     assert index.save(3000, "mark")
     return folder
 
 
 def test_the_reader_gives_the_integers_of_the_index_on_random_queries(folder):
-    index, reader = Index(folder, plane="p"), Reader(folder, plane="p")
+    index, reader = SegmentedIndex(folder, plane="p"), Reader(folder, plane="p")
     rng = random.Random(7)
     for number in range(400):
         text = " ".join(rng.choices(WORDS, k=rng.randrange(1, 7)))
@@ -62,7 +62,7 @@ def test_the_reader_imports_no_numpy():
 def large(tmp_path_factory):
     """An index in which a frequent word stands in a third of the documents."""
     folder = tmp_path_factory.mktemp("large") / "index"
-    index = Index(folder, plane="p")
+    index = SegmentedIndex(folder, plane="p")
     documents = zipf(15_000)
     index.add_many(documents)
     assert index.save(15_000)
@@ -112,7 +112,7 @@ def test_leaving_documents_out_never_changes_the_answer(
     documents, words, k, hidden, upto, tmp_path_factory
 ):
     folder = tmp_path_factory.mktemp("any") / "index"
-    index = Index(folder)
+    index = SegmentedIndex(folder)
     index.add_many(documents)
     index.save(1)
     view, query = index.view(upto), terms.query(" ".join(words))
@@ -120,22 +120,22 @@ def test_leaving_documents_out_never_changes_the_answer(
     masked[view.documents(hidden)] = True
     with pytest.MonkeyPatch.context() as patch:
         # As eager to leave documents out as it is in an index of a million.
-        patch.setattr(maxscore, "_COSTLY", 0)
-        patch.setattr(maxscore, "_FEW", 0)
+        patch.setattr(bm25, "_COSTLY", 0)
+        patch.setattr(bm25, "_FEW", 0)
         assert Reader(folder).hits(query, k, upto, hidden) == view.hits(query, k, masked)
 
 
 def test_of_frequent_words_only_the_documents_that_can_win_are_looked_at(large, monkeypatch):
     index, reads, texts = large
     postings = 0
-    take = maxscore._Search.take
+    take = bm25._Search.take
 
     def counted(search, term):
         nonlocal postings
         postings += term.size
         take(search, term)
 
-    monkeypatch.setattr(maxscore._Search, "take", counted)
+    monkeypatch.setattr(bm25._Search, "take", counted)
     queries = [terms.query(" ".join(words[:6])) for words in texts[::500] if len(words) > 6]
     every = 0
     for query in queries:

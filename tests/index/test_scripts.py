@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memplane.index.document import Document
-from memplane.index.store import Index
+from memplane.index.store import SegmentedIndex
 from memplane.index.terms import Vocabulary, analyse, query
 
 NOTES = [
@@ -30,7 +30,7 @@ MISSED = {
 
 @pytest.fixture(scope="module")
 def view():
-    index = Index()
+    index = SegmentedIndex()
     index.add_many(
         Document(seq, text=note["text"], tokens=len(note["text"]) // 4)
         for seq, note in enumerate(NOTES, 1)

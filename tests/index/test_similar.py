@@ -8,12 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.index import terms
-from memplane.index.columns import Columns
+from memplane.index.columns import ONE, Columns, Kernel
 from memplane.index.document import Document
-from memplane.index.kernel import ONE, Kernel
-from memplane.index.ranking import Asked, Ranking, rank
-from memplane.index.similar import FULL, Nearness, Similar, similar
-from memplane.index.store import Index
+from memplane.index.ranking import FULL, Asked, Nearness, Ranking, Similar, rank, similar
+from memplane.index.store import SegmentedIndex
 from memplane.index.vectors import Vectors, cosines
 
 WEIGHTS = Nearness(500, 1_500, 300)
@@ -112,7 +110,7 @@ def test_of_many_documents_a_thousand_and_some_give_the_mean():
 
 def ranked(question, scores, alone=(), weights=None):
     """Rank three turns of one session, so many of whose documents are similar."""
-    index = Index()
+    index = SegmentedIndex()
     texts = ("a red kayak", "a red car", "silence", "nothing at all")
     index.add_many(Document(seq, 0, "s", "", "", text, "", 5) for seq, text in enumerate(texts, 1))
     where = index.view()

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 import memplane.index
 from memplane.errors import InputError
-from memplane.index.static import StaticTable, lay_out
-from memplane.index.wordlists import STOP
-from memplane.index.wordpiece import WordPiece, words
+from memplane.index.static import StaticTable, WordPiece, lay_out, words
+from memplane.index.terms import STOP
 
 FILE = Path(memplane.index.__file__).parent / "data" / "static.i8"
 DATA = FILE.read_bytes()

@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplane.index import layout, storage, terms
-from memplane.index.build import build
+from memplane.index import storage, terms
 from memplane.index.document import blank
-from memplane.index.merge import merge
-from memplane.index.segment import decode, encode
-from memplane.index.store import Index
+from memplane.index.segment import build, decode, encode, merge
+from memplane.index.store import SegmentedIndex
 
 from .shelf import document_lists, made_up
 
@@ -29,7 +27,7 @@ def files(folder):
 
 
 def filled(folder, documents=MANY):
-    index = Index(folder, plane="p")
+    index = SegmentedIndex(folder, plane="p")
     index.add_many(documents)
     assert index.save(documents[-1].seq, "mark")
     return index
@@ -54,12 +52,12 @@ def folder(saved, tmp_path):
 def test_full_segments_are_merged_by_eight_and_the_rest_is_open(saved):
     levels = sorted(name for name in files(saved) if name.startswith("seg"))
     assert levels == ["seg-0-16.bin", "seg-1-0.bin"]
-    index = Index(saved, plane="p")
+    index = SegmentedIndex(saved, plane="p")
     assert [block.size for block in index.blocks()] == [2048, 2048, 256, 4500 - 4352]
 
 
 def test_a_document_is_found_as_soon_as_it_is_added():
-    index = Index()
+    index = SegmentedIndex()
     for document in made_up(600):
         index.add(document._replace(text=f"{document.text} unique{document.seq}"))
         hits = index.view().hits(terms.query(f"unique{document.seq}"), 3)
@@ -74,7 +72,7 @@ STEPS = st.tuples(SIZES, st.booleans(), st.sampled_from(["go on", "save", "open 
 @given(steps=st.lists(STEPS, min_size=1, max_size=6))
 def test_the_files_are_the_same_bytes_after_any_split_into_batches(saved, steps, tmp_path_factory):
     folder = tmp_path_factory.mktemp("split") / "index"
-    index = Index(folder, plane="p")
+    index = SegmentedIndex(folder, plane="p")
     rest = MANY
     for taken, at_once, then in [*steps, (4500, True, "go on")]:
         batch, rest = rest[:taken], rest[taken:]
@@ -86,7 +84,7 @@ def test_the_files_are_the_same_bytes_after_any_split_into_batches(saved, steps,
         if then != "go on":
             assert index.save(batch[-1].seq if batch else 4500)
         if then == "open again":
-            index = Index(folder, plane="p")
+            index = SegmentedIndex(folder, plane="p")
     assert index.save(4500, "mark")
     assert files(folder) == files(saved)
 
@@ -94,7 +92,7 @@ def test_the_files_are_the_same_bytes_after_any_split_into_batches(saved, steps,
 @given(document_lists(max_size=12))
 @settings(max_examples=25, deadline=None)
 def test_documents_that_are_there_are_passed_over(documents):
-    index = Index()
+    index = SegmentedIndex()
     index.add_many(documents)
     index.add_many(documents)
     for document in documents:
@@ -103,9 +101,9 @@ def test_documents_that_are_there_are_passed_over(documents):
 
 
 def test_what_was_saved_is_opened_and_goes_on(folder):
-    index = Index(folder, plane="p")
+    index = SegmentedIndex(folder, plane="p")
     assert (index.count, index.seq, index.mark) == (4500, 4500, "mark")
-    fresh = Index()
+    fresh = SegmentedIndex()
     fresh.add_many(MANY)
     assert answer(index) == answer(fresh)
     index.add_many(made_up(50, start=4501))
@@ -114,7 +112,7 @@ def test_what_was_saved_is_opened_and_goes_on(folder):
 
 
 def test_a_view_stays_as_it_was_while_documents_come(folder):
-    index = Index(folder, plane="p")
+    index = SegmentedIndex(folder, plane="p")
     view = index.view()
     before = view.hits(QUERY, 50)
     index.add_many(made_up(3000, start=4501))
@@ -144,7 +142,7 @@ DAMAGE = {
 @pytest.mark.parametrize("name", ["seg-1-0.bin", "seg-0-16.bin", "open.bin", "manifest.json"])
 def test_what_is_damaged_does_not_count_and_is_built_again(saved, folder, name, damage):
     DAMAGE[damage](folder / name)
-    index = Index(folder, plane="p")
+    index = SegmentedIndex(folder, plane="p")
     assert index.seq < 4500
     assert answer(index) == answer_of_prefix(index.count)
     index.add_many(document for document in MANY if document.seq > index.seq)
@@ -158,7 +156,7 @@ def test_of_a_file_of_several_segments_those_before_the_damage_count(saved, fold
     path = folder / "seg-1-0.bin"
     first = path.stat().st_size // 2  # they hold as many documents of the same kind
     write_at(path, 5000 + place * first, 1)
-    index = Index(folder, plane="p")
+    index = SegmentedIndex(folder, plane="p")
     assert index.count == place * 2048
     assert answer(index) == answer_of_prefix(index.count)
     index.add_many(document for document in MANY if document.seq > index.seq)
@@ -168,60 +166,60 @@ def test_of_a_file_of_several_segments_those_before_the_damage_count(saved, fold
 
 def test_what_a_writer_left_behind_that_was_stopped_before_the_manifest_harms_nothing(folder):
     before = files(folder)
-    index = Index(folder, plane="p")
+    index = SegmentedIndex(folder, plane="p")
     index.add_many(made_up(2048, start=4501))
     assert index.save(6548)
     assert files(folder)["seg-1-0.bin"].startswith(before["seg-1-0.bin"])
     for name in ("manifest.json", "seg-0-16.bin", "open.bin"):
         (folder / name).write_bytes(before[name])
-    opened = Index(folder, plane="p")
+    opened = SegmentedIndex(folder, plane="p")
     assert (opened.count, opened.seq) == (4500, 4500)
     assert not storage.harmed(folder, "p", "")
 
 
 @pytest.mark.parametrize("count", [300, 3_000, 20_000, 40_000])
 def test_an_index_has_at_most_one_file_a_level_and_the_open_one(tmp_path, count):
-    index = Index(tmp_path / "index", plane="p")
+    index = SegmentedIndex(tmp_path / "index", plane="p")
     for start in range(0, count, 1_500):
         index.add_many(made_up(min(1_500, count - start), start=start + 1))
         index.save(index.count)
     names = [path.name for path in (tmp_path / "index").glob("*.bin")]
-    assert len(names) <= layout.LEVELS
+    assert len(names) <= storage.LEVELS
     assert len({name.rpartition("-")[0] for name in names}) == len(names)
-    assert Index(tmp_path / "index", plane="p").count == count
+    assert SegmentedIndex(tmp_path / "index", plane="p").count == count
 
 
 def answer_of_prefix(count):
-    index = Index()
+    index = SegmentedIndex()
     index.add_many(MANY[:count])
     return answer(index)
 
 
 def test_damaged_stamps_cost_a_check_and_nothing_else(folder):
     (folder / "stamps.json").write_bytes(b"{")
-    assert Index(folder, plane="p").seq == 4500
+    assert SegmentedIndex(folder, plane="p").seq == 4500
 
 
 def test_a_file_of_another_plane_variant_or_format_does_not_count(folder, monkeypatch):
-    assert Index(folder, plane="other").count == 0
-    assert Index(folder, plane="p", variant="chunks=200").count == 0
-    monkeypatch.setattr(layout, "FORMAT", layout.FORMAT + 1)
-    assert Index(folder, plane="p").count == 0
+    assert SegmentedIndex(folder, plane="other").count == 0
+    assert SegmentedIndex(folder, plane="p", variant="chunks=200").count == 0
+    monkeypatch.setattr(storage, "FORMAT", storage.FORMAT + 1)
+    assert SegmentedIndex(folder, plane="p").count == 0
 
 
 def test_a_segment_of_another_plane_under_our_name_does_not_count(folder, tmp_path):
-    other = Index(tmp_path / "other", plane="other")
+    other = SegmentedIndex(tmp_path / "other", plane="other")
     other.add_many(MANY)
     other.save(4500)
     shutil.copy(tmp_path / "other" / "seg-0-16.bin", folder / "seg-0-16.bin")
-    assert Index(folder, plane="p").count == 4096
+    assert SegmentedIndex(folder, plane="p").count == 4096
     shutil.copy(tmp_path / "other" / "seg-1-0.bin", folder / "seg-1-0.bin")
-    assert Index(folder, plane="p").count == 0
+    assert SegmentedIndex(folder, plane="p").count == 0
 
 
 def test_whoever_comes_second_does_not_write_over_the_further_one(folder):
-    behind = Index(folder, plane="p")
-    ahead = Index(folder, plane="p")
+    behind = SegmentedIndex(folder, plane="p")
+    ahead = SegmentedIndex(folder, plane="p")
     ahead.add_many(made_up(100, start=4501))
     assert ahead.save(4600)
     assert not behind.save(4500)
@@ -230,7 +228,7 @@ def test_whoever_comes_second_does_not_write_over_the_further_one(folder):
 
 
 def test_who_finds_the_lock_held_goes_on_in_memory(folder):
-    index = Index(folder, plane="p")
+    index = SegmentedIndex(folder, plane="p")
     before = files(folder)
     with storage.alone(folder) as held:
         assert held
@@ -239,19 +237,19 @@ def test_who_finds_the_lock_held_goes_on_in_memory(folder):
     assert files(folder) == before
     assert index.view().count == 4800
     assert index.save(4800)
-    assert Index(folder, plane="p").seq == 4800
+    assert SegmentedIndex(folder, plane="p").seq == 4800
 
 
 def test_a_home_that_cannot_be_written_is_no_error(tmp_path):
     (tmp_path / "file").write_text("")
-    index = Index(tmp_path / "file" / "index", plane="p")
+    index = SegmentedIndex(tmp_path / "file" / "index", plane="p")
     index.add_many(made_up(10))
     assert not index.save(10)
     assert answer(index)
 
 
 def _write(folder, step):
-    index = Index(folder, plane="p")
+    index = SegmentedIndex(folder, plane="p")
     while index.count < 3000:
         index.add_many(MANY[index.count : min(index.count + step, 3000)])
         if not index.save(index.count):
@@ -267,16 +265,16 @@ def test_several_processes_leave_the_bytes_of_one(tmp_path):
     for process in work:
         process.join()
         assert process.exitcode == 0
-    index = Index(tmp_path / "one", plane="p")
+    index = SegmentedIndex(tmp_path / "one", plane="p")
     index.add_many(MANY[:3000])
     assert index.save(3000)
     assert files(tmp_path / "many") == files(tmp_path / "one")
 
 
 def test_an_open_reader_keeps_what_a_writer_replaces(folder):
-    reader = Index(folder, plane="p")
+    reader = SegmentedIndex(folder, plane="p")
     before = answer(reader)
-    writer = Index(folder, plane="p")
+    writer = SegmentedIndex(folder, plane="p")
     writer.add_many(made_up(15000, start=4501))
     assert writer.save(19500)
     assert not (folder / "seg-1-0.bin").exists()
@@ -284,23 +282,23 @@ def test_an_open_reader_keeps_what_a_writer_replaces(folder):
 
 
 def test_a_log_that_is_another_one_replaces_everything(folder):
-    index = Index(folder, plane="p")
+    index = SegmentedIndex(folder, plane="p")
     index.clear()
     index.add_many(made_up(10))
     assert index.save(10)
-    assert Index(folder, plane="p").count == 10
+    assert SegmentedIndex(folder, plane="p").count == 10
 
 
 @settings(deadline=None)
 @given(document_lists(), st.sets(st.integers(1, 40)), st.integers(0, 60))
 def test_erased_documents_leave_blank_slots_as_if_they_had_been_blank(documents, seqs, cut):
     gone = {seq * 3 for seq in seqs}
-    index = Index()
+    index = SegmentedIndex()
     index.add_many(documents[:cut])
     index._opened, index._live = index._newest(), type(index._live)(index.count)
     index.add_many(documents[cut:])
     index.erase(sorted(gone))
-    other = Index()
+    other = SegmentedIndex()
     other.add_many(blank(d.seq, d.part) if d.seq in gone else d for d in documents)
     newest, expected = index._newest(), other._newest()
     if newest is not None:
@@ -311,7 +309,7 @@ def test_erased_documents_leave_blank_slots_as_if_they_had_been_blank(documents,
 
 
 def test_erasing_rewrites_the_files_and_nothing_of_the_text_stays(folder, tmp_path):
-    index = Index(folder, plane="p")
+    index = SegmentedIndex(folder, plane="p")
     secret = made_up(1, start=4501)[0]._replace(text="passphrase xyzzy42")
     index.add(secret)
     assert index.save(4501)
@@ -319,7 +317,7 @@ def test_erasing_rewrites_the_files_and_nothing_of_the_text_stays(folder, tmp_pa
     index.erase([3, 4300, 4501])
     assert index.save(4501)
     gone = {3, 4300, 4501}
-    other = Index(tmp_path / "other", plane="p")
+    other = SegmentedIndex(tmp_path / "other", plane="p")
     other.add_many(blank(d.seq, d.part) if d.seq in gone else d for d in [*MANY, secret])
     other.erased = 3
     assert other.save(4501)
@@ -328,8 +326,8 @@ def test_erasing_rewrites_the_files_and_nothing_of_the_text_stays(folder, tmp_pa
 
 
 def test_a_process_that_has_not_erased_never_brings_it_back(folder):
-    stale = Index(folder, plane="p")
-    index = Index(folder, plane="p")
+    stale = SegmentedIndex(folder, plane="p")
+    index = SegmentedIndex(folder, plane="p")
     index.erase([3])
     assert index.save(4500)
     stale.add_many(made_up(10, start=4501))
@@ -339,22 +337,22 @@ def test_a_process_that_has_not_erased_never_brings_it_back(folder):
 
 
 def test_opening_reads_no_body_of_a_file_that_was_checked(folder, monkeypatch):
-    index = Index(folder, plane="p")
+    index = SegmentedIndex(folder, plane="p")
     assert index.save(4500, "mark")
     sums = []
-    whole = layout.is_whole
-    monkeypatch.setattr(layout, "is_whole", lambda *given: sums.append(1) or whole(*given))
-    assert Index(folder, plane="p").seq == 4500
+    whole = storage.is_whole
+    monkeypatch.setattr(storage, "is_whole", lambda *given: sums.append(1) or whole(*given))
+    assert SegmentedIndex(folder, plane="p").seq == 4500
     assert sums == [1]  # the open segment alone
 
 
-@pytest.mark.parametrize("level", range(layout.LEVELS))
+@pytest.mark.parametrize("level", range(storage.LEVELS))
 def test_merging_segments_gives_the_bytes_of_building_from_the_documents(level):
     documents = made_up(90)
     parts = [build(documents[i : i + 30], i, terms.Vocabulary()) for i in (0, 30, 60)]
     merged = encode(merge(parts), level, 1)
     assert merged == encode(build(documents, 0, terms.Vocabulary()), level, 1)
-    header = layout.parse(merged, len(merged))
+    header = storage.parse(merged, len(merged))
     found = decode(merged, header, 0)
     assert encode(found, level, 1) == merged
     assert found.text(70) == documents[70].text
@@ -364,14 +362,14 @@ def test_merging_stripe_by_stripe_gives_the_same_bytes(monkeypatch):
     documents = made_up(900)
     parts = [build(documents[i : i + 300], i, terms.Vocabulary()) for i in (0, 300, 600)]
     whole = encode(merge(parts), 1, 1)
-    monkeypatch.setattr("memplane.index.merge._STRIPE", 50)
+    monkeypatch.setattr("memplane.index.segment._STRIPE", 50)
     assert encode(merge(parts), 1, 1) == whole
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(1, 60), max_size=12))
 def test_however_documents_come_in_the_newest_lie_in_few_segments(steps):
-    index, documents = Index(), iter(made_up(255))
+    index, documents = SegmentedIndex(), iter(made_up(255))
     for step in steps:
         for document in islice(documents, step):
             index.add(document)
@@ -380,7 +378,7 @@ def test_however_documents_come_in_the_newest_lie_in_few_segments(steps):
 
 
 def test_one_by_one_documents_lie_in_few_segments():
-    index = Index()
+    index = SegmentedIndex()
     for document in made_up(255):
         index.add(document)
         assert len(index.blocks()) <= 12

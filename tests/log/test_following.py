@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memplane.errors import CorruptError
 from memplane.event import Draft, encode
 from memplane.log import FileLog, verify
-from memplane.log.tail import Tail
+from memplane.log.log import Tail
 from memplane.ports import Head
 
 NOW = "2026-01-05T12:00:00.000000Z"

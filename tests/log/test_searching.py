@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.log.format import runs
-from memplane.log.searching import line_of_seq, may_hold_id
+from memplane.log.reader import line_of_seq, may_hold_id
 
 IDS = st.lists(
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30),

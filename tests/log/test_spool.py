@@ -13,7 +13,8 @@ from ticking import Ticking, draft, files, ids, stored
 
 from memplane import nofollow
 from memplane.errors import InputError, LockError, WriteError
-from memplane.log import repair, spool, taking
+from memplane.log import log as taking
+from memplane.log import repair, spool
 
 
 @pytest.fixture

@@ -34,14 +34,14 @@ def plane(tmp_path):
 def taken(monkeypatch):
     """Count the documents that are taken into an index."""
     counted = [0]
-    real = store.Index.add_many
+    real = store.SegmentedIndex.add_many
 
     def add_many(self, documents):
         documents = list(documents)
         counted[0] += len(documents)
         return real(self, documents)
 
-    monkeypatch.setattr(store.Index, "add_many", add_many)
+    monkeypatch.setattr(store.SegmentedIndex, "add_many", add_many)
     return counted
 
 

@@ -7,9 +7,9 @@ import pytest
 from exports import made
 
 from memplane.errors import LockError, WriteError
-from memplane.index.folder import alone
+from memplane.index.storage import alone
 from memplane.plane import rebuilding
-from memplane.projections import checkpoint
+from memplane.projections import projector
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_whoever_is_there_for_a_moment_is_waited_for(plane):
     begun.wait()
     plane.rebuild()
     other.join()
-    there = checkpoint.read(plane.home / "projections" / "hotset.json")
+    there = projector.read(plane.home / "projections" / "hotset.json")
     assert there.position.seq == 6
 
 

@@ -16,7 +16,7 @@ import pytest
 import memplane
 from memplane.adapters.memory_files import MemoryFiles
 from memplane.errors import LockError, NotFoundError
-from memplane.log import taking, verify
+from memplane.log import log, verify
 
 SECRET = "Alice lives in Paris, door code 4711"
 
@@ -132,7 +132,7 @@ def test_a_purge_takes_what_waits(plane, named):
 
 
 def test_a_purge_takes_more_files_than_one_append_takes_in(plane):
-    count = taking.FILES_AT_ONCE + 5
+    count = log.FILES_AT_ONCE + 5
     with locked(plane), memplane.open(plane.home) as other:
         for n in range(count):
             other.spool(f"{SECRET} {n}", session="s1")
@@ -178,7 +178,7 @@ def test_a_pin_by_key_names_the_value_that_was_acknowledged_before_it(plane):
 
 def test_more_files_than_one_append_takes_in_come_before_a_forget(plane):
     plane.record("Alice lives in Berlin", kind="fact", key="alice.home")
-    count = 2 * taking.FILES_AT_ONCE + 5
+    count = 2 * log.FILES_AT_ONCE + 5
     with locked(plane), memplane.open(plane.home) as other:
         for n in range(count):
             other.spool(f"{SECRET} {n}", kind="fact", key="alice.home")

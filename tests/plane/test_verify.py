@@ -14,7 +14,7 @@ from memplane.log import repair
 from memplane.log.ids import MAGIC
 from memplane.plane.stated import witnesses
 from memplane.policy import files
-from memplane.projections import checkpoint
+from memplane.projections import projector
 from memplane.projections.cache import put_sum
 from memplane.wiring import open_plane
 
@@ -139,14 +139,14 @@ NAMES = ("hotset", "decisions", "tasks", "plane_map", "artifacts", "sessions", "
 def test_a_projection_that_says_something_else_than_the_log_is_found(home, name):
     """Whole, of this plane and at its place in the log: only a fold from the start can tell."""
     path = home / "projections" / f"{name}.json"
-    there = checkpoint.read(path)
+    there = projector.read(path)
     with opened(home) as plane:
         folds = plane._engine.caught_up()
         folds.open_files()
         folded = folds._files if name == "files" else getattr(folds, name)
         fresh = folded.projector.dump(folded.projector.initial())
     assert fresh != there.state
-    path.write_bytes(checkpoint.render(there._replace(state=fresh)))
+    path.write_bytes(projector.render(there._replace(state=fresh)))
     assert found(home) == [f"projections/{name}.json"]
     with opened(home) as plane:
         plane.rebuild()

@@ -14,8 +14,8 @@ from test_ledger import forget
 from test_memories import KEYED, opened
 
 import memplane
-from memplane.projections.checkpoint import alone
 from memplane.projections.memories import Memories
+from memplane.projections.projector import alone
 
 
 def rewritten(query):

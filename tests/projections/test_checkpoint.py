@@ -14,7 +14,8 @@ from journal import Journal
 
 from memplane.ports import Head
 from memplane.projections.catchup import Folded
-from memplane.projections.checkpoint import (
+from memplane.projections.ledger import Decisions
+from memplane.projections.projector import (
     BUNDLE,
     FILE_BYTES_MAX,
     Bundle,
@@ -24,7 +25,6 @@ from memplane.projections.checkpoint import (
     read,
     render,
 )
-from memplane.projections.ledger import Decisions
 
 
 class Later(Decisions):
