@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from memplane.plane import Plane
     from memplane.plane.folds import Folds
     from memplane.policy import Policies
-    from memplane.projections.memories import Memories
     from memplane.recall.retrieval import Finding
     from memplane.recall.suppress import Scope
 
@@ -444,10 +443,8 @@ def _folds_by(policies: Policies) -> tuple[object, ...]:
 
 
 def _shared(plane: Plane) -> SharedFinder:
-
     engine = plane._engine  # noqa: SLF001 - the finder is the engine's
-    engine.finder = finder = SharedFinder(engine)
-    return finder
+    return engine.part(SharedFinder, Finder)
 
 
 # One search for two packs: what a request finds depends on the policies by a few values only.
@@ -467,15 +464,16 @@ class SharedFinder(Finder):
         self._made = None
 
     def retriever(
-        self, policies: Policies, folds: Folds, memories: Memories, wanted: Wanted
-    ) -> LogRetriever:
+        self, policies: Policies, folds: Folds,
+        wanted: Wanted = Wanted(),  # noqa: B008 - immutable
+    ) -> LogRetriever:  # fmt: skip
         """See `Finder.retriever`."""
         key = (
             folds, folds.log.head(), folds.variant, wanted[:2], policies.scoring,
             policies.plane.embedder, policies.plane.tool_result_tokens,
         )  # fmt: skip
         if self._made is None or self._made[0] != key:
-            made = super().retriever(policies, folds, memories, wanted)
+            made = super().retriever(policies, folds, wanted)
             # Behind the index nothing is shared: such requests are few.
             self._made = key, _Retriever(made) if type(made) is LogRetriever else made
         return self._made[1]

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from memplane.event import Event
     from memplane.pack.handles import Handle
-    from memplane.plane.engine import Engine
-    from memplane.plane.opening import Asker
+    from memplane.plane.engine import Asker, Engine
     from memplane.ports import Line, TokenCounter
     from memplane.projections.artifacts import ArtifactTable
 

@@ -17,6 +17,7 @@ from memplane.errors import PolicyError, Problem
 from memplane.log import Finding, VerifyReport
 from memplane.log.verifying import REBUILD, hash_of
 from memplane.plane.compare import differing
+from memplane.plane.finding import finder_of
 from memplane.plane.reports import body_path, saved
 from memplane.plane.stated import stated, witnesses
 from memplane.projections.artifacts import is_digest
@@ -175,7 +176,7 @@ def _index(
 ) -> tuple[list[Finding], list[str]]:
     """The files of the index by their sums, its documents and vectors against the log."""
     from memplane.index import dense, storage  # noqa: PLC0415 - they bring arrays along
-    from memplane.plane.finding import variant_of  # noqa: PLC0415 - likewise
+    from memplane.plane.index_position import variant_of  # noqa: PLC0415 - likewise
 
     folder = engine.home.path / "index"
     harmed = storage.harmed(folder, engine.home.plane_id, variant_of(policies))
@@ -184,7 +185,7 @@ def _index(
             f"{REBUILD} makes it again")
         for name in harmed
     ]  # fmt: skip
-    if not harmed and engine.finder.differs(policies, progress):
+    if not harmed and finder_of(engine).differs(policies, progress):
         problems.append(_other("index/manifest.json"))
     notes = []
     for name in (dense.FOLDER, dense.STATIC):

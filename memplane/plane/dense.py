@@ -12,7 +12,7 @@ import contextlib
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.errors import HomeError, InputError, LockError, WriteError
+from memplane.errors import InputError, LockError, WriteError
 from memplane.index import dense
 from memplane.index.ranking import Nearness, Similar, similar
 from memplane.index.storage import holder
@@ -21,21 +21,20 @@ from memplane.intake.redact import masked, shown
 from memplane.recall.retrieval import DegradedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from memplane.index.segment import Array
     from memplane.plane.engine import Engine
-    from memplane.plane.finding import Progress
+    from memplane.plane.index_position import Progress
     from memplane.plane.indexing import Indexed
     from memplane.policy import Policies
     from memplane.ports import Embedder
 
-__all__ = ["Dense", "Near", "embed", "is_empty", "near_to", "ready"]
+__all__ = ["Dense", "Near", "is_empty"]
 
 _BATCH: Final = 32  # texts that are embedded, then kept
 _QUERIES_KEPT: Final = 64
-_STATIC: Final = "static"  # the embedder that needs no extra
 
 
 class _Loaded(NamedTuple):
@@ -80,8 +79,11 @@ class Dense:
     Hold the engine's lock for every call but `embed`, which takes it while it reads and writes.
     """
 
-    def __init__(self, engine: Engine, embedder: Embedder, name: str = dense.FOLDER) -> None:
-        self._engine, self.embedder = engine, embedder
+    def __init__(
+        self, engine: Engine, embedder: Embedder, index: Callable[[Policies], Indexed],
+        name: str = dense.FOLDER,
+    ) -> None:  # fmt: skip
+        self._engine, self.embedder, self._index = engine, embedder, index
         self._folder = engine.home.path / "index" / name
         self._loaded: _Loaded | None = None
         self._queries: OrderedDict[str, bytes] = OrderedDict()
@@ -118,7 +120,7 @@ class Dense:
         """See `embed`."""
         engine = self._engine
         with engine.lock:
-            indexed = engine.finder.index(policies)
+            indexed = self._index(policies)
             end = indexed.view().count
             kind = self._kind(indexed)
         with dense.adding(self._folder, kind) as adder:
@@ -197,35 +199,6 @@ def _writing(folder: Path) -> Iterator[None]:
         raise WriteError(f"{folder}: {error}; what was embedded before is kept") from error
 
 
-def ready(engine: Engine, progress: Progress | None) -> None:
-    """Make the vectors that a search by similarity alone lacks, in a plane without an embedder.
-
-    Those of the static table, which is quick; an embedder's wait for `embed`. Where another process
-    does it or the disk refuses, what is there is searched, and so in a plane that is only read.
-    """
-    with engine.lock:
-        policies = engine.watched.policies()
-        found = _alone(engine, policies)
-    if found is engine.static and engine.keeps:
-        with contextlib.suppress(LockError, WriteError):
-            found.embed(policies, None, progress)
-
-
-def near_to(engine: Engine, policies: Policies, upto: int) -> Near:
-    """The vectors for a search by similarity alone, of events up to `upto`. Hold the lock."""
-    return _alone(engine, policies).near(engine.finder.index(policies), upto)
-
-
-def _alone(engine: Engine, policies: Policies) -> Dense:
-    """The vectors of the plane's embedder, or else of the static table."""
-    found = engine.finder.dense(policies)
-    if found is None:
-        if engine.static is None:
-            engine.static = Dense(engine, engine.make_embedder(_STATIC), dense.STATIC)
-        found = engine.static
-    return found
-
-
 def is_empty(engine: Engine) -> bool:
     """Whether nobody has embedded anything here yet."""
     return dense.stamp(_folder_of(engine)) is None
@@ -266,26 +239,3 @@ def _vectors(embedder: Embedder, texts: Sequence[str]) -> Sequence[bytes]:
             where="embedder",
         )
     return vectors
-
-
-def embed(engine: Engine, limit: int | None, progress: Progress | None) -> int:
-    """Give documents their vectors in log order, at most `limit`; return how many got one.
-
-    What is done stays done, however it ends, and the next call goes on from there; whoever stores
-    vectors of another embedder, or of a log that went another way, begins again. Raises InputError
-    where no embedder is named, MissingExtraError where it is not installed, HomeError for a plane
-    that is only read, LockError while another process embeds.
-    """
-    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise InputError(f"expected 1 or more, found {shown(limit)}", where="limit")
-    if not engine.keeps:
-        raise HomeError(f"{engine.home.path}: is read-only; nothing was embedded")
-    with engine.lock:
-        policies = engine.watched.policies()
-        found = engine.finder.dense(policies)
-    if found is None:
-        raise InputError(
-            "expected the name of an embedder, as all-MiniLM-L6-v2, found none",
-            where="policies/plane.yaml: index.embedder",
-        )
-    return found.embed(policies, limit, progress)

@@ -15,7 +15,6 @@ from memplane.log import FileLog
 from memplane.log.segments import Segments
 from memplane.log.verifying import is_interrupted
 from memplane.plane.files import Watched, watched
-from memplane.plane.finding import kept_upto, variant_of
 from memplane.plane.folder_checks import (
     Check,
     filesystem,
@@ -28,6 +27,7 @@ from memplane.plane.folder_checks import (
     some,
     spool,
 )
+from memplane.plane.index_position import kept_upto, variant_of
 from memplane.plane.packing import view_paths
 from memplane.plane.stated import stated
 from memplane.policy.plane import NO_EMBEDDER

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 from memplane import nofollow
 from memplane.errors import HomeError, InputError, WriteError
@@ -22,7 +22,6 @@ from memplane.pack.render import defused
 from memplane.plane.approvals import Approvals
 from memplane.plane.asking import check_channel
 from memplane.plane.files import Frozen, watched
-from memplane.plane.finding import Finder, Progress, Wanted
 from memplane.plane.folds import (
     Folds,
     Places,
@@ -47,15 +46,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memplane.pack.request import Request
-    from memplane.plane.dense import Dense
     from memplane.plane.reading import Reader
-    from memplane.plane.retrieving import LogRetriever
     from memplane.plane.writing import Receipt, Recorder
     from memplane.policy import Policies
     from memplane.projections.files import FilesState
+    from memplane.projections.memories import Memories
     from memplane.projections.sessions import SessionsState
 
-__all__ = ["Drafting", "Engine", "MakeCounter", "MakeEmbedder", "RefoldWarning"]
+__all__ = ["Asker", "Drafting", "Engine", "MakeCounter", "MakeEmbedder", "Part", "RefoldWarning"]
 
 _PINS_MAX = 100  # of one session
 _HELD_ELSEWHERE = frozenset(
@@ -75,10 +73,25 @@ NO_END = 2**63
 MakeCounter = Callable[[str, int], TokenCounter]
 MakeEmbedder = Callable[[str], Embedder]
 Made = TypeVar("Made")
+OnePart = TypeVar("OnePart", bound="Part")
 
 
 class RefoldWarning(UserWarning):
     """Projections of another version of memplane were folded again from the log."""
+
+
+class Part(Protocol):
+    """What lives as long as an open plane and follows what is recorded there."""
+
+    def __init__(self, engine: Engine) -> None: ...
+
+    def follow(self, seq: int, count: int) -> None:
+        """Take note of the last `count` events, up to `seq`. The lock is held."""
+        ...
+
+    def close(self) -> None:
+        """Save what is worth it, and let go of the files. The lock is held."""
+        ...
 
 
 class Drafting(Protocol):
@@ -130,8 +143,7 @@ class Engine:
         self._finished = 0
         self._seen: Head | None = None  # the head of the log when purges were looked for
         self.recent = Recent(self.log.line)
-        self.finder = Finder(self)
-        self.static: Dense | None = None  # vectors of a plane without an embedder
+        self._parts: dict[type[Part], Part] = {}
         self.closed = False
 
     @cached_property
@@ -162,7 +174,8 @@ class Engine:
             with self.lock:
                 policies = self.watched.policies_last_read()
                 self.caught_up(policies, save_after=_CHECKPOINT_WRITING)
-                self.finder.follow(done[-1].seq if done else 0, recorded)
+                for part in self._parts.values():
+                    part.follow(done[-1].seq if done else 0, recorded)
         return done
 
     def take_in_waiting(self) -> None:
@@ -192,21 +205,6 @@ class Engine:
 
         appended = self.append([self.drafting(internal=True)(row, "")])[0]
         return Receipt(appended, self.durability, self.log.line)
-
-    def forget(
-        self, named: dict[str, str | None], ns: str, reason: str, *, undo: bool,
-        reader: Reader | None = None,
-    ) -> Receipt:  # fmt: skip
-        """Record that what is named is forgotten, or no longer; it must name something.
-
-        `reader`: for whom a key has a value only if they may see it.
-        """
-        from memplane.plane.forgets import record_forget  # noqa: PLC0415 - likewise
-        from memplane.plane.writing import Receipt  # noqa: PLC0415 - likewise
-
-        self.check_open()
-        done = record_forget(self, named, ns, reason, undo=undo, reader=reader)
-        return Receipt(done, self.durability, self.log.line)
 
     def _same(self, event: Event, draft: Draft) -> bool:
         redactor = self.intake(self.watched.policies_or_last()).redactor
@@ -376,18 +374,23 @@ class Engine:
         """The sessions, caught up."""
         return folds.sessions.state
 
-    def index(self, policies: Policies, progress: Progress | None = None) -> None:
-        """Index what is not indexed yet; `progress` is told where that is much. Hold `lock`."""
-        self.finder.index(policies, progress)
+    def newest_memories(self, folds: Folds) -> Memories:
+        """The memories of now: they know all that those of a prefix do, and go on where they stand.
 
-    def retriever(
-        self, policies: Policies, folds: Folds,
-        wanted: Wanted = Wanted(),  # noqa: B008 - immutable
-    ) -> LogRetriever:  # fmt: skip
-        """Search over the whole log for one request, events as the folds have them. Hold `lock`."""
-        # The memories of now know all that those of a prefix do, and go on where they stand.
-        memories = folds.memories if self._folds is None else self._folds.memories
-        return self.finder.retriever(policies, folds, memories, wanted)
+        Those of `folds` where none of now are folded. Hold `lock`.
+        """
+        return folds.memories if self._folds is None else self._folds.memories
+
+    def part(self, kind: type[OnePart], key: type[Part] | None = None) -> OnePart:
+        """The one object of a kind that lives as long as the open plane, made when asked for.
+
+        It follows what is recorded, and is closed with the plane. `key` is the kind that it stands
+        for, where it is another one.
+        """
+        found = self._parts.get(key or kind)
+        if found is None:
+            found = self._parts[key or kind] = kind(self)
+        return cast("OnePart", found)
 
     def prefix(self, seq: int, policies: Policies) -> Folds:
         """The projections as of a seq, folded from the log's beginning; the last few are kept."""
@@ -519,7 +522,8 @@ class Engine:
                 if self._folds.bundle.missed:
                     self._folds.bundle.keep()
             self._drop_folds()
-        self.finder.close()
+        for part in self._parts.values():
+            part.close()
         if self.as_of is None:
             self.log.close()
 
@@ -564,3 +568,15 @@ def _log_bytes(home: str, head: Head) -> int:
     """Bytes of the log up to its head, or to the head of a prefix of it."""
     sealed = (f"{home}/log/{number:08}.jsonl" for number in range(1, head.segment))
     return head.offset + sum(os.lstat(file).st_size for file in sealed if nofollow.is_file(file))
+
+
+class Asker(NamedTuple):
+    """Who opens a handle, and as of when."""
+
+    engine: Engine
+    folds: Folds
+    policies: Policies
+    channel: str
+    agent: str | None
+    now: str
+    as_of: int

@@ -18,7 +18,8 @@ from memplane.pack.expansion_depths import Opened, Shard, shard
 from memplane.pack.handles import Handle, parse
 from memplane.plane.artifact_pages import check_start, newest, page_of
 from memplane.plane.asking import check_channel
-from memplane.plane.opening import Asker, line_of, memory, no_key, session, task, view_of
+from memplane.plane.engine import Asker
+from memplane.plane.opening import line_of, memory, no_key, session, task, view_of
 from memplane.recall.suppress import WITHHELD, Scope, Shown
 from memplane.tokens import cut
 

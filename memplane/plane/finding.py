@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
+from memplane.plane.index_position import Progress, kept_upto, variant_of
 from memplane.policy.plane import NO_EMBEDDER
-from memplane.ports import Head
 
 # Arrays, tables and stems are imported where they are used first: a process that searches nothing
 # does without.
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from memplane.event import Event
     from memplane.plane.dense import Dense, Near
     from memplane.plane.engine import Engine
@@ -24,51 +22,17 @@ if TYPE_CHECKING:
     from memplane.plane.seen import Seen
     from memplane.policy import Policies
     from memplane.projections.hotset import HotsetState
-    from memplane.projections.memories import Memories
     from memplane.recall.suppress import Scope
 
 __all__ = [
     "INDEX_BEHIND",
     "Finder",
-    "Progress",
     "Wanted",
     "behind",
-    "kept_upto",
-    "mark_of",
-    "place_of",
-    "variant_of",
+    "finder_of",
 ]
 
 INDEX_BEHIND: Final = "index: "  # how the line about it begins
-Progress = Callable[[int, int], None]  # events done, events there are
-
-
-def variant_of(policies: Policies) -> str:
-    """Name all that decides which documents a log gives, beside the analyser."""
-    from memplane.recall.documents import VERSION  # noqa: PLC0415 - see above
-
-    return f"documents {VERSION}, results {policies.plane.tool_result_tokens}"
-
-
-def mark_of(position: Head) -> str:
-    """Name a place in the log, for the index's manifest."""
-    return f"{position.h} {position.segment} {position.offset}"
-
-
-def place_of(seq: int, mark: str) -> Head | None:
-    """Return the place in the log that a mark names; None where it names none."""
-    parts = mark.split(" ")
-    if len(parts) != len(Head._fields) - 1 or not (parts[1].isdecimal() and parts[2].isdecimal()):
-        return None
-    return Head(seq, parts[0], int(parts[1]), int(parts[2]))
-
-
-def kept_upto(home: Path, plane: str, policies: Policies) -> Head | None:
-    """Return up to where an index is kept in a home; None where none is, or one of other rules."""
-    from memplane.index.storage import read_manifest  # noqa: PLC0415 - see above
-
-    manifest = read_manifest(home / "index", plane, variant_of(policies))
-    return None if manifest is None else place_of(manifest.seq, manifest.mark)
 
 
 def behind(request: Mapping[str, Any]) -> list[str]:
@@ -98,6 +62,7 @@ class Finder:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._indexed: Indexed | None = None
+        self.static: Dense | None = None  # vectors of a plane without an embedder
         self._seen: Seen | None = None
         self._dense: tuple[str, Dense] | None = None
 
@@ -136,16 +101,15 @@ class Finder:
         return indexed, reach
 
     def retriever(
-        self, policies: Policies, folds: Folds, memories: Memories, wanted: Wanted
-    ) -> LogRetriever:
-        """Search for one request; events are as the folds have them.
-
-        `memories` may know of later events than the folds.
-        """
+        self, policies: Policies, folds: Folds,
+        wanted: Wanted = Wanted(),  # noqa: B008 - immutable
+    ) -> LogRetriever:  # fmt: skip
+        """Search over the whole log for one request; events are as the folds have them."""
         from memplane.plane.retrieving import LogRetriever  # noqa: PLC0415 - see above
         from memplane.plane.seen import Seen  # noqa: PLC0415 - likewise
 
         upto, counter = folds.log.head().seq, self._engine.counter(policies)
+        memories = self._engine.newest_memories(folds)
         indexed, reach = self._reaching(policies, upto, wanted)
         seen = self._seen
         if seen is None or seen.counter is not counter or seen.renewed != indexed.renewed:
@@ -173,7 +137,10 @@ class Finder:
         if engine.embedder is None and name == NO_EMBEDDER:
             return None
         if self._dense is None or self._dense[0] != name:
-            self._dense = name, Dense(engine, engine.embedder or engine.make_embedder(name))
+            self._dense = (
+                name,
+                Dense(engine, engine.embedder or engine.make_embedder(name), self.index),
+            )
         return self._dense[1]
 
     def _near(
@@ -253,3 +220,8 @@ class Finder:
         if self._indexed is not None:
             self._indexed.close()
             self._indexed = self._seen = self._dense = None
+
+
+def finder_of(engine: Engine) -> Finder:
+    """The index service of an open plane. Hold the engine's lock."""
+    return engine.part(Finder)

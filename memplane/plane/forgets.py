@@ -9,28 +9,29 @@ from memplane.intake import namespace
 from memplane.intake.redact import shown
 from memplane.plane.given import check_texts
 from memplane.plane.quoting import summaries_quoting
+from memplane.plane.writing import Receipt
 
 if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.plane.engine import Engine
     from memplane.plane.folds import Folds
     from memplane.plane.reading import Reader
-    from memplane.ports import Appended
 
-__all__ = ["forget_rows", "record_forget"]
+__all__ = ["forget", "forget_rows"]
 
 _IDS_AT_ONCE: Final = 200  # of an event that forgets
 _TRIES: Final = 5  # before somebody else writes
 
 
-def record_forget(
+def forget(
     engine: Engine, named: dict[str, str | None], ns: str, reason: str, *, undo: bool,
     reader: Reader | None = None,
-) -> Appended:  # fmt: skip
+) -> Receipt:  # fmt: skip
     """Record that what is named is forgotten, or no longer; it must name something.
 
     With a `reader` a key whose newest value it may not see has none.
     """
+    engine.check_open()
     namespace(ns)
     given = [(field, value) for field, value in named.items() if value is not None]
     if len(given) != 1:
@@ -66,7 +67,7 @@ def record_forget(
         except ConflictError:
             if not left:
                 raise
-    return done[0]
+    return Receipt(done[0], engine.durability, engine.log.line)
 
 
 def _check_key(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from memplane.errors import ConflictError, LockError, NotFoundError
 from memplane.event import GLOBAL, at_least
 from memplane.intake.redact import shown
+from memplane.plane.forgets import forget
 from memplane.plane.writing import Receipt
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def forget_as(
         ns = line.event.ns
     if not reader.may_write(ns):
         raise reader.unwritable(ns, named.get("key"))
-    return engine.forget(named, ns, reason, undo=False, reader=reader)
+    return forget(engine, named, ns, reason, undo=False, reader=reader)
 
 
 def _reader(engine: Engine, channel: str, agent: str) -> Reader:

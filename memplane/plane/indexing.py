@@ -21,7 +21,7 @@ from memplane.index.segment import ROW, row
 from memplane.index.store import SegmentedIndex, View
 from memplane.log.purges import erased_by
 from memplane.plane.artifact_pages import searched_text
-from memplane.plane.finding import Progress, mark_of, place_of, variant_of
+from memplane.plane.index_position import Progress, mark_of, place_of, variant_of
 from memplane.plane.kept import KeptLines, keeping, raw_lines
 from memplane.plane.masking import Masks
 from memplane.ports import Head, Line

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from memplane.errors import NotFoundError, ScopeError
 from memplane.intake.redact import shown
@@ -17,6 +17,7 @@ from memplane.pack.request import Expansion, Request, View
 from memplane.plane import packing
 from memplane.plane.artifact_pages import material, newest
 from memplane.plane.belonging import of_task
+from memplane.plane.engine import Asker
 from memplane.plane.folds import items_of_event
 from memplane.plane.given import check_text
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from memplane.projections.item import Item
 
 __all__ = [
-    "Asker",
     "item_of",
     "line_of",
     "memory",
@@ -44,18 +44,6 @@ __all__ = [
 
 _SPAN_MAX: Final = 4000  # seqs between which a session is read line by line
 _KEYS_MAX: Final = 1000  # among which a name that is close to an unknown one is looked for
-
-
-class Asker(NamedTuple):
-    """Who opens a handle, and as of when."""
-
-    engine: Engine
-    folds: Folds
-    policies: Policies
-    channel: str
-    agent: str | None
-    now: str
-    as_of: int
 
 
 def opened(

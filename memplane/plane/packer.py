@@ -11,7 +11,7 @@ from memplane.nofollow import Tally, counting
 from memplane.plane import packing, recent
 from memplane.plane.asking import request_of
 from memplane.plane.engine import Engine, MakeCounter, MakeEmbedder
-from memplane.plane.finding import Wanted, behind
+from memplane.plane.finding import Wanted, behind, finder_of
 from memplane.plane.latest import last_sessions
 from memplane.plane.prefixes import seq_by
 from memplane.recall.retrieval import DegradedError
@@ -143,7 +143,7 @@ class Packer:
 
             return partial(PlainRetriever, self._engine, policies, folds)
         wanted = Wanted(request.dense_seq, request.index_seq, wait, progress)
-        return partial(self._engine.retriever, policies, folds, wanted)
+        return partial(finder_of(self._engine).retriever, policies, folds, wanted)
 
     def _saved(self, block: Block, policies: Policies) -> Block:
         """The block with its report as it lies in reports/, held against the pack before it."""

@@ -14,8 +14,8 @@ from memplane.index import terms
 from memplane.index.bm25 import BM25, Weights, idf
 from memplane.index.document import Sentences, best_run
 from memplane.index.reader import Reader
-from memplane.plane.finding import place_of, variant_of
 from memplane.plane.folds import items_of_event
+from memplane.plane.index_position import place_of, variant_of
 from memplane.recall.documents import labels_of
 from memplane.recall.retrieval import Candidates, Finding, ListColumn
 

@@ -12,6 +12,7 @@ from memplane.errors import InputError
 from memplane.event import GLOBAL
 from memplane.intake import timestamp
 from memplane.plane.compare import differing
+from memplane.plane.finding import finder_of
 from memplane.plane.packer import Packer
 from memplane.plane.prefixes import seq_by
 from memplane.plane.recording import Recording
@@ -186,7 +187,7 @@ class Plane(Packer, Recording):
         The first search or deep pack does it too; who has just recorded much may do it before.
         """
         with self._engine.lock:
-            indexed = self._engine.finder.index(self._engine.watched.policies(), progress)
+            indexed = finder_of(self._engine).index(self._engine.watched.policies(), progress)
             if self._engine.keeps:
                 indexed.save()
             return indexed.seq
@@ -200,7 +201,7 @@ class Plane(Packer, Recording):
         ends; searches and packs use what there is. Raises InputError where no embedder is named,
         MissingExtraError where it is not installed, LockError while another process embeds.
         """
-        from memplane.plane.dense import embed  # noqa: PLC0415 - whoever packs alone does without
+        from memplane.plane.embedding import embed  # noqa: PLC0415 - whoever packs alone does without
 
         return embed(self._engine, limit, progress)
 
@@ -244,7 +245,7 @@ class Plane(Packer, Recording):
         with self._engine.lock:
             policies = self._engine.watched.policies()
             found = differing(self._engine, policies)
-            index = ["index/manifest.json"] if self._engine.finder.differs(policies) else []
+            index = ["index/manifest.json"] if finder_of(self._engine).differs(policies) else []
             return [*found, *index]
 
     def export(

@@ -14,6 +14,7 @@ from memplane.event import SENSITIVITIES, Event, encode
 from memplane.index.storage import alone, holder
 from memplane.log.bodies import body_path
 from memplane.log.writer import KEPT, clear
+from memplane.plane.finding import finder_of
 from memplane.plane.given import check_texts
 from memplane.plane.purge_plan import Plan, Progress, Quote, plan_of
 
@@ -155,7 +156,7 @@ def _erase(engine: Engine, plan: Plan, reason: str) -> list[Appended]:
 
 
 def _rows(engine: Engine, plan: Plan, reason: str) -> list[dict[str, Any]]:
-    slots = engine.finder.slots(engine.watched.policies_or_last())
+    slots = finder_of(engine).slots(engine.watched.policies_or_last())
     rows = []
     for events in _portions(plan.events):
         said: dict[str, Any] = {
@@ -218,10 +219,10 @@ def _erase_from_index(engine: Engine, seq: int) -> None:
         return
     policies = engine.watched.policies_or_last()
     with suppress(OSError):
-        if engine.finder.erased(policies, seq):
+        if finder_of(engine).erased(policies, seq):
             return
     # An index of other rules, or of which another process keeps a part: made again when needed.
-    engine.finder.drop()
+    finder_of(engine).drop()
     _until(engine, "index", lambda: _cleared(engine.home.path, "index"))
 
 

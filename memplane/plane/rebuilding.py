@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from memplane import nofollow
 from memplane.errors import LockError, WriteError
 from memplane.index.storage import alone, holder, remove
+from memplane.plane.finding import finder_of
 from memplane.projections.projector import BUNDLE
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def _made_again(engine: Engine, progress: Callable[[int, int], None] | None) -> 
     folds = engine.caught_up()
     if engine.keeps:
         folds.save()
-    engine.finder.rebuild(engine.watched.policies_or_last(), progress)
+    finder_of(engine).rebuild(engine.watched.policies_or_last(), progress)
     return folds.log.head().seq
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from memplane.errors import InputError
 from memplane.event import GLOBAL
 from memplane.nofollow import Tally, counting
+from memplane.plane import forgets
 from memplane.plane.answers import Answers
 from memplane.plane.pinning import pin_row, touch_row
 from memplane.plane.tasks import PlaneTasks
@@ -110,7 +111,7 @@ class Recording(Answers):
         NotFoundError where that names nothing.
         """
         named = {"key": key, "id": id, "session": session, "source": source}
-        return self._engine.forget(named, ns, reason, undo=False)
+        return forgets.forget(self._engine, named, ns, reason, undo=False)
 
     def forget_many(
         self, *, tag: str | Iterable[str] | None = None,
@@ -161,7 +162,7 @@ class Recording(Answers):
     ) -> Receipt:  # fmt: skip
         """Take back the forgetting of what is named, as `forget` names it."""
         named = {"key": key, "id": id, "session": session, "source": source}
-        return self._engine.forget(named, ns, reason, undo=True)
+        return forgets.forget(self._engine, named, ns, reason, undo=True)
 
     def pin(
         self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002

@@ -15,7 +15,7 @@ from memplane.errors import ChangedError, InputError
 from memplane.event import KINDS, Event, is_kind
 from memplane.intake.redact import shown
 from memplane.plane.asking import request_of, texts
-from memplane.plane.finding import Wanted, behind
+from memplane.plane.finding import Wanted, behind, finder_of
 from memplane.plane.prefixes import seq_by
 from memplane.projections.window import plain, short_handle
 from memplane.recall.retrieval import ONE, DegradedError, Found, Retriever
@@ -94,7 +94,7 @@ def search(
     named = {name: asked.pop(name, None) for name in _LABELLED}
     only = _only({name: texts(name, value) for name, value in named.items()})
     if similar:
-        from memplane.plane.dense import near_to, ready  # noqa: PLC0415 - it brings arrays along
+        from memplane.plane.embedding import near_to, ready  # noqa: PLC0415 - it brings arrays along
 
         ready(engine, progress)
     with engine.lock, engine.log.held():
@@ -111,7 +111,7 @@ def search(
         if similar:
             most = upto if request.dense_seq is None else request.dense_seq
             wanted = Wanted(most, wait=True, progress=progress)
-            retriever = engine.retriever(policies, folds, wanted)
+            retriever = finder_of(engine).retriever(policies, folds, wanted)
             near = near_to(engine, policies, most)
             finding = retriever.alike(
                 request.query, near, upto=upto, scope=scope, most=k, only=only
@@ -165,7 +165,7 @@ def _by_words(
         most = max(most, policies.budgets.limits.candidate_pool_max)
 
     def searched(wanted: Wanted) -> tuple[LogRetriever, Finding, list[str]]:
-        retriever = engine.retriever(policies, folds, wanted)
+        retriever = finder_of(engine).retriever(policies, folds, wanted)
         finding = retriever.find(
             request.query, upto=request.as_of, scope=scope, never=(), most=most, only=only
         )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from worlds import rows, sentence
 
 import memplane
+from memplane.plane.finding import finder_of
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
@@ -133,7 +134,8 @@ def test_no_more_is_scored_or_read_than_the_policy_allows(plane, monkeypatch):
     )
     engine = plane._engine
     asked, reads = [], []
-    opens = engine.retriever
+    finder = finder_of(engine)
+    opens = finder.retriever
 
     def counting(*given, **named):
         made = opens(*given, **named)
@@ -142,7 +144,7 @@ def test_no_more_is_scored_or_read_than_the_policy_allows(plane, monkeypatch):
         made.item = lambda seq: reads.append(seq) or item(seq)
         return made
 
-    monkeypatch.setattr(engine, "retriever", counting)
+    monkeypatch.setattr(finder, "retriever", counting)
     plane.pack("harbour", budget=60_000)
     limits = plane.policies.budgets.limits
     assert len(asked[0].found) <= limits.candidate_pool_max

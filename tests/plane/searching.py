@@ -1,5 +1,6 @@
 """Ask a plane's retriever, as packs and searches do."""
 
+from memplane.plane.finding import finder_of
 from memplane.policy import ChannelRule
 from memplane.recall.suppress import Scope
 
@@ -10,7 +11,7 @@ def retriever(plane):
     engine = plane._engine
     with engine.lock:
         policies = plane.policies
-        return engine.retriever(policies, engine.caught_up(policies))
+        return finder_of(engine).retriever(policies, engine.caught_up(policies))
 
 
 def scope_of(plane, **fields):

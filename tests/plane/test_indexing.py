@@ -14,6 +14,7 @@ from test_indexing_mask import EVENTS, FORGETS, do
 
 import memplane
 from memplane.plane import indexing
+from memplane.plane.finding import finder_of
 
 STEPS = st.lists(st.one_of(EVENTS, EVENTS, EVENTS, FORGETS), max_size=15)
 
@@ -202,7 +203,7 @@ def test_a_build_that_was_stopped_goes_on(shelf_log, tmp_path, monkeypatch):
 
     with memplane.open(home) as plane:
         with pytest.raises(KeyboardInterrupt):
-            plane._engine.index(plane.policies, stop)
+            finder_of(plane._engine).index(plane.policies, stop)
         told = []
         index = opened(plane, home / "index")
         assert index.seq > 300
@@ -225,12 +226,12 @@ def test_progress_is_told_where_there_is_much_to_do(shelf_log, tmp_path, monkeyp
     home = only_log(shelf_log, tmp_path / "home")
     told = []
     with memplane.open(home) as plane:
-        plane._engine.index(plane.policies, lambda *done: told.append(done))
+        finder_of(plane._engine).index(plane.policies, lambda *done: told.append(done))
         assert told == []  # 900 events are no wait
     monkeypatch.setattr(indexing, "_ANNOUNCED", 100)
     shutil.rmtree(home / "index")
     with memplane.open(home) as plane:
-        plane._engine.index(plane.policies, lambda *done: told.append(done))
+        finder_of(plane._engine).index(plane.policies, lambda *done: told.append(done))
     assert [total for _, total in told] == [901] * len(told)
     assert len(told) >= 3
     assert [done for done, _ in told] == sorted(done for done, _ in told)

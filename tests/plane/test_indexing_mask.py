@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.errors import MemplaneError
+from memplane.plane.finding import finder_of
 from memplane.plane.folds import items_of_event
 from memplane.policy import ChannelRule
 from memplane.recall.documents import CARD
@@ -174,7 +175,7 @@ def masked(plane, scope, upto=None):
     """The seqs of documents, of those that the mask hides and does not; cards apart."""
     engine = plane._engine
     folds = engine.caught_up()
-    retriever = engine.retriever(plane.policies, folds)
+    retriever = finder_of(engine).retriever(plane.policies, folds)
     view = retriever._indexed.view(upto)
     hidden = retriever._hidden(view, scope, (), ())
     seqs, cards = view.column("seq"), view.column("flags") & CARD != 0

@@ -4,6 +4,7 @@ import pytest
 
 import memplane
 from memplane.plane.asking import request_of
+from memplane.plane.finding import finder_of
 from memplane.plane.searching import _scope
 from memplane.plane.standing import Standing
 from memplane.ports import Head
@@ -86,7 +87,7 @@ def test_what_replaces_an_event_that_is_not_indexed_yet_hides_it_once_it_is(home
         engine = plane._engine
         with engine.lock:
             policies = plane.policies
-            retriever = engine.retriever(policies, engine.caught_up(policies))
+            retriever = finder_of(engine).retriever(policies, engine.caught_up(policies))
             for n in (70, 71):
                 other.record(f"{n} boats", kind="fact", key="boat.2")
             other.forget(id=other.record("80 boats").id)

@@ -1,0 +1,47 @@
+"""How far an index of a plane goes: the place in the log that its manifest names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from memplane.ports import Head
+
+# Tables and stems are imported where they are used first: a process that searches nothing does
+# without.
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from memplane.policy import Policies
+
+__all__ = ["Progress", "kept_upto", "mark_of", "place_of", "variant_of"]
+
+Progress = Callable[[int, int], None]  # events done, events there are
+
+
+def variant_of(policies: Policies) -> str:
+    """Name all that decides which documents a log gives, beside the analyser."""
+    from memplane.recall.documents import VERSION  # noqa: PLC0415 - see above
+
+    return f"documents {VERSION}, results {policies.plane.tool_result_tokens}"
+
+
+def mark_of(position: Head) -> str:
+    """Name a place in the log, for the index's manifest."""
+    return f"{position.h} {position.segment} {position.offset}"
+
+
+def place_of(seq: int, mark: str) -> Head | None:
+    """Return the place in the log that a mark names; None where it names none."""
+    parts = mark.split(" ")
+    if len(parts) != len(Head._fields) - 1 or not (parts[1].isdecimal() and parts[2].isdecimal()):
+        return None
+    return Head(seq, parts[0], int(parts[1]), int(parts[2]))
+
+
+def kept_upto(home: Path, plane: str, policies: Policies) -> Head | None:
+    """Return up to where an index is kept in a home; None where none is, or one of other rules."""
+    from memplane.index.storage import read_manifest  # noqa: PLC0415 - see above
+
+    manifest = read_manifest(home / "index", plane, variant_of(policies))
+    return None if manifest is None else place_of(manifest.seq, manifest.mark)
