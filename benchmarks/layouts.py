@@ -27,8 +27,8 @@ from memplane.importers import import_paths
 from memplane.pack.block import Block
 from memplane.pack.report import chain_of, compared, cost_of, marks_of
 from memplane.plane import Plane
-from memplane.plane.causes import story
 from memplane.policy.plane import CachePrices
+from memplane.upkeep.reports import story
 from memplane.wiring import open_plane
 
 __all__ = ["BUDGETS", "Series", "agent_log", "layouts", "table", "transcript_rows"]
@@ -76,7 +76,7 @@ class Series:
         report, prices = dict(block.report), CachePrices()
         report["prefix"] = {**report["prefix"], "chain": chain_of(block)}
         old = self._last.get(session)
-        told = story(plane._engine, old, report)  # noqa: SLF001 - as saving a report does
+        told = story(plane.context, old, report)
         held = compared(old, report, "" if old else None, told)
         reuse = "call" if self.mode == "T" else "prompt"
         known = self._known.setdefault(session, set())
@@ -122,7 +122,7 @@ def _naive(plane: Plane, session: str, block: Block) -> tuple[list[str], int]:
     Other entries are those of this block, the most important section first.
     """
     policies = plane.policies
-    printer = plane._engine.printer(policies)  # noqa: SLF001 - lines as the block prints them
+    printer = plane.context.printer(policies)
     section = {one.name: one for one in policies.budgets.sections}
     others = [one for one in block.entries if one.section != "recent_window"]
     others.sort(key=lambda one: -section[one.section].priority)

@@ -18,7 +18,7 @@ from memplane.index.expansion import related
 from memplane.index.ranking import Asked, Ranking, rank
 from memplane.index.reader import Reader
 from memplane.index.store import SegmentedIndex
-from memplane.plane.retrieving import neighbours
+from memplane.search.retriever import neighbours
 
 __all__ = ["RANK_BM25_MAX", "Shelf"]
 

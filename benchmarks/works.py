@@ -18,10 +18,10 @@ from process_works import modules, open_and_pack, record_command, whole_process
 from text_works import counting_again, counting_new, exact, redacting, redacting_suspects
 
 import memplane
+from memplane.context.folds import Folds
 from memplane.importers import import_paths
 from memplane.intake import Intake, Redactor
 from memplane.log import FileLog, verify
-from memplane.plane.folds import Folds
 from memplane.ports import Head, Line
 from memplane.wiring import clock, open_plane
 

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from memplane import home, tokens, trust
-from memplane.clock import clock
+from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.home import HOME_NAME, Assets, Home
 from memplane.intake.redact import shown
-from memplane.plane.ulids import ulid
 from memplane.policy import NAMES, variables
 
 if TYPE_CHECKING:
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
 
     from memplane.plane import Plane
     from memplane.plane.packer import Packer
-    from memplane.plane.restoring import RestoreReport
     from memplane.ports import Clock, Detector, Embedder, TokenCounter
+    from memplane.upkeep.restore import RestoreReport
 
 __all__ = [
     "clock",
@@ -104,7 +103,7 @@ def init(
     folder = Path(path).expanduser() if path is not None else Path.cwd() / HOME_NAME
     if path is None and (folder / "plane.json").exists():
         return _warned(_opened(_upward(), durability, clock, detector, environment, embedder))
-    from memplane.plane.files import put_schemas  # noqa: PLC0415 - a hook does without
+    from memplane.context.watched_files import put_schemas  # noqa: PLC0415 - a hook does without
 
     now, empty = clock(), _is_empty(folder)
     made = home.create(folder, ulid(now), now, Assets("policies", NAMES))
@@ -129,7 +128,7 @@ def _trust(made: Home, folder: Path, now: str) -> None:
     location = trust.location_of(os.fspath(folder))
     if trust.is_own(location, _user()):
         return
-    from memplane.plane.files import Watched  # noqa: PLC0415 - a hook does without
+    from memplane.context.watched_files import Watched  # noqa: PLC0415 - a hook does without
 
     files = Watched(made.folder, bool).trustable()
     try:
@@ -215,8 +214,8 @@ def restore(
     anything is written: raises InputError for one that is damaged, cut or foreign (`name` stands
     before the line), FormatError for a newer one, WriteError, HomeError.
     """
-    from memplane.plane import restoring  # noqa: PLC0415 - whoever records and packs does without
-    from memplane.plane.files import put_schemas  # noqa: PLC0415 - likewise
+    from memplane.context.watched_files import put_schemas  # noqa: PLC0415 - likewise
+    from memplane.upkeep import restore as restoring  # noqa: PLC0415 - whoever records and packs does without
 
     folder = _restored_to(into)
     with contextlib.ExitStack() as opened:

@@ -58,12 +58,12 @@ class PlaneSessionStore:
 
     def __init__(self, plane: Plane, *, fold: Fold | None = None) -> None:
         self._plane, self._fold = plane, fold
-        engine = plane._engine  # noqa: SLF001 - an adapter keeps a projection of its own
-        if engine.as_of is not None:
+        context = plane.context
+        if context.as_of is not None:
             raise InputError("expected a plane of now, found one of a prefix of its log")
-        self._engine = engine
-        folder = engine.home.path / "projections" if engine.keeps else None
-        self._index = TranscriptIndex(engine.log, folder, plane=plane.id)
+        self._context = context
+        folder = context.home.path / "projections" if context.keeps else None
+        self._index = TranscriptIndex(context.log, folder, plane=plane.id)
         self._recall = Recall(plane)
         self._cuts: dict[str, int] = {}  # by what was forgotten: the seq of the last that said so
         self._judged = 0
@@ -168,7 +168,7 @@ class PlaneSessionStore:
     ) -> Iterator[dict[str, Any]]:
         """The events that keep entries as they are."""
         scope = name(SOURCE, place.conversation, place.branch or "main", str(cut))
-        redactor = self._engine.intake(self._engine.watched.policies_or_last()).redactor
+        redactor = self._context.intake(self._context.watched.policies_or_last()).redactor
         told = {"project": key["project_key"], "conversation": key["session_id"]}
         told |= {"subpath": key["subpath"]} if place.branch else {}
         for entry in entries:
@@ -190,7 +190,7 @@ class PlaneSessionStore:
 
     def _masked(self, value: Any) -> Any:
         """What leaves the plane, under the rules of today."""
-        return self._engine.intake(self._engine.watched.policies_or_last()).redactor.redact_data(
+        return self._context.intake(self._context.watched.policies_or_last()).redactor.redact_data(
             value
         )[0]
 
@@ -212,7 +212,7 @@ class PlaneSessionStore:
                 yield entry
 
     def _read(self, seqs: list[int]) -> Entry | None:
-        lines = [self._engine.log.line(seq) for seq in seqs]
+        lines = [self._context.log.line(seq) for seq in seqs]
         found = [line.event.data for line in lines if line is not None]
         return unpacked(found) if len(found) == len(seqs) else None
 
@@ -257,12 +257,12 @@ class PlaneSessionStore:
 
     def _forget(self, named: dict[str, str]) -> None:
         reason = "deleted by the Claude Agent SDK"
-        self._engine.write({"kind": "forget", "text": reason, "data": {"forget": named}})
+        self._context.write({"kind": "forget", "text": reason, "data": {"forget": named}})
 
     def _cut(self, place: Place, key: dict[str, str]) -> int:
         """The seq of the last forget that names a transcript; 0: there was none."""
-        with self._engine.lock:
-            memories = self._engine.caught_up().memories
+        with self._context.lock:
+            memories = self._context.caught_up().memories
             for act in memories.forgets(self._judged):
                 self._cuts[act.target.value] = self._judged = act.seq
         whole = Place(place.project, place.conversation, "")

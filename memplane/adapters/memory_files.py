@@ -26,14 +26,14 @@ from memplane.event import GLOBAL, TYPED_KINDS, inherited
 from memplane.intake import namespace
 from memplane.intake.redact import shown
 from memplane.intake.skeleton import with_permitted_actor
-from memplane.plane.quoting import summaries_quoting
+from memplane.work.forget import summaries_quoting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from memplane.plane.folds import Folds
+    from memplane.context.event_access import Reader
+    from memplane.context.folds import Folds
     from memplane.plane.plane import Plane
-    from memplane.plane.reading import Reader
     from memplane.ports import Line
     from memplane.projections.chains import Row
     from memplane.projections.memories import Memories
@@ -83,7 +83,7 @@ class MemoryFiles:
         if agent is None and ns.startswith(_AGENTS):
             agent = ns.removeprefix(_AGENTS)
         self._channel, self._agent = channel, agent
-        self._engine = plane._engine  # noqa: SLF001 - decides and writes at one head of the log
+        self._context = plane.context
         self._ns = ns
         said = {"session": session, "task": task, "actor": actor}
         self._frame = {name: value for name, value in said.items() if value is not None}
@@ -132,24 +132,24 @@ class MemoryFiles:
 
     def _do(self, name: str, decide: Callable[[Tree], Done]) -> str:
         """Decide by the files as they are, and write only if they still are so."""
-        engine = self._engine
+        context = self._context
         if name != "view":
-            engine.take_in_waiting()
+            context.take_in_waiting()
         for _ in range(_TRIES):
-            with engine.lock:
-                folds = engine.caught_up()
+            with context.lock:
+                folds = context.caught_up()
                 read = folds.memories.position
                 tree = self._tree(folds)
                 done = decide(tree)
                 writes = tree.writable(done)
                 gone = self._with_quotes(folds, done.gone)
             drafts = [
-                *(engine.drafting()(self._row(name, one), "") for one in writes),
-                *(engine.drafting(internal=True)(row, "") for row in _forgets(name, gone)),
+                *(context.drafting()(self._row(name, one), "") for one in writes),
+                *(context.drafting(internal=True)(row, "") for row in _forgets(name, gone)),
             ]
             try:
                 if drafts:
-                    engine.append(drafts, expected_seq=read.seq if read is not None else 0)
+                    context.append(drafts, expected_seq=read.seq if read is not None else 0)
             except ConflictError:
                 continue
             if done.refused:
@@ -161,7 +161,7 @@ class MemoryFiles:
 
     def _tree(self, folds: Folds) -> Tree:
         """The files as the channel may see them now; ScopeError where the namespace is closed."""
-        reader = self._engine.reader(self._channel, agent=self._agent, ns=self._ns)
+        reader = self._context.reader(self._channel, agent=self._agent, ns=self._ns)
         return Tree(folds.memories, self._ns, reader, self._text)
 
     def _row(self, name: str, one: Write) -> dict[str, Any]:
@@ -184,16 +184,16 @@ class MemoryFiles:
 
     def _with_quotes(self, folds: Folds, ids: tuple[str, ...]) -> list[str]:
         """The events that go, and the summaries of sessions that quote them."""
-        log = self._engine.log
+        log = self._context.log
         quoting = (summaries_quoting(log, folds, "id", one, self._ns, undo=False) for one in ids)
         return list(dict.fromkeys([*ids, *chain.from_iterable(quoting)]))
 
     def _text(self, row: Row) -> str:
-        redact = self._engine.redact(self._engine.watched.policies_or_last())
-        return redact(self._engine.log.text(self._line(row).event))
+        redact = self._context.redact(self._context.watched.policies_or_last())
+        return redact(self._context.log.text(self._line(row).event))
 
     def _line(self, row: Row) -> Line:
-        line = self._engine.log.line(row.seq)
+        line = self._context.log.line(row.seq)
         if line is None:
             raise InputError(f"The file {row.key} can no longer be read.")
         return line

@@ -21,11 +21,11 @@ import typer
 from memplane.cli.app import command
 from memplane.cli.output import put, say
 from memplane.cli.trust import ask_once, say_if_untrusted
+from memplane.clock import ulid
 from memplane.errors import HomeError, InputError, MemplaneError, MissingExtraError, WriteError
 from memplane.home import HOME_NAME
 from memplane.hook.context import Shown
 from memplane.importers.rows import name
-from memplane.plane.ulids import ulid
 from memplane.trust import Located, Store, located, named, refusal, upward
 from memplane.wiring import (
     clock,

@@ -4,12 +4,12 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from memplane.artifacts.service import Approval, Artifact
 from memplane.cli.app import artifact_app, command
 from memplane.cli.fields import Actor, Key, Ns, Sensitivity, Session, Tags, Task, Time
 from memplane.cli.options import Agent, Channel, Home, Json, OneNs, Reason
 from memplane.cli.options import Session as OneSession
 from memplane.cli.output import Bar, counted, one_line, put, say
-from memplane.plane.artifacts import Approval, Artifact
 from memplane.wiring import open_plane
 
 __all__ = ["add", "approve", "export", "list_all", "revoke", "show"]

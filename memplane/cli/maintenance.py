@@ -25,12 +25,12 @@ from memplane.home import VERSION
 from memplane.importers import git
 from memplane.intake.redact import masked
 from memplane.log.purges import erased_by
-from memplane.plane.doctor import Check, examine
-from memplane.plane.reports import saved
-from memplane.plane.stated import stated, witnesses
 from memplane.policy import variables
 from memplane.projections.sessions import is_extract
 from memplane.trust import Store
+from memplane.upkeep.caches import stated, witnesses
+from memplane.upkeep.doctor import Check, examine
+from memplane.upkeep.reports import saved
 from memplane.wiring import (
     clock,
     find,
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from memplane.cli.options import Channel, Home, Json, Session
     from memplane.log import Step
     from memplane.plane import Plane
-    from memplane.plane.audit import AuditReport
-    from memplane.plane.checking import PlaneReport
+    from memplane.upkeep.audit import AuditReport
+    from memplane.upkeep.verify import PlaneReport
 
 __all__ = ["audit", "doctor", "rebuild", "repair", "stats", "verify"]
 

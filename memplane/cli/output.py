@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from memplane.errors import PolicyError
 from memplane.event import FIELDS, Event
 from memplane.lazy import regex
-from memplane.plane.finding import INDEX_BEHIND
 from memplane.projections.acts import acts_of
 from memplane.projections.order import moment_of
+from memplane.search.service import INDEX_BEHIND
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -14,12 +14,13 @@ from memplane.explain.prefixes import Difference, differing
 from memplane.explain.replay import replay
 from memplane.explain.why import FITS_MAX, why
 from memplane.intake.redact import shown
-from memplane.plane import Plane, reports
+from memplane.upkeep import reports
 from memplane.wiring import open_plane
 
 if TYPE_CHECKING:
     from memplane.cli.options import AtLeast, Budget, Channel, Home, Json, WithoutTag
     from memplane.pack.block import Block
+    from memplane.plane import Plane
 
 __all__ = ["SavedReport", "expand_handle", "pack", "replay_report", "why_event"]
 

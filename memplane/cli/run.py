@@ -25,10 +25,10 @@ from memplane.cli.app import (
 )
 from memplane.cli.options import Home, Json
 from memplane.cli.output import data, error_json, put, say
+from memplane.context.context import RefoldWarning
 from memplane.errors import InputError, MemplaneError, UntrustedError
 from memplane.home import VERSION
 from memplane.intake.redact import masked
-from memplane.plane.engine import RefoldWarning
 from memplane.trust import TrustWarning
 
 __all__ = ["run"]

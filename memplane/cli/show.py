@@ -33,8 +33,8 @@ from memplane.event import Event
 from memplane.home import HOME_NAME, find
 from memplane.intake.redact import shown
 from memplane.log import Restart
-from memplane.plane.folder_checks import filesystem
 from memplane.trust import printable
+from memplane.upkeep.doctor import filesystem
 from memplane.wiring import init, open_plane
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from memplane.cli.output import Bar, counted, one_line, put, say
 from memplane.errors import InputError, WriteError
 from memplane.importers import SOURCES, Found, ImportReport, git, import_paths, sources_of
 from memplane.importers.detection import FILES_MAX, Discovered, discover
-from memplane.plane.folder_checks import filesystem
+from memplane.upkeep.doctor import filesystem
 from memplane.wiring import open_plane
 from memplane.wiring import restore as restore_plane
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from memplane.cli.options import Home, Json
     from memplane.importers.run import Source
-    from memplane.plane.exporting import ExportReport
-    from memplane.plane.restoring import RestoreReport
+    from memplane.upkeep.export import ExportReport
+    from memplane.upkeep.restore import RestoreReport
 
 __all__ = ["choose", "export", "import_files", "restore"]
 

@@ -14,9 +14,9 @@ from memplane.wiring import open_plane
 if TYPE_CHECKING:
     from memplane.cli.options import Agent, Channel, Home, Json
     from memplane.plane import Receipt
-    from memplane.plane.ending import Ended
-    from memplane.plane.sessions import Session
-    from memplane.plane.tasks import TaskView
+    from memplane.work.session_end import Ended
+    from memplane.work.sessions import Session
+    from memplane.work.tasks import TaskView
 
 __all__ = [
     "block",

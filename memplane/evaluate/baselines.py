@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from memplane.context.folds import items_of_event
 from memplane.errors import InputError
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.index import store, terms
@@ -23,7 +24,6 @@ from memplane.intake.redact import Redactor
 from memplane.pack.evidence import FOUND
 from memplane.pack.layout import FRAMED_FROM, Sheet, budget_of, entry_of, group_of
 from memplane.pack.render import Rendered, frame_reserve, render
-from memplane.plane.folds import items_of_event
 from memplane.projections.item import Printer
 
 if TYPE_CHECKING:

@@ -18,17 +18,17 @@ from memplane.errors import MemplaneError, PolicyError
 from memplane.explain.replay import asked_of
 from memplane.pack.block import Block, Entry
 from memplane.pack.report import Story, chain_of, compared, shape_of
-from memplane.plane.finding import Finder, Wanted
-from memplane.plane.reports import Saved, saved
-from memplane.plane.retrieving import LogRetriever
+from memplane.search.retriever import LogRetriever
+from memplane.search.service import IndexService, Wanted
+from memplane.upkeep.reports import Saved, saved
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from pathlib import Path
 
+    from memplane.context.folds import Folds
     from memplane.explain.history import Version
     from memplane.plane import Plane
-    from memplane.plane.folds import Folds
     from memplane.policy import Policies
     from memplane.recall.retrieval import Finding
     from memplane.recall.suppress import Scope
@@ -38,7 +38,7 @@ __all__ = [
     "Moved",
     "Packed",
     "Part",
-    "SharedFinder",
+    "SharedIndexService",
     "Side",
     "Trial",
     "Tried",
@@ -388,7 +388,7 @@ class _Desk:
         shares = _folds_by(policies[0]) == _folds_by(policies[1])
         self._sides = [_Side(first), _Side(other, first if shares else other)]
         self._planes = [first] if shares else [first, other]
-        self._finders: list[SharedFinder] = [_shared(one) for one in self._planes]
+        self._finders: list[SharedIndexService] = [_shared(one) for one in self._planes]
 
     def packs(self, asked: Saved) -> tuple[Blocks, str]:
         """The blocks of a report's request; and why one is not there."""
@@ -415,17 +415,17 @@ class _Side:
     """One version at the desk: its files and rules, put before the plane that packs."""
 
     def __init__(self, own: Plane, at: Plane | None = None) -> None:
-        engine = own._engine  # noqa: SLF001 - what stands for policies is the engine's
-        self._watched, self._intake = engine.watched, engine._intake  # noqa: SLF001 - likewise
+        context = own.context
+        self._watched, self._intake = context.watched, context._intake  # noqa: SLF001 - likewise
         self._plane = at or own
 
     def pack(self, asked: Saved) -> Block:
-        engine = self._plane._engine  # noqa: SLF001 - likewise
-        engine.watched, engine._intake = self._watched, self._intake  # noqa: SLF001 - likewise
+        context = self._plane.context
+        context.watched, context._intake = self._watched, self._intake  # noqa: SLF001 - likewise
         try:
             return self._plane.pack(**asked_of(asked))
         finally:
-            self._intake = engine._intake  # noqa: SLF001 - likewise
+            self._intake = context._intake  # noqa: SLF001 - likewise
 
 
 def _policies(plane: Plane, version: Version) -> Policies:
@@ -442,15 +442,15 @@ def _folds_by(policies: Policies) -> tuple[object, ...]:
     return budgets.counter, budgets.scale_ppm, plane.tool_result_tokens, plane.embedder
 
 
-def _shared(plane: Plane) -> SharedFinder:
-    engine = plane._engine  # noqa: SLF001 - the finder is the engine's
-    return engine.part(SharedFinder, Finder)
+def _shared(plane: Plane) -> SharedIndexService:
+    context = plane.context
+    return context.part(SharedIndexService, IndexService)
 
 
 # One search for two packs: what a request finds depends on the policies by a few values only.
 
 
-class SharedFinder(Finder):
+class SharedIndexService(IndexService):
     """A finder whose retriever, and what it found, is given again to who asks the same next.
 
     That is a request with the same end of the log, vectors, scoring and counter. Call `renew`

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.errors import NotFoundError
 from memplane.explain.replay import replay
 from memplane.pack.report import Cost, cost_of, marks_of, shape_of
-from memplane.plane import reports
+from memplane.upkeep import reports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from memplane.pack.block import Block
     from memplane.plane import Plane
-    from memplane.plane.reports import Saved
     from memplane.policy.plane import CachePrices
+    from memplane.upkeep.reports import Saved
 
 __all__ = ["Difference", "Shared", "differing", "shared_by"]
 

@@ -9,7 +9,7 @@ from memplane import nofollow
 from memplane.errors import CorruptError, MemplaneError
 from memplane.home import VERSION
 from memplane.pack.render import FORM
-from memplane.plane.reports import Saved, body_path
+from memplane.upkeep.reports import Saved, body_path
 
 if TYPE_CHECKING:
     from memplane.pack.block import Block
@@ -131,7 +131,7 @@ def _log(plane: Plane, saved: Saved) -> list[Lost]:
         found = f"it ends at event {plane.head().seq}"
         return [Lost("log", f"event {seq}", f"this log is shorter: {found}")]
     try:
-        line = plane._log.line(seq)  # noqa: SLF001 - a plane shows events, not the chain
+        line = plane.context.log.line(seq)
     except CorruptError as error:
         return [Lost("log", f"event {seq}", str(error))]
     if line is None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
+from memplane.context.watched_files import Frozen
 from memplane.errors import (
     HomeError,
     MemplaneError,
@@ -25,7 +26,6 @@ from memplane.errors import (
 from memplane.explain.history import Change, Version, answer, changes, in_home
 from memplane.home import Home, asset, open_home
 from memplane.log import FileLog
-from memplane.plane.files import Frozen
 from memplane.policy import NAMES
 from memplane.trust import Record, Store, is_own, location_of, record_of, salt
 

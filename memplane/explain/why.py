@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane.context.folds import items_of_event
 from memplane.errors import InputError, NotFoundError
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.explain.replay import asked_of, plane_of
@@ -22,7 +23,6 @@ from memplane.pack.pack import Laid, lay
 from memplane.pack.request import Expansion, Materials, Request, View
 from memplane.pack.retrieved import parts_of
 from memplane.pack.tail import is_own
-from memplane.plane.folds import items_of_event
 from memplane.projections.hotset import NO_TURNS, SESSION_RING
 from memplane.projections.order import KEYLESS_KINDS
 from memplane.recall.retrieval import ONE, Candidates, Finding, Retriever
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from memplane.pack.block import Block, Entry
     from memplane.plane import Plane
-    from memplane.plane.reports import Saved
     from memplane.ports import Line
     from memplane.projections.item import Printer
     from memplane.projections.memories import Memories
+    from memplane.upkeep.reports import Saved
 
 __all__ = [
     "FITS_MAX",
@@ -755,7 +755,7 @@ def smallest_for(
         return Smallest(None, "", "", exact=True, not_below=most + 1, most=most, fits=0, why=why)
     if own >= most:
         return Smallest(None, "", "", exact=True, not_below=most + 1, most=most, fits=0)
-    with then._engine.lock:  # noqa: SLF001 - what a retriever reads is shared
+    with then.context.lock:
         search = _Search(_laid_for(laid, then), event, _stretches(laid, event), fits, progress)
         return search.run()
 
@@ -1050,8 +1050,7 @@ class _Asker(NamedTuple):
             return True
         planes = (self.now, self.then) if event.seq <= self.then.head().seq else (self.now,)
         return all(
-            one._engine.reader(self.channel, agent=self.agent).may_read(event)  # noqa: SLF001
-            for one in planes
+            one.context.reader(self.channel, agent=self.agent).may_read(event) for one in planes
         )
 
     def __str__(self) -> str:
@@ -1067,8 +1066,8 @@ class Retold:
         self.same, self.note = not note, note
         self._asker, self._block, self._laid = asker, block, laid
         # A plane shows what an event is, not where it stands.
-        self._log, engine = asker.now._log, asker.then._engine  # noqa: SLF001
-        self._archive = Archive(engine.caught_up().memories, laid.ground.request.as_of)
+        self._log, context = asker.now.context.log, asker.then.context
+        self._archive = Archive(context.caught_up().memories, laid.ground.request.as_of)
 
     def asked_about(self, given: str | int) -> tuple[dict[str, Any] | None, list[Line]]:
         """The lines of the events that are named, and the entry, where one is."""

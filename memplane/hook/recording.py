@@ -11,13 +11,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from memplane.clock import ulid
+from memplane.context.watched_files import watched
 from memplane.errors import CorruptError, InputError, LockError, MemplaneError
 from memplane.importers.rows import name
 from memplane.intake import Intake, Marker, Redactor, same
 from memplane.intake.skeleton import with_permitted_actor
 from memplane.log import FileLog
-from memplane.plane.files import watched
-from memplane.plane.ulids import ulid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

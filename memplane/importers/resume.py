@@ -34,7 +34,7 @@ from memplane.intake.redact import masked_data
 from memplane.lazy import regex
 from memplane.log.bodies import recalled_hashes
 from memplane.log.purges import erased_by
-from memplane.plane.ending import minutes_before
+from memplane.work.session_end import minutes_before
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -213,7 +213,7 @@ class Hooked:
 
     def look(self) -> None:
         """Take in what hooks have recorded since it was last read."""
-        log = self._plane._engine.log  # noqa: SLF001 - every event passes here: as it stands there
+        log = self._plane.context.log
         if self._upto < 0:
             head = log.head().seq
             if not log.says(_QUOTED):  # most planes have no hooks
@@ -265,16 +265,16 @@ class Hooked:
         return any(self._has(one, kind, row) for one in ((session, _ANY) if copied else (session,)))
 
     def _since(self) -> str:
-        engine = self._plane._engine  # noqa: SLF001 - as above
-        return minutes_before(engine.clock(), _RUNNING_MINUTES)
+        context = self._plane.context
+        return minutes_before(context.clock(), _RUNNING_MINUTES)
 
     def _has(self, session: str, kind: str, row: Row) -> bool:
         data = row.get("data")
         call = _said(data, "call")
         if kind in _CALLS and call:
             return (session, _told(kind, data), call) in self._known
-        engine = self._plane._engine  # noqa: SLF001 - as below
-        said = engine.intake(engine.watched.policies_or_last()).said(row)
+        context = self._plane.context
+        said = context.intake(context.watched.policies_or_last()).said(row)
         sort = _sort(kind, row.get("role"))
         for text, recalled in {(said.text, said.recalled), said.before}:
             if (session, sort, _digest(kind, text, recalled)) in self._known:

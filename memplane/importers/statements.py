@@ -123,9 +123,9 @@ def rows_of(
 
 def _versions(plane: Plane, key: str) -> list[Version]:
     """All that the key was, hidden values too: what is compared is shown to nobody."""
-    engine = plane._engine  # noqa: SLF001 - it decides, and shows nothing
-    with engine.lock:
-        return engine.caught_up().memories.history(GLOBAL, key, upto=engine.as_of)
+    context = plane.context
+    with context.lock:
+        return context.caught_up().memories.history(GLOBAL, key, upto=context.as_of)
 
 
 def _times(

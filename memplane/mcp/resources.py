@@ -10,8 +10,8 @@ from urllib.parse import unquote
 from memplane.errors import NotFoundError
 from memplane.intake.redact import masked_name
 from memplane.mcp.tools import Desk, clipped, expanded
-from memplane.plane import reports
 from memplane.projections.window import named
+from memplane.upkeep import reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -94,11 +94,11 @@ class _Visit:
         if self._met:
             return
         self._met = True
-        from memplane.plane.ending import marked, write  # noqa: PLC0415 - it folds and sums up
+        from memplane.work.session_end import marked, write  # noqa: PLC0415 - it folds and sums up
 
         with suppress(MemplaneError, OSError):
             row = {**marked(self._session, "start", "Session started"), "actor": agent}
-            write(plane._engine, [row])  # noqa: SLF001 - to start one would fold the log first
+            write(plane.context, [row])
             self._begun = True
 
     def end(self, plane: Plane) -> None:

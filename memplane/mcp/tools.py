@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.intake import cleaned
 from memplane.intake.redact import masked_name
-from memplane.plane.guarding import forget_as, record_as
 from memplane.projections.window import entry_lines, named, one_line, quoted_text
 from memplane.tokens import cut
+from memplane.work.changes import forget_as, record_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from memplane.context.receipts import Receipt
     from memplane.event import Event
     from memplane.pack.block import Block, Entry
     from memplane.plane import Expanded, Plane, SearchHit
-    from memplane.plane.writing import Receipt
     from memplane.ports import TokenCounter
 
 __all__ = [
@@ -192,14 +192,14 @@ def store(desk: Desk, given: dict[str, Any]) -> Answer:
         )
     row = _event_row(desk, given)
     what = _redacted(desk, given)
-    engine = desk.plane._engine  # noqa: SLF001 - it writes as the plane does, for an agent
+    context = desk.plane.context
     salt = 0
     for _ in range(_AGAIN_MAX):
         digest = hashlib.sha256(f"{what}{salt or ''}".encode()).hexdigest()[:32]
         try:
-            if engine.log.find(f"mcp:{digest}") is None:
+            if context.log.find(f"mcp:{digest}") is None:
                 desk.begin()
-            receipt = record_as(engine, {**row, "id": f"mcp:{digest}"}, **desk.who)
+            receipt = record_as(context, {**row, "id": f"mcp:{digest}"}, **desk.who)
             if not receipt.duplicate:
                 return _stored(receipt)
             seq = receipt.seq
@@ -213,7 +213,7 @@ def store(desk: Desk, given: dict[str, Any]) -> Answer:
         if standing.reason is None:
             return _known(event)
         salt = standing.by_seq or event.seq
-    return _stored(record_as(engine, row, **desk.who))
+    return _stored(record_as(context, row, **desk.who))
 
 
 def forget(desk: Desk, given: dict[str, Any]) -> Answer:
@@ -229,8 +229,8 @@ def forget(desk: Desk, given: dict[str, Any]) -> Answer:
     reason = f"{given.get('reason', '')} (by {desk.actor})".strip()
     what: dict[str, str | None]
     what = {"key": given["key"]} if "key" in given else {"id": event.id}
-    engine = desk.plane._engine  # noqa: SLF001 - as above
-    receipt = forget_as(engine, what, given["ns"], reason, **desk.who)
+    context = desk.plane.context
+    receipt = forget_as(context, what, given["ns"], reason, **desk.who)
     words = f"{name} is forgotten; {_ERASE}"
     return Answer(words, {"seq": receipt.seq, "note": words})
 
@@ -263,8 +263,8 @@ def _event_row(desk: Desk, given: dict[str, Any]) -> dict[str, Any]:
 
 def _redacted(desk: Desk, given: dict[str, Any]) -> str:
     """What makes two statements the same, without secrets: a hash of one could be guessed at."""
-    engine = desk.plane._engine  # noqa: SLF001 - what is masked before a log is the engine's
-    redact = engine.redact(engine.watched.policies_or_last())
+    context = desk.plane.context
+    redact = context.redact(context.watched.policies_or_last())
     said = [given["type"], given["ns"], given.get("key"), sorted(given.get("tags", ()))]
     return json.dumps([*said, given["importance"], redact(given["content"])])
 

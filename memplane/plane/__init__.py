@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from memplane.lazy import lazily
 
 if TYPE_CHECKING:
-    from memplane.plane.expanding import Expanded
+    from memplane.context.event_access import Standing, Version
+    from memplane.context.receipts import BulkReceipt, Receipt, Refusal, Spooled
     from memplane.plane.plane import Plane
-    from memplane.plane.reading import Standing, Version
-    from memplane.plane.searching import SearchHit, SearchHits
-    from memplane.plane.writing import BulkReceipt, Receipt, Refusal, Spooled
+    from memplane.search.search import SearchHit, SearchHits
+    from memplane.work.expand import Expanded
 
 __all__ = [
     "BulkReceipt",
@@ -29,14 +29,14 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "memplane.plane.expanding": ("Expanded",),
+        "memplane.work.expand": ("Expanded",),
         "memplane.plane.plane": ("Plane",),
-        "memplane.plane.reading": (
+        "memplane.context.event_access": (
             "Standing",
             "Version",
         ),
-        "memplane.plane.searching": ("SearchHit", "SearchHits"),
-        "memplane.plane.writing": (
+        "memplane.search.search": ("SearchHit", "SearchHits"),
+        "memplane.context.receipts": (
             "BulkReceipt",
             "Receipt",
             "Refusal",

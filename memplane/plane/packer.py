@@ -7,24 +7,30 @@ from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from memplane.context.arguments import request_of
+from memplane.context.context import MakeCounter, MakeEmbedder, PlaneContext
+from memplane.context.folds import seq_by
+from memplane.context.materials import (
+    Stopwatch,
+    files_for,
+    last_sessions,
+    load_views,
+    materials_of,
+    run,
+)
 from memplane.nofollow import Tally, counting
-from memplane.plane import packing, recent
-from memplane.plane.asking import request_of
-from memplane.plane.engine import Engine, MakeCounter, MakeEmbedder
-from memplane.plane.finding import Wanted, behind, finder_of
-from memplane.plane.latest import last_sessions
-from memplane.plane.prefixes import seq_by
 from memplane.recall.retrieval import DegradedError
+from memplane.search.service import Wanted, behind, index_service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from memplane.context.folds import Folds
     from memplane.home import Home
     from memplane.log import FileLog
     from memplane.pack.block import Block
     from memplane.pack.pack import Laid
     from memplane.pack.request import Request
-    from memplane.plane.folds import Folds
     from memplane.policy import Policies
     from memplane.ports import Clock, Detector, Embedder, Head
     from memplane.projections.hotset import HotsetState
@@ -54,12 +60,12 @@ class Packer:
         self.read_only = home.read_only or as_of is not None
         self._memo: dict[tuple[str, int, str], tuple[str, int, bool]] = {}
         with counting(self._opening):
-            self._engine = Engine(
+            self.context = PlaneContext(
                 home, clock=clock, make_counter=make_counter, durability=durability, loads=loads,
                 log=log, as_of=as_of, detector=detector, overrides=overrides,
                 make_embedder=make_embedder, embedder=embedder, files=files, keeps=keeps,
             )  # fmt: skip
-            self._log = self._engine.log
+            self._log = self.context.log
             if log is None and not self.read_only:
                 from memplane.log.log import take_in_all  # noqa: PLC0415 - readers do without
 
@@ -85,41 +91,41 @@ class Packer:
         them what the hotset holds, unless it is to `wait`. What a block was made without, the
         report says (`degraded`). Raises BudgetError, InputError, PolicyError; never for size.
         """
-        engine, clock = self._engine, packing.Stopwatch()
-        with engine.lock, counting(Tally()) as tally, self._log.held():
-            policies = engine.watched.policies()
+        context, clock = self.context, Stopwatch()
+        with context.lock, counting(Tally()) as tally, self._log.held():
+            policies = context.watched.policies()
             clock.mark("policy")
-            folds = engine.caught_up(policies)
+            folds = context.caught_up(policies)
             head = folds.log.head()
             request = request_of(
-                query, asked, policies, head=head.seq, clock=engine.clock,
-                seq_by=partial(seq_by, engine.log), redactor=engine.intake(policies).redactor,
+                query, asked, policies, head=head.seq, clock=context.clock,
+                seq_by=partial(seq_by, context.log), redactor=context.intake(policies).redactor,
             )  # fmt: skip
             clock.mark("catch_up")
             if request.as_of != head.seq:
-                folds = engine.prefix(request.as_of, policies)
+                folds = context.prefix(request.as_of, policies)
                 head = folds.log.head()
-            seen = engine.seen(folds, request, policies)
-            views = packing.load_views(engine.watched, policies, request.channel)
+            seen = context.seen(folds, request, policies)
+            views = load_views(context.watched, policies, request.channel)
             expansions = self._opened(request, policies, folds)
 
             def made(request: Request) -> Block:
-                materials = packing.materials_of(
+                materials = materials_of(
                     policies, folds, seen, views=views, expansions=expansions,
                     memo=self._memo,
-                    files=recent.files_for(engine, folds, request, seen.hotset, policies),
+                    files=files_for(context, folds, request, seen.hotset, policies),
                     retriever=self._searcher(policies, folds, request, wait, progress),
-                    query_seq=engine.seq_of(request.query_event),
-                    sessions=partial(last_sessions, engine, folds, request, policies, seen),
-                    approvals=engine.approvals(folds), line=engine.log.line,
+                    query_seq=context.seq_of(request.query_event),
+                    sessions=partial(last_sessions, context, folds, request, policies, seen),
+                    approvals=context.approvals(folds), line=context.log.line,
                 )  # fmt: skip
-                printer = engine.printer(policies, cites=request.cited)
+                printer = context.printer(policies, cites=request.cited)
                 clock.mark("read")
-                return packing.run(request, materials, printer, clock, head[:2], laid=watch)
+                return run(request, materials, printer, clock, head[:2], laid=watch)
 
             block = _made_anyhow(made, request)
             if not self._plain:  # a hook only reads
-                engine.keep_first()
+                context.keep_first()
         tally.add(self._opening)
         self._opening = Tally()
         block.report["io"] = {
@@ -130,57 +136,57 @@ class Packer:
     def _opened(self, request: Request, policies: Policies, folds: Folds) -> list[Any]:
         if not request.expand:
             return []
-        from memplane.plane.opening import opened  # noqa: PLC0415 - few packs expand anything
+        from memplane.work.handles import opened  # noqa: PLC0415 - few packs expand anything
 
-        return [opened(self._engine, folds, one, request, policies) for one in request.expand]
+        return [opened(self.context, folds, one, request, policies) for one in request.expand]
 
     def _searcher(
         self, policies: Policies, folds: Folds, request: Request, wait: bool,
         progress: Callable[[int, int], None] | None,
     ) -> Callable[[], Retriever]:  # fmt: skip
         if self._plain:
-            from memplane.plane.plain import PlainRetriever  # noqa: PLC0415 - for hooks alone
+            from memplane.search.hook_retriever import PlainRetriever  # noqa: PLC0415 - for hooks alone
 
-            return partial(PlainRetriever, self._engine, policies, folds)
+            return partial(PlainRetriever, self.context, policies, folds)
         wanted = Wanted(request.dense_seq, request.index_seq, wait, progress)
-        return partial(finder_of(self._engine).retriever, policies, folds, wanted)
+        return partial(index_service(self.context).retriever, policies, folds, wanted)
 
     def _saved(self, block: Block, policies: Policies) -> Block:
         """The block with its report as it lies in reports/, held against the pack before it."""
-        from memplane.plane import reports  # noqa: PLC0415 - the library saves none by itself
+        from memplane.upkeep import reports  # noqa: PLC0415 - the library saves none by itself
 
-        engine = self._engine
-        with engine.lock:
-            report = reports.finished(engine, block, policies)
+        context = self.context
+        with context.lock:
+            report = reports.finished(context, block, policies)
         where = reports.save(
-            self.home, report, engine.clock(), policies.plane.reports_keep, engine.watched.source
+            self.home, report, context.clock(), policies.plane.reports_keep, context.watched.source
         )
         return block._replace(report=report, report_path=where)
 
     @property
     def policies(self) -> Policies:
         """The policies as they are now; raises PolicyError."""
-        return self._engine.watched.policies()
+        return self.context.watched.policies()
 
     def head(self) -> Head:
         """Where the log ends now."""
-        self._engine.check_open()
-        return self._log.head() if self._engine.as_of is None else self._engine.prefix_head()
+        self.context.check_open()
+        return self._log.head() if self.context.as_of is None else self.context.prefix_head()
 
     def decided_since(self, seq: int) -> bool:
         """Whether a decision in force was recorded behind that seq."""
-        with self._engine.lock:
-            return any(one.seq > seq for one in self._engine.caught_up().decisions.state.active())
+        with self.context.lock:
+            return any(one.seq > seq for one in self.context.caught_up().decisions.state.active())
 
     def hotset(self) -> HotsetState:
         """The hotset as of now, whoever may see what. Read only."""
-        with self._engine.lock:
-            return self._engine.caught_up().hotset.state.seen()
+        with self.context.lock:
+            return self.context.caught_up().hotset.state.seen()
 
     def close(self) -> None:
         """Write checkpoints where that is worth it and let go of the files."""
-        with self._engine.lock:
-            self._engine.close()
+        with self.context.lock:
+            self.context.close()
 
     def __enter__(self) -> Self:
         return self

@@ -1,41 +1,515 @@
-"""Plane, what a program opens. Each method says what it promises; other rooms do the work.
-
-Upkeep stands here; what packs stands in `packer`, what writes in `recording`, what reads single
-events in `answers`.
-"""
+"""The reading half of a plane: single events, values by key, statements, files, handles."""
 
 from __future__ import annotations
 
-from typing import IO, TYPE_CHECKING
+import sys
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from memplane.errors import InputError
-from memplane.event import GLOBAL
+from memplane.context.arguments import check_count, check_named, check_text, check_texts
+from memplane.context.event_access import Standing, Version
+from memplane.context.folds import seq_by
+from memplane.context.materials import FileView, list_files
+from memplane.context.receipts import BulkReceipt, Receipt, Spooled
+from memplane.errors import InputError, NotFoundError
+from memplane.event import GLOBAL, KINDS, Event, is_kind
 from memplane.intake import timestamp
-from memplane.plane.compare import differing
-from memplane.plane.finding import finder_of
+from memplane.intake.redact import shown
+from memplane.nofollow import Tally, counting
 from memplane.plane.packer import Packer
-from memplane.plane.prefixes import seq_by
-from memplane.plane.recording import Recording
+from memplane.recall.suppress import is_pattern, within
+from memplane.search.search import SearchHits, search
+from memplane.search.service import index_service
+from memplane.upkeep.caches import differing
+from memplane.work.changes import pin_row, touch_row
+from memplane.work.expand import Expanded, expand
+from memplane.work.forget import forget
+from memplane.work.tasks import PlaneTasks
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime, timedelta
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import timedelta
 
-    from memplane.plane.artifacts import PlaneArtifacts
-    from memplane.plane.audit import AuditReport
-    from memplane.plane.checking import PlaneReport
-    from memplane.plane.exporting import ExportReport
-    from memplane.plane.keeping import Due
-    from memplane.plane.merging import MergeReport
-    from memplane.plane.purging import PurgeReport
-    from memplane.plane.sessions import Sessions
+    from memplane.artifacts.service import PlaneArtifacts
+    from memplane.context.context import PlaneContext
+    from memplane.log import FileLog
+    from memplane.log.recovery import Restart
+    from memplane.log.spool import AsideNote
     from memplane.policy.check import Checked
     from memplane.policy.files import Row
+    from memplane.upkeep.audit import AuditReport
+    from memplane.upkeep.export import ExportReport
+    from memplane.upkeep.purge import Due, PurgeReport
+    from memplane.upkeep.restore import MergeReport
+    from memplane.upkeep.verify import PlaneReport
+    from memplane.work.changes import Eviction, Undone
+    from memplane.work.forget import Forgotten
+    from memplane.work.sessions import Sessions
 
-__all__ = ["Plane"]
+__all__ = ["Answers", "Keys", "Plane", "Recording"]
 
 
+_OneOrMore: TypeAlias = str | Iterable[str] | None
+_Time: TypeAlias = str | datetime | None
+
+
+class Keys(list[str]):
+    """Keys in byte order; `more` says whether others follow behind the limit."""
+
+    more: bool = False
+
+
+class Answers:
+    """What a plane answers about what it holds, each time for one channel. Nothing is written."""
+
+    context: PlaneContext
+    _log: FileLog
+
+    def event(
+        self, id: str | int, *, channel: str = "private", agent: str | None = None,  # noqa: A002
+    ) -> Event:  # fmt: skip
+        """One event by id or seq, whatever became of it.
+
+        Raises NotFoundError: for one that the channel and agent may not see, as for none. That an
+        event was purged is for the owner.
+        """
+        reader = self.context.reader(channel, agent=agent)
+        check_named(id, "id")
+        line = self._log.line(id) if isinstance(id, int) else self._log.find(id)
+        if (
+            line is not None
+            and self.context.as_of is not None
+            and line.event.seq > self.context.as_of
+        ):
+            line = None
+        if line is None:
+            self.context.look_in_vain()
+        if line is None and reader.is_owner and (gone := self._log.purged_as(id)) is not None:
+            raise NotFoundError(f"event {shown(id)} was purged by event {gone.by}")
+        return reader.one(line, id)
+
+    def archived(
+        self, event: Event, *, now: _Time = None, channel: str = "private",
+        agent: str | None = None,
+    ) -> tuple[str, int | None] | None:  # fmt: skip
+        """Why an event is out of force, and by which event (its seq); None where it is in force.
+
+        `superseded`, `forgotten`, `evicted`; `expired` by its own `valid_until` at the clock. The
+        seq is None where that event is one that the channel and agent may not see.
+        """
+        standing = self.standing(event, now=now, channel=channel, agent=agent)
+        if standing.reason is None or standing.reason == "pending":
+            return None
+        return standing.reason, standing.by_seq
+
+    def standing(
+        self, event: Event, *, now: _Time = None, channel: str = "private",
+        agent: str | None = None,
+    ) -> Standing:  # fmt: skip
+        """What became of an event, what it superseded, and what time has left of its importance.
+
+        Other values of its key are named where the channel and agent may see them.
+        """
+        reader, as_of = self.context.reader(channel, now, agent=agent), self.context.as_of
+        with self.context.lock:
+            memories = self.context.caught_up(reader.policies).memories
+            return reader.standing(event, memories, as_of)
+
+    def text(self, event: Event) -> str:
+        """The whole text of an event, also where the line holds only its beginning.
+
+        What was said of an artifact, where that is approved; its file is opened by its handle.
+        """
+        if event.kind == "artifact":
+            return self.context.reader("private").emit(event).text
+        return self.context.redact(self.context.watched.policies_or_last())(self._log.text(event))
+
+    def recalled(self, event: Event) -> list[str | None]:
+        """The quoted blocks that were moved out of an event's text, secrets masked, in order.
+
+        For the owner: a block quotes what other events say, also those that a channel may not see.
+        None stands for a block whose file is lost. Events of earlier versions kept none.
+        """
+        redact = self.context.redact(self.context.watched.policies_or_last())
+        blocks = self._log.recalled(event)
+        return [None if block is None else redact(block) for block in blocks]
+
+    def events(
+        self, *, kind: str | None = None, session: str | None = None, ns: str | None = None,
+        after: int = 0, limit: int | None = None, channel: str = "private",
+        agent: str | None = None,
+    ) -> Iterator[Event]:  # fmt: skip
+        """The events that match, in log order, behind the seq `after`.
+
+        What is in an agent's namespace stands there for that agent, and for the owner who names
+        it. Raises ScopeError for a namespace that is not for who asks.
+        """
+        check_texts(session=session)
+        check_count(after, "after")
+        if limit is not None:
+            check_count(limit, "limit", 1)
+        if kind is not None and not is_kind(kind):
+            raise InputError(
+                f"unknown kind {shown(kind)}; known: {', '.join(KINDS)}, custom:<name>",
+                where="kind",
+            )
+        reader = self.context.reader(channel, agent=agent, ns=ns)
+        lines = self._log.read(after, self.context.as_of)
+        return reader.events(lines, kind=kind, session=session, ns=ns, limit=limit)
+
+    def get(
+        self, key: str, ns: str = GLOBAL, *, channel: str = "private", now: _Time = None,
+        agent: str | None = None,
+    ) -> Event | None:  # fmt: skip
+        """The value that a key has; None where it has none, was archived or is out of time.
+
+        At the clock's time, or at `now`. None too for a value that the channel and agent may not
+        see. Raises ScopeError for a namespace that is not for them.
+        """
+        reader = self.context.reader(channel, now, agent=agent, ns=ns)
+        check_text(key, "key")
+        with self.context.lock:
+            memories = self.context.caught_up(reader.policies).memories
+            row = self.context.recent.current(memories, ns, key, self.context.as_of)
+            # The row decides, so that a hidden value takes no look at the log, as none does.
+            if row is None or not reader.shows_row(row) or not reader.in_time(row):
+                return None
+            line = self.context.recent.line(row)
+        return None if line is None else reader.emit(line.event)
+
+    def keys(
+        self, prefix: str = "", ns: str | None = GLOBAL, *, channel: str = "private",
+        limit: int = 1000, now: _Time = None, agent: str | None = None,
+    ) -> Keys:  # fmt: skip
+        """The keys with a value, in byte order, at most `limit`; `ns` None: of all namespaces.
+
+        `more` of the answer says whether there are others. At the clock's time, or at `now`.
+        Raises ScopeError for a namespace that is not for who asks; of all namespaces, and of a
+        pattern (`/spec/*`), those that are.
+        """
+        reader = self.context.reader(channel, now, agent=agent, ns=ns)
+        check_text(prefix, "prefix")
+        check_count(limit, "limit", 1)
+        found, most = Keys(), min(limit + 1, sys.maxsize)
+        after: tuple[str, str] | None = None
+        one = None if ns is None or is_pattern(ns) else ns
+        with self.context.lock:
+            memories = self.context.caught_up(reader.policies).memories
+            while (left := most - len(found)) > 0:
+                rows = memories.keys(
+                    prefix, one, limit=left, after=after, upto=self.context.as_of
+                )  # fmt: skip
+                seen = (row for row in rows if reader.shows_row(row) and reader.in_time(row))
+                found += (row.key for row in seen if ns is None or within(row.ns, (ns,)))
+                if len(rows) < left:
+                    break
+                after = rows[-1].ns, rows[-1].key
+        found.more = len(found) > limit
+        del found[limit:]
+        return found
+
+    def history(
+        self, key: str, ns: str = GLOBAL, *, channel: str = "private", now: _Time = None,
+        agent: str | None = None,
+    ) -> list[Version]:  # fmt: skip
+        """Every value that a key had, oldest first, each with what became of it.
+
+        Values that the channel and agent may not see are left out, and not named as what superseded
+        another. Raises ScopeError for a namespace that is not for them.
+        """
+        reader = self.context.reader(channel, now, agent=agent, ns=ns)
+        check_text(key, "key")
+        with self.context.lock:
+            memories = self.context.caught_up(reader.policies).memories
+            rows = reader.rows(memories.history(ns, key, upto=self.context.as_of), memories)
+            lines = [self.context.recent.line(row) for row, _ in rows]
+        return [
+            Version(
+                reader.emit(line.event), row.reason or reader.out_of_time(row), row.by_seq, before
+            )
+            for (row, before), line in zip(rows, lines, strict=True)
+            if line is not None
+        ]
+
+    def decisions(
+        self, *, channel: str = "private", ns: str | None = None, agent: str | None = None
+    ) -> list[Event]:
+        """The decisions in force that the ledger knows of, in log order: some 400 at most."""
+        reader = self.context.reader(channel, agent=agent, ns=ns)
+        with self.context.lock:
+            ledger = self.context.caught_up(reader.policies).decisions.state
+            found = sorted(one.seq for one in (*ledger.active(), *ledger.left()))
+            lines = [self._log.line(seq) for seq in found]
+        events = [line.event for line in lines if line is not None]
+        return [
+            reader.emit(event)
+            for event in events
+            if reader.shows(event)
+            and reader.in_time(event)
+            and (ns is None or within(event.ns, (ns,)))
+        ]
+
+    def files(
+        self, query: str = "", *, session: str | None = None, branch: str | None = None,
+        limit: int = 20, channel: str = "private", ns: _OneOrMore = None,
+        agent: str | None = None,
+    ) -> list[FileView]:  # fmt: skip
+        """The files that the session works on, then those that it may need: the best first.
+
+        Without a branch, the session's. Guessed from what was touched, never from the disk.
+        Raises ScopeError for a namespace that is not for who asks.
+        """
+        asked: dict[str, Any] = {"channel": channel, "ns": ns, "agent": agent}
+        return list_files(
+            self.context, query, session=session, branch=branch, limit=limit, asked=asked
+        )
+
+    def search(
+        self, query: str, k: int = 10, *, channel: str = "private", ns: _OneOrMore = None,
+        kind: _OneOrMore = None, session: _OneOrMore = None, tag: _OneOrMore = None,
+        without_tag: _OneOrMore = None, importance_min: float | None = None, since: _Time = None,
+        until: _Time = None, task: str | None = None, agent: str | None = None, now: _Time = None,
+        as_of: int | _Time = None, dense_seq: int | None = None, index_seq: int | None = None,
+        similar: bool = False, wait: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> SearchHits:  # fmt: skip
+        """At most `k` events that answer a query, the best first; none where nothing matches.
+
+        What is out of force is no hit, nor what a pack with the same `task`, `agent` and times
+        would not see. `ns`, `kind`, `session`, `tag` and `without_tag` take one or several;
+        `importance_min` is 0 to 1000 or 0.0 to 1.0, as recorded. Of events behind `dense_seq` no
+        vectors take part. With `similar` nothing but vectors decides: those of the
+        plane's embedder, as far as `embed` has come, or else of the static table, made and kept
+        here; a score is then the cosine in thousandths. `progress` is told of a long build of the
+        index. Where more events than the policy's `index_behind_max` are not indexed yet, those of
+        them that the hotset holds are found, by their words, unless the search is to `wait`; behind
+        `index_seq` always. What it went without, `degraded` of the answer says. Raises InputError
+        naming the argument, PolicyError, ScopeError for a namespace that is not for who asks; of a
+        pattern (`/spec/*`) it searches those that are.
+        """
+        asked: dict[str, Any] = {
+            "channel": channel, "ns": ns, "kind": kind, "session": session, "tag": tag,
+            "without_tag": without_tag, "importance_min": importance_min, "since": since,
+            "until": until, "task": task, "agent": agent, "now": now, "as_of": as_of,
+            "dense_seq": dense_seq, "index_seq": index_seq,
+        }  # fmt: skip
+        return search(
+            self.context, query, k, asked, similar=similar, wait=wait, progress=progress
+        )  # fmt: skip
+
+    def expand(
+        self, handle: str, budget: int = 2000, *, channel: str = "private", now: _Time = None,
+        agent: str | None = None,
+    ) -> Expanded:  # fmt: skip
+        """Open a handle, as far as the budget (tokens) goes; `next` says where it goes on.
+
+        `event/<seq or id>` and `views/<name>` are shown whole. `task/<id>?depth=n` and
+        `session/<id>?depth=n` are told in a sentence (0), a paragraph (1), with their decisions and
+        facts (2) or with all their events (3): each begins with the one before.
+        `memory/<ns>/<key>` is the value that a key has, with `?depth=1` its history too.
+
+        What who asks may not see is left out and counted. Raises InputError for what is no handle,
+        NotFoundError where nothing is there that the channel and agent may see, ScopeError for a
+        namespace that is not for them and an artifact that nobody approved, BudgetError.
+        """
+        return expand(self.context, handle, budget, channel=channel, agent=agent, now=now)
+
+
+# The writing half of a plane: events, one or many, and what memplane records of them itself.
+class Recording(Answers):
+    """What a plane stores. Nothing is acknowledged that is not as durable as the answer says."""
+
+    durability: str
+    _opening: Tally  # what the first pack has read before
+
+    def record(self, text: str = "", **fields: Any) -> Receipt:
+        """Store one event and acknowledge it.
+
+        `fields` are those of the event: kind, key, session, task, role, tags, ts and so on. Raises
+        InputError (nothing stored), ConflictError (the id is taken by another event), WriteError,
+        LockError and CorruptError.
+        """
+        context = self.context
+        appended = context.append([context.drafting()({"text": text, **fields}, "")])[0]
+        return Receipt(appended, self.durability, self._log.line)
+
+    def spool(self, text: str = "", **fields: Any) -> Spooled:
+        """Store one event without waiting for another writer.
+
+        Where nobody holds the log's lock it is recorded as `record` does. Else it is left in the
+        spool, as durable (durability `spool`, seq None), and the next writer takes it in, once.
+        Raises as `record` does, and WriteError where the spool is full.
+        """
+        context = self.context
+        context.check_open()
+        draft = context.drafting()({"text": text, **fields}, "")
+        if not context.keeps:
+            context.append([])  # says why nothing can be written
+        done = self._log.spool([draft])
+        if done is None:
+            return Spooled(draft.id, "spool")
+        return Spooled(draft.id, self.durability, done[0].seq, done[0].duplicate)
+
+    @property
+    def waiting(self) -> int:
+        """How many calls of `spool` wait for a writer to take them in."""
+        return len(self._log.waiting.names())
+
+    @property
+    def damage(self) -> str:
+        """Why the log takes no event: its newest segment lost its first line; "" if it did not."""
+        with counting(self._opening):
+            refusal = self._log.headless()
+        return "" if refusal is None else str(refusal)
+
+    @property
+    def restarts(self) -> tuple[Restart, ...]:
+        """The repairs after which the log, or its newest segment, was started again."""
+        return tuple(self._log.restarts())
+
+    @property
+    def set_aside(self) -> tuple[AsideNote, ...]:
+        """What lay in the spool and could not be taken in; it is in log/quarantine now."""
+        return tuple(self._log.waiting.notes)
+
+    def record_many(
+        self, rows: Iterable[Mapping[str, Any]], batch: int = 256, *, strict: bool = True
+    ) -> BulkReceipt:
+        """Store many events: all are checked first, then one write and one sync a batch.
+
+        With `strict=False`, rows that cannot be taken (invalid, or their id is another event's)
+        are listed in `refused` and the others are stored; rows may then be any iterator.
+        """
+        if batch < 1:
+            raise InputError(f"expected 1 or more, found {batch}", where="batch")
+        done, refused = self.context.recorder.many(
+            rows, batch, self.context.drafting(), strict=strict
+        )
+        new = [appended.seq for appended in done if not appended.duplicate]
+        return BulkReceipt(
+            len(new), len(done) - len(new), new[0] if new else None, new[-1] if new else None,
+            self.durability, tuple(refused),
+        )  # fmt: skip
+
+    def forget(
+        self, key: str | None = None, *, ns: str = GLOBAL, id: str | None = None,  # noqa: A002
+        session: str | None = None, source: str | None = None, reason: str = "",
+    ) -> Receipt:  # fmt: skip
+        """Archive: what is named is in no block, search or listing; the log keeps it.
+
+        Exactly one of key (with ns), id, session and source (an importer's prefix of ids). Raises
+        NotFoundError where that names nothing.
+        """
+        named = {"key": key, "id": id, "session": session, "source": source}
+        return forget(self.context, named, ns, reason, undo=False)
+
+    def forget_many(
+        self, *, tag: str | Iterable[str] | None = None,
+        older_than: str | timedelta | None = None, kind: str | Iterable[str] | None = None,
+        ns: str | None = None, decisions: bool = False, reason: str = "", dry_run: bool = False,
+        now: str | datetime | None = None, progress: Callable[[int, int], None] | None = None,
+    ) -> Forgotten:  # fmt: skip
+        """Archive what bears a tag, what is older than an age (`90d`, a timedelta), or both.
+
+        Of one or several kinds and one namespace, if named; only what is in force. Decisions,
+        rules, constraints and what is pinned stay, unless `decisions` or their kind is given. A
+        `dry_run` says what it would take and writes nothing. `unforget(id=)` takes one back.
+        """
+        from memplane.work.forget import forget_many  # noqa: PLC0415 - a pack does without
+
+        given = {
+            "tag": tag, "older_than": older_than, "kind": kind, "ns": ns, "decisions": decisions,
+            "now": now,
+        }  # fmt: skip
+        return forget_many(self.context, given, reason, dry_run=dry_run, progress=progress)
+
+    def update(self, id: str | int, **changes: Any) -> Receipt:  # noqa: A002
+        """Change a statement in force, with or without a key, by recording it anew.
+
+        `changes`: text, importance, tags, markers, sensitivity, valid_from, valid_until. The new
+        event names the old one in its refs and keeps all else of it but its session; the old one
+        is superseded, or forgotten where it has no key. Raises NotFoundError, and InputError for
+        what is no statement or out of force.
+        """
+        from memplane.work.changes import update  # noqa: PLC0415 - a pack does without
+
+        return update(self.context, id, changes)
+
+    def undo(self, *, dry_run: bool = False) -> Undone:
+        """Take back the last statement that was recorded, or the last forget or unforget.
+
+        A statement is forgotten, and the value that it had replaced is recorded anew; an update is
+        taken back whole. Again, it goes further back. Turns, tasks and sessions stay. Raises
+        NotFoundError where the last 10,000 lines have nothing to take back.
+        """
+        from memplane.work.changes import undo  # noqa: PLC0415 - a pack does without
+
+        return undo(self.context, dry_run=dry_run)
+
+    def unforget(
+        self, key: str | None = None, *, ns: str = GLOBAL, id: str | None = None,  # noqa: A002
+        session: str | None = None, source: str | None = None, reason: str = "",
+    ) -> Receipt:  # fmt: skip
+        """Take back the forgetting of what is named, as `forget` names it."""
+        named = {"key": key, "id": id, "session": session, "source": source}
+        return forget(self.context, named, ns, reason, undo=True)
+
+    def pin(
+        self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002
+    ) -> Receipt:  # fmt: skip
+        """Put a statement before others in the head of blocks, from the next session on.
+
+        Exactly one of id (or seq) and key (with ns), which names the value that it has now.
+        """
+        self.context.take_in_waiting()
+        return self.context.write(pin_row(self, id, key, ns, undo=False))
+
+    def unpin(
+        self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002
+    ) -> Receipt:  # fmt: skip
+        """Take a pin back; named as `pin` names it."""
+        self.context.take_in_waiting()
+        return self.context.write(pin_row(self, id, key, ns, undo=True))
+
+    def touch(
+        self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002
+    ) -> Receipt:  # fmt: skip
+        """Say that a memory still holds: its importance fades anew from now on.
+
+        Exactly one of id (or seq) and key (with ns), which names the value that it has now.
+        """
+        return self.context.write(touch_row(self, id, key, ns))
+
+    def evict(
+        self, below: float, *, dry_run: bool = False, ns: str | None = None,
+        kind: str | None = None, now: str | datetime | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Eviction:  # fmt: skip
+        """Archive the memories whose importance has faded below a line (0 to 1000, or 0.0 to 1.0).
+
+        Facts, observations, plans, summaries, insights and preferences, of one `ns` or `kind` or of
+        all, by the importance that they have now or at `now`; never a decision, a rule, a
+        constraint or what is pinned. The log keeps them; `unforget` takes them back. A `dry_run`
+        says what it would take and writes nothing.
+        """
+        from memplane.work.changes import evict  # noqa: PLC0415 - a pack does without
+
+        return evict(
+            self.context, below, ns=ns, kind=kind, now=now, dry_run=dry_run, progress=progress
+        )
+
+    @property
+    def tasks(self) -> PlaneTasks:
+        """Open, update, block, switch, close and list tasks."""
+        return PlaneTasks(self.record, self.context)
+
+
+# Plane, what a program opens. Each method says what it promises; other rooms do the work.
+#
+# Upkeep stands here; what packs stands in `packer`, what writes in `recording`, what reads single
+# events in `answers`.
 class Plane(Packer, Recording):
     """A memory plane: record what happened, pack what an agent needs.
 
@@ -70,16 +544,16 @@ class Plane(Packer, Recording):
 
         Raises InputError where this is none, or stands behind `seq` already.
         """
-        self._engine.advance(seq)
+        self.context.advance(seq)
 
     def _as_of(self, seq: int, files: Mapping[str, bytes] | None) -> Plane:
         line = self._log.line(seq) if seq else None
-        moment = line.event.rec if line is not None else self._engine.clock()
+        moment = line.event.rec if line is not None else self.context.clock()
         return Plane(
-            self._engine.home, clock=lambda: moment, make_counter=self._engine.make_counter,
-            durability=self.durability, log=self._log, as_of=seq, detector=self._engine.detector,
-            overrides=self._engine.watched.overrides, files=files,
-            make_embedder=self._engine.make_embedder, embedder=self._engine.embedder,
+            self.context.home, clock=lambda: moment, make_counter=self.context.make_counter,
+            durability=self.durability, log=self._log, as_of=seq, detector=self.context.detector,
+            overrides=self.context.watched.overrides, files=files,
+            make_embedder=self.context.make_embedder, embedder=self.context.embedder,
         )  # fmt: skip
 
     # --- upkeep ---
@@ -87,32 +561,32 @@ class Plane(Packer, Recording):
     @property
     def sessions(self) -> Sessions:
         """The sessions: begin, mark and end them, list them, show one."""
-        from memplane.plane.sessions import Sessions  # noqa: PLC0415 - a pack does without
+        from memplane.work.sessions import Sessions  # noqa: PLC0415 - a pack does without
 
-        return Sessions(self._engine)
+        return Sessions(self.context)
 
     @property
     def artifacts(self) -> PlaneArtifacts:
         """Files beside the log: add, list, show, export, approve and revoke them."""
-        from memplane.plane.artifacts import PlaneArtifacts  # noqa: PLC0415 - a pack does without
+        from memplane.artifacts.service import PlaneArtifacts  # noqa: PLC0415 - a pack does without
 
-        return PlaneArtifacts(self._engine)
+        return PlaneArtifacts(self.context)
 
     def policy_values(self) -> list[Row]:
         """Every value in force, with where it comes from; raises PolicyError."""
-        return self._engine.watched.rows()
+        return self.context.watched.rows()
 
     def check_policies(self) -> Checked:
         """Every mistake in the policies, and what is likely not meant; raises nothing."""
-        return self._engine.watched.checked()
+        return self.context.watched.checked()
 
     def held_files(self) -> list[str]:
         """The policies and views that count as they were trusted, not as they are; sorted.
 
         Only of a plane that was found by looking upward; `memplane policy accept` takes them.
         """
-        with self._engine.lock:
-            return self._engine.watched.held()
+        with self.context.lock:
+            return self.context.watched.held()
 
     def audit(
         self, *, limit: int | None = None, progress: Callable[[int, int], None] | None = None
@@ -121,10 +595,10 @@ class Plane(Packer, Recording):
 
         At most `limit` findings (1,000).
         """
-        from memplane.plane.audit import FINDINGS_MAX, audit  # noqa: PLC0415 - a pack does without
+        from memplane.upkeep.audit import FINDINGS_MAX, audit  # noqa: PLC0415 - a pack does without
 
         most = FINDINGS_MAX if limit is None else limit
-        return audit(self._engine, limit=most, progress=progress)
+        return audit(self.context, limit=most, progress=progress)
 
     def purge(
         self, *ids: int | str, key: str | None = None, session: str | None = None,
@@ -146,16 +620,16 @@ class Plane(Packer, Recording):
         InputError, and nothing is purged. A dry run changes nothing. Raises
         InputError, NotFoundError, HomeError where the plane is read-only, WriteError, LockError.
         """
-        from memplane.plane.picking import Pick  # noqa: PLC0415 - a pack does without
-        from memplane.plane.purging import purge  # noqa: PLC0415 - likewise
+        from memplane.upkeep.purge import purge  # noqa: PLC0415 - likewise
+        from memplane.work.forget import Pick  # noqa: PLC0415 - a pack does without
 
         named = {"ids": ids, "key": key, "session": session, "source": source, "archived": archived}
         pick = Pick.of(
-            self._engine.clock() if now is None else timestamp(now, where="now"), tag=tag,
+            self.context.clock() if now is None else timestamp(now, where="now"), tag=tag,
             older_than=older_than, kind=kind, ns=None if key else ns, decisions=decisions,
         )  # fmt: skip
         return purge(
-            self._engine, named, ns or GLOBAL, pick, reason, cascade=cascade,
+            self.context, named, ns or GLOBAL, pick, reason, cascade=cascade,
             summaries=summaries, dry_run=dry_run, progress=progress,
         )  # fmt: skip
 
@@ -164,11 +638,11 @@ class Plane(Packer, Recording):
 
         Nothing is over where the policy keeps all, which is the default. Reads the log.
         """
-        from memplane.plane.keeping import due_of  # noqa: PLC0415 - a pack does without
+        from memplane.upkeep.purge import due_of  # noqa: PLC0415 - a pack does without
 
-        with self._engine.lock:
-            moment = self._engine.clock() if now is None else timestamp(now, where="now")
-            return due_of(self._engine, moment)
+        with self.context.lock:
+            moment = self.context.clock() if now is None else timestamp(now, where="now")
+            return due_of(self.context, moment)
 
     def purge_due(
         self, *, dry_run: bool = False, now: str | datetime | None = None,
@@ -186,9 +660,9 @@ class Plane(Packer, Recording):
 
         The first search or deep pack does it too; who has just recorded much may do it before.
         """
-        with self._engine.lock:
-            indexed = finder_of(self._engine).index(self._engine.watched.policies(), progress)
-            if self._engine.keeps:
+        with self.context.lock:
+            indexed = index_service(self.context).index(self.context.watched.policies(), progress)
+            if self.context.keeps:
                 indexed.save()
             return indexed.seq
 
@@ -201,9 +675,9 @@ class Plane(Packer, Recording):
         ends; searches and packs use what there is. Raises InputError where no embedder is named,
         MissingExtraError where it is not installed, LockError while another process embeds.
         """
-        from memplane.plane.embedding import embed  # noqa: PLC0415 - whoever packs alone does without
+        from memplane.search.embedding import embed  # noqa: PLC0415 - whoever packs alone does without
 
-        return embed(self._engine, limit, progress)
+        return embed(self.context, limit, progress)
 
     def rebuild(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Throw the projections away and fold the log again; returns the events folded.
@@ -211,10 +685,10 @@ class Plane(Packer, Recording):
         So too the index, if there is one; `progress` is told where that is much: done, in all.
         Raises LockError where another process has them, WriteError where they cannot be kept.
         """
-        from memplane.plane.rebuilding import rebuild  # noqa: PLC0415 - a pack does without
+        from memplane.upkeep.caches import rebuild  # noqa: PLC0415 - a pack does without
 
-        with self._engine.lock:
-            return rebuild(self._engine, progress)
+        with self.context.lock:
+            return rebuild(self.context, progress)
 
     def verify(
         self,
@@ -228,12 +702,12 @@ class Plane(Packer, Recording):
         `progress` is told done and total, of all parts; `processes` scan the segments. `deep`: of
         caches also the parsed policies. Never raises for what is damaged.
         """
-        from memplane.plane import checking  # noqa: PLC0415 - a pack does without
+        from memplane.upkeep.verify import of_log, verify  # noqa: PLC0415 - a pack does without
 
-        engine = self._engine
-        report = checking.of_log(engine, progress, processes)
-        with engine.lock:
-            return checking.verify(engine, report, progress, deep=deep)
+        context = self.context
+        report = of_log(context, progress, processes)
+        with context.lock:
+            return verify(context, report, progress, deep=deep)
 
     def differing(self) -> list[str]:
         """Files that say something else than the log; reads, never writes.
@@ -242,10 +716,10 @@ class Plane(Packer, Recording):
         memplane would not believe anyway (torn, stale, of another version) is none of them: it is
         made again when it is needed. Raises PolicyError.
         """
-        with self._engine.lock:
-            policies = self._engine.watched.policies()
-            found = differing(self._engine, policies)
-            index = ["index/manifest.json"] if finder_of(self._engine).differs(policies) else []
+        with self.context.lock:
+            policies = self.context.watched.policies()
+            found = differing(self.context, policies)
+            index = ["index/manifest.json"] if index_service(self.context).differs(policies) else []
             return [*found, *index]
 
     def export(
@@ -263,14 +737,13 @@ class Plane(Packer, Recording):
         is `secret` only if asked for. Writers go on meanwhile. Raises InputError for a file that
         is there (unless `replace`), WriteError, PlaneError where purges do not let it end.
         """
-        from memplane.plane.choosing import Asked  # noqa: PLC0415 - a pack does without
-        from memplane.plane.exporting import export_plane  # noqa: PLC0415 - likewise
+        from memplane.upkeep.export import Asked, export_plane  # noqa: PLC0415 - a pack does without
 
         asked = Asked.of(
             ns=ns, kind=kind, session=session, since=since, until=until, redact=redact,
             secret=secret,
         )  # fmt: skip
-        return export_plane(self._engine, to, asked, replace=replace, progress=progress)
+        return export_plane(self.context, to, asked, replace=replace, progress=progress)
 
     def merge(
         self, export: IO[bytes], name: str, progress: Callable[[int, int], None] | None = None
@@ -279,11 +752,11 @@ class Plane(Packer, Recording):
 
         `memplane.restore` does it, and more: it checks the whole file before anything is recorded.
         """
-        from memplane.plane.merging import merge  # noqa: PLC0415 - likewise
+        from memplane.upkeep.restore import merge  # noqa: PLC0415 - likewise
 
-        return merge(self._engine, export, name, progress)
+        return merge(self.context, export, name, progress)
 
     def flush(self) -> None:
         """Make everything recorded here survive a power cut, whatever the durability."""
-        self._engine.check_open()
+        self.context.check_open()
         self._log.flush()

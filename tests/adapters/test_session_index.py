@@ -78,7 +78,7 @@ def test_a_load_reads_the_lines_of_its_transcript_and_no_others(store, plane, mo
     for number in range(200):
         store.append({**KEY, "session_id": f"s{number}"}, [entry(uuid=f"u{number}", n=number)])
     store.load({**KEY, "session_id": "s0"})
-    log, read = plane._engine.log, []
+    log, read = plane.context.log, []
     line = log.line
     monkeypatch.setattr(log, "line", lambda seq: read.append(seq) or line(seq))
     monkeypatch.setattr(log, "read", lambda *_: pytest.fail("the whole log was read"))

@@ -46,7 +46,7 @@ def stored(plane, key, ns="/global", how=None, content="told", **more):
 
 
 def in_force(plane, key, ns="/global"):
-    return plane._engine.caught_up().memories.current(ns, key)
+    return plane.context.caught_up().memories.current(ns, key)
 
 
 @pytest.mark.parametrize("channel", ["agent", "private", "public"])
@@ -124,8 +124,8 @@ def test_a_value_that_the_agent_cannot_read_is_not_replaced_or_forgotten(plane, 
 
 def test_a_hidden_value_that_comes_while_an_agent_writes_is_not_replaced(plane, monkeypatch):
     """Another writer between the look and the write: the look is repeated."""
-    engine = plane._engine
-    append, once = engine.append, iter([True])
+    context = plane.context
+    append, once = context.append, iter([True])
 
     def late(drafts, **how):
         if next(once, False):
@@ -133,7 +133,7 @@ def test_a_hidden_value_that_comes_while_an_agent_writes_is_not_replaced(plane, 
                 other.record(WORD, kind="fact", key="k", sensitivity="secret")
         return append(drafts, **how)
 
-    monkeypatch.setattr(engine, "append", late)
+    monkeypatch.setattr(context, "append", late)
     assert refusal(plane, "memory_store", content="x", type="fact", key="k").startswith(
         "ScopeError"
     )

@@ -214,7 +214,7 @@ def check(plane, sources, readers=(*READERS, ("agent", AGENT))):
         for word, source in zip(words, sources, strict=True):
             if hidden(source, channel, agent):
                 assert word not in now + once, (channel, agent)
-            elif source.valid_until is not None and source.valid_until < plane._engine.clock():
+            elif source.valid_until is not None and source.valid_until < plane.context.clock():
                 assert word not in now, (channel, agent)
 
 

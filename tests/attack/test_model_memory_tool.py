@@ -45,7 +45,7 @@ def every(path, other):
 
 def archived(plane, seq):
     """Why an event is out of force, whoever may see it."""
-    return plane._engine.caught_up().memories.archived(plane._log.line(seq).event)
+    return plane.context.caught_up().memories.archived(plane._log.line(seq).event)
 
 
 def shown(plane, channel):

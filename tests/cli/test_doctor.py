@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import memplane
-from memplane.plane.folder_checks import network_kind, space, synced_by
+from memplane.upkeep.doctor import network_kind, space, synced_by
 
 MB = 1024 * 1024
 

@@ -162,8 +162,8 @@ def test_a_log_that_lost_its_end_is_told_by_what_knew_of_it_and_repair_records_t
 def test_a_changed_cache_is_found_and_rebuild_is_named_and_helps(run, herons):
     from memplane.projections import projector
 
-    with memplane.open(herons) as plane, plane._engine.lock:
-        plane._engine.caught_up().save()
+    with memplane.open(herons) as plane, plane.context.lock:
+        plane.context.caught_up().save()
     path = herons / "projections" / "plane_map.json"
     there = projector.read(path)
     path.write_bytes(projector.render(there._replace(state=there.state.replace(b"21", b"22"))))

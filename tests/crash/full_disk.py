@@ -94,7 +94,7 @@ def fill(home, ack, rng):
             lambda n=n, size=size: ack_one(plane, ack, f"f{n}", "w " * size),
             lambda n=n, size=size: ack_one(plane, ack, f"g{n}", "w " * size),
             lambda: plane.pack("database", budget=700, save_report=True, intent="deep"),
-            lambda: plane._engine.caught_up().save(),
+            lambda: plane.context.caught_up().save(),
             plane.index,
             lambda: plane.forget("k1"),
             lambda n=n: ack_many(plane, ack, f"m{n}-"),

@@ -43,7 +43,7 @@ def save_on(home):
     """Open, fold, save and index, again and again."""
     while True:
         with memplane.open(home, clock=clock, durability="os", environment={}) as plane:
-            plane._engine.caught_up().save()
+            plane.context.caught_up().save()
             plane.index()
 
 

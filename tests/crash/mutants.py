@@ -14,7 +14,7 @@ from memplane.log import writer
 from memplane.log.disk import Disk, LogLock
 from memplane.log.log import FileLog
 from memplane.log.writer import Writer
-from memplane.plane import purging
+from memplane.upkeep import purge
 
 
 def no_sync(patch):
@@ -108,7 +108,7 @@ def projection_ahead_of_the_log(patch):
 
 
 def purge_without_the_index(patch):
-    patch.setattr(purging, "_erase_from_index", lambda *_: None)
+    patch.setattr(purge, "_erase_from_index", lambda *_: None)
 
 
 def purge_by_rename(patch):

@@ -55,7 +55,7 @@ def planned(home, _rng):
     with opened_plane(home, durability="os") as plane:
         plane.record_many(rows("old", 12))
         plane.forget("k3")
-        plane._engine.caught_up().save()
+        plane.context.caught_up().save()
         plane.index()
 
 
@@ -154,7 +154,7 @@ def save_at_os(home, ack, rng):
 
 def saved(plane, n):
     done = plane.record_many(rows(f"new{n}-", 4))
-    plane._engine.caught_up().save()
+    plane.context.caught_up().save()
     plane.index()
     return done
 
@@ -173,10 +173,10 @@ def save(home, ack, rng):
 
     def do(plane, step):
         step(lambda: plane.record_many(rows("new", 5)))
-        step(lambda: plane._engine.caught_up().save())
+        step(lambda: plane.context.caught_up().save())
         step(plane.index)
         step(lambda: plane.record_many(rows("newer", 5)))
-        step(lambda: plane._engine.caught_up().save())
+        step(lambda: plane.context.caught_up().save())
         step(plane.index)
 
     within(home, ack, do)
@@ -251,7 +251,7 @@ def quotable(home, rng):
             plane.record(
                 f"{text} is to go " + "b " * (size // 2), id=id_, kind="fact", session="s1"
             )
-        plane._engine.caught_up().save()
+        plane.context.caught_up().save()
         plane.index()
         plane.pack("what is to go", budget=800, save_report=True, intent="deep")
 

@@ -207,7 +207,7 @@ def _of_plane(home, promised, named):
         plane.pack("what was decided of the database?", budget=800, intent="deep")
         broken = [f"differs from a rebuild: {name}" for name in plane.differing()]
         found, seqs = looked(home, plane._log)
-        plane._engine.caught_up().save()
+        plane.context.caught_up().save()
         plane.index()
         broken += kept(found, seqs, promised)
         plane_id = plane.id

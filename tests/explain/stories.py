@@ -8,7 +8,7 @@ from worlds import rows, sentence
 
 from memplane.errors import NotFoundError, ScopeError
 from memplane.explain.why import retold
-from memplane.plane import reports
+from memplane.upkeep import reports
 
 # What no channel is told of, and what the owner is.
 PRIVATE = ("sensitivity", "kind", "ns")

@@ -9,8 +9,8 @@ from worlds import sentence
 from memplane.errors import NotFoundError
 from memplane.explain.prefixes import differing, shared_by
 from memplane.pack.report import CAUSES
-from memplane.plane import causes, reports
 from memplane.policy.plane import CachePrices
+from memplane.upkeep import reports
 
 
 def talk(plane, turns: int, seed: int = 1) -> list:
@@ -210,5 +210,5 @@ def test_a_first_value_of_a_key_elsewhere_explains_no_break(plane):
     *_, before = talk(plane, 5)
     plane.record("new", kind="fact", key="brand.new", ns="/spec/other")
     after = plane.pack(session="s", budget=4000, save_report=True)
-    told = causes.story(plane._engine, before.report, after.report)
+    told = reports.story(plane.context, before.report, after.report)
     assert told.corrected("A") is told.corrected("B") is told.corrected("E") is None

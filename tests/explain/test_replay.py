@@ -10,7 +10,7 @@ from worlds import rows, sentence
 import memplane
 from memplane.errors import InputError, NotFoundError
 from memplane.explain.replay import replay
-from memplane.plane import reports
+from memplane.upkeep import reports
 
 
 def saved_packs(plane, seed: int, count: int) -> list:

@@ -151,7 +151,7 @@ def test_a_search_that_is_cut_short_says_below_what_nothing_is_left(plane):
 
 
 def packed_as(plane, block):
-    from memplane.plane import reports
+    from memplane.upkeep import reports
 
     return reports.read(block.report_path)
 

@@ -14,7 +14,7 @@ from memplane.explain import policy_trial
 from memplane.explain.history import Version, in_home
 from memplane.explain.policy_trial import blocks_of, last, trial
 from memplane.explain.replay import asked_of
-from memplane.plane import reports
+from memplane.upkeep import reports
 
 CHANGES = {
     "budgets": ("share: 0.32", "share: 0.1"),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from worlds import rows
 
 import memplane
+from memplane.context.folds import Folds, Prefix
 from memplane.errors import InputError
-from memplane.plane.folds import Folds, Prefix
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +39,19 @@ def folded(folds: Folds) -> tuple:
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(places=st.lists(st.integers(0, 241), min_size=1, max_size=6).map(sorted), data=st.data())
 def test_it_folds_to_the_same_however_it_got_there(lived, places, data):
-    engine = lived._engine
+    context = lived.context
     policies = lived.policies
     with lived.at(places[0]) as moving:
         for seq in places:
             moving.advance(seq)
             if data.draw(st.booleans()):  # else it goes on before anybody has folded
-                there = moving._engine.prefix(seq, policies)
+                there = moving.context.prefix(seq, policies)
                 alone = Folds(
-                    Prefix(engine.log, seq), None, lived.id, engine.counter(policies), there.variant
+                    Prefix(context.log, seq),
+                    None,
+                    lived.id,
+                    context.counter(policies),
+                    there.variant,
                 )
                 alone.catch_up()
                 assert folded(there) == folded(alone)

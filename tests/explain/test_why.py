@@ -12,7 +12,7 @@ from stories import busy, event_at, packed, reasons_counted, untrue
 
 from memplane.errors import InputError, NotFoundError
 from memplane.explain.why import retold, why
-from memplane.plane import reports
+from memplane.upkeep import reports
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ import memplane
 from memplane.errors import NotFoundError
 from memplane.explain.why import UNTOLD, Why, why
 from memplane.log.bodies import body_path
-from memplane.plane import reports
+from memplane.upkeep import reports
 
 ROOT = Path(__file__).parents[2]
 

@@ -228,7 +228,7 @@ def test_what_an_agent_said_last_is_taken_when_no_hook_will_be_told_of_it(
     if how == "ended":
         hooked("SessionEnd", reason="other")
     elif how == "silent":
-        monkeypatch.setattr(plane._engine, "clock", lambda: "2026-06-01T12:11:00.000000Z")
+        monkeypatch.setattr(plane.context, "clock", lambda: "2026-06-01T12:11:00.000000Z")
     session = "s-two" if how == "without hooks" else "s-one"
     assert running(transcript(session).user("look").says("I look"))[0] == ["look", "I look"]
 
@@ -237,7 +237,7 @@ def test_of_a_plane_without_hooks_no_event_is_read(tmp_path, monkeypatch):
     with memplane.init(tmp_path / "plane") as plane:
         plane.record_many({"text": f"turn {n}", "role": "user", "session": "s"} for n in range(50))
         with monkeypatch.context() as patched:
-            patched.setattr(plane._engine.log, "read", None)
+            patched.setattr(plane.context.log, "read", None)
             known = Hooked(plane)
             assert not known.was_there("s")
         plane.record("by a hook", role="user", session="s", tags=["hook"])

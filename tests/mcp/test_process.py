@@ -255,9 +255,9 @@ def test_half_a_character_is_replaced_and_the_message_is_answered(start, opened)
 
 def slow(tmp_path, name):
     """The environment of a process where searching (`search`) or recording takes a long time."""
-    owner = {"search": "memplane.Plane", "append": "memplane.plane.engine.Engine"}[name]
+    owner = {"search": "memplane.Plane", "append": "memplane.context.context.PlaneContext"}[name]
     (tmp_path / "sitecustomize.py").write_text(
-        "import memplane, memplane.plane.engine, time, sys\n"
+        "import memplane, memplane.context.context, time, sys\n"
         f"real = {owner}.{name}\n"
         "def slow(*a, **b):\n"
         "    print('begun', file=sys.stderr, flush=True)\n"

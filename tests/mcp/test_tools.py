@@ -198,7 +198,7 @@ def test_a_curated_block_is_the_same_for_the_same_session_and_plane(home, talk):
 
 
 def test_a_curated_block_leaves_its_report_with_the_servers_session(done, opened):
-    from memplane.plane import reports
+    from memplane.upkeep import reports
 
     done(store("Herons stay"), ("memory_curate", {"query": "herons"}), session="s7")
     report = next(reports.saved(opened.home)).report

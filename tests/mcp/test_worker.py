@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 import memplane
-from memplane.plane.engine import Engine
+from memplane.context.context import PlaneContext
 from memplane.wiring import init, open_plane
 
 MODES = ("auto", "legacy")
@@ -59,7 +59,7 @@ def test_while_searches_wait_the_server_answers_stores_and_lists(talk, monkeypat
 def test_a_record_that_was_begun_is_finished_though_its_client_gave_up(
     talk, monkeypatch, opened, mode
 ):
-    held = Held(monkeypatch, "append", Engine)
+    held = Held(monkeypatch, "append", PlaneContext)
 
     async def script(client):
         asked = {"content": "Herons stay", "type": "fact", "key": "herons"}

@@ -40,7 +40,7 @@ def check_depths(plane, name, budget, **asked):
             assert before is None, "a deeper shard shows what the shallower one does"
             continue
         assert 0 < shard.tokens <= budget
-        assert shard.tokens == plane._engine.counter(plane.policies).count(shard.text)
+        assert shard.tokens == plane.context.counter(plane.policies).count(shard.text)
         ids = {*shard.events, *shard.parts}
         assert len(ids) == len(shard.events) + len(shard.parts), "an id is whole or a part"
         if before is not None:

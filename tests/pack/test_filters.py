@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 import memplane
 from memplane.errors import InputError
 from memplane.explain.replay import replay
-from memplane.plane import reports
+from memplane.upkeep import reports
 
 TAGS = ("alpha", "beta", "gamma")
 

@@ -57,8 +57,8 @@ def check(plane, asked: dict) -> None:
 
 
 def plane_count(plane, block_text: str) -> int:
-    engine = plane._engine
-    return engine.counter(plane.policies).count(block_text)
+    context = plane.context
+    return context.counter(plane.policies).count(block_text)
 
 
 def words(said: str) -> str:

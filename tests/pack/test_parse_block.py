@@ -127,10 +127,10 @@ def hold(block) -> None:
 def recorded(plane, row) -> None:
     """Record what today's intake takes, and what an earlier version took."""
     try:
-        draft = plane._engine.drafting(internal=True)(row, "")
+        draft = plane.context.drafting(internal=True)(row, "")
     except InputError:
         return
-    plane._engine.append([draft])
+    plane.context.append([draft])
 
 
 ANYTHING = (ROWS, st.lists(st.tuples(QUERIES, REQUESTS), min_size=3, max_size=5), TEXTS, TEXTS)

@@ -10,7 +10,7 @@ from worlds import rows
 
 import memplane
 from memplane.pack.report import CAUSES, chain_of, compared
-from memplane.plane.causes import story
+from memplane.upkeep.reports import story
 
 
 def with_chain(block) -> dict:
@@ -22,7 +22,7 @@ def with_chain(block) -> dict:
 def holds(plane, before, after) -> str:
     """What became of the stable part: kept, or the cause of the break as the report names it."""
     old, new = with_chain(before), with_chain(after)
-    held = compared(old, new, "before", story(plane._engine, old, new))
+    held = compared(old, new, "before", story(plane.context, old, new))
     same = old["prefix"]["prompt_seq"] == new["prefix"]["prompt_seq"]
     end = old["prefix"]["stable_bytes"]["call" if same else "prompt"]
     part = before.text.encode()[:end]

@@ -202,7 +202,7 @@ def test_a_second_pin_leaves_the_head_of_a_session_as_it_is(plane):
 
 def test_a_value_recorded_while_somebody_reads_is_never_a_scope_error(plane):
     """The reader's end is the log's own: what is found is there."""
-    reader = plane._engine.reader("private")
+    reader = plane.context.reader("private")
     plane.record("new", kind="fact", key="k")
     assert reader.shows(plane.get("k"))
 

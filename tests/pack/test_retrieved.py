@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from worlds import rows, sentence
 
 import memplane
-from memplane.plane.finding import finder_of
+from memplane.search.service import index_service
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
@@ -132,9 +132,9 @@ def test_no_more_is_scored_or_read_than_the_policy_allows(plane, monkeypatch):
         {"text": f"harbour {sentence(chance, 12)}", "role": "user", "session": f"s{n // 50}"}
         for n in range(3000)
     )
-    engine = plane._engine
+    context = plane.context
     asked, reads = [], []
-    finder = finder_of(engine)
+    finder = index_service(context)
     opens = finder.retriever
 
     def counting(*given, **named):

@@ -195,7 +195,7 @@ def test_the_entry_names_exactly_the_events_whose_text_stands_there(plane):
     assert set(entry.parts) == {long.id}
     assert done.id not in (*entry.events, *entry.parts)
     assert f"expand://event/{long.seq}" in entry.text
-    assert entry.tokens == plane._engine.counter(plane.policies).count(entry.text)
+    assert entry.tokens == plane.context.counter(plane.policies).count(entry.text)
 
 
 @pytest.mark.parametrize("seed", range(4))

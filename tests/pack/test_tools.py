@@ -131,7 +131,7 @@ def test_only_a_session_without_files_reads_the_files_view(plane, clock):
 
 
 def opened_files_view(plane) -> bool:
-    return plane._engine.caught_up().files_opened
+    return plane.context.caught_up().files_opened
 
 
 def test_a_block_without_room_for_a_file_opens_no_files_view(plane, clock):

@@ -8,7 +8,7 @@ import pytest
 import memplane
 from memplane.errors import FormatError, InputError
 from memplane.log import verify
-from memplane.plane.restoring import check_export
+from memplane.upkeep.restore import check_export
 
 SEED = 20260105
 

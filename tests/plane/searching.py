@@ -1,17 +1,17 @@
 """Ask a plane's retriever, as packs and searches do."""
 
-from memplane.plane.finding import finder_of
 from memplane.policy import ChannelRule
 from memplane.recall.suppress import Scope
+from memplane.search.service import index_service
 
 NOW = "2026-03-01T12:00:00.000000Z"
 
 
 def retriever(plane):
-    engine = plane._engine
-    with engine.lock:
+    context = plane.context
+    with context.lock:
         policies = plane.policies
-        return finder_of(engine).retriever(policies, engine.caught_up(policies))
+        return index_service(context).retriever(policies, context.caught_up(policies))
 
 
 def scope_of(plane, **fields):

@@ -5,7 +5,7 @@ import shutil
 from searching import retriever
 
 import memplane
-from memplane.plane.indexing import Indexed
+from memplane.search.indexing import Indexed
 
 QUERIES = ("herons", "herons nest", "where do cranes nest?", "what did Ann say?", "storage k1")
 WORDS = "herons cranes lake nest ledger parser budget segment replay window anchor queue".split()

@@ -76,9 +76,9 @@ class History:
 
     def hidden_words(self):
         """The words that nobody may read: of events that no approval covers, and of their files."""
-        engine = self.plane._engine
-        with engine.lock:
-            covered = engine.approvals().covered(as_of=END, now=engine.clock())
+        context = self.plane.context
+        with context.lock:
+            covered = context.approvals().covered(as_of=END, now=context.clock())
         shown = {word for id_, *words in self.added for word in words if self.seq(id_) in covered}
         return {word for _, *words in self.added for word in words} - shown - {"none"}
 

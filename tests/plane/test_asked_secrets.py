@@ -10,7 +10,7 @@ import memplane
 from memplane.errors import InputError
 from memplane.explain.replay import replay
 from memplane.intake import Redactor
-from memplane.plane import reports
+from memplane.upkeep import reports
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6" + "g7H8i9J0k1L2m3N4o5P6q7R8"
 BADGE = "AC-99871"

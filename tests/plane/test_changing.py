@@ -50,7 +50,7 @@ def test_a_long_text_is_kept_whole_and_a_secret_in_a_new_one_is_masked(plane):
     long = "the herons nest. " * 80_000
     first = plane.record(long, kind="fact")
     again = plane.update(first.id, importance=1).event
-    assert plane._engine.log.text(again) == plane._engine.log.text(first.event)
+    assert plane.context.log.text(again) == plane.context.log.text(first.event)
     token = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
     assert token not in plane.update(again.id, text=f"the token is {token}").event.text
 

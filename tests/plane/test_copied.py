@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import memplane
 from memplane.errors import CorruptError
 from memplane.log import repair, verify
-from memplane.plane.stated import witnesses
+from memplane.upkeep.caches import witnesses
 
 PAGE = 4096
 IN_PLACE = ("cache.sqlite",)
@@ -69,8 +69,8 @@ def moments(tmp_path_factory):
             ids += [row["id"] for row in rows]
         elif step == 3:
             plane.forget(f"key {n - 2} 1")
-            with plane._engine.lock:
-                plane._engine.caught_up().save()
+            with plane.context.lock:
+                plane.context.caught_up().save()
         elif step == 4:
             plane.search("event")
             plane.index()
@@ -177,7 +177,7 @@ with memplane.open(home, environment={}) as plane:
         if n % 20 == 0:
             plane.record(f"value {n}", kind="fact", key=f"{name} {n}")
             plane.pack(f"{name} 3", session=name)
-            plane._engine.caught_up().save()
+            plane.context.caught_up().save()
         print(*ids, sep="\\n", flush=True)
         n += 1
 """

@@ -104,7 +104,7 @@ def test_without_a_segment_packs_and_searches_answer_from_the_rest_and_list_the_
     tmp_path, which
 ):
     with memplane.init(tmp_path / "p") as made:
-        home, drafting = made.home, made._engine.drafting()
+        home, drafting = made.home, made.context.drafting()
         drafts = [
             drafting({"text": f"turn {n} about heron{n}", "role": "user", "session": "s"}, "")
             for n in range(40)

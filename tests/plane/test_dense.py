@@ -38,7 +38,7 @@ def plane(tmp_path):
 
 
 def test_nothing_is_embedded_while_events_are_recorded_searched_or_packed(plane):
-    embedder = plane._engine.embedder
+    embedder = plane.context.embedder
     plane.record("another line")
     plane.search(HERONS)
     packed(plane)
@@ -74,7 +74,7 @@ def test_an_entry_of_a_block_names_what_similarity_earned(plane):
 
 
 def test_each_document_is_embedded_once_and_the_rest_when_asked_again(plane):
-    embedder = plane._engine.embedder
+    embedder = plane.context.embedder
     assert [plane.embed(25), plane.embed(25), plane.embed(25), plane.embed()] == [25, 25, 10, 0]
     assert len(embedder.given) == 60
     plane.record("a new one")
@@ -133,7 +133,7 @@ def test_what_was_embedded_before_an_interrupt_is_kept_and_the_next_one_goes_on(
         other.embed()
     assert packed(plane).report["request"]["dense_seq"] == 33  # the first line of a log is its own
     assert plane.embed() == 28
-    assert len(plane._engine.embedder.given) == 28 + 1  # the query
+    assert len(plane.context.embedder.given) == 28 + 1  # the query
 
 
 def killed(home):

@@ -23,7 +23,7 @@ from memplane.errors import HomeError, InputError, MissingExtraError, WriteError
 from memplane.index import dense
 from memplane.index.reader import Reader
 from memplane.index.terms import query as analysed
-from memplane.plane import dense as dense_room
+from memplane.search import dense as dense_room
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_a_plane_that_is_only_read_embeds_nothing_and_uses_what_is_there(plane):
 
 def test_the_reader_of_the_index_answers_the_same_beside_vectors(plane):
     plane.index()
-    kind = {"plane": plane.id, "variant": plane._engine.finder.index(plane.policies).variant}
+    kind = {"plane": plane.id, "variant": plane.context.finder.index(plane.policies).variant}
     before = Reader(plane.home / "index", **kind).hits(analysed("ledger parser"), 10)
     plane.embed()
     assert Reader(plane.home / "index", **kind).hits(analysed("ledger parser"), 10) == before
@@ -162,10 +162,10 @@ def test_the_reader_of_the_index_answers_the_same_beside_vectors(plane):
 def test_a_text_that_says_nothing_has_no_vector(plane):
     plane.record("", kind="tool_call", data={"tool": "herons"})
     plane.record("   ", kind="tool_result", role="tool")
-    embedder = plane._engine.embedder
+    embedder = plane.context.embedder
     plane.embed()
     assert all(text.strip() for text in embedder.given)
-    assert dense_room.is_empty(plane._engine) is False
+    assert dense_room.is_empty(plane.context) is False
 
 
 def test_minilm_finds_what_shares_no_word_where_its_weights_are_installed(tmp_path):

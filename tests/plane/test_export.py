@@ -32,9 +32,8 @@ import memplane
 from memplane.errors import InputError, PlaneError, WriteError
 from memplane.log import Disk, verify
 from memplane.log.export import read_export
-from memplane.plane.choosing import Asked
-from memplane.plane.exporting import export_plane
-from memplane.plane.restoring import check_export
+from memplane.upkeep.export import Asked, export_plane
+from memplane.upkeep.restore import check_export
 
 
 def test_a_restored_plane_has_the_same_bytes_in_log_and_bodies_and_is_well(filled, tmp_path):
@@ -238,7 +237,7 @@ def test_an_export_that_the_disk_refuses_leaves_no_file_at_any_step(tmp_path):
     with opened(home) as plane:
         counting = RefusingDisk(0)
         export_plane(
-            plane._engine, tmp_path / "e", Asked(), replace=False, progress=None, disk=counting
+            plane.context, tmp_path / "e", Asked(), replace=False, progress=None, disk=counting
         )
         assert (tmp_path / "e").read_bytes() == data
         (tmp_path / "e").unlink()
@@ -246,7 +245,7 @@ def test_an_export_that_the_disk_refuses_leaves_no_file_at_any_step(tmp_path):
         for k in range(1, counting.calls):
             with pytest.raises(WriteError, match="nothing was exported"):
                 export_plane(
-                    plane._engine, tmp_path / "e", Asked(), replace=False, progress=None,
+                    plane.context, tmp_path / "e", Asked(), replace=False, progress=None,
                     disk=RefusingDisk(k),
                 )  # fmt: skip
             assert sorted(tmp_path.iterdir()) == before

@@ -11,7 +11,7 @@ from embedding import NOW, ODD, again, found, packed, plane_of_lines
 import memplane
 from memplane.errors import PlaneError
 from memplane.explain.replay import replay
-from memplane.plane import reports
+from memplane.upkeep import reports
 
 SCHEMA = Path(memplane.__file__).parents[1] / "schemas/report.schema.json"
 

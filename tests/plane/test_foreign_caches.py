@@ -61,8 +61,8 @@ def kept(plane):
     plane.pack("herons", session="s1", save_report=True)
     plane.pack("printer ink", session="s2", save_report=True)
     plane.sessions.list()
-    with plane._engine.lock:
-        plane._engine.caught_up().save()
+    with plane.context.lock:
+        plane.context.caught_up().save()
 
 
 def answers(plane):

@@ -85,12 +85,12 @@ def play(plane, history):
         if verb in ("pin", "touch"):
             refs = [v["id"] for v in truth.values if v[form] == name]
             if refs:
-                truth.note(plane._engine.write({"kind": verb, "refs": refs}).seq)
+                truth.note(plane.context.write({"kind": verb, "refs": refs}).seq)
             continue
         named = {"ids": [name]} if form == "id" else {form: name}
         data = {"forget": named, **({"reason": "evicted"} if verb == "evict" else {})}
         undo = verb == "unforget"
-        done = plane._engine.write({"kind": "forget", "data": {**data, "undo": undo}})
+        done = plane.context.write({"kind": "forget", "data": {**data, "undo": undo}})
         truth.forget(done.seq, form, name, undo=undo)
     return truth
 

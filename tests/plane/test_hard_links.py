@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import memplane
-from memplane.plane.folder_checks import hard_links
+from memplane.upkeep.doctor import hard_links
 
 
 def linked(home, backup):

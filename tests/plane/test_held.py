@@ -3,8 +3,8 @@
 import pytest
 
 import memplane
+from memplane.context.watched_files import Held, Watched, watched
 from memplane.home import Trusted, open_home
-from memplane.plane.files import Held, Watched, watched
 
 
 @pytest.fixture

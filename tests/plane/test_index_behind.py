@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import memplane
 from memplane.explain.replay import replay
 from memplane.index import store
-from memplane.plane.reports import find
+from memplane.upkeep.reports import find
 
 NOW = "2026-03-01T12:00:00.000000Z"
 LIMIT = 40

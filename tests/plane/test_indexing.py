@@ -13,8 +13,8 @@ from shelves import QUERIES, only_log, opened, rows
 from test_indexing_mask import EVENTS, FORGETS, do
 
 import memplane
-from memplane.plane import indexing
-from memplane.plane.finding import finder_of
+from memplane.search import indexing
+from memplane.search.service import index_service
 
 STEPS = st.lists(st.one_of(EVENTS, EVENTS, EVENTS, FORGETS), max_size=15)
 
@@ -37,7 +37,7 @@ def test_an_answer_as_of_a_seq_is_that_of_the_log_that_ended_there(
         for query in QUERIES[:2]:
             find(plane, query)
         if reopens:
-            plane._engine.finder.index(plane.policies).save()
+            plane.context.finder.index(plane.policies).save()
             plane.close()
             plane = memplane.open(folder / "plane", durability="os")
     for seq, home in kept:
@@ -78,8 +78,9 @@ def shelf_log(tmp_path_factory):
 
 _BUILD = """
 import sys, memplane
+from memplane.search.service import index_service
 with memplane.open(sys.argv[1]) as plane:
-    plane._engine.finder.index(plane.policies).save()
+    index_service(plane.context).index(plane.policies).save()
 """
 
 
@@ -126,7 +127,7 @@ def test_recording_writes_nothing_of_the_index(plane):
 def test_what_is_recorded_is_indexed_in_batches_and_the_rest_when_somebody_searches(plane):
     plane.record("the first line, behind the one that a log begins with")
     find(plane, "herons")
-    index, places = plane._engine.finder._indexed, set()
+    index, places = plane.context.finder._indexed, set()
     for number in range(300):
         seq = plane.record(f"herons at the lake {number}").seq
         assert seq - index.seq < 80  # so many a search indexes at most, before it answers
@@ -138,7 +139,7 @@ def test_what_is_recorded_is_indexed_in_batches_and_the_rest_when_somebody_searc
 
 def test_nothing_is_indexed_where_nobody_searched(plane):
     plane.record_many(rows(300))
-    assert plane._engine.finder._indexed is None
+    assert plane.context.finder._indexed is None
 
 
 @settings(max_examples=10)
@@ -157,10 +158,10 @@ def test_what_is_found_never_depends_on_when_it_was_indexed(tmp_path_factory, st
                 number += 1
         found = [find(plane, query) for query in QUERIES]
         only_log(plane.home, folder / "again")
-        plane._engine.finder.index(plane.policies).save()
+        plane.context.finder.index(plane.policies).save()
     with memplane.open(folder / "again") as plane:
         assert [find(plane, query) for query in QUERIES] == found
-        plane._engine.finder.index(plane.policies).save()
+        plane.context.finder.index(plane.policies).save()
     assert index_files(folder / "again") == index_files(folder / "plane")
 
 
@@ -185,11 +186,11 @@ def test_closing_saves_what_is_worth_it(tmp_path):
 def test_who_opens_a_saved_index_reads_only_what_came_after(shelf):
     with memplane.open(shelf, durability="os") as plane:
         plane.record("a new line about herons")
-        engine = plane._engine
+        context = plane.context
         index = opened(plane, shelf / "index")
         assert index.catch_up() == 1
         assert index.catch_up() == 0
-        assert engine.log.head().seq == index.seq
+        assert context.log.head().seq == index.seq
 
 
 def test_a_build_that_was_stopped_goes_on(shelf_log, tmp_path, monkeypatch):
@@ -203,7 +204,7 @@ def test_a_build_that_was_stopped_goes_on(shelf_log, tmp_path, monkeypatch):
 
     with memplane.open(home) as plane:
         with pytest.raises(KeyboardInterrupt):
-            finder_of(plane._engine).index(plane.policies, stop)
+            index_service(plane.context).index(plane.policies, stop)
         told = []
         index = opened(plane, home / "index")
         assert index.seq > 300
@@ -226,12 +227,12 @@ def test_progress_is_told_where_there_is_much_to_do(shelf_log, tmp_path, monkeyp
     home = only_log(shelf_log, tmp_path / "home")
     told = []
     with memplane.open(home) as plane:
-        finder_of(plane._engine).index(plane.policies, lambda *done: told.append(done))
+        index_service(plane.context).index(plane.policies, lambda *done: told.append(done))
         assert told == []  # 900 events are no wait
     monkeypatch.setattr(indexing, "_ANNOUNCED", 100)
     shutil.rmtree(home / "index")
     with memplane.open(home) as plane:
-        finder_of(plane._engine).index(plane.policies, lambda *done: told.append(done))
+        index_service(plane.context).index(plane.policies, lambda *done: told.append(done))
     assert [total for _, total in told] == [901] * len(told)
     assert len(told) >= 3
     assert [done for done, _ in told] == sorted(done for done, _ in told)

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memplane
+from memplane.context.folds import items_of_event
 from memplane.errors import MemplaneError
-from memplane.plane.finding import finder_of
-from memplane.plane.folds import items_of_event
 from memplane.policy import ChannelRule
 from memplane.recall.documents import CARD
 from memplane.recall.suppress import Filter, Scope
+from memplane.search.service import index_service
 
 PATTERNS = ("/task/*", "/spec/*", "/agent/*")
 SPACES = ("/global", "/task/a", "/task/b", "/spec/x", "/spec/y", "/agent/ann", "/agent/bob")
@@ -142,21 +142,21 @@ def do(plane, step, ids):
         if not ids:
             return
         named = {"ids": [ids[named["number"] % len(ids)]]}
-    plane._engine.write({"kind": "forget", "data": {"forget": named, "undo": step["undo"]}})
+    plane.context.write({"kind": "forget", "data": {"forget": named, "undo": step["undo"]}})
 
 
 def asked_of(plane, fields):
     """A scope that knows of the approvals."""
-    return Scope(**fields, approvals=plane._engine.approvals())
+    return Scope(**fields, approvals=plane.context.approvals())
 
 
 def judged(plane, scope):
     """The events that the scope hides, and those of which it hides even the name."""
-    engine = plane._engine
-    folds = engine.caught_up()
-    counter = engine.counter(plane.policies)
+    context = plane.context
+    folds = context.caught_up()
+    counter = context.counter(plane.policies)
     hidden, unnamed = set(), set()
-    for line in engine.log.read():
+    for line in context.log.read():
         item = items_of_event(line.event, counter)
         archived = folds.memories.archived(line.event, upto=scope.as_of)
         if archived is not None:
@@ -173,9 +173,9 @@ def judged(plane, scope):
 
 def masked(plane, scope, upto=None):
     """The seqs of documents, of those that the mask hides and does not; cards apart."""
-    engine = plane._engine
-    folds = engine.caught_up()
-    retriever = finder_of(engine).retriever(plane.policies, folds)
+    context = plane.context
+    folds = context.caught_up()
+    retriever = index_service(context).retriever(plane.policies, folds)
     view = retriever._indexed.view(upto)
     hidden = retriever._hidden(view, scope, (), ())
     seqs, cards = view.column("seq"), view.column("flags") & CARD != 0

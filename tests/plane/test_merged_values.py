@@ -30,13 +30,13 @@ class Clock:
 
 def made(home, day=1):
     plane = memplane.init(home, durability="os", clock=Clock(day), environment={})
-    plane.clock = plane._engine.clock
+    plane.clock = plane.context.clock
     return plane
 
 
 def opened(home, day=1):
     plane = memplane.open(home, durability="os", clock=Clock(day), environment={})
-    plane.clock = plane._engine.clock
+    plane.clock = plane.context.clock
     return plane
 
 
@@ -367,10 +367,10 @@ class Planes:
             assert decisions == {id_ for id_ in live if events[id_].kind == "decision"}
             values = {key: getattr(plane.get(key), "id", None) for key in KEYS}
             assert set(values.values()) - {None} == live
-            hotset = plane._engine.caught_up().hotset.state.seen().items.values()
+            hotset = plane.context.caught_up().hotset.state.seen().items.values()
             shown = {one.id for one in hotset if one.key and not (one.superseded or one.forgotten)}
             assert shown == live
-            pins = {one.id for one in plane._engine.caught_up().decisions.state.active()
+            pins = {one.id for one in plane.context.caught_up().decisions.state.active()
                     if one.pinned_at}  # fmt: skip
             assert pins == {id_ for id_ in decisions if fates[id_][1]}
             orders = [[one.event.id for one in plane.history(key)] for key in KEYS]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.explain.replay import replay
-from memplane.plane.reports import find
+from memplane.upkeep.reports import find
 
 VIEWS = ("identity.md", "rules.project.md", "preferences.md")
 

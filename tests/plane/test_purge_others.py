@@ -43,11 +43,11 @@ def test_a_plane_that_folded_it_and_did_not_look_since_saves_nothing_of_it(plane
     used(other)
     fill(other, 2)
     plane.purge("it")
-    folds = other._engine._folds
+    folds = other.context._folds
     folds.hotset.unsaved = folds.decisions.unsaved = folds.memories.unsaved = 9
     assert folds.save() is False
     assert [folds.hotset.unsaved, folds.decisions.unsaved, folds.memories.unsaved] == [9, 9, 9]
-    assert other._engine.finder._indexed.save() is False
+    assert other.context.finder._indexed.save() is False
     other.close()
     check_gone(plane)
 
@@ -56,11 +56,11 @@ def test_a_purge_that_was_interrupted_behind_the_log_is_finished_by_who_writes_n
     fill(plane)
     plane.record(SECRET, id="it", session="s1", role="user")
     used(plane)
-    engine = plane._engine
+    context = plane.context
     said = {"seqs": [42], "ids": ["it"], "documents": [1]}
     row = {"kind": "purge", "data": {"purge": said}}
     reports = [f"reports/{path.name}" for path in (plane.home / "reports").iterdir()]
-    engine.log.erase([engine.drafting(internal=True)(row, "")], {42: "it"}, reports)
+    context.log.erase([context.drafting(internal=True)(row, "")], {42: "it"}, reports)
     copy = plane.home.parent / "copy"
     shutil.copytree(plane.home, copy)
     assert holds(copy)
@@ -77,11 +77,11 @@ def test_a_reader_alone_shows_nothing_of_a_purge_that_was_interrupted(plane):
     fill(plane)
     plane.record(SECRET, id="it", session="s1", role="user")
     used(plane)
-    engine = plane._engine
+    context = plane.context
     before = (plane.home / "log" / "00000001.jsonl").read_bytes()
     said = {"seqs": [42], "ids": ["it"], "documents": [1]}
     row = {"kind": "purge", "data": {"purge": said}}
-    engine.log.erase([engine.drafting(internal=True)(row, "")], {42: "it"}, ())
+    context.log.erase([context.drafting(internal=True)(row, "")], {42: "it"}, ())
     path = plane.home / "log" / "00000001.jsonl"
     path.write_bytes(before + path.read_bytes()[len(before) :])  # the overwriting never arrived
     with memplane.open(plane.home, read_only=True) as reading:
@@ -142,10 +142,10 @@ def test_what_others_record_meanwhile_is_neither_a_hole_nor_without_its_body(pla
 def test_a_body_that_a_later_event_needs_stays_where_an_interrupted_purge_is_finished(plane):
     text = f"{SECRET}\n" * 30_000
     plane.record(text, id="it")
-    engine = plane._engine
+    context = plane.context
     bodies = [p.relative_to(plane.home).as_posix() for p in plane.home.glob("bodies/sha256/*/*")]
     row = {"kind": "purge", "data": {"purge": {"seqs": [2], "ids": ["it"], "documents": [9]}}}
-    engine.log.erase([engine.drafting(internal=True)(row, "")], {2: "it"}, bodies)
+    context.log.erase([context.drafting(internal=True)(row, "")], {2: "it"}, bodies)
     assert list(plane.home.glob("bodies/sha256/*/*")) == []
     again = plane.record(text).seq  # by one who has been writing all along
     with memplane.open(plane.home) as other:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplane.plane import quotations
-from memplane.plane.quotations import Quotations
+from memplane.upkeep import purge_effects
+from memplane.upkeep.purge_effects import Quotations
 
 SECRET = "The quagga lives behind the third door of the old library"
 words = st.text(st.sampled_from("ab \n.,é漢"), max_size=60)
@@ -60,8 +60,8 @@ def test_a_word_of_many_megabytes_is_taken_to_pieces_once(monkeypatch):
             return taken
 
     looked_for = Quotations([SECRET])
-    word = quotations._WORD
-    monkeypatch.setattr(quotations, "_WORD", Counted())
+    word = purge_effects._WORD
+    monkeypatch.setattr(purge_effects, "_WORD", Counted())
     assert looked_for.in_text(text)
     assert 0 < sum(looked_at) < 2 * len(text)
 

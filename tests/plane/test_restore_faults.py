@@ -12,8 +12,8 @@ import memplane
 from memplane import home as homes
 from memplane.errors import HomeError, PlaneError, WriteError
 from memplane.log import Disk, verify
-from memplane.plane import restoring
 from memplane.policy import NAMES
+from memplane.upkeep import restore as restoring
 
 FORK = multiprocessing.get_context("fork")
 TARGETS = ("missing", "deeply missing", "bare", "empty", "empty, of that id", "project")

@@ -10,7 +10,7 @@ from memplane.index.bm25 import BM25
 from memplane.index.expansion import PERMILLE_MIN, RELATED_MAX
 from memplane.index.packing import Packing
 from memplane.index.ranking import Ranking
-from memplane.plane.retrieving import ranking_of
+from memplane.search.retriever import ranking_of
 
 FILLER = "and then the boat went on along the quiet shore for a while with nobody aboard"
 TALK = [

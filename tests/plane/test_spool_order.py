@@ -192,7 +192,7 @@ def test_more_files_than_one_append_takes_in_come_before_a_forget(plane):
 def test_others_who_spool_at_every_try_do_not_hold_a_forget_up(plane, monkeypatch):
     """The head moves before each try: after some of them it is written behind what waits then."""
     plane.record("Alice lives in Berlin", kind="fact", key="alice.home")
-    append, tries = plane._engine.log.append, []
+    append, tries = plane.context.log.append, []
     with memplane.open(plane.home) as other:
 
         def crowded(drafts, **more):
@@ -202,7 +202,7 @@ def test_others_who_spool_at_every_try_do_not_hold_a_forget_up(plane, monkeypatc
                     other.spool(f"noise {len(tries)}", kind="fact", key="alice.home")
             return append(drafts, **more)
 
-        monkeypatch.setattr(plane._engine.log, "append", crowded)
+        monkeypatch.setattr(plane.context.log, "append", crowded)
         plane.forget("alice.home")
     assert len(tries) < 10
     monkeypatch.undo()

@@ -3,11 +3,11 @@
 import pytest
 
 import memplane
-from memplane.plane.asking import request_of
-from memplane.plane.finding import finder_of
-from memplane.plane.searching import _scope
-from memplane.plane.standing import Standing
+from memplane.context.arguments import request_of
+from memplane.context.folds import SnapshotLog
 from memplane.ports import Head
+from memplane.search.search import _scope
+from memplane.search.service import index_service
 from memplane.wiring import clock
 
 LATE = "2030-01-01T00:00:00Z"
@@ -29,7 +29,7 @@ def behind(line):
 
 def test_a_log_that_stands_has_no_later_lines_until_it_moves(home):
     with memplane.open(home) as plane:
-        log = Standing(plane._log)
+        log = SnapshotLog(plane._log)
         log.move()
         head, lines = log.head(), list(log.read())
         plane.record("later")
@@ -84,19 +84,19 @@ def test_what_is_appended_while_a_pack_is_made_is_no_part_of_it(home, asked, war
 
 def test_what_replaces_an_event_that_is_not_indexed_yet_hides_it_once_it_is(home):
     with memplane.open(home) as other, memplane.open(home) as plane:
-        engine = plane._engine
-        with engine.lock:
+        context = plane.context
+        with context.lock:
             policies = plane.policies
-            retriever = finder_of(engine).retriever(policies, engine.caught_up(policies))
+            retriever = index_service(context).retriever(policies, context.caught_up(policies))
             for n in (70, 71):
                 other.record(f"{n} boats", kind="fact", key="boat.2")
             other.forget(id=other.record("80 boats").id)
-            folds = engine.caught_up(policies)  # further than what the retriever was made of
+            folds = context.caught_up(policies)  # further than what the retriever was made of
             request = request_of(
                 "boats", {}, policies, head=folds.log.head().seq, clock=clock,
-                seq_by=lambda _: 0, redactor=engine.intake(policies).redactor,
+                seq_by=lambda _: 0, redactor=context.intake(policies).redactor,
             )  # fmt: skip
-            scope = _scope(engine, folds, request, policies)
+            scope = _scope(context, folds, request, policies)
             retriever.find("boats", upto=request.as_of, scope=scope, most=9)
         texts = [hit.event.text for hit in plane.search("boats", k=20)]
         assert "71 boats" in texts

@@ -13,7 +13,7 @@ def fill(plane):
 
 def counted(plane, monkeypatch, **asked):
     """The texts that a pack counts, and its block."""
-    counter = plane._engine.counter(plane.policies)
+    counter = plane.context.counter(plane.policies)
     texts, count = [], type(counter).count
     with monkeypatch.context() as patch:
         patch.setattr(
@@ -52,7 +52,7 @@ def test_another_counter_counts_anew(plane, clock):
     (plane.home / "policies" / "budgets.yaml").write_text("version: 1\ncounter: len4\n")
     with memplane.open(plane.home, clock=clock) as other:
         block = other.pack("", budget=4000)
-        count = other._engine.counter(other.policies).count
+        count = other.context.counter(other.policies).count
         assert all(entry.tokens == count(entry.text) for entry in block.entries)
 
 

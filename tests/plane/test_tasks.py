@@ -62,7 +62,7 @@ def test_a_view_tells_what_is_known_of_the_task(plane):
     assert (view.title, view.tags) == ("Ship it. At last.", ())
     assert (view.created, view.updated) == (opened.event.ts, last.event.ts)
     assert view.short == "Ship it. … Failing Bash: red."
-    assert view.tokens == plane._engine.counter(plane.policies).count(view.paragraph)
+    assert view.tokens == plane.context.counter(plane.policies).count(view.paragraph)
     assert opened.id in view.events
     assert view.as_json()["plan"][0] == {"text": "one", "state": "done"}
 
@@ -300,13 +300,13 @@ def test_tasks_that_only_the_log_has_cost_no_look_at_it_until_they_are_named(pla
     for number in range(130):
         plane.tasks.open(f"t{number}", "goal")
         plane.tasks.done(f"t{number}")
-    table = plane._engine.caught_up().tasks.state
+    table = plane.context.caught_up().tasks.state
     assert "t0" in table.gone
     assert not table.only_in_log("another")
     assert plane.tasks.get("t0").status == "done"
     plane.tasks.open("t0")
     assert [view.id for view in plane.tasks.list()] == ["t0"]
-    assert "t0" not in plane._engine.caught_up().tasks.state.gone
+    assert "t0" not in plane.context.caught_up().tasks.state.gone
 
 
 def test_a_task_has_a_title_times_and_the_tags_that_were_given_last(plane, clock):

@@ -12,10 +12,10 @@ from anagrams import Anagrams
 import memplane
 from memplane.log import repair
 from memplane.log.ids import MAGIC
-from memplane.plane.stated import witnesses
 from memplane.policy import files
 from memplane.projections import projector
 from memplane.projections.cache import put_sum
+from memplane.upkeep.caches import witnesses
 from memplane.wiring import open_plane
 
 NOW = "2026-01-05T12:00:00.000000Z"
@@ -46,8 +46,8 @@ def made(tmp_path_factory):
         plane.embed()
         plane.pack("herons", session="s1", save_report=True)
         plane.sessions.list()
-        with plane._engine.lock:
-            plane._engine.caught_up().save()
+        with plane.context.lock:
+            plane.context.caught_up().save()
     return home
 
 
@@ -141,7 +141,7 @@ def test_a_projection_that_says_something_else_than_the_log_is_found(home, name)
     path = home / "projections" / f"{name}.json"
     there = projector.read(path)
     with opened(home) as plane:
-        folds = plane._engine.caught_up()
+        folds = plane.context.caught_up()
         folds.open_files()
         folded = folds._files if name == "files" else getattr(folds, name)
         fresh = folded.projector.dump(folded.projector.initial())
@@ -158,7 +158,7 @@ def test_what_nobody_keeps_is_not_folded_to_be_compared(home):
         (home / "projections" / name).unlink()
     with open_plane(home, read_only=True, clock=lambda: NOW) as plane:
         assert plane.verify().ok
-        folds = plane._engine._folds
+        folds = plane.context._folds
         assert not folds.sessions_opened
         assert not folds.files_opened
 
@@ -258,7 +258,7 @@ def test_a_table_of_ids_that_says_something_else_than_its_segment_is_found(home)
         name = plane.id
     log = FileLog(home, name, clock=lambda: NOW, segment_bytes_max=2_000)
     with opened(home) as plane:
-        drafts = [plane._engine.drafting()({"text": f"t{n}", "id": f"e{n}"}, "") for n in range(30)]
+        drafts = [plane.context.drafting()({"text": f"t{n}", "id": f"e{n}"}, "") for n in range(30)]
     with log:
         for draft in drafts:
             log.append([draft])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from journal import ROWS, Journal
 from law import fold, holds_the_law
 
+from memplane.context.artifact_files import Approvals
 from memplane.event import Event
-from memplane.plane.approvals import Approvals
 from memplane.projections.artifacts import Artifacts, facts_of
 from memplane.projections.memories import Memories
 

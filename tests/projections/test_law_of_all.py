@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from journal import ROWS, Journal, from_elsewhere
 from law import holds_the_law
 
-from memplane.plane.folds import Folds
+from memplane.context.folds import Folds
 from memplane.projections.chains import MemoryChains
 from memplane.projections.memories import Memories
 from memplane.projections.projector import Stretch, fold

@@ -1,0 +1,1 @@
+"""Files beside the log: added, approved, quoted, exported."""

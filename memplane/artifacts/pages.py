@@ -1,0 +1,233 @@
+"""The text of an artifact: whole for search, in pages for whoever opens its handle.
+
+A page is as many tokens as are asked for; `from=N` in its handle goes on at a character, wherever
+earlier pages ended.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from memplane.context.artifact_files import SEARCHED_BYTES_MAX, content, decoded
+from memplane.errors import BudgetError, ChangedError, InputError, NotFoundError, ScopeError
+from memplane.intake.redact import shown
+from memplane.lazy import regex
+from memplane.pack.request import Expansion
+from memplane.projections.artifacts import COPY, HANDLE_DIGITS, SCHEME, Facts, facts_of
+from memplane.projections.item import Item
+from memplane.tokens import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from memplane.context.context import PlaneContext, Requester
+    from memplane.event import Event
+    from memplane.pack.handles import Handle
+    from memplane.ports import Line, TokenCounter
+    from memplane.projections.artifacts import ArtifactTable
+
+__all__ = [
+    "PAGE_TOKENS",
+    "Page",
+    "by_hash",
+    "check_start",
+    "digits_of",
+    "material",
+    "newest",
+    "page_of",
+    "readable",
+    "searched_text",
+]
+
+
+PAGE_TOKENS: Final = 1_000  # of a page that a pack opens by its number
+_PAGES_MAX: Final = 100_000
+_HANDLE: Final = regex(r"(?:expand://)?artifact/(?:sha256/)?")
+_DIGITS: Final = regex(r"[0-9a-f]{8,64}")
+
+
+class Page(NamedTuple):
+    """A page of a text; `end` is the character behind it, None at the end of the text."""
+
+    text: str
+    end: int | None
+
+
+def digits_of(named: str) -> str | None:
+    """Return the digits of a hash, of a URI or of a handle; None for any other name."""
+    digits = _HANDLE.sub("", named.partition("?")[0].removeprefix(SCHEME), count=1)
+    return digits if _DIGITS.fullmatch(digits) else None
+
+
+def by_hash(context: PlaneContext, table: ArtifactTable, digits: str, upto: int) -> list[Line]:
+    """Return the artifacts up to a seq whose hash begins so, the newest first."""
+    most = min(len(digits), HANDLE_DIGITS)
+    seqs = [seq for seq, known in table.listed.items() if known.startswith(digits[:most])]
+    lines: Iterable[Line | None] = map(context.log.line, reversed(seqs))
+    if not seqs and table.older:
+        lines = reversed([*context.log.read(0, upto)])
+    found = ((line, facts_of(line.event)) for line in lines if line is not None)
+    return [
+        line
+        for line, facts in found
+        if facts is not None and facts.sha256.startswith(digits) and line.event.seq <= upto
+    ]
+
+
+def newest(asker: Requester, digits: str, *, strict: bool = True) -> Event:
+    """Return the newest artifact in force with this hash: one that is approved before others.
+
+    Raises NotFoundError where the asker may know of none. Without `strict` any that he may know of
+    will do: whether it may be shown is decided with others.
+    """
+    table = asker.folds.artifacts.state
+    reader = asker.context.reader(asker.channel, asker.now, agent=asker.agent)
+    lines = by_hash(asker.context, table, digits, asker.as_of)
+    if not lines:
+        asker.context.look_in_vain()
+    found = [line.event for line in lines if reader.may_read(line.event)]
+    if len({one.data["sha256"] for one in found}) > 1:
+        raise InputError(f"{digits} begins the hash of several artifacts", where="handle")
+    if not found:
+        raise NotFoundError(f"no artifact {digits}")
+    archived = asker.folds.memories.archived
+    live = [one for one in found if archived(one, upto=asker.as_of) is None]
+    seen = [one for one in live if reader.in_time(one)]
+    if strict and not seen:
+        raise NotFoundError(f"no artifact {digits} is in force")
+    return next((one for one in seen if _covers(asker, one)), (seen or found)[0])
+
+
+def readable(home: Path, event: Event, facts: Facts) -> str:
+    """Return the text of an artifact's file, compared with its hash.
+
+    Raises ChangedError, and NotFoundError where the file is no text.
+    """
+    from memplane.intake.research import bundle_text  # noqa: PLC0415 - few artifacts are bundles
+
+    text = decoded(content(home, facts))
+    if text is None:
+        raise NotFoundError(
+            f"{shown(facts.name, 120)} (event {event.seq}) is no text but {facts.mime}; "
+            f"`memplane artifact export {event.seq}` writes it to a file"
+        )
+    return bundle_text(text) if facts.type == "research_bundle" else text
+
+
+def searched_text(home: Path, event: Event, *, lenient: bool) -> str:
+    """Return what an approved artifact is found by: what was said of it, and its copy's text.
+
+    A file that is no text, too long or a reference adds nothing. One that is not what was added
+    raises ChangedError, or adds nothing where that is to be passed over.
+    """
+    facts = facts_of(event)
+    if facts is None or facts.stored != COPY or facts.bytes > SEARCHED_BYTES_MAX:
+        return event.text
+    try:
+        text = readable(home, event, facts)
+    except ChangedError:
+        if not lenient:
+            raise
+        return event.text
+    except NotFoundError:
+        return event.text
+    return f"{event.text}\n\n{text}" if event.text else text
+
+
+def check_start(start: int, text: str) -> None:
+    """Raise InputError for a `from` behind the end of a text; 0 is never that."""
+    if start and start >= len(text):
+        most = f"it has {len(text)} characters; expected from={max(0, len(text) - 1)} or less"
+        raise InputError(f"{most}, found {start}", where="from")
+
+
+def page_of(asker: Requester, event: Event, handle: Handle, budget: int) -> tuple[Facts, Page]:
+    """Return what is known of an artifact, and a page of its text of at most `budget` tokens.
+
+    Raises NotFoundError where it is out of force, ScopeError where nobody approved it,
+    ChangedError, InputError and BudgetError.
+    """
+    facts = facts_of(event)
+    gone = asker.folds.memories.archived(event, upto=asker.as_of)
+    reader = asker.context.reader(asker.channel, asker.now, agent=asker.agent)
+    if gone is not None:
+        raise NotFoundError(f"artifact {event.seq} is {gone[0]} by event {gone[1]}")
+    if (late := reader.out_of_time(event)) is not None:
+        raise NotFoundError(f"artifact {event.seq} is {late}")
+    if facts is None or not _covers(asker, event):
+        raise ScopeError(
+            f"artifact {event.seq} is not approved: its text is shown once somebody has read it "
+            f"and says `memplane artifact approve {event.seq}`"
+        )
+    context, policies = asker.context, asker.policies
+    text = context.redact(policies)(readable(context.home.path, event, facts))
+    counter = context.counter(policies)
+    check_start(handle.start, text)
+    start = handle.start or _start(text, handle.page, budget, counter, facts.name)
+    kept = _page(text, start, budget, counter)
+    end = start + len(kept)
+    return facts, Page(kept, end if end < len(text) else None)
+
+
+def material(asker: Requester, event: Event, handle: Handle) -> Expansion:
+    """What the handle of an artifact gives a pack: no text where nobody approved it.
+
+    Nor where its file is not what was added: then it says so.
+    """
+    item = Item.of(event, len(event.text))
+    gone = asker.folds.memories.archived(event, upto=asker.as_of)
+    if gone is not None:
+        item.superseded = gone[0] == "superseded"
+        item.forgotten = not item.superseded
+    facts = facts_of(event)
+    reader = asker.context.reader(asker.channel, asker.now, agent=asker.agent)
+    told = gone is None and reader.may_read(event) and reader.in_time(event)
+    # Who may not see it is not told either that it has no text, or no such page.
+    if facts is None or not told or not _covers(asker, event):
+        return Expansion(str(handle), item, "", whole=False)
+    context, policies = asker.context, asker.policies
+    try:
+        text = context.redact(policies)(readable(context.home.path, event, facts))
+    except ChangedError:
+        return Expansion(str(handle), item, "", whole=False, lost="changed")
+    start, end = handle.start, len(text)
+    if handle.page > 1 and not start:
+        counter = context.counter(policies)
+        start = _start(text, handle.page, PAGE_TOKENS, counter, facts.name)
+        end = start + len(_page(text, start, PAGE_TOKENS, counter))
+    named = handle._replace(form="artifact", name=facts.digits)
+    return Expansion(
+        str(named), item, text[start:end], whole=False, start=start, ends=end == len(text),
+        lost="past_end" if start and start >= end else "",
+    )  # fmt: skip
+
+
+def _covers(asker: Requester, event: Event) -> bool:
+    approvals = asker.context.approvals(asker.folds)
+    return approvals.covers(event.seq, event.id, as_of=asker.as_of, now=asker.now)
+
+
+def _start(text: str, number: int, budget: int, counter: TokenCounter, name: str) -> int:
+    """Where a page begins if all before it are of so many tokens."""
+    if number > _PAGES_MAX:
+        raise InputError(f"expected a page from 1 to {_PAGES_MAX}, found {number}", where="page")
+    start = 0
+    for before in range(1, number):
+        start += len(_page(text, start, budget, counter))
+        if start >= len(text):
+            pages = f"{before} page{'s' if before > 1 else ''} of {budget} tokens"
+            raise NotFoundError(f"{shown(name, 120)} has {pages}, not {number}")
+    return start
+
+
+def _page(text: str, start: int, budget: int, counter: TokenCounter) -> str:
+    """As much as the budget takes, to the end of a line where one ends late in it."""
+    rest = text[start:]
+    kept = cut(counter, rest, budget)
+    if rest and not kept:
+        raise BudgetError(f"{budget} tokens hold not one character of it", where="budget")
+    if len(kept) < len(rest):
+        line = kept.rfind("\n") + 1
+        return kept[:line] if 2 * line > len(kept) else kept
+    return kept

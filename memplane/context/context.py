@@ -1,0 +1,638 @@
+"""What an open plane holds: files, log, projections, counter, intake."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cast
+
+from memplane import nofollow
+from memplane.context.arguments import check_channel, check_texts
+from memplane.context.artifact_files import Approvals
+from memplane.context.folds import (
+    PREFIXES_KEPT,
+    Folds,
+    Places,
+    Prefix,
+    Prefixes,
+    Seen,
+    files_fold,
+    group_fold,
+    items_of_event,
+    seen_by,
+    session_fold,
+)
+from memplane.context.watched_files import Frozen, watched
+from memplane.errors import HomeError, InputError, WriteError
+from memplane.event import UPKEEP_KINDS, Draft, Event
+from memplane.home import Home, replace_file
+from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
+from memplane.intake.redact import shown
+from memplane.log import FileLog
+from memplane.pack.render import defused
+from memplane.ports import Appended, Clock, Detector, Embedder, Head, TokenCounter
+from memplane.projections.catchup import overtaken
+from memplane.projections.hotset import NO_TURNS, HotsetState
+from memplane.projections.item import Item, Printer
+from memplane.recall.suppress import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from memplane.context.event_access import Reader
+    from memplane.context.receipts import Receipt, Recorder
+    from memplane.pack.request import Request
+    from memplane.policy import Policies
+    from memplane.ports import Head, Line
+    from memplane.projections.chains import Row
+    from memplane.projections.files import FilesState
+    from memplane.projections.memories import Memories
+    from memplane.projections.sessions import SessionsState
+
+__all__ = [
+    "Drafting",
+    "MakeCounter",
+    "MakeEmbedder",
+    "Part",
+    "PlaneContext",
+    "Recent",
+    "RefoldWarning",
+    "Requester",
+]
+
+
+_KEPT: Final = 2_048
+_LINE_BYTES: Final = 16_384  # a longer one is read again
+
+
+class Recent:
+    """The values and lines asked for last, of one engine. One thread at a time.
+
+    Values are those of one prefix of the log, which its head names. A line never changes once it is
+    written; should the log be cut and go on, a row of it has another id or another place.
+    """
+
+    def __init__(self, read: Callable[[int], Line | None]) -> None:
+        self._read = read
+        self._lines: OrderedDict[tuple[int, str, int, int], Line] = OrderedDict()
+        self._at: Head | None = None
+        self._rows: dict[tuple[str, str], Row | None] = {}
+
+    def current(self, memories: Memories, ns: str, key: str, upto: int | None) -> Row | None:
+        """Return the value in force as `Memories.current` does; `upto` is always the same."""
+        at = memories.position
+        if at != self._at or len(self._rows) >= _KEPT:
+            self._at, self._rows = at, {}
+        place = ns, key
+        if place not in self._rows:
+            self._rows[place] = memories.current(ns, key, upto=upto)
+        return self._rows[place]
+
+    def line(self, row: Row) -> Line | None:
+        """Return the line of a row, if it is there and verifies."""
+        key = (row.seq, row.id, row.segment, row.offset)
+        found = self._lines.get(key)
+        if found is not None:
+            self._lines.move_to_end(key)
+            return found
+        found = self._read(row.seq)
+        if found is not None and found.end - found.offset <= _LINE_BYTES:
+            self._lines[key] = found
+            if len(self._lines) > _KEPT:
+                self._lines.popitem(last=False)
+        return found
+
+
+# What an open plane holds: files, log, projections, counter, intake.
+_PINS_MAX = 100  # of one session
+_HELD_ELSEWHERE = frozenset(
+    (*UPKEEP_KINDS, *NO_TURNS, "session")
+)  # tasks have a place of their own
+# Folding waits for the first reader; a process that records on and on folds as it goes.
+_FOLD_AFTER = 32
+# From then on so many at once: to look where the log ends costs as much as to fold some lines.
+_FOLD_EVERY = 16
+_CHECKPOINT_EVENTS = 500
+# A busy writer saves less often: half a megabyte every 500 events would cost a quarter of its time.
+_CHECKPOINT_WRITING = 5000
+# A short process leaves a short tail to the next one rather than writing half a megabyte.
+_CHECKPOINT_AT_CLOSE = 64
+NO_END = 2**63
+
+MakeCounter = Callable[[str, int], TokenCounter]
+MakeEmbedder = Callable[[str], Embedder]
+Made = TypeVar("Made")
+OnePart = TypeVar("OnePart", bound="Part")
+
+
+class RefoldWarning(UserWarning):
+    """Projections of another version of memplane were folded again from the log."""
+
+
+class Part(Protocol):
+    """What lives as long as an open plane and follows what is recorded there."""
+
+    def __init__(self, context: PlaneContext) -> None: ...
+
+    def follow(self, seq: int, count: int) -> None:
+        """Take note of the last `count` events, up to `seq`. The lock is held."""
+        ...
+
+    def close(self) -> None:
+        """Save what is worth it, and let go of the files. The lock is held."""
+        ...
+
+
+class Drafting(Protocol):
+    """Makes a draft of a row; `recalled` are blocks that were moved out of its text elsewhere."""
+
+    def __call__(
+        self, row: Mapping[str, Any], where: str, recalled: Sequence[str] = ()
+    ) -> Draft: ...
+
+
+class PlaneContext:
+    """The parts of one open plane. `as_of`: the plane of a prefix of the log, read only.
+
+    `keeps`: caches may be written though the plane is opened for reading.
+    """
+
+    def __init__(
+        self, home: Home, *, clock: Clock, make_counter: MakeCounter, durability: str,
+        loads: Callable[[bytes], Any], log: FileLog | None, as_of: int | None,
+        detector: Detector | None = None, overrides: Mapping[str, str] = MappingProxyType({}),
+        make_embedder: MakeEmbedder | None = None, embedder: Embedder | None = None,
+        files: Mapping[str, bytes] | None = None, keeps: bool = False,
+    ) -> None:  # fmt: skip
+        self.make_embedder, self.embedder = make_embedder or _no_embedder, embedder
+        self.home, self.clock, self.durability, self.as_of = home, clock, durability, as_of
+        self.make_counter, self.detector, self.loads = make_counter, detector, loads
+        # Whether caches may be written.
+        self.keeps = (keeps or not home.read_only) and as_of is None
+        self._counter: tuple[tuple[str, int], TokenCounter] | None = None
+        self.watched = (
+            watched(home, lambda: self.keeps, overrides, self.counter)
+            if files is None
+            else Frozen(home.path, files, self.counter)
+        )
+        self.lock = threading.RLock()
+        self.log = log or FileLog(
+            home.path, home.plane_id, clock=clock,
+            durability="os" if durability == "os" else "sync",
+            lock_wait_ms_max=self.watched.policies_or_last().plane.lock_wait_ms_max,
+            loads=loads, same=self._same, read_only=home.read_only, keeps=self.keeps,
+        )  # fmt: skip
+        self._folds: Folds | None = None
+        self._prefixes = Prefixes(self.log, home.plane_id)
+        self._intake: tuple[str, Intake] | None = None
+        self._approvals: Approvals | None = None
+        self._alone: dict[tuple[object, ...], Any] = {}  # folds of a part of the log alone
+        self._pinned: dict[tuple[object, str], tuple[Event, Item]] = {}  # read for their pins
+        self._recorded = 0  # since the last fold
+        self._finished = 0
+        self._seen: Head | None = None  # the head of the log when purges were looked for
+        self.recent = Recent(self.log.line)
+        self._parts: dict[type[Part], Part] = {}
+        self.closed = False
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        """What makes drafts of rows."""
+        from memplane.context.receipts import Recorder  # noqa: PLC0415 - whoever packs does without
+
+        return Recorder(self.append, self._id_of)
+
+    def check_open(self) -> None:
+        """Raise HomeError where the plane was closed: the log would quietly open itself again."""
+        if self.closed:
+            raise HomeError(f"{self.home.path}: this plane was closed; open it again to use it")
+
+    # --- writing ---
+
+    def append(self, drafts: list[Draft], *, expected_seq: int | None = None) -> list[Appended]:
+        """Append and acknowledge; then fold now and then, where somebody reads."""
+        self.check_open()
+        if self.as_of is not None:
+            raise HomeError(f"this is the plane as of seq {self.as_of}; it cannot be written")
+        if self.home.read_only:
+            raise HomeError(f"{self.home.path}: is read-only; nothing was recorded")
+        done = self.log.append(drafts, expected_seq=expected_seq)
+        self._recorded += len(drafts)
+        if self._recorded >= (_FOLD_AFTER if self._folds is None else _FOLD_EVERY):
+            recorded, self._recorded = self._recorded, 0
+            with self.lock:
+                policies = self.watched.policies_last_read()
+                self.caught_up(policies, save_after=_CHECKPOINT_WRITING)
+                for part in self._parts.values():
+                    part.follow(done[-1].seq if done else 0, recorded)
+        return done
+
+    def take_in_waiting(self) -> None:
+        """Make what waits in the spool part of the log, before something is decided on it.
+
+        Raises HomeError where the plane cannot be written, LockError as an append.
+        """
+        self.check_open()
+        if self.log.waiting.waits():
+            self.append([])
+
+    def drafting(self, *, internal: bool = False) -> Drafting:
+        """What checks rows: under the policies of now, or the last good ones if they are broken."""
+        policies = self.watched.policies_or_last()
+        count, intake = self.counter(policies).count, self.intake(policies)
+
+        def draft(row: Mapping[str, Any], where: str, recalled: Sequence[str] = ()) -> Draft:
+            return self.recorder.draft(
+                row, intake, self.clock(), count, where, internal=internal, recalled=recalled
+            )
+
+        return draft
+
+    def write(self, row: dict[str, Any]) -> Receipt:
+        """Record an event of memplane's own: forget, pin."""
+        from memplane.context.receipts import Receipt  # noqa: PLC0415 - likewise
+
+        appended = self.append([self.drafting(internal=True)(row, "")])[0]
+        return Receipt(appended, self.durability, self.log.line)
+
+    def _same(self, event: Event, draft: Draft) -> bool:
+        redactor = self.intake(self.watched.policies_or_last()).redactor
+        log = self.log
+        return same(event, draft, redactor, lambda: log.text(event), lambda: log.recalled(event))
+
+    def _id_of(self, seq: int) -> str:
+        line = self.log.line(seq)
+        if line is None:
+            raise InputError(f"no event with seq {seq}", where="refs")
+        return line.event.id
+
+    # --- policies to objects ---
+
+    def intake(self, policies: Policies) -> Intake:
+        """What checks, redacts and marks under these policies."""
+        self.check_open()
+        stamp = policies.hashes["privacy.yaml"] + policies.hashes["scoring.yaml"]
+        if self._intake is None or self._intake[0] != stamp:
+            privacy = policies.privacy
+            made = Intake(
+                Redactor(privacy.redact_patterns, self.detector),
+                privacy.never_store_kinds,
+                Marker(policies.scoring.markers),
+            )
+            self._intake = (stamp, made)
+        return self._intake[1]
+
+    def redact(self, policies: Policies) -> Callable[[str], str]:
+        """Text as it may leave the plane."""
+        redactor = self.intake(policies).redactor
+        return lambda text: redactor.redact(text)[0]
+
+    def counter(self, policies: Policies) -> TokenCounter:
+        """The counter that the policies name."""
+        named = (policies.budgets.counter, policies.budgets.scale_ppm)
+        if self._counter is None or self._counter[0] != named:
+            self._counter = (named, self.make_counter(*named))
+        return self._counter[1]
+
+    def printer(self, policies: Policies, *, cites: bool = False) -> Printer:
+        """How entries are printed under these policies."""
+        counter = self.counter(policies)
+        stamp = f"{_variant(policies)}/{policies.hashes['privacy.yaml']}{'/cited' if cites else ''}"
+        redact = self.redact(policies)
+        if cites:  # a client keeps such a block among what it says itself
+            return Printer(counter, lambda text: defused(redact(text)), stamp, cites)
+        return Printer(counter, redact, stamp, cites)
+
+    def reader(
+        self, channel: str, now: str | datetime | None = None, *, agent: str | None = None,
+        ns: str | None = None, policies: Policies | None = None,
+    ) -> Reader:  # fmt: skip
+        """Answers for one channel and agent, at the clock's time or another.
+
+        `ns` is the one namespace that is asked for, if any: ScopeError where it may not be.
+        `policies` are those of now unless they are given; then any channel will do.
+        """
+        from memplane.context.event_access import Reader  # noqa: PLC0415 - a pack does without
+
+        self.check_open()
+        check_texts(agent=agent)
+        namespace(ns)
+        if policies is None:
+            policies = self.watched.policies()
+            check_channel(policies, channel)
+        moment = self.clock() if now is None else timestamp(now, where="now")
+        # What is found is there: only a plane of a prefix has an end that is not the log's own.
+        as_of = NO_END if self.as_of is None else self.as_of
+        redactor = self.intake(policies).redactor
+        return Reader(
+            policies, channel, now=moment, as_of=as_of, agent=agent, ns=ns, redactor=redactor,
+            covers=self._covers,
+        )  # fmt: skip
+
+    def reader_of(self, request: Request) -> Reader:
+        """Answers for who asks; ScopeError for a namespace of the request that is not for them."""
+        channel, now, agent = request.channel, request.now, request.agent
+        return [self.reader(channel, now, agent=agent, ns=ns) for ns in request.ns or (None,)][-1]
+
+    def _covers(self, seq: int, id_: str, as_of: int, now: str) -> bool:
+        with self.lock:
+            return self.approvals().covers(seq, id_, as_of=as_of, now=now)
+
+    # --- projections ---
+
+    def approvals(self, folds: Folds | None = None) -> Approvals:
+        """Which artifacts are approved, as of the log's head or of a prefix. Hold `lock`."""
+        folds = folds or self.caught_up()
+        table, memories = folds.artifacts.state, folds.memories
+        known = self._approvals
+        if known is None or not known.reads(table, memories):
+            known = self._approvals = Approvals(table, memories, self.log.find, self.home.path)
+        return known
+
+    def caught_up(
+        self, policies: Policies | None = None, *, save_after: int = _CHECKPOINT_EVENTS
+    ) -> Folds:
+        """The projections at the head of the log. Hold `lock`."""
+        self.check_open()
+        policies = policies or self.watched.policies_or_last()
+        counter = self.counter(policies)
+        if self.as_of is not None:
+            return self.prefix(self.as_of, policies)
+        if self.log.finished != self._finished:  # what was folded may have a hole there
+            self._finished = self.log.finished
+            self.forget_folds()
+        if self._folds is not None and self._folds.variant != _variant(policies):
+            self._drop_folds()
+        fresh = self._folds is None
+        if self._folds is None:
+            folder = self.home.path / "projections"
+            self._folds = Folds(self.log, folder, self.home.plane_id, counter, _variant(policies))
+        if self._folds.catch_up():
+            self._notice_purges()
+        if self.keeps and self._folds.unsaved > save_after:
+            self._save(self._folds)
+        if fresh and self.keeps and (outdated := self._folds.outdated):
+            self._renew(self._folds, outdated)
+        return self._folds
+
+    def _renew(self, folds: Folds, outdated: Sequence[str]) -> None:
+        """Keep what was folded anew, and say once what another version of memplane had made."""
+        self._save(folds)
+        warnings.warn(
+            f"{self.home.folder}: another version of memplane made projections/"
+            f"{', '.join(outdated)}; folded again from the {folds.log.head().seq} lines of the log",
+            RefoldWarning,
+            stacklevel=2,
+        )
+
+    def keep_first(self) -> None:
+        """Write the checkpoints of a plane that has none: from its first pack on. Hold `lock`."""
+        if self.keeps and self._folds is not None and not self._folds.hotset.is_stored:
+            self._save(self._folds)
+
+    def _save(self, folds: Folds) -> None:
+        """Write the checkpoints, and with them what spares others a look at each segment."""
+        if folds.save():
+            self._keep_headers()
+
+    def _keep_headers(self) -> None:
+        kept = self.log.headers_to_keep()
+        if kept is not None:
+            with suppress(WriteError):  # a cache that is not written is no error
+                replace_file(self.home.path / kept[0], kept[1])
+
+    def scope(self, request: Request, policies: Policies) -> Scope:
+        """What decides of which groups of events whoever asks sees something."""
+        return Scope.of(
+            policies, request.channel, now=request.now, as_of=request.as_of, ns=request.ns,
+            agent=request.agent,
+        )  # fmt: skip
+
+    def files(self, folds: Folds, request: Request, policies: Policies) -> FilesState:
+        """The files view of whoever asks."""
+        scope, files = self.scope(request, policies), folds.files
+        missing = files.missing(scope.sees, scope.spaces())
+        if missing:
+            alone = self._folded_alone(
+                folds, policies, ("files", *_reader(scope)), lambda: files_fold(folds, missing)
+            )
+            files = files if alone is None else files.filled(alone)
+        return files.seen(scope.sees)
+
+    def sessions(self, folds: Folds) -> SessionsState:
+        """The sessions, caught up."""
+        return folds.sessions.state
+
+    def newest_memories(self, folds: Folds) -> Memories:
+        """The memories of now: they know all that those of a prefix do, and go on where they stand.
+
+        Those of `folds` where none of now are folded. Hold `lock`.
+        """
+        return folds.memories if self._folds is None else self._folds.memories
+
+    def part(self, kind: type[OnePart], key: type[Part] | None = None) -> OnePart:
+        """The one object of a kind that lives as long as the open plane, made when asked for.
+
+        It follows what is recorded, and is closed with the plane. `key` is the kind that it stands
+        for, where it is another one.
+        """
+        found = self._parts.get(key or kind)
+        if found is None:
+            found = self._parts[key or kind] = kind(self)
+        return cast("OnePart", found)
+
+    def prefix(self, seq: int, policies: Policies) -> Folds:
+        """The projections as of a seq, folded from the log's beginning; the last few are kept."""
+        self._notice_purges()
+        return self._prefixes.at(seq, self.counter(policies), _variant(policies))
+
+    def advance(self, seq: int) -> None:
+        """Move the plane of a prefix forward to a seq: its projections go on, nothing begins anew.
+
+        Raises InputError for a plane that is no prefix, or one that stands behind `seq` already.
+        """
+        now, head = self.as_of, self.log.head().seq
+        if now is None or not now <= seq <= head:
+            found = "the log's head" if now is None else now
+            raise InputError(
+                f"expected a seq from {found} to {head}, found {shown(seq)}", where="advance"
+            )
+        with self.lock:
+            self.as_of = seq
+            self._prefixes.advance(now, seq)
+
+    def prefix_head(self) -> Head:
+        """Where the plane of a prefix ends."""
+        assert self.as_of is not None
+        return Prefix(self.log, self.as_of).head()
+
+    def seen(self, folds: Folds, request: Request, policies: Policies) -> Seen:
+        """What whoever asks sees of the projections, with the request's session in it."""
+        scope = self.scope(request, policies)
+        counter, (places, gap) = self.counter(policies), self.places(folds, scope, policies)
+        hotset, session = places.hotset.seen(scope.sees), request.session
+        ring = hotset.sessions.get(session) if session is not None else None
+        if session is not None and (ring is None or ring.partial):
+            turns = self._folded_alone(
+                folds, policies, ("session", session, *_reader(scope)),
+                lambda: session_fold(folds, session, counter, scope.sees),
+            )  # fmt: skip
+            hotset, gap = (hotset, True) if turns is None else (hotset.joined(turns), gap)
+        whole = places == folds.places  # no group had to be read from the log
+        reader = _reader(scope) if whole else None
+        seen = seen_by(folds, places, hotset, scope.sees, gap=gap, reader=reader)
+        ring = hotset.sessions.get(session) if session is not None else None
+        if ring is None:
+            return seen
+        return seen._replace(pins=self._pins(folds, hotset, ring.epoch, scope, policies))
+
+    def _pins(
+        self, folds: Folds, hotset: HotsetState, epoch: int, scope: Scope, policies: Policies
+    ) -> list[tuple[Item, int]]:
+        """What was pinned since an epoch, newest first: at most 100 that the scope shows."""
+        named = folds.memories.pins(epoch, upto=scope.as_of)
+        recent = {item.id: item for item in hotset.items.values()} if named else {}
+        found: list[tuple[Item, int]] = []
+        for id_, pin in named:
+            item = recent.get(id_) or self._left(folds, id_, scope.as_of, policies)
+            if item is None or item.kind in _HELD_ELSEWHERE or item.seq > pin:
+                continue
+            if not scope.hides(item):
+                found.append((item, pin))
+                if len(found) == _PINS_MAX:
+                    break
+        return found
+
+    def _left(self, folds: Folds, id_: str, as_of: int, policies: Policies) -> Item | None:
+        """A pinned event that no projection holds, read from the log once; None: there is none."""
+        key = _variant(policies), id_
+        known = self._pinned.get(key)
+        if known is None:
+            line = self.log.find(id_)
+            if line is None or line.event.seq > as_of:
+                return None
+            item = items_of_event(line.event, self.counter(policies))
+            known = self._pinned[key] = line.event, item
+        event, item = known
+        item.superseded = item.forgotten = folds.memories.archived(event, upto=as_of) is not None
+        return item
+
+    def places(self, folds: Folds, scope: Scope, policies: Policies) -> tuple[Places, bool]:
+        """What is kept by groups of events, with all groups that a reader sees.
+
+        And whether some are missing, as the log is too long to fold them.
+        """
+        places, counter = folds.places, self.counter(policies)
+        missing = places.missing(scope.sees, scope.spaces())
+        if not missing:
+            return places, False
+        alone = self._folded_alone(
+            folds, policies, ("groups", *_reader(scope)),
+            lambda: group_fold(folds, missing, counter),
+        )  # fmt: skip
+        return (places, True) if alone is None else (places.filled(alone), False)
+
+    def _folded_alone(
+        self, folds: Folds, policies: Policies, key: tuple[object, ...], fold: Callable[[], Made]
+    ) -> Made | None:
+        """What takes the whole log, made or kept from the last time; None: it is too long."""
+        size = _log_bytes(self.home.folder, folds.log.head())
+        if size > policies.budgets.limits.bytes_read_max:
+            return None
+        key = (folds.log.head().h, _variant(policies), *key)
+        made: Made | None = self._alone.get(key)
+        if made is None:
+            made = fold()
+            kept = list(self._alone.items())[1 - PREFIXES_KEPT :]
+            self._alone = {**dict(kept), key: made}
+        return made
+
+    def seq_of(self, id: str | None) -> int:  # noqa: A002 - the field's name
+        """The seq of an event, 0 where there is none."""
+        line = self.log.find(id) if id is not None else None
+        return 0 if line is None else line.event.seq
+
+    def look_in_vain(self) -> None:
+        """Read a line of the log: to find that an event is hidden takes a look at one.
+
+        So that who may not see an event finds no more reads than for one that is not there.
+        """
+        self.log.line(1)
+
+    def close(self) -> None:
+        """Write checkpoints where that is worth it and let go of the files. Again: nothing."""
+        self.closed = True
+        if self._folds is not None:
+            if self.keeps and self._folds.unsaved >= _CHECKPOINT_AT_CLOSE:
+                self._save(self._folds)
+            elif self.keeps:  # what was opened one by one: of a copy, or sealed since
+                if self.log.headers_missed:
+                    self._keep_headers()
+                if self._folds.bundle.missed:
+                    self._folds.bundle.keep()
+            self._drop_folds()
+        for part in self._parts.values():
+            part.close()
+        if self.as_of is None:
+            self.log.close()
+
+    def _notice_purges(self) -> None:
+        """Forget what was kept of lines that may be erased since."""
+        head, seen = self.log.head(), self._seen
+        self._seen = head
+        if seen is None or seen == head or not overtaken(self.log, seen):
+            return
+        self._prefixes.clear()
+        self._alone, self._pinned, self._approvals = {}, {}, None
+        self.recent = Recent(self.log.line)
+        if self._folds is not None:
+            self._folds.forget()
+
+    def forget_folds(self) -> None:
+        """Let go of all that was folded, without saving it."""
+        self._notice_purges()
+        self._drop_folds()
+
+    def _drop_folds(self) -> None:
+        if self._folds is not None:
+            self._folds.close()
+            self._folds = None
+
+
+def _reader(scope: Scope) -> tuple[object, ...]:
+    """The same as values."""
+    return scope.levels, scope.ns, scope.agent, scope.shared, scope.owner
+
+
+def _no_embedder(name: str) -> Embedder:
+    raise InputError(f"no embedder {shown(name)} here: the plane was opened without any")
+
+
+def _variant(policies: Policies) -> str:
+    """The counter and its scale: what the counts in projections and forms depend on."""
+    return f"{policies.budgets.counter} x {policies.budgets.scale_ppm}"
+
+
+def _log_bytes(home: str, head: Head) -> int:
+    """Bytes of the log up to its head, or to the head of a prefix of it."""
+    sealed = (f"{home}/log/{number:08}.jsonl" for number in range(1, head.segment))
+    return head.offset + sum(os.lstat(file).st_size for file in sealed if nofollow.is_file(file))
+
+
+class Requester(NamedTuple):
+    """Who opens a handle, and as of when."""
+
+    context: PlaneContext
+    folds: Folds
+    policies: Policies
+    channel: str
+    agent: str | None
+    now: str
+    as_of: int

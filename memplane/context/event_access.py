@@ -1,0 +1,288 @@
+"""Answers about single events: by id, key, handle or filter, within what a channel may see."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from memplane.errors import NotFoundError, ScopeError
+from memplane.event import UPKEEP_KINDS, Event
+from memplane.intake.redact import shown
+from memplane.recall.score import Remembered, importance_now, is_stale
+from memplane.recall.suppress import NAMED, Scope, is_pattern, within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from memplane.intake import Redactor
+    from memplane.policy import Policies
+    from memplane.ports import Line
+    from memplane.projections.chains import Row
+    from memplane.projections.memories import Memories
+
+__all__ = ["Reader", "Standing", "Version"]
+
+
+_AGENTS: Final = "/agent/"
+
+
+class Version(NamedTuple):
+    """One value that a key had, what became of it, and the seq of the value before it.
+
+    `reason`: None while it is in force; `superseded`, `forgotten` or `evicted`, by the event
+    `by_seq`; `expired` by its own `valid_until`, or `pending` until its `valid_from`. A value that
+    the reader may not see is named neither as the one before nor as the one that superseded it.
+    """
+
+    event: Event
+    reason: str | None
+    by_seq: int | None
+    supersedes: int | None = None
+
+
+class Standing(NamedTuple):
+    """How an event stands at one time: `reason`, `by_seq` and `supersedes` as of a `Version`.
+
+    `importance` is what time has left of it, counted from when it was recorded or `touched` last;
+    `stale` says that it fades and was left alone for longer than the policy's days.
+    """
+
+    reason: str | None
+    by_seq: int | None
+    supersedes: int | None
+    importance: int
+    stale: bool
+    pinned: bool
+    touched: str | None
+
+
+class _Seen(NamedTuple):
+    """The fields that `Scope` asks for; archived events stay readable, so neither flag is set."""
+
+    seq: int
+    id: str
+    ts: str
+    kind: str
+    ns: str
+    sensitivity: str
+    valid_from: str | None = None
+    valid_until: str | None = None
+    superseded: bool = False
+    forgotten: bool = False
+
+
+class _Timed(Protocol):
+    """What holds from one time until another."""
+
+    @property
+    def valid_from(self) -> str | None: ...
+    @property
+    def valid_until(self) -> str | None: ...
+
+
+class Fading(Remembered, Protocol):
+    """What may be touched or pinned, and fades where it is not."""
+
+    @property
+    def seq(self) -> int: ...
+    @property
+    def id(self) -> str: ...
+
+
+class Reader:
+    """Reads for one channel at one time. Built per call; holds no state of its own."""
+
+    def __init__(
+        self, policies: Policies, channel: str, *, now: str, as_of: int, agent: str | None = None,
+        ns: str | None = None, redactor: Redactor,
+        covers: Callable[[int, str, int, str], bool],
+    ) -> None:  # fmt: skip
+        """Read as who asks may; ScopeError where that is not the namespace asked for.
+
+        A pattern (`/agent/*`) asks for what there is for them, and is never refused.
+        """
+        self.channel, self.policies = channel, policies
+        self._covers = covers
+        self._scope = Scope.of(
+            policies, channel, now=now, as_of=as_of, agent=agent, ns=() if ns is None else (ns,)
+        )
+        self._scoring = policies.scoring
+        self._redactor = redactor
+        if ns is not None and not is_pattern(ns) and not self._scope.reaches(ns):
+            raise ScopeError(f"namespace {shown(ns)} is not for {self._who()}")
+
+    def shows(self, event: Event) -> bool:
+        """Whether a list may have the event, in force or archived."""
+        # Of what is not approved `emit` shows no text.
+        return self._reason(event) in NAMED
+
+    def shows_row(self, row: Row) -> bool:
+        """The same of a value that is not read from the log."""
+        seen = _Seen(row.seq, row.id, "", row.kind, row.ns, row.sensitivity)
+        return self._scope.hides(seen) in NAMED
+
+    def rows(self, rows: Sequence[Row], memories: Memories) -> list[tuple[Row, int | None]]:
+        """The values of a key that may be shown, each with the seq of the one it took the place of.
+
+        `rows` are all of them, oldest first. A neighbour that is hidden has no seq here.
+        """
+        shown = {row.seq: self.shows_row(row) for row in rows}
+        # What came from another plane too late took nothing's place.
+        in_turn = all(older.seq < newer.seq for older, newer in pairwise(rows))
+        found: list[tuple[Row, int | None]] = []
+        for at, row in enumerate(rows):
+            if not shown[row.seq]:
+                continue
+            before = (rows[at - 1].seq if at else None) if in_turn else memories.took_place_of(row)
+            if row.reason == "superseded" and not shown.get(row.by_seq or 0):
+                row = row._replace(by_seq=None)  # noqa: PLW2901 - as it is shown
+            found.append((row, before if before is not None and shown.get(before) else None))
+        return found
+
+    def may_write(self, ns: str) -> bool:
+        """Whether events may be written into a namespace: into every one but other agents'."""
+        own = self._scope.owner or ns == f"{_AGENTS}{self._scope.agent}"
+        return own or not ns.startswith(_AGENTS)
+
+    def may_replace(self, value: Row | None) -> bool:
+        """Whether a value under the same key may be written: none is there that is withheld here.
+
+        One that is out of time may be replaced; only for now nobody reads it.
+        """
+        return value is None or self.shows_row(value)
+
+    def unwritable(self, ns: str, key: str | None) -> ScopeError:
+        """The refusal of a write: the same for another agent's namespace and a withheld value."""
+        what = "a statement" if key is None else shown(key)
+        return ScopeError(
+            f"{what} in {shown(ns, 160)} is not for {self._who()} to write; choose another place"
+        )
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether the plane's owner reads."""
+        return self._scope.owner
+
+    def may_read(self, event: Event) -> bool:
+        """Whether the event may be read where it is named: the owner may name any agent's."""
+        reason = self._reason(event)
+        return reason in NAMED or (reason == "ns" and self._scope.owner)
+
+    def _reason(self, event: Event) -> str | None:
+        # It names keys and ids that may be hidden here, and says nothing that a model would read.
+        if event.kind in UPKEEP_KINDS and not self._scope.owner:
+            return "kind"
+        return self._scope.hides(
+            _Seen(event.seq, event.id, event.ts, event.kind, event.ns, event.sensitivity)
+        )
+
+    def _who(self) -> str:
+        agent = self._scope.agent
+        return f"channel {self.channel}" if agent is None else (
+            f"agent {shown(agent)} on channel {self.channel}"
+        )  # fmt: skip
+
+    def in_time(self, event: _Timed) -> bool:
+        """Whether the event is valid at the reader's clock."""
+        return self.out_of_time(event) is None
+
+    def out_of_time(self, event: _Timed) -> str | None:
+        """`expired` or `pending` by the reader's clock, None within the event's time."""
+        now = self._scope.now
+        if event.valid_until is not None and event.valid_until < now:
+            return "expired"
+        pending = event.valid_from is not None and event.valid_from > now
+        return "pending" if pending else None
+
+    def faded(self, event: Event, touched: str | None = None) -> int:
+        """What time has left of the event's importance, unless it is pinned."""
+        return importance_now(
+            event, touched, pinned=False, now=self._scope.now, half_lives=self._scoring.half_lives
+        )
+
+    def standing(self, event: Event, memories: Memories, upto: int | None) -> Standing:
+        """How the event stands at the reader's clock."""
+        gone = memories.archived(event, upto=upto)
+        reason, by_seq = gone or (self.out_of_time(event), None)
+        before = memories.before(event)
+        if event.key is not None and (reason == "superseded" or before is not None):
+            rows = self.rows(memories.history(event.ns, event.key, upto=upto), memories)
+            named = {row.seq: (row.by_seq, older) for row, older in rows}
+            by_seen, before = named.get(event.seq, (None, None))
+            by_seq = by_seen if reason == "superseded" else by_seq
+        pinned = memories.pinned(event, upto=upto)
+        touched = memories.touched(event, upto=upto)
+        now, half_lives = self._scope.now, self._scoring.half_lives
+        left = importance_now(event, touched, pinned=pinned, now=now, half_lives=half_lives)
+        stale = self._stale(event, touched, pinned=pinned)
+        return Standing(reason, by_seq, before, left, stale, pinned, touched)
+
+    def fading(self, event: Event, memories: Memories, upto: int | None) -> tuple[int, bool]:
+        """What time has left of the event's importance, and whether it is stale."""
+        if self.faded(event) == event.importance and not self._stale(event, None, pinned=False):
+            return event.importance, False  # nothing that a touch or a pin could undo
+        if memories.pinned(event, upto=upto):
+            return event.importance, False
+        touched = memories.touched(event, upto=upto)
+        return self.faded(event, touched), self._stale(event, touched, pinned=False)
+
+    def stale(self, event: Fading, memories: Memories, upto: int | None) -> bool:
+        """Whether the event fades and was left alone for longer than the policy's days."""
+        if not self._stale(event, None, pinned=False):
+            return False
+        pinned = memories.pinned(event, upto=upto)
+        return self._stale(event, memories.touched(event, upto=upto), pinned=pinned)
+
+    def _stale(self, event: Remembered, touched: str | None, *, pinned: bool) -> bool:
+        return is_stale(
+            event, touched, pinned=pinned, now=self._scope.now,
+            half_lives=self._scoring.half_lives, after_days=self._scoring.stale_after_days,
+        )  # fmt: skip
+
+    def emit(self, event: Event, *, review: bool = False) -> Event:
+        """The event as it leaves the plane: redacted by today's policy once more.
+
+        An artifact's has its text where it is approved, or is shown to a person for `review`.
+        """
+        if event.kind == "artifact" and not review and not self.approved(event):
+            event = event._replace(text="")
+        text = self._redact(event.text)
+        data, found = self._redactor.redact_data(event.data) if event.data else (event.data, {})
+        tags = tuple(self._redact(tag) for tag in event.tags)
+        if text == event.text and not found and tags == event.tags:
+            return event
+        return event._replace(text=text, data=data, tags=tags)
+
+    def approved(self, event: Event) -> bool:
+        """Whether the text of an artifact may be shown."""
+        scope = self._scope
+        return self._covers(event.seq, event.id, scope.as_of, scope.now)
+
+    def _redact(self, text: str) -> str:
+        return self._redactor.redact(text)[0]
+
+    def one(self, line: Line | None, named: str | int) -> Event:
+        """The event of a line; NotFoundError where there is none that may be read."""
+        if line is None or not self.may_read(line.event):
+            raise NotFoundError(f"no event {shown(named)}")
+        return self.emit(line.event)
+
+    def events(
+        self, lines: Iterator[Line], *, kind: str | None, session: str | None, ns: str | None,
+        limit: int | None,
+    ) -> Iterator[Event]:  # fmt: skip
+        """The visible events that match, in log order; hidden ones are passed over silently."""
+        given = 0
+        for line in lines:
+            event = line.event
+            if (
+                (kind is not None and event.kind != kind)
+                or (session is not None and event.session != session)
+                or (ns is not None and not within(event.ns, (ns,)))
+                or not self.shows(event)
+            ):
+                continue
+            yield self.emit(event)
+            given += 1
+            if limit is not None and given >= limit:
+                return

@@ -1,0 +1,629 @@
+"""The projections of an open plane, caught up with the log, or as of an earlier seq of it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.pack.expansion_depths import belongs, says
+from memplane.ports import Head, Line, TokenCounter
+from memplane.projections.artifacts import Artifacts, ArtifactTable
+from memplane.projections.catchup import Folded, Follower, catch_up
+from memplane.projections.files import AllFiles, AllFilesState
+from memplane.projections.hotset import Hotsets, HotsetsState, HotsetState, without
+from memplane.projections.item import Item
+from memplane.projections.ledger import (
+    Cards,
+    Decisions,
+    Ledgers,
+    LedgersProjector,
+    Statement,
+    items_of,
+)
+from memplane.projections.memories import Memories
+from memplane.projections.projector import Bundle, Replayable
+from memplane.projections.sessions import Sessions, SessionsState
+from memplane.projections.system_map import MapsState, MapState, PlaneMaps
+from memplane.projections.tasks import Tasks, owner_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from memplane.event import Event
+    from memplane.log import FileLog
+    from memplane.ports import Line, TokenCounter
+    from memplane.projections.groups import Group, Grouped, Sees
+    from memplane.projections.projector import Replayable
+    from memplane.projections.task_table import Task, TaskTable
+
+__all__ = [
+    "PREFIXES_KEPT",
+    "Folds",
+    "OfTask",
+    "Places",
+    "Prefix",
+    "Prefixes",
+    "Seen",
+    "SnapshotLog",
+    "files_fold",
+    "group_fold",
+    "items_of_event",
+    "of_task",
+    "seen_by",
+    "seq_by",
+    "session_fold",
+    "task_fold",
+]
+
+
+class SnapshotLog:
+    """What is behind the head that `move` found does not exist until it is called again.
+
+    So all that a request reads is one prefix of the log, also what is opened late or folded again.
+    """
+
+    def __init__(self, log: Replayable) -> None:
+        self._log = log
+        self._head: Head | None = None  # before the first move the log is as it is
+
+    def move(self) -> None:
+        """Go to where the log ends now."""
+        self._head = self._log.head()
+
+    @contextmanager
+    def moving(self) -> Iterator[None]:
+        """The log as it is now: for what is saved, which others may have saved further."""
+        head, self._head = self._head, None
+        try:
+            yield
+        finally:
+            self._head = head
+
+    def head(self) -> Head:
+        return self._log.head() if self._head is None else self._head
+
+    def matches(self, position: Head) -> bool:
+        if self._head is not None and position.seq > self._head.seq:
+            return False
+        return self._log.matches(position)
+
+    def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
+        if self._head is None:
+            return self._log.read(after, upto)
+        return self._log.read(after, self._head.seq if upto is None else min(upto, self._head.seq))
+
+    def read_from(self, position: Head) -> Iterator[Line]:
+        lines = self._log.read_from(position)
+        return lines if self._head is None else _until(lines, self._head.seq)
+
+
+def _until(lines: Iterator[Line], last: int) -> Iterator[Line]:
+    for line in lines:
+        if line.event.seq > last:
+            return
+        yield line
+
+
+# The projections of a plane, caught up together, as of now or as of an earlier seq.
+class Prefix:
+    """A log up to a seq, for folding: nothing behind it exists."""
+
+    def __init__(self, log: Replayable, upto: int) -> None:
+        self._log, self._upto = log, upto
+        self._head: Head | None = None
+        # What `advance` has read, behind which place, and the first line that is not yet there.
+        self._fresh: tuple[Head, list[Line]] | None = None
+        self._source: Iterator[Line] = iter(())
+        self._next: Line | None = None
+
+    def head(self) -> Head:
+        if self._head is None:
+            # A damaged line has no seq: the head is the last good one before it.
+            last = None
+            for seq in range(self._upto, 0, -1):
+                last = next(iter(self._log.read(seq - 1, seq)), None)
+                if last is not None:
+                    break
+            self._head = Head(0, "", 0, 0) if last is None else behind(last)
+        return self._head
+
+    def advance(self, upto: int) -> None:
+        """Let more of the log exist: it is read on, so that a line is verified once."""
+        before = self.head()
+        fresh = self._read_on(before, upto)
+        self._fresh, self._upto = (before, fresh), upto
+        if fresh:
+            self._head = behind(fresh[-1])
+
+    def _read_on(self, before: Head, upto: int) -> list[Line]:
+        """The lines behind a place, to a seq."""
+        if self._next is None:
+            self._source = self._log.read_from(before) if before.seq else self._log.read()
+            self._next = next(self._source, None)
+        fresh: list[Line] = []
+        while self._next is not None and self._next.event.seq <= upto:
+            fresh.append(self._next)
+            self._next = next(self._source, None)
+        return fresh
+
+    def matches(self, position: Head) -> bool:
+        return position.seq <= self._upto and self._log.matches(position)
+
+    def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
+        return self._log.read(after, self._upto if upto is None else min(upto, self._upto))
+
+    def read_from(self, position: Head) -> Iterator[Line]:
+        if self._fresh is not None and self._fresh[0] == position:
+            yield from self._fresh[1]
+            return
+        for line in self._log.read_from(position):
+            if line.event.seq > self._upto:
+                return
+            yield line
+
+
+def behind(line: Line) -> Head:
+    """The place behind a line."""
+    return Head(line.event.seq, line.event.h, line.segment, line.end)
+
+
+# Checkpoints that every pack needs, small enough to be read together.
+_BUNDLED: Final = (
+    "decisions.json", "cards.json", "tasks.json", "plane_map.json", "artifacts.json",
+)  # fmt: skip
+
+
+class Folds:
+    """All projections over one log; `folder` None: in memory only.
+
+    Sessions and files open for who asks, all others are there.
+    """
+
+    def __init__(
+        self, log: Replayable, folder: Path | None, plane_id: str, counter: TokenCounter,
+        variant: str,
+    ) -> None:  # fmt: skip
+        # One prefix for all of a request; that of an earlier seq stands still anyway.
+        self.log = log = log if isinstance(log, Prefix) else SnapshotLog(log)
+        self.variant = variant  # names the counter and its scale: another one is another fold
+        self.memories = memories = Memories(log, folder, plane=plane_id)
+        self.bundle = Bundle(folder, plane_id, _BUNDLED)
+        self.hotset: Folded[HotsetsState] = Folded(
+            Hotsets(counter), log, folder, plane=plane_id, variant=variant,
+            arriving=memories.arriving,
+        )  # fmt: skip
+        opened = partial(Folded, log=log, folder=folder, plane=plane_id, reads=self.bundle.read)
+        in_force = partial(opened, arriving=memories.arriving)
+        self.decisions: Folded[Ledgers] = in_force(
+            LedgersProjector(Decisions, counter=counter), variant=variant
+        )
+        self.cards: Folded[Ledgers] = in_force(
+            LedgersProjector(Cards, counter=counter), variant=variant
+        )
+        self.tasks: Folded[TaskTable] = in_force(Tasks())
+        self.plane_map: Folded[MapsState] = in_force(PlaneMaps())
+        self.artifacts: Folded[ArtifactTable] = opened(Artifacts())
+        self._sessions: Folded[SessionsState] | None = None  # until somebody asks for them
+        self._files: Folded[AllFilesState] | None = None  # likewise
+        self.of_tasks: dict[str, OfTask] = {}  # for who expands a task
+        self._place = (folder, plane_id, counter)
+        self._caught: Head | None = None  # where all stood when they were caught up last
+        # Items of the statements in force, by ledger: as of which seq, and by theirs.
+        self._items: dict[str, tuple[int, dict[int, Item]]] = {}
+        self._stated: tuple[object, Stated] | None = None  # of whom, as of which place
+
+    @property
+    def sessions(self) -> Folded[SessionsState]:
+        """The sessions, caught up: opened for the first who asks, and kept up with from then on."""
+        if self._sessions is None:
+            folder, plane, counter = self._place
+            self._sessions = Folded(
+                Sessions(counter), self.log, folder, plane=plane, variant=self.variant
+            )
+            self._sessions.catch_up()
+        return self._sessions
+
+    @property
+    def sessions_opened(self) -> bool:
+        """Whether the sessions are open: asking for them reads nothing but what was appended."""
+        return self._sessions is not None
+
+    @property
+    def files(self) -> AllFilesState:
+        """The files view, caught up: opened for the first who asks, and kept up with then."""
+        self.open_files()
+        assert self._files is not None
+        self._files.catch_up()
+        return self._files.state
+
+    @property
+    def files_opened(self) -> bool:
+        """Whether the files view is open: asking for it reads nothing but what was appended."""
+        return self._files is not None
+
+    def open_files(self) -> Head | None:
+        """Open the files view; return where it stands. Not caught up."""
+        if self._files is None:
+            folder, plane, _ = self._place
+            self._files = Folded(
+                AllFiles(), self.log, folder, plane=plane, arriving=self.memories.arriving
+            )
+        return self._files.position
+
+    @property
+    def _opened(self) -> list[Folded[Any]]:
+        return [one for one in (self._sessions, self._files) if one is not None]
+
+    @property
+    def followers(self) -> list[Follower]:
+        return [
+            self.memories, self.hotset, self.decisions, self.cards, self.tasks, self.plane_map,
+            self.artifacts, *self._opened,
+        ]  # fmt: skip
+
+    def catch_up(self) -> int:
+        """Fold what was appended since; return the lines read."""
+        if isinstance(self.log, SnapshotLog):
+            self.log.move()
+        if self._caught is not None and self.log.head() == self._caught:
+            return 0
+        self._caught = None  # for as long as an interruption would leave them apart
+        if self.hotset.position is None and self._place[0] is not None:
+            self.open_files()  # one pass over the log is to do for both
+        read = catch_up(self.log, self.followers)
+        at = {one.position for one in self.followers}
+        self._caught = at.pop() if len(at) == 1 else None
+        return read
+
+    @property
+    def outdated(self) -> list[str]:
+        """Files of these projections that another version of memplane made: folded anew."""
+        bounded: list[Folded[Any]] = [
+            self.hotset, self.decisions, self.cards, self.tasks, self.plane_map, self.artifacts,
+            *self._opened,
+        ]  # fmt: skip
+        found = [f"{one.projector.name}.json" for one in bounded if one.outdated]
+        return found + ["cache.sqlite"] * self.memories.outdated
+
+    @property
+    def unsaved(self) -> int:
+        """Events folded since the last checkpoint."""
+        lazy = (one.unsaved for one in self._opened)
+        return max(self.hotset.unsaved, self.memories.unsaved, *lazy)
+
+    def save(self) -> bool:
+        """Write all checkpoints; False where one of them could not be written."""
+        # Who saves has read much: the next pack that needs files finds them near the head.
+        _ = self.files
+        # Others may have saved more meanwhile: that is not written over.
+        with self.log.moving() if isinstance(self.log, SnapshotLog) else nullcontext():
+            saved = self._save()
+        self.bundle.keep()
+        return saved
+
+    def _save(self) -> bool:
+        saved = [
+            self.hotset.save(self._active()),
+            self.decisions.save(),
+            self.cards.save(),
+            self.memories.save(),
+        ]
+        saved += [self.tasks.save(), self.plane_map.save(), self.artifacts.save()]
+        saved += [one.save() for one in self._opened]
+        return all(saved)
+
+    def _active(self) -> dict[str, list[str]]:
+        """Ids of the tasks that are active somewhere, by when they became so, and of decisions."""
+        tasks = sorted(self.tasks.state.active.values(), key=lambda one: one[1])
+        return {
+            "tasks": list(dict.fromkeys(id_ for id_, _ in tasks)),
+            "decisions": [statement.id for statement in self.decisions.state.active()],
+        }
+
+    def forget(self) -> None:
+        """Forget what was made of the states, as something was erased from them."""
+        self.of_tasks, self._items, self._stated = {}, {}, None
+
+    def close(self) -> None:
+        self.memories.close()
+
+    @property
+    def places(self) -> Places:
+        """The projections whose places are kept by what can hide an event."""
+        return Places(
+            self.hotset.state, self.decisions.state, self.cards.state, self.plane_map.state
+        )  # fmt: skip
+
+    def items(self, name: str, statements: list[Statement]) -> list[Item]:
+        """The statements of a ledger as items, which carry their rendered forms from pack to pack.
+
+        Those in force stay, the others go. `left`: of decisions that the ledger has no text of.
+        """
+        folded = self.cards if name == "cards" else self.decisions
+        at = folded.position.seq if folded.position is not None else 0
+        known = self._items.get(name)
+        if known is None or known[0] != at:
+            old = {} if known is None else known[1]
+            state = folded.state
+            known_now = state.left() if name == "left" else state.active()
+            kept = {one.seq: old[one.seq] for one in known_now if one.seq in old}
+            known = self._items[name] = (at, kept)
+        made = known[1]
+        items = []
+        for statement in statements:
+            item = made.get(statement.seq)
+            if item is None:
+                form = folded.state.form(statement)
+                item = made[statement.seq] = items_of(statement, form)
+                if name == "left":
+                    item.cost = statement.tokens or 0  # what is listed, for want of the entry's
+            items.append(item)
+        return items
+
+    def stated(self, places: Places, sees: Sees, reader: object) -> Stated:
+        """What is in force for a reader; of whom `reader` names, from the last time if it stands.
+
+        None: `places` are not those of these folds.
+        """
+        known, key = self._stated, (reader, self._caught)
+        if known is not None and reader is not None and known[0] == key:
+            return known[1]
+        decisions, cards = places.decisions.active(sees), places.cards.active(sees)
+        found = Stated(
+            self.items("decisions", decisions), self.items("cards", cards),
+            {one.seq: one.pinned_at for one in (*decisions, *cards) if one.pinned_at},
+            self.items("left", places.decisions.left(sees)), places.decisions.more(sees),
+            max(places.decisions.shed_seq(sees), places.cards.shed_seq(sees)),
+            places.plane_map.seen(sees), self.tasks.state.seen_by(sees),
+        )  # fmt: skip
+        if reader is not None and self._caught is not None:
+            self._stated = key, found
+        return found
+
+
+class Stated(NamedTuple):
+    """The statements in force for a reader, the map and the tasks. Read only."""
+
+    decisions: list[Item]
+    cards: list[Item]
+    pinned: dict[int, int]  # statement -> seq of the pin that holds it
+    left: list[Item]  # decisions in force that the ledger has no text of
+    left_more: bool  # whether there may be more of these
+    shed_seq: int
+    plane_map: MapState
+    tasks: TaskTable
+
+
+class Places(NamedTuple):
+    """What was folded by groups of events that are open to the same readers."""
+
+    hotset: HotsetsState
+    decisions: Ledgers
+    cards: Ledgers
+    plane_map: MapsState
+
+    def missing(self, sees: Sees, named: tuple[str, ...]) -> set[Group]:
+        """The groups that a reader sees and that only the log has whole: see `Groups.missing`."""
+        return {group for one in self for group in one.missing(sees, named)}
+
+    def filled(self, other: Places) -> Places:
+        """These with the groups of another fold in place of their own."""
+        return Places(
+            self.hotset.filled(other.hotset), self.decisions.filled(other.decisions),
+            self.cards.filled(other.cards), self.plane_map.filled(other.plane_map),
+        )  # fmt: skip
+
+
+def items_of_event(event: Event, counter: TokenCounter) -> Item:
+    """One event as the packing stages see it."""
+    tokens = event.tokens if event.tokens is not None else counter.count(event.text)
+    return Item.of(event, tokens)
+
+
+class Seen(NamedTuple):
+    """What the projections hold for one reader: what he does not see shapes nothing of it.
+
+    `gap`: the log is too long to read what is missing of it. `hidden` gives the items of what he
+    does not see that could else be candidates, for counting them.
+    """
+
+    hotset: HotsetState
+    decisions: list[Item]
+    cards: list[Item]
+    pinned: dict[int, int]  # statement -> seq of the pin that holds it
+    left: list[Item]  # decisions in force that the ledger has no text of
+    left_more: bool  # whether there may be more of these
+    shed_seq: int
+    plane_map: MapState
+    tasks: TaskTable
+    gap: bool
+    hidden: Callable[[], Iterable[Item]]
+    pins: list[tuple[Item, int]] = []  # noqa: RUF012 - never changed: what was pinned since the epoch
+
+
+def seen_by(
+    folds: Folds, places: Places, hotset: HotsetState, sees: Sees, *, gap: bool,
+    reader: object = None,
+) -> Seen:  # fmt: skip
+    """What a reader sees of the projections, `places` with the groups that were missing in them.
+
+    `hotset` is his, with all that he needs; `reader` names him where no group was missing.
+    """
+    return Seen(hotset, *folds.stated(places, sees, reader), gap, partial(_hidden, folds, sees))
+
+
+def _hidden(folds: Folds, sees: Sees) -> Iterator[Item]:
+    """The items of all groups that a reader does not see, each once."""
+
+    def hides(high: bool, space: str) -> bool:
+        return not sees(high, space)
+
+    places = folds.places
+    if not any(hides(*group) for one in places for group in one.groups):
+        return  # as a rule
+    items = dict(places.hotset.seen(hides).items)
+    for name, ledgers in (("decisions", places.decisions), ("cards", places.cards)):
+        for item in folds.items(name, ledgers.active(hides)):
+            items.setdefault(item.seq, item)
+    yield from items.values()
+
+
+def group_fold(folds: Folds, groups: set[Group], counter: TokenCounter) -> Places:
+    """Fold some groups alone, for a request that sees them when they are not all here."""
+
+    def wanted(high: bool, space: str) -> bool:
+        return (high, space) in groups
+
+    parts: tuple[Grouped[Any], ...] = (
+        Hotsets(counter, only=wanted), LedgersProjector(Decisions, only=wanted),
+        LedgersProjector(Cards, only=wanted), PlaneMaps(only=wanted),
+    )  # fmt: skip
+    states = [part.initial() for part in parts]
+    for line in _in_force(folds):
+        for part, state in zip(parts, states, strict=True):
+            part.apply(state, line)
+    return Places(*states)
+
+
+def files_fold(folds: Folds, groups: set[Group]) -> AllFilesState:
+    """`group_fold` of the files view."""
+    projector = AllFiles(only=lambda high, space: (high, space) in groups)
+    state: AllFilesState = projector.initial()
+    for line in _in_force(folds):
+        projector.apply(state, line)
+    return state
+
+
+def session_fold(
+    folds: Folds, session: str, counter: TokenCounter, sees: Sees
+) -> HotsetState:  # fmt: skip
+    """Fold what a reader sees of one session, for a request about one that the hotset let go of."""
+    projector = Hotsets(counter, only=sees)
+    state = projector.initial()
+    for line in _in_force(folds):
+        event = line.event
+        if event.session == session or event.kind in ("forget", "pin"):
+            projector.apply(state, line)
+        elif event.key is not None and event.kind != "session":
+            # It may supersede a turn of the session, but is none: as a secret it is not kept.
+            projector.apply(state, line._replace(event=event._replace(sensitivity="secret")))
+    alone: HotsetState = state.seen()
+    return alone
+
+
+def task_fold(folds: Folds, task: str) -> Task | None:
+    """Fold the log for one task with all its details, also of one that was closed long ago."""
+    projector = Tasks(keep=task)
+    state = projector.initial()
+    for line in _in_force(folds):
+        projector.apply(state, line)
+    return state.get(task)
+
+
+def _in_force(folds: Folds) -> Iterator[Line]:
+    """The lines of the log, as those projections fold them that know only what is in force."""
+    for line in folds.log.read():
+        yield from folds.memories.arriving((line,))
+
+
+# Which events belong to a task: those that name it, and what happened while it was active there.
+#
+# To tell costs one pass over the log, remembered with the projections and carried on from there.
+_KEPT: Final = 4  # tasks that are followed at once
+
+
+class OfTask:
+    """The seqs of a task's events, in log order; `facts` of the decisions and facts among them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.every: list[int] = []
+        self.facts: list[int] = []
+        self._projector = Tasks(keep=name)
+        self._state = self._projector.initial()
+        self._seq = 0
+
+    def follow(self, log: Replayable) -> OfTask:
+        """Take in what the log has gained."""
+        if self._seq == log.head().seq:  # to read on would look at a whole segment
+            return self
+        for line in log.read(self._seq):
+            event = line.event
+            # Asked before the event is folded: what ends a task is still of it.
+            if owner_of(self._state, event) == self.name and belongs(event):
+                self.every.append(event.seq)
+                if says(event):
+                    self.facts.append(event.seq)
+            self._projector.apply(self._state, line)
+            self._seq = event.seq
+        return self
+
+
+def of_task(folds: Folds, name: str) -> OfTask:
+    """The events of a task as far as the log goes. Hold the plane's lock."""
+    found = folds.of_tasks.pop(name, None) or OfTask(name)
+    while len(folds.of_tasks) >= _KEPT:
+        del folds.of_tasks[next(iter(folds.of_tasks))]
+    folds.of_tasks[name] = found.follow(folds.log)
+    return found
+
+
+# The projections of earlier prefixes of a log: folded when asked for, the last few are kept.
+PREFIXES_KEPT: Final = 4
+_LOOKED_AT: Final = 1000  # lines of a gap
+
+
+class Prefixes:
+    """Folds by the seq up to which they go and the variant of their counter."""
+
+    def __init__(self, log: FileLog, plane_id: str) -> None:
+        self._log, self._plane_id = log, plane_id
+        self._kept: dict[tuple[int, str], Folds] = {}
+
+    def at(self, seq: int, counter: TokenCounter, variant: str) -> Folds:
+        """The projections as of a seq, folded from the log's beginning."""
+        folds = self._kept.get((seq, variant))
+        if folds is None:
+            folds = Folds(Prefix(self._log, seq), None, self._plane_id, counter, variant)
+            folds.catch_up()
+            self._tell_purged(folds)
+            newest = list(self._kept.items())[1 - PREFIXES_KEPT :]
+            self._kept = {**dict(newest), (seq, variant): folds}
+        return folds
+
+    def advance(self, now: int, seq: int) -> None:
+        """Fold those as of `now` on up to `seq`; let go of the others."""
+        kept, self._kept = self._kept, {}
+        for (at, variant), folds in kept.items():
+            if at == now and isinstance(folds.log, Prefix):
+                folds.log.advance(seq)
+                folds.catch_up()
+                self._tell_purged(folds)
+                self._kept[seq, variant] = folds
+
+    def _tell_purged(self, folds: Folds) -> None:
+        """A line that a later event purged is missing in the prefix too, and no gap."""
+        state = folds.hotset.state
+        if state.gaps:
+            missing = (seq for gap in state.gaps for seq in range(gap[0], gap[1] + 1)[:_LOOKED_AT])
+            gone = {seq for seq in missing if self._log.purged(seq) is not None}
+            state.gaps = without(state.gaps, gone)
+
+    def clear(self) -> None:
+        """Let go of all."""
+        self._kept = {}
+
+
+def seq_by(log: FileLog, moment: str) -> int:
+    """The last seq recorded by a moment; `rec` never runs backwards, so halving finds it."""
+    low, high = 0, log.head().seq
+    while low < high:
+        middle = (low + high + 1) // 2
+        line = log.line(middle)
+        if line is not None and line.event.rec > moment:
+            high = middle - 1
+        else:
+            low = middle
+    return low

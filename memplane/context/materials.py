@@ -1,0 +1,337 @@
+"""What a pack reads, as values: projections, views, sessions and files that concern a request."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.context.arguments import request_of
+from memplane.context.folds import items_of_event, seq_by
+from memplane.errors import InputError
+from memplane.intake.redact import shown
+from memplane.pack.layout import budget_of
+from memplane.pack.pack import Laid, pack
+from memplane.pack.request import Expansion, LastSession, Materials, Request, View
+from memplane.pack.tools import naming_texts
+from memplane.pack.window import prompt_of
+from memplane.recall.files import guess
+from memplane.recall.suppress import WITHHELD, Approvals, Labels, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memplane.context.context import PlaneContext
+    from memplane.context.folds import Folds, Seen
+    from memplane.context.watched_files import Watched
+    from memplane.pack.block import Block
+    from memplane.pack.expansion_depths import Opened
+    from memplane.pack.request import Request
+    from memplane.policy import Policies
+    from memplane.ports import Line
+    from memplane.projections.files import FilesState
+    from memplane.projections.hotset import HotsetState
+    from memplane.projections.item import Item, Printer
+    from memplane.recall.retrieval import Retriever
+
+__all__ = [
+    "LIMIT_MAX",
+    "FileView",
+    "Stopwatch",
+    "files_for",
+    "last_sessions",
+    "list_files",
+    "materials_of",
+    "run",
+    "view_paths",
+]
+
+
+_LABEL_MAX: Final = 40  # characters
+
+
+class Stopwatch:
+    """Nanoseconds by stage: each mark ends one."""
+
+    def __init__(self) -> None:
+        self.spans: dict[str, int] = {}
+        self._last = time.perf_counter_ns()
+
+    def mark(self, stage: str) -> None:
+        now = time.perf_counter_ns()
+        self.spans[stage] = self.spans.get(stage, 0) + now - self._last
+        self._last = now
+
+
+def view_paths(policies: Policies, channel: str) -> list[str]:
+    """The views that a channel loads, in its order, then those that own sections name."""
+    hidden = frozenset(policies.privacy.rule(channel).suppress_views)
+    name = channel if policies.channels.known(channel) else "agent"
+    paths = [*policies.channels.default_views(name)]
+    paths += [path for section in policies.budgets.sections for path in section.views]
+    return [path for path in dict.fromkeys(paths) if path not in hidden]
+
+
+def materials_of(
+    policies: Policies, folds: Folds, seen: Seen, *, views: list[View],
+    expansions: list[Expansion | Opened | View],
+    memo: dict[tuple[str, int, str], tuple[str, int, bool]],
+    files: FilesState | None = None, retriever: Callable[[], Retriever] | None = None,
+    query_seq: int = 0, sessions: Callable[[], tuple[LastSession, ...]] | None = None,
+    approvals: Approvals | None = None, line: Callable[[int], Line | None] | None = None,
+) -> Materials:  # fmt: skip
+    """Put together what the stages read."""
+
+    def touched(item: Item, upto: int) -> tuple[str | None, bool]:
+        memories = folds.memories
+        return memories.touched(item, upto=upto), memories.pinned(item, upto=upto)
+
+    def moment(seq: int) -> str:
+        found = line(seq) if seq and line is not None else None
+        return "" if found is None else found.event.rec
+
+    def labels(seq: int) -> Labels | None:
+        found = line(seq) if line is not None else None
+        return None if found is None else Labels(found.event.tags, found.event.importance)
+
+    return Materials(
+        policies, seen.hotset, seen.tasks, tuple(seen.decisions), tuple(seen.cards),
+        seen.pinned, tuple(views), tuple(expansions), memo, seen.gap, seen.shed_seq, files,
+        retriever, query_seq, seen.plane_map, sessions, approvals, touched, moment, labels,
+        seen.hidden, tuple(seen.left), seen.left_more, tuple(seen.pins),
+    )  # fmt: skip
+
+
+def load_views(watched: Watched, policies: Policies, channel: str) -> list[View]:
+    """Read the channel's views: as many files as file_reads_max allows."""
+    most = policies.budgets.limits.file_reads_max
+    paths = view_paths(policies, channel)
+    views = [watched.view(path) for path in paths[:most]]
+    return [*views, *(View(path, "", "", "limit") for path in paths[most:])]
+
+
+def run(
+    request: Request, materials: Materials, printer: Printer, watch: Stopwatch,
+    head: tuple[int, str], *, laid: Callable[[Laid], None] | None = None,
+) -> Block:  # fmt: skip
+    """Pack and add to the report what only the plane knows: the log's head and the timings."""
+    printer = printer._replace(redact=_remembering(printer.redact))
+    block = pack(request, materials, printer, mark=watch.mark, watch=laid)
+    block.report["log"] = {"seq": head[0], "h": head[1]}
+    block.report["timings_ns"] = watch.spans
+    return block
+
+
+def _remembering(redact: Callable[[str], str]) -> Callable[[str], str]:
+    """`redact` for one pack: the labels of its entries are a dozen, and come hundreds of times."""
+    known: dict[str, str] = {}
+
+    def redacted(text: str) -> str:
+        if len(text) > _LABEL_MAX:
+            return redact(text)
+        found = known.get(text)
+        if found is None:
+            found = known[text] = redact(text)
+        return found
+
+    return redacted
+
+
+# The last sessions, for a pack whose reader has to find his way: what each of them came to.
+_SESSIONS_MAX: Final = 8
+# What says most about where a session stands, in the order in which it is shown first.
+_WORDS: Final = ("summary", "plan", "user", "assistant")
+
+
+def last_sessions(
+    context: PlaneContext, folds: Folds, request: Request, policies: Policies, seen: Seen
+) -> tuple[LastSession, ...]:
+    """The newest sessions but the asking one, the newest first, as far as whoever asks sees them.
+
+    Those in which nothing was said are passed over: agents open and close many. Of each its
+    summary; where there is none, or something happened since, the last summary and plan that were
+    recorded in it, its last prompt and the last answer, as far as the hotset has them. Behind the
+    sessions of the hotset come those of which only the summary is left there, by that. Nothing
+    else decides who is shown: what happens out of the reader's sight moves no session.
+    """
+    scope, hotset = context.scope(request, policies), seen.hotset
+    last = _newest(hotset)
+    newest = sorted(last, key=lambda id_: -last[id_])
+    newest += [id_ for id_ in reversed(hotset.summed) if id_ not in last]
+    told = (
+        LastSession(id_, tuple(items))
+        for id_ in newest
+        if id_ != request.session
+        and (items := _items(context, folds, request, policies, seen, scope, id_))
+    )
+    return tuple(islice(told, _SESSIONS_MAX))
+
+
+def _newest(hotset: HotsetState) -> dict[str, int]:
+    """The newest event of each session that the hotset has."""
+    items = hotset.items
+    newest = {items[seq].session: seq for seq in hotset.plane}  # in log order: the last one stays
+    return {id_: max(ring.seen, newest.get(id_, 0)) for id_, ring in hotset.sessions.items()}
+
+
+def _items(
+    context: PlaneContext,
+    folds: Folds,
+    request: Request,
+    policies: Policies,
+    seen: Seen,
+    scope: Scope,
+    session: str,
+) -> list[Item]:
+    """What is shown of a session; nothing of one that was forgotten."""
+    summed = seen.hotset.summed.get(session, 0)
+    summary = _summary(context, folds, request, policies, summed)
+    if summary is not None and scope.hides(summary) in WITHHELD:
+        summary = None  # it quotes what the reader may not see: his words are there all the same
+    words = _last_words(seen.hotset, session, 0 if summary is None else summed)
+    if all(item.forgotten for item in words):
+        words = []
+    found = words if summary is None else [summary, *words]
+    return [item for item in found if scope.hides(item) not in WITHHELD]
+
+
+def _summary(
+    context: PlaneContext, folds: Folds, request: Request, policies: Policies, seq: int
+) -> Item | None:
+    line = context.log.line(seq) if seq else None
+    if line is None:
+        return None
+    archived = folds.memories.archived(line.event, upto=request.as_of)
+    return None if archived else items_of_event(line.event, context.counter(policies))
+
+
+def _last_words(hotset: HotsetState, session: str, after: int) -> list[Item]:
+    """The last of each sort of words that the session has behind a seq."""
+    ring, items = hotset.sessions.get(session), hotset.items
+    found: dict[str, Item] = {}
+    for turn in reversed(ring.ring if ring is not None else ()):
+        seq = turn[0]
+        if seq <= after:
+            break
+        item = items[seq]
+        kind = item.kind
+        if kind == "message":
+            word = item.role or ""
+        elif kind in _WORDS:
+            word = kind
+        else:
+            continue  # most of them: tools
+        if word not in found:
+            found[word] = item
+    return [found[word] for word in _WORDS if word in found]
+
+
+# The files view: what was worked on, and what a session is about to need.
+LIMIT_MAX = 1000
+_LEAST = 8  # tokens of a heading and the shortest line that names a file
+# A session's own files stand before guessed ones, whose terms add up to less than this.
+_OWN = 10_000
+
+
+class FileView(NamedTuple):
+    """A file, the event that touched it last as far as the channel may see, and why it is listed.
+
+    `score` falls along a list. `why`: `session` (touched by it), `recent`, `branch`, `prompt` (the
+    query is like prompts that led to the file), `path` (its words), `named` (by the query, a
+    decision or an error); the strongest first.
+    """
+
+    path: str
+    branch: str
+    seq: int
+    id: str
+    touches: int
+    score: int
+    why: tuple[str, ...]
+
+
+def files_for(
+    context: PlaneContext, folds: Folds, request: Request, hotset: HotsetState, policies: Policies
+) -> FilesState | None:
+    """The files view where a pack needs it: for a session that has touched no file yet."""
+    section = policies.budgets.section("tool_state")
+    if (
+        request.session is None
+        or request.session in hotset.files
+        or section is None
+        or min(section.max_tokens, budget_of(request.budget, policies.budgets)) < _LEAST
+        or (request.sections and "tool_state" not in request.sections)
+    ):
+        return None
+    return context.files(folds, request, policies)
+
+
+def list_files(
+    context: PlaneContext, query: str, *, session: str | None, branch: str | None, limit: int,
+    asked: dict[str, Any],
+) -> list[FileView]:  # fmt: skip
+    """The session's own files, the warmest first, then those that it may need."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
+        raise InputError(f"expected 1 to {LIMIT_MAX}, found {shown(limit)}", where="limit")
+    if branch is not None and not isinstance(branch, str):
+        raise InputError(f"expected a text, found {shown(branch)}", where="branch")
+    with context.lock:
+        policies = context.watched.policies()
+        folds = context.caught_up(policies)
+        request = request_of(
+            query, {**asked, "session": session}, policies, head=folds.log.head().seq,
+            clock=context.clock, seq_by=partial(seq_by, context.log),
+            redactor=context.intake(policies).redactor,
+        )  # fmt: skip
+        context.reader_of(request)
+        seen = context.seen(folds, request, policies)
+        hotset, decisions = seen.hotset, seen.decisions
+        state = context.files(folds, request, policies)
+        scope = Scope.of(
+            policies, request.channel, now=request.now, as_of=request.as_of, ns=request.ns,
+            agent=request.agent,
+        )  # fmt: skip
+        wanted = request.query
+        if not wanted and session is not None:
+            prompt = prompt_of(hotset.sessions.get(session), hotset, scope)
+            wanted = prompt.text if prompt is not None else ""
+        own = _own(state, hotset, session, scope)
+        guesses = guess(
+            state, scope, query=wanted, named=naming_texts(hotset, decisions, scope),
+            branch=state.branch_of(session, scope.hides) if branch is None else branch,
+            limit=LIMIT_MAX,
+        )  # fmt: skip
+        redact = context.redact(policies)
+    listed = {one.path for one in own}
+    found = own + [
+        FileView(
+            one.path, one.touch.episode.branch, one.touch.seq, one.touch.id,
+            _touches(state, one.path, scope), one.score, one.why,
+        )
+        for one in guesses
+        if one.path not in listed
+    ]  # fmt: skip
+    return [one._replace(path=redact(one.path), branch=redact(one.branch)) for one in found[:limit]]
+
+
+def _own(
+    state: FilesState, hotset: HotsetState, session: str | None, scope: Scope
+) -> list[FileView]:
+    table = hotset.files.get(session) if session is not None else None
+    if table is None:
+        return []
+    return [
+        FileView(
+            path, touch.branch, touch.seq, hotset.items[touch.seq].id,
+            _touches(state, path, scope), _OWN + table.heat(touch), ("session",),
+        )
+        for path, touch in table.warmest()
+        if not scope.hides(hotset.items[touch.seq])
+    ]  # fmt: skip
+
+
+def _touches(state: FilesState, path: str, scope: Scope) -> int:
+    """Touches in the namespaces and at the sensitivities that may be seen; 1 at least."""
+    touches = state.last.get(path, ())
+    return sum(touch.touches for touch in touches if not scope.hides(touch)) or 1

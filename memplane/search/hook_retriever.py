@@ -1,0 +1,178 @@
+"""Search over the saved index with the standard library alone: what a hook packs evidence from.
+
+Words and their ranking are those of the whole search (`index.reader`); speakers, neighbours,
+related words and vectors take no part. Events that nobody has indexed yet are not found: a full
+process indexes them (`memplane hook --catch-up`, or any command that searches).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from memplane.context.folds import items_of_event
+from memplane.errors import NotFoundError
+from memplane.index import terms
+from memplane.index.bm25 import BM25, Weights, idf
+from memplane.index.document import Sentences, best_run
+from memplane.index.reader import Reader
+from memplane.recall.documents import labels_of
+from memplane.recall.retrieval import Candidates, Finding, ListColumn
+from memplane.search.index_position import place_of, variant_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from memplane.context.context import PlaneContext
+    from memplane.context.folds import Folds
+    from memplane.policy import Policies
+    from memplane.ports import Line
+    from memplane.projections.item import Item
+    from memplane.recall.suppress import Scope
+
+__all__ = ["PlainRetriever"]
+
+
+# Events that one request ranks; of them it reads lines of the log until so many may be shown.
+_RANKED: Final = 200
+_SHOWABLE: Final = 32
+_FINE: Final = 1_024
+_POSTING: Final = 3  # bytes: see index/layout
+
+
+class PlainRetriever:
+    """The `Retriever` of a brief process. A document is an event here: its number is the seq."""
+
+    dense_seq: int | None = None
+    index_seq: int | None = None  # it never waits, and says nothing of it
+
+    def __init__(self, context: PlaneContext, policies: Policies, folds: Folds) -> None:
+        folder = context.home.path / "index"
+        reader = Reader(
+            folder, plane=context.home.plane_id, variant=variant_of(policies), keeps=context.keeps
+        )
+        place = place_of(reader.seq, reader.mark)
+        # Of another log, or of one that has lost its end since: nothing in it is to be believed.
+        self._reader = reader if place is not None and context.log.matches(place) else None
+        self._log, self._counter = context.log, context.counter(policies)
+        self._scoring, self._folds = policies.scoring, folds
+        self._items: dict[int, Item] = {}
+        self._lines: dict[int, Line] = {}
+        self._texts: dict[int, Sentences] = {}
+        self._vocabulary = terms.Vocabulary()
+
+    def find(
+        self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
+        only: Sequence[Sequence[str]] = (), bytes_max: int | None = None,
+    ) -> Finding:  # fmt: skip
+        """See `Retriever.find`; the best 32 that may be shown. All terms take part, or none."""
+        wanted = terms.query(query)
+        reader = self._reader
+        if reader is None or not wanted.words or not reader.count or most < 1:
+            return Finding((), 0, {})
+        words = [term for term, _ in wanted.words]
+        size = _POSTING * sum(reader.counts(words, upto))
+        if bytes_max is not None and size > bytes_max:
+            return Finding((), 0, {}, unread=len(words))
+        said = self._scoring.retrieval
+        hits = reader.hits(
+            wanted, min(2 * most, _RANKED), upto, (), BM25(said.k1 / 1000, said.b / 1000),
+            Weights(said.bigrams / 1000, said.prefixes / 1000, said.related / 1000),
+        )  # fmt: skip
+        found: list[tuple[Item, int]] = []
+        for hit in hits:
+            if hit.seq in never or not self._is_there(hit.seq):
+                continue
+            item = self.item(hit.seq)
+            if scope.hides(item) is None and self._bears(hit.seq, only) and _says(item, query):
+                found.append((item, hit.score))
+                if len(found) == _SHOWABLE:
+                    break
+        found.sort(key=lambda each: (-each[1], -each[0].importance, -each[0].seq))
+        worth = self._worth(wanted, upto)
+        return Finding(_candidates(found[:most]), len(hits), worth, size=size)
+
+    def item(self, seq: int) -> Item:
+        """See `Retriever.item`."""
+        kept = self._folds.hotset.state.find(seq)
+        if kept is not None and kept.kind != "artifact":
+            return kept
+        item = self._items.get(seq)
+        if item is None:
+            event = self._line(seq).event
+            item = self._items[seq] = items_of_event(event, self._counter)
+            archived = self._folds.memories.archived(event, upto=self._folds.log.head().seq)
+            item.superseded = archived is not None and archived[0] == "superseded"
+            item.forgotten = archived is not None and archived[0] != "superseded"
+        return item
+
+    def id(self, seq: int) -> str:
+        """See `Retriever.id`."""
+        return self.item(seq).id
+
+    def text(self, seq: int) -> str:
+        """See `Retriever.text`; as far as it was indexed, of a long one."""
+        event = self._line(seq).event
+        if "body" in event.data and self._reader is not None:
+            return self._reader.text(seq) or event.text
+        return event.text
+
+    def words(self, doc: int) -> frozenset[int]:
+        """See `Retriever.words`."""
+        return frozenset().union(*self._said(doc).words)
+
+    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
+        """See `Retriever.passage`."""
+        text = self.text(doc)
+        start, end = best_run(self._said(doc), wanted, limit, self._counter.count)
+        return text[start:end].strip()
+
+    def _said(self, seq: int) -> Sentences:
+        said = self._texts.get(seq)
+        if said is None:
+            said = self._texts[seq] = Sentences(self.text(seq), self._vocabulary)
+        return said
+
+    def _is_there(self, seq: int) -> bool:
+        try:
+            self._line(seq)
+        except NotFoundError:  # purged since it was indexed
+            return False
+        return True
+
+    def _bears(self, seq: int, only: Sequence[Sequence[str]]) -> bool:
+        if not only:
+            return True
+        labels = frozenset(labels_of(self._line(seq).event))
+        return all(not labels.isdisjoint(group) for group in only)
+
+    def _line(self, seq: int) -> Line:
+        line = self._lines.get(seq)
+        if line is None:
+            line = self._log.line(seq)
+            if line is None:
+                raise NotFoundError(f"no event {seq}")
+            self._lines[seq] = line
+        return line
+
+    def _worth(self, wanted: terms.Query, upto: int) -> dict[int, int]:
+        assert self._reader is not None
+        counts = self._reader.counts([term for term, _ in wanted.words], upto)
+        return {
+            term: int(weight * idf(self._reader.count, count) * _FINE)
+            for (term, weight), count in zip(wanted.words, counts, strict=True)
+        }
+
+
+def _says(item: Item, query: str) -> bool:
+    """Whether it can answer: neither the same question, nor a digest of turns found as such."""
+    return not item.says(query) and item.key != f"session/{item.session}/summary"
+
+
+def _candidates(found: Sequence[tuple[Item, int]]) -> Candidates | tuple[()]:
+    if not found:
+        return ()
+    rows = [
+        (item.seq, score, score, 0, 0, 0, 0, 0, item.cost, item.importance, False, item.seq)
+        for item, score in found
+    ]
+    return Candidates([ListColumn(column) for column in zip(*rows, strict=True)])

@@ -1,0 +1,479 @@
+"""The lines of events as an index keeps them, beside the first document of each.
+
+A search in a process of its own then opens no older segment of the log for what it found. What is
+kept of a line, little-endian::
+
+    before     8 bytes  the hash that the line chains from
+    segment    u32      where the line stands in the log: the segment,
+    offset     u32      its first byte there,
+    length     u32      and its bytes, newline included
+    hole       u32      where the event's text was taken out, as the documents have it already;
+                        NOWHERE: it was not
+    rest                the line without newline and that text; nothing of a long one
+
+A line is given back only if its hash is the one that it states: a damaged index shows no other
+text than the log has.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from binascii import unhexlify
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from memplane.artifacts.pages import searched_text
+from memplane.errors import MemplaneError
+from memplane.event import encode
+from memplane.index import dense, storage
+from memplane.index.columns import Columns, Frame
+from memplane.index.document import blank
+from memplane.index.ranking import Speakers
+from memplane.index.segment import ROW, row
+from memplane.index.store import SegmentedIndex, View
+from memplane.lazy import regex
+from memplane.log.ids import id_hash
+from memplane.log.purges import erased_by
+from memplane.ports import Head, Line
+from memplane.projections.catchup import overtaken
+from memplane.recall.documents import documents_of
+from memplane.search.index_position import Progress, mark_of, place_of, variant_of
+from memplane.search.mask import Masks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+
+    from memplane.event import Event
+    from memplane.index.document import Document
+    from memplane.index.segment import Array
+    from memplane.index.store import View
+    from memplane.log import FileLog
+    from memplane.policy import Policies
+    from memplane.ports import Line
+
+__all__ = ["STEP", "Indexed", "KeptLines", "keeping", "raw_lines", "slots_of", "whole_text"]
+
+
+_FIELDS: Final = struct.Struct("<8s4I")
+NOWHERE: Final = (1 << 32) - 1
+_REST_MAX: Final = 32_768
+_HASH_BYTES: Final = 16
+_HASH: Final = regex(rb"[0-9a-f]{16}")
+_SUFFIX_BYTES: Final = 19  # of a line and its newline, from its hash on
+
+
+def raw_lines(log: FileLog, lines: Sequence[Line]) -> Iterator[tuple[bytes, bytes]]:
+    """The hash before each line and its bytes without newline; empty where they are gone.
+
+    The lines lie behind each other; each segment of them is read once.
+    """
+    start = 0
+    while start < len(lines):
+        first = lines[start]
+        end = next(
+            (at for at in range(start, len(lines)) if lines[at].segment != first.segment),
+            len(lines),
+        )
+        last = lines[end - 1]
+        begin = max(first.offset - _SUFFIX_BYTES, 0)
+        data = log.bytes_before(first.segment, last.end, last.end - begin)
+        for line in lines[start:end]:
+            at = line.offset - begin
+            before = data[max(at - _SUFFIX_BYTES, 0) : at][:_HASH_BYTES]
+            yield before, data[at : line.end - begin - 1]
+        start = end
+
+
+def keeping(
+    documents: list[Document], line: Line, before: bytes, raw: bytes
+) -> list[Document]:  # fmt: skip
+    """The documents of an event, the first with its line and the hash of its id."""
+    if not documents or not _HASH.fullmatch(before) or line.end > NOWHERE:
+        return documents
+    said = "".join(document.text for document in documents)
+    hole = raw.find(_text_of(said)) if said == line.event.text else -1
+    if hole < 0:
+        hole, rest = NOWHERE, raw
+    else:
+        rest = raw[:hole] + raw[hole + len(_text_of(said)) :]
+    place = _FIELDS.pack(unhexlify(before), line.segment, line.offset, line.end - line.offset, hole)
+    kept = place + (rest if len(rest) <= _REST_MAX else b"")
+    first = documents[0]._replace(name=id_hash(line.event.id), kept=kept)
+    return [first, *documents[1:]]
+
+
+def _text_of(said: str) -> bytes:
+    return encode({"text": said})[1:-1].encode()
+
+
+class KeptLines:
+    """How a search looks at lines: in the index, and in the log where that is all there is.
+
+    `view` gives all documents there are. `newest` is the log's newest segment, whose lines are read
+    there: it is open anyway, and what it has lost is no answer. None where an event is missing in
+    the view: a line that was purged since may still be kept.
+    """
+
+    def __init__(
+        self, log: FileLog, view: Callable[[], View], newest: Callable[[], int | None]
+    ) -> None:  # fmt: skip
+        self._log, self._view, self._newest = log, view, newest
+
+    def line(self, seq: int) -> Line | None:
+        """Return the line with that seq, if it is there and verifies."""
+        newest = self._newest()
+        kept = None if newest is None else self._kept(seq, newest)
+        return self._log.line(seq) if kept is None else kept
+
+    def find(self, id_: str) -> Line | None:
+        """Return the line with that id, if the event has documents."""
+        for seq in self._view().named(id_hash(id_)):
+            line = self.line(seq)
+            if line is not None and line.event.id == id_:
+                return line
+        return None
+
+    def _kept(self, seq: int, newest: int) -> Line | None:
+        view = self._view()
+        span = view.span(seq)
+        kept = view.kept(span.start) if span else b""
+        if len(kept) < _FIELDS.size:
+            return None
+        before, segment, offset, length, hole = _FIELDS.unpack_from(kept)
+        raw = kept[_FIELDS.size :]
+        if not raw or segment == newest:
+            return self._log.line_at(seq, segment, offset, length)
+        if hole != NOWHERE:
+            try:
+                said = "".join(map(view.text, span))
+            except ValueError:  # a damaged index
+                return None
+            raw = raw[:hole] + _text_of(said) + raw[hole:]
+        return self._log.line_kept(seq, before.hex().encode(), raw, segment, offset)
+
+
+# The index of a plane, kept up with its log.
+#
+# `HOME/index/` is a cache like the projections: whatever is missing, torn, of another log or made
+# by other rules is made again from the log. Nothing here raises for what lies in that folder, and a
+# disk that refuses costs the next process some work, never this one its answer.
+
+# Events that one who does not wait for the whole index brings it forward: a tenth of a second.
+STEP: Final = 1_000
+# Documents. Batches end where a segment of this size does: those are built at once.
+_BATCH: Final = 16_384
+# To index 64 at once costs each half of what it costs alone; a search waits for as many at most.
+_FOLLOWED: Final = 64
+_SAVED_AFTER: Final = 2_000
+_SAVED_AT_CLOSE: Final = 64
+_ANNOUNCED: Final = 2_000  # events; fewer are indexed in less than a second
+_RELOADED: Final = 2_000  # events behind: another process may have indexed them
+_LINES: Final = 64
+
+
+class Indexed:
+    """The documents of a log up to a place in it. `folder` None keeps them in memory.
+
+    `keeps` says whether the folder may be written. One thread at a time.
+    """
+
+    def __init__(
+        self, log: FileLog, folder: Path | None, *, plane: str, policies: Policies, keeps: bool
+    ) -> None:
+        self._log, self._folder, self._keeps = log, folder, keeps
+        self._plane, self.variant = plane, variant_of(policies)
+        self.renewed = 0  # how often the documents were begun anew
+        self._result_tokens = policies.plane.tool_result_tokens
+        self._behind_max = policies.budgets.limits.index_behind_max
+        self._index = SegmentedIndex(folder, plane=plane, variant=self.variant, keeps=keeps)
+        self._begin()
+
+    @property
+    def seq(self) -> int:
+        """The last event that was looked at."""
+        return 0 if self._position is None else self._position.seq
+
+    @property
+    def erased(self) -> int:
+        """How many events were erased from it so far."""
+        return self._index.erased
+
+    def holds(self, seq: int, mark: str) -> bool:
+        """Whether the log has the place that `mark_behind` named."""
+        place = place_of(seq, mark)
+        return place is not None and self._log.matches(place)
+
+    def mark_behind(self, seq: int) -> str:
+        """Name the place behind an event of the log; "" where its line is lost."""
+        line = self._log.line(seq)
+        return "" if line is None else mark_of(_behind(line))
+
+    def catch_up(
+        self, *, upto: int | None = None, save: bool = True, progress: Progress | None = None
+    ) -> int:
+        """Index what was appended since, to a seq or the end; return the events read.
+
+        `progress` is called where there is much to do. Without `save` nothing is written.
+        """
+        head = self._log.head()
+        if self._position is not None and self._position[:2] == head[:2]:
+            return 0
+        if upto is not None and upto <= self.seq and self._stands():
+            return 0
+        self._look_around(head)
+        end = head.seq if upto is None else min(upto, head.seq)
+        try:
+            return self._follow(end, save=save, progress=progress)
+        except BaseException:
+            # Half a batch may be in: what is in the folder is whole.
+            self._index.reload()
+            self._begin()
+            raise
+
+    def reached(self, upto: int, progress: Progress | None = None) -> int:
+        """Bring the index forward for one who does not wait for it; return where it stands then.
+
+        To `upto` where no more than the policy's `index_behind_max` events are missing, else by as
+        few as that, and no more than STEP. What another process has indexed is taken up first.
+        """
+        head = self._log.head()
+        if self._position is None or self._position[:2] != head[:2]:
+            self._look_around(head)
+            self.catch_up(upto=self._near(upto), progress=progress)
+        return self.seq
+
+    def _near(self, upto: int) -> int:
+        most = self._behind_max
+        return upto if upto - self.seq <= most else min(upto, self.seq + min(most, STEP))
+
+    def follow(self, seq: int, count: int) -> None:
+        """Index what was recorded up to `seq`, where that is a batch; writes nothing.
+
+        Less than a batch waits for the next `catch_up`, which every search begins with. Where the
+        index was far behind before these `count` events came, it comes nearer by as many.
+        """
+        if seq - self.seq >= _FOLLOWED:
+            self.catch_up(upto=max(self._near(seq), min(seq, self.seq + 2 * count)), save=False)
+
+    def view(self, upto: int | None = None) -> View:
+        """The index as of a seq."""
+        return self._index.view(upto)
+
+    def frame(self, view: View, unseen: Array | None = None, name: Hashable = None) -> Frame:
+        """The columns of a view's documents; neighbours are those that are not unseen.
+
+        See `Columns.seen`.
+        """
+        frame = self._columns.frame(view)
+        if unseen is None or not unseen[: frame.size].any():
+            return frame
+        return self._columns.seen(frame, view, unseen, name)
+
+    def save(self) -> bool:
+        """Bring the folder up to date; False where that cannot be, or another process does it."""
+        self._unsaved = 0  # whoever was refused waits until there is more
+        position = self._position
+        if not self._keeps or position is None:
+            self._index.settle()
+            return False
+        return self._index.save(
+            position.seq, mark_of(position), stale=lambda: overtaken(self._log, position)
+        )
+
+    def _erase(self, seqs: Sequence[int]) -> None:
+        """Leave nothing of these events but their places, here and in the folders of vectors."""
+        docs = self.view().documents(seqs).tolist()
+        self._index.erase(seqs)
+        self._renew()
+        if self._folder is not None and self._keeps:
+            for name in (dense.FOLDER, dense.STATIC):
+                dense.erase(self._folder / name, docs, self._index.erased)
+
+    def differs(self, progress: Progress | None = None) -> bool:
+        """Whether a document is not what the log gives; reads all of the log up to here.
+
+        `progress` is told the seqs.
+        """
+        view = self.view()
+        columns = [view.column(name) for name in ROW]
+        start = at = 0
+        for line, own in self._with_documents(self._log.read(0, self.seq)):
+            documents = [*self._blanks(at, line.event.seq), *own]
+            at = line.event.seq
+            if progress is not None:
+                progress(at, self.seq)
+            end = start + len(documents)
+            rows = zip(*(column[start:end].tolist() for column in columns), strict=True)
+            if list(rows) != [row(one) for one in documents]:
+                return True
+            said = ((view.text(doc), view.kept(doc)) for doc in range(start, end))
+            if list(said) != [(one.text, one.kept) for one in documents]:
+                return True
+            start = end
+        return start != view.count
+
+    def close(self) -> None:
+        """Save where that is worth it."""
+        if not self._keeps:
+            return
+        # What the log will not give is for whoever reads it next, not for who closes.
+        with contextlib.suppress(MemplaneError, OSError):
+            head = self._log.head().seq
+            if self._unsaved + head - self.seq >= _SAVED_AT_CLOSE:
+                self.catch_up(upto=self._near(head), save=False)
+        if self._unsaved >= _SAVED_AT_CLOSE:
+            self.save()
+
+    def _renew(self) -> None:
+        """Forget what was gathered from the documents, as they were numbered."""
+        self.renewed += 1
+        self._known: View | None = None
+        self._columns, self.speakers = Columns(), Speakers()
+        self.lines = KeptLines(self._log, self._all, self._newest)
+        self.masks = self.new_masks()
+
+    def _all(self) -> View:
+        """All documents; one view as long as none comes in."""
+        known = self._known
+        if known is None or known.count != self._index.count:
+            known = self._known = self._index.view()
+        return known
+
+    def _newest(self) -> int | None:
+        """The log's newest segment; None where an event is not looked at, which may be a purge."""
+        head = self._log.head()
+        at = self._position
+        return head.segment if at is not None and at.seq == head.seq else None
+
+    def new_masks(self) -> Masks:
+        """Masks that have been told nothing yet."""
+        return Masks(self.lines)
+
+    def _begin(self) -> None:
+        """Take up the documents that the index has, if they are this log's."""
+        self._unsaved = 0
+        self._renew()
+        index = self._index
+        self._position = place_of(*index.reached)
+        if self._position is None or not self._log.matches(self._position):
+            self._position = None
+            if index.count or index.seq:
+                index.clear()
+        elif index.seq != self._position.seq:  # not all of it was there: from here on again
+            before = next(iter(self._log.read(index.seq - 1, index.seq)), None)
+            self._position = None if before is None else _behind(before)
+            if self._position is None:
+                index.clear()
+
+    def _stands(self) -> bool:
+        """Whether the log still holds the place up to which it was read."""
+        return self._position is None or self._log.matches(self._position)
+
+    def _restart(self) -> None:
+        self._index.clear()
+        self._position, self._unsaved = None, 0
+        self._renew()
+
+    def _look_around(self, head: Head) -> None:
+        """Take up what others have indexed, and begin anew where the log is another one."""
+        if head.seq - self.seq > _RELOADED:
+            self._take_from_disk()
+        if not self._stands():
+            self._restart()
+
+    def _take_from_disk(self) -> None:
+        """Go on from what another process has saved, where that is further."""
+        if self._folder is None:
+            return
+        kept = storage.read_manifest(self._folder, self._plane, self.variant)
+        place = None if kept is None else place_of(kept.seq, kept.mark)
+        if place is not None and place.seq > self.seq and self._log.matches(place):
+            self._index.reload()
+            self._begin()
+
+    def _follow(self, end: int, *, save: bool, progress: Progress | None) -> int:
+        start, count = self.seq, 0
+        told = progress if end - start > _ANNOUNCED else None
+        batch: list[Document] = []
+        at = start
+        for lines in self._lines(end):
+            for line, documents in self._with_documents(lines):
+                batch += self._blanks(at, line.event.seq)
+                batch += documents
+                at = line.event.seq
+                if line.event.kind == "purge":
+                    self._add(batch, line)
+                    batch = []
+                    self._erase([one.seq for one in erased_by(line.event)])
+            count += len(lines)
+            if self._index.count % _BATCH + len(batch) >= _BATCH:
+                self._add(batch, lines[-1])
+                batch = []
+                if save:
+                    self.save()
+            if told is not None:
+                told(lines[-1].event.seq - start, end - start)
+            last = lines[-1]
+        if count:
+            self._add(batch, last)
+            if save and self._unsaved >= _SAVED_AFTER:
+                self.save()
+        return count
+
+    def _add(self, batch: list[Document], last: Line) -> None:
+        self._index.add_many(batch)
+        self._position = _behind(last)
+        self._unsaved += len(batch)
+
+    def _lines(self, end: int) -> Iterator[list[Line]]:
+        """The lines that are not indexed yet, up to a seq, by the dozens."""
+        position = self._position
+        source = self._log.read(0, end) if position is None else self._log.read_from(position)
+        while lines := list(islice(source, _LINES)):
+            kept = [line for line in lines if line.event.seq <= end]
+            if kept:
+                yield kept
+            if len(kept) < len(lines):
+                return
+
+    def _blanks(self, before: int, seq: int) -> Iterator[Document]:
+        """What stays of the purged events between two seqs."""
+        for erased in self._log.purged_between(before + 1, seq - 1):
+            yield from (blank(erased.seq, part) for part in range(erased.documents))
+
+    def _with_documents(self, lines: Iterable[Line]) -> Iterator[tuple[Line, list[Document]]]:
+        """Each line with the documents of its event."""
+        source = iter(lines)
+        while some := list(islice(source, _LINES)):
+            for line, (before, raw) in zip(some, raw_lines(self._log, some), strict=True):
+                yield line, keeping(self._documents(line.event), line, before, raw)
+
+    def _documents(self, event: Event) -> list[Document]:
+        return documents_of(event, whole_text(self._log, event), self._result_tokens)
+
+
+def slots_of(log: FileLog, policies: Policies) -> Callable[[Event], int]:
+    """How many documents an event has: as many places stay where it is purged."""
+    tokens = policies.plane.tool_result_tokens
+    return lambda event: len(documents_of(event, whole_text(log, event), tokens))
+
+
+def whole_text(log: FileLog, event: Event, *, lenient: bool = True) -> str:
+    """The event's whole text, of an artifact its copy's too; what its line holds without a body.
+
+    Without `lenient` the copy of an artifact that is not what was added raises ChangedError.
+    """
+    if event.kind == "artifact":
+        return searched_text(Path(log.home), event, lenient=lenient)
+    if "body" not in event.data:
+        return event.text
+    try:
+        return log.text(event)
+    except (MemplaneError, OSError, ValueError):
+        return event.text
+
+
+def _behind(line: Line) -> Head:
+    return Head(line.event.seq, line.event.h, line.segment, line.end)

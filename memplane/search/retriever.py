@@ -1,0 +1,698 @@
+"""What requests share: lines that were read, events as packing sees them, passages, names."""
+
+from __future__ import annotations
+
+import mmap
+from collections import OrderedDict
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+
+from memplane import index
+from memplane.context.folds import items_of_event
+from memplane.errors import HomeError, NotFoundError
+from memplane.event import MARKERS
+from memplane.index import terms
+from memplane.index.bm25 import BM25, idf
+from memplane.index.columns import Frame, Kernel
+from memplane.index.document import INSTRUCTION, PREFERENCE, READ, ROLES, Sentences, ask, best_run
+from memplane.index.expansion import Nearest, Neighbours, related
+from memplane.index.lexical import Matches, Weights
+from memplane.index.ranking import (
+    Asked,
+    Boosted,
+    Exact,
+    Nearness,
+    Ranking,
+    Similar,
+    alike,
+    boosted,
+    marked_turns,
+    merged,
+    rank,
+    weighed,
+)
+from memplane.index.static import StaticTable
+from memplane.lazy import regex
+from memplane.projections.artifacts import facts_of
+from memplane.projections.item import Item
+from memplane.recall.documents import CARD, KIND_BITS, kind_number, labels_of
+from memplane.recall.retrieval import ONE, Candidates, Finding, Found
+from memplane.search.indexing import Indexed, whole_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from memplane.context.folds import Folds
+    from memplane.event import Event
+    from memplane.index.columns import Frame
+    from memplane.index.ranking import Speakers
+    from memplane.index.segment import Array
+    from memplane.index.store import View
+    from memplane.log import FileLog
+    from memplane.policy import Scoring
+    from memplane.ports import Line, TokenCounter
+    from memplane.projections.hotset import HotsetState
+    from memplane.projections.memories import Memories
+    from memplane.recall.suppress import Scope
+    from memplane.search.dense import Near
+    from memplane.search.indexing import Indexed
+
+__all__ = ["BehindRetriever", "LogRetriever", "Seen", "neighbours", "ranking_of"]
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+_LINES_KEPT: Final = 2_048
+_LINE_BYTES: Final = 16_384  # a longer one is read again
+_ITEMS_KEPT: Final = 8_192
+_IDS_KEPT: Final = 32_768
+_PASSAGES_KEPT: Final = 4_096
+_SENTENCES_KEPT: Final = 128  # texts, with all their words
+_SPEAKERS_MAX: Final = 64
+_CHARACTERS_A_TOKEN: Final = 4
+_ROLE_WORDS: Final = frozenset(ROLES)
+
+
+class _Kept(Generic[Key, Value]):
+    """The values that were asked for last."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: OrderedDict[Key, Value] = OrderedDict()
+
+    def get(self, key: Key) -> Value | None:
+        found = self._values.get(key)
+        if found is not None:
+            self._values.move_to_end(key)
+        return found
+
+    def keep(self, key: Key, value: Value) -> Value:
+        self._values[key] = value
+        if len(self._values) > self._most:
+            self._values.popitem(last=False)
+        return value
+
+
+class Seen:
+    """Nothing in here changes an answer: it is found again where it was forgotten.
+
+    `line` gives lines as `log` does, where there is something quicker. Begin anew under another
+    counter, and when the index was begun anew: then the log may be another one. `renewed` says how
+    often that was.
+    """
+
+    def __init__(
+        self, log: FileLog, counter: TokenCounter, renewed: int,
+        line: Callable[[int], Line | None] | None = None,
+    ) -> None:  # fmt: skip
+        self.log, self.counter, self.renewed = log, counter, renewed
+        self._look_up = line or log.line
+        self._lines: _Kept[int, Line] = _Kept(_LINES_KEPT)
+        self._items: _Kept[int, Item] = _Kept(_ITEMS_KEPT)
+        self._told: _Kept[tuple[int, bool, int], Item] = _Kept(_ITEMS_KEPT)
+        self._ids: _Kept[int, str] = _Kept(_IDS_KEPT)
+        self._passages: _Kept[tuple[object, ...], str] = _Kept(_PASSAGES_KEPT)
+        self._sentences: _Kept[str, Sentences] = _Kept(_SENTENCES_KEPT)
+        self._vocabulary = terms.Vocabulary()
+        self._names: dict[int, str] = {}
+
+    def line(self, seq: int) -> Line:
+        """Return a line of the log; raises NotFoundError without it."""
+        found = self._lines.get(seq)
+        if found is None:
+            found = self._look_up(seq)
+            if found is None:
+                raise NotFoundError(f"no event {seq}")
+            if found.end - found.offset <= _LINE_BYTES:
+                self._lines.keep(seq, found)
+        return found
+
+    def id(self, seq: int) -> str:
+        """Return the event's id; raises NotFoundError without its line."""
+        found = self._ids.get(seq)
+        if found is None:
+            item = self._items.get(seq)
+            found = self._ids.keep(seq, self.line(seq).event.id if item is None else item.id)
+        return found
+
+    def item(self, seq: int) -> Item:
+        """Return the event as packing sees it: one object for all requests, in force."""
+        item = self.kept(seq)
+        if item is None:
+            made = items_of_event(self.line(seq).event, self.counter)
+            item = self._items.keep(seq, made)
+            item.superseded = item.forgotten = False
+        return item
+
+    def kept(self, seq: int) -> Item | None:
+        """Return what `item` returned before, without a look at the log; None if it did not."""
+        item = self._items.get(seq)
+        if item is not None:
+            item.superseded = item.forgotten = False
+        return item
+
+    def saying(self, event: Event, text: str, *, card: bool) -> Item:
+        """Return an event as packing sees it with another text: an artifact's, or its card.
+
+        The hash in the event stands for what its file says: it has one text of each.
+        """
+        key = (event.seq, card, len(text))
+        item = self._told.get(key)
+        if item is None:
+            said = event._replace(text=text)
+            item = self._told.keep(key, Item.of(said, len(text) // _CHARACTERS_A_TOKEN))
+        item.superseded = item.forgotten = False
+        return item
+
+    def passage(self, text: str, wanted: Mapping[int, int], limit: int) -> str:
+        """Return the passage of a text that says most of `wanted`; see `Retriever.passage`."""
+        key = (text, limit, *sorted(wanted.items()))
+        found = self._passages.get(key)
+        if found is None:
+            said = self._said(text)
+            start, end = best_run(said, wanted, limit, self.counter.count)
+            found = self._passages.keep(key, text[start:end].strip())
+        return found
+
+    def words(self, text: str) -> frozenset[int]:
+        """Return the words of a text, numbered as the terms of queries are."""
+        return frozenset().union(*self._said(text).words)
+
+    def _said(self, text: str) -> Sentences:
+        said = self._sentences.get(text)
+        if said is None:
+            if self._vocabulary.full():
+                self._vocabulary = terms.Vocabulary()
+            said = self._sentences.keep(text, Sentences(text, self._vocabulary))
+        return said
+
+    def names(self, speakers: Speakers, hidden: Array, frame: Frame) -> dict[str, int]:
+        """Return who speaks in visible documents, by name in small letters: at most 64, the usual.
+
+        `frame` has all documents there are. Words for roles are no names.
+        """
+        found: dict[str, int] = {}
+        for number in speakers.visible(hidden):
+            label = speakers.labels[number]
+            if label and label not in self._names:
+                # The index knows a number only; one of the events says what it stands for.
+                line = self._look_up(int(frame.seq[speakers.firsts[number]]))
+                actor = None if line is None else line.event.actor
+                self._names[label] = "" if actor is None else actor.lower()
+            name = self._names.get(label, "")
+            if name not in _ROLE_WORDS:
+                found[name] = label
+            if len(found) == _SPEAKERS_MAX:
+                break
+        return found
+
+
+# Search over the whole log for one request: query, mask, ranking, exact names, boosts.
+_NAMES_MAX: Final = 100  # words of a query that may be a key or a tag
+_UNCHANGED: Final = 1000  # a factor
+_AROUND: Final = regex(r"^[^\w/#@]+|[^\w/#@]+$")
+_READ_KEPT: Final = 1 << 16  # characters of a text that a request keeps
+_FINE: Final = 1_024
+_POSTING: Final = 3  # bytes: see index/layout
+_CALL: Final = kind_number("tool_call")
+_TURN: Final = kind_number("message")
+_RESULT: Final = kind_number("tool_result")
+
+
+class LogRetriever:
+    """The `Retriever` over a plane's index and log; events are as the folds have them.
+
+    For one request, under the plane's lock. `memories` may know of later events than the folds.
+    `index_seq` is None where all of what the request may see is indexed.
+    """
+
+    index_seq: int | None = None
+
+    def __init__(
+        self, indexed: Indexed, seen: Seen, folds: Folds, memories: Memories, scoring: Scoring,
+        near: Near | None = None,
+    ) -> None:  # fmt: skip
+        self._indexed, self._seen, self._folds = indexed, seen, folds
+        self._hot = list(folds.hotset.state.groups.values())
+        self._memories, self._scoring = memories, scoring
+        self._near, self.dense_seq = near, None if near is None else near.seq
+        self._every, self._reach = indexed.view(), indexed.seq
+        self._masks = indexed.masks
+        self._frame = indexed.frame(self._every)
+        self._found: set[int] = set()  # what is in force: it would not have been found else
+        self._approved: frozenset[int] = frozenset()  # artifacts whose text may be shown
+        self._read: dict[int, str] = {}  # what files of artifacts said, compared with their hashes
+
+    def find(
+        self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
+        only: Sequence[Sequence[str]] = (), bytes_max: int | None = None,
+    ) -> Finding:  # fmt: skip
+        wanted = terms.query(query)
+        view = self._indexed.view(upto)
+        if not wanted.words or not view.count or most < 1:
+            return Finding((), 0, {})
+        wanted, counts, size, unread = _affordable(wanted, view, bytes_max)
+        hidden = self._hidden(view, scope, never, only)
+        speakers = self._indexed.speakers
+        speakers.follow(self._frame)
+        names = self._seen.names(speakers, hidden, self._frame)
+        wanted = self._weighted(wanted, names)._replace(related=self._related(query, wanted, view))
+        matches = view.match(wanted, hidden, self._bm25())
+        if not matches.coverage.any():  # no word of it is there: the closest to them stand in
+            alone = self._scoring.retrieval.related_alone / 1000
+            close = tuple((term, cosine) for term, cosine in wanted.related if cosine >= alone)
+            wanted = wanted._replace(words=close, related=())
+            matches = view.match(wanted, hidden, self._bm25())
+        unseen = self._masks.unseen(scope, self._every, self._frame)
+        frame = self._indexed.frame(view, *unseen)
+        matches = self._weighed(matches, frame)
+        answered = speakers.answered(view.count)
+        ranking = ranking_of(self._scoring)
+        if not answered:  # people among themselves: none of them speaks to an assistant
+            ranking = ranking._replace(
+                first_person=_UNCHANGED, first_person_heard=_UNCHANGED, preference=_UNCHANGED
+            )
+        read = ask(query, list(names))
+        # A preference shapes help, and says nothing about what was or is so.
+        helps = answered and not (read.broad or read.looks_up)
+        if not helps:
+            ranking = ranking._replace(preference=_UNCHANGED)
+        meant = tuple(sorted(names[name] for name in read.speakers))
+        asked = Asked(meant, read.first_person, read.broad)
+        similar = self._similar(query, hidden)
+        ranked = rank(matches, frame, asked, ranking, most=most, hidden=hidden, similar=similar)
+        heeded = {"custom:instruction": answered, "custom:preference": helps}
+        exact, bearing = self._exact(query, view, heeded)
+        found = self._carded(boosted(ranked, exact, frame, hidden, most), frame)
+        standing = found.flags & (INSTRUCTION * _bits(self._scoring) if answered else 0) != 0
+        columns = (*found[:10], standing, found.docs)
+        made = Candidates(columns)
+        self._found.update(made.seqs)
+        worth = self._worth(wanted, view, counts)
+        marked = [] if bytes_max is None else self._marked(view, frame, hidden, bearing)
+        return Finding(made, len(matches.docs), worth, marked, size, unread)
+
+    def alike(
+        self, query: str, near: Near, *, upto: int, scope: Scope, most: int,
+        only: Sequence[Sequence[str]] = (),
+    ) -> Finding:  # fmt: skip
+        """The events nearest to the query by these vectors, whatever their words."""
+        view = self._indexed.view(upto)
+        hidden = self._hidden(view, scope, (), only)
+        nearest = near.nearest(query, hidden) if view.count else None
+        if nearest is None:
+            return Finding((), 0, {})
+        frame = self._indexed.frame(view)
+        found = self._carded(alike(*nearest, frame, hidden, most), frame)
+        made = Candidates((*found[:10], found.flags < 0, found.docs))  # no instruction stands out
+        self._found.update(made.seqs)
+        return Finding(made, len(nearest[0]), self._worth(terms.query(query), view, {}))
+
+    def item(self, seq: int) -> Item:
+        for one in self._hot:
+            if seq in one.holds:
+                item = one.item(seq)
+                if item.kind != "artifact":
+                    return item
+                break
+        kept = self._seen.kept(seq) if seq in self._found else None
+        if kept is not None:  # no artifact, and in force
+            return kept
+        event = self._seen.line(seq).event
+        if event.kind == "artifact":
+            card = seq not in self._approved
+            item = self._seen.saying(event, self.text(seq), card=card)
+        else:
+            item = self._seen.item(seq)
+        if seq not in self._found:
+            archived = self._memories.archived(event, upto=self._folds.log.head().seq)
+            if archived is not None:
+                item.superseded = archived[0] == "superseded"
+                item.forgotten = archived[0] != "superseded"
+        return item
+
+    def id(self, seq: int) -> str:
+        for one in self._hot:
+            if seq in one.holds:
+                return one.item(seq).id
+        return self._seen.id(seq)
+
+    def text(self, seq: int) -> str:
+        event = self._seen.line(seq).event
+        if event.kind != "artifact":
+            return whole_text(self._seen.log, event)
+        card = self._card(event)
+        if card is not None:
+            return card
+        said = self._read.get(seq)
+        if said is None:  # a file is read once for one request
+            said = whole_text(self._seen.log, event, lenient=False)
+            if len(said) <= _READ_KEPT:
+                self._read[seq] = said
+        return said
+
+    def line(self, seq: int) -> Line | None:
+        """Return the line of an event that was found; None where it is gone."""
+        return self._indexed.lines.line(seq)
+
+    def words(self, doc: int) -> frozenset[int]:
+        return self._seen.words(self._every.text(doc))
+
+    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
+        return self._seen.passage(self._every.text(doc), wanted, limit)
+
+    def _card(self, event: Event) -> str | None:
+        """What stands for an artifact that is not approved; None for any other event."""
+        if event.kind != "artifact" or event.seq in self._approved:
+            return None
+        facts = facts_of(event)
+        return "" if facts is None else f"{facts.card} {facts.handle}"
+
+    def _carded(self, found: Boosted, frame: Frame) -> Boosted:
+        """The same, with the tokens of its card for an artifact that is not approved."""
+        cards = (found.flags & CARD).nonzero()[0].tolist()
+        if not cards:
+            return found
+        tokens = found.tokens.copy()
+        for at in cards:
+            if int(found.seqs[at]) not in self._approved:
+                tokens[at] = frame.tokens[found.docs[at]]
+        return found._replace(tokens=tokens)
+
+    def _hidden(
+        self, view: View, scope: Scope, never: Collection[int], only: Sequence[Sequence[str]]
+    ) -> Array:
+        self._approved = frozenset(scope.approved())
+        mask = self._masks.of(scope, view, self._every, self._frame, self._memories, self._reach)
+        if never:
+            mask.documents(view.documents(never))
+        for labels in only:
+            mask.all_but(view.labelled(*labels))
+        return mask.hidden
+
+    def _similar(self, query: str, hidden: Array) -> Similar | None:
+        said = self._scoring.retrieval
+        if self._near is None:
+            return None
+        weights = Nearness(said.dense, said.dense_least, said.dense_cosine)
+        return self._near.similar(query, hidden, weights)
+
+    def _bm25(self) -> BM25:
+        said = self._scoring.retrieval
+        return BM25(said.k1 / 1000, said.b / 1000)
+
+    def _weighted(self, wanted: terms.Query, names: Iterable[str]) -> terms.Query:
+        """The query with less weight on the names of speakers: half the log bears them."""
+        weight = self._scoring.retrieval.speaker_name / 1000
+        spoken = frozenset(term for name in names for term in _terms_of(name))
+        words = tuple((term, weight if term in spoken else own) for term, own in wanted.words)
+        return wanted._replace(words=words)
+
+    def _weighed(self, matches: Matches, frame: Frame) -> Matches:
+        """The matches with less weight on what tools were called with and gave back.
+
+        They hold the words of whatever was looked for, many times over; what was made of it stands
+        in what people and agents said.
+        """
+        said = self._scoring.retrieval
+        return weighed(
+            matches, frame, KIND_BITS, {_CALL: said.tool_call, _RESULT: said.tool_result}
+        )
+
+    def _related(
+        self, query: str, wanted: terms.Query, view: View
+    ) -> tuple[tuple[int, float], ...]:
+        said = self._scoring.retrieval
+        if not (said.related and said.related_most):
+            return ()
+
+        def present(some: Sequence[int]) -> Iterable[int]:
+            return [term for term, count in zip(some, view.counts(some), strict=True) if count]
+
+        near, kept = neighbours()
+        return related(
+            query, near.near, present, kept, most=said.related_most, least=said.related_least,
+            query=wanted,
+        )  # fmt: skip
+
+    def _exact(
+        self, query: str, view: View, heeded: Mapping[str, bool]
+    ) -> tuple[Exact, dict[str, Array]]:  # fmt: skip
+        """Look up what the query names by key or tag, and what bears a marker, by its label too.
+
+        Markers that are not `heeded` lift nothing; what it does not name is.
+        """
+        names, scoring = _named(query), self._scoring
+        own = scoring.marker_boosts
+        every = own | {name: own.get(name, own["custom"]) for name in heeded}
+        boosts = {
+            f"marker:{name}": boost
+            for name, boost in every.items()
+            if boost and heeded.get(name, True)
+        }
+        keys, tags = [f"key:{name}" for name in names], [f"tag:{name}" for name in names]
+        found = view.bearing([*boosts, *keys, *tags])
+        first, second = len(boosts), len(boosts) + len(keys)
+        exact = Exact(
+            found[first:second],
+            scoring.key_weight,
+            found[second:],
+            scoring.tag_weight,
+            list(zip(found[:first], boosts.values(), strict=True)),
+        )
+        return exact, dict(zip(boosts, found[:first], strict=True))
+
+    def _marked(
+        self, view: View, frame: Frame, hidden: Array, known: Mapping[str, Array]
+    ) -> list[tuple[int, int]]:  # fmt: skip
+        """The turns of people and models that bear a marker: seqs and tokens, best first.
+
+        `known` has the documents that bear some of them, by label.
+        """
+        if not self._scoring.packing.marked_reserve:
+            return []
+        boosts = {f"marker:{name}": self._scoring.marker_boosts[name] for name in MARKERS}
+        left = [label for label in boosts if label not in known]
+        bearing = {**known, **dict(zip(left, view.bearing(left), strict=True))} if left else known
+        marks = [(bearing[label], boost) for label, boost in boosts.items()]
+        if not any(len(docs) for docs, _ in marks):
+            return []
+        return marked_turns(marks, frame, hidden, KIND_BITS, _TURN)
+
+    def _worth(
+        self, wanted: terms.Query, view: View, counts: Mapping[int, int]
+    ) -> dict[int, int]:  # fmt: skip
+        """What each word of the query is worth in a passage; `counts` has what is counted yet."""
+        left = [term for term, _ in wanted.words if term not in counts]
+        having = {**counts, **dict(zip(left, view.counts(left), strict=True))} if left else counts
+        return {
+            term: int(weight * idf(view.count, having[term]) * _FINE)
+            for term, weight in wanted.words
+        }
+
+
+def _affordable(
+    wanted: terms.Query, view: View, most: int | None
+) -> tuple[terms.Query, dict[int, int], int, int]:
+    """The query without the terms whose postings come to more than so many bytes together.
+
+    With how many documents hold each of its terms, the bytes of what stays, and how many terms do
+    not; without a bound nothing is counted. The rarest stay, words before pairs and beginnings of
+    words: what half the log holds tells least.
+    """
+    if most is None:
+        return wanted, {}, 0, 0
+    fields = (wanted.words, wanted.bigrams, wanted.prefixes)
+    every = [term for field in fields for term, _ in field]
+    counts = dict(zip(every, map(int, view.counts(every)), strict=True))
+    sizes = {term: _POSTING * count for term, count in counts.items()}
+    total = sum(sizes.values())
+    if total <= most:
+        return wanted, counts, total, 0
+    size, kept = 0, set[int]()
+    for field in fields:
+        for term in sorted((term for term, _ in field), key=lambda one: (sizes[one], one)):
+            if size + sizes[term] <= most:
+                size += sizes[term]
+                kept.add(term)
+    words, bigrams, prefixes = (tuple(one for one in field if one[0] in kept) for field in fields)
+    left = wanted._replace(words=words, bigrams=bigrams, prefixes=prefixes)
+    return left, counts, size, len(sizes) - len(kept)
+
+
+def ranking_of(scoring: Scoring) -> Ranking:
+    """Return the weights of the ranking that the policy names."""
+    said = scoring.retrieval
+    return Ranking(
+        Weights(said.bigrams / 1000, said.prefixes / 1000, said.related / 1000),
+        coverage=said.coverage,
+        speaker=said.speaker,
+        speaker_heard=said.speaker_heard,
+        first_person=said.first_person,
+        first_person_heard=said.first_person_heard,
+        preference=said.preference,
+        preferring=PREFERENCE * _bits(scoring),
+        near=Kernel(*said.near),
+        wide=Kernel(*said.wide),
+        sources_max=said.sources_max,
+        wide_sources_max=said.wide_sources_max,
+    )
+
+
+def _bits(scoring: Scoring) -> int:
+    """Times a flag: the flags of which one is enough.
+
+    What was read from a text counts as what an event says itself, where texts are to be read.
+    """
+    return 1 | 1 << READ if scoring.markers.detect else 1
+
+
+def _named(query: str) -> list[str]:
+    """Words of a query that may be a key or a tag, in small letters, as they stand there."""
+    prepared = terms.prepare(query).lower()
+    found = dict.fromkeys(_AROUND.sub("", word) for word in prepared.split())
+    found |= dict.fromkeys(terms.surfaces(prepared))
+    return [name for name in found if name][:_NAMES_MAX]
+
+
+@lru_cache(maxsize=1_024)
+def _terms_of(name: str) -> tuple[int, ...]:
+    return tuple(term for term, _ in terms.query(name).words)
+
+
+@lru_cache(maxsize=1)
+def neighbours() -> tuple[Neighbours, Nearest]:
+    """The words of the static table and what is kept of their neighbours, mapped once."""
+    table = StaticTable(_mapped("static.i8"))
+    return Neighbours(table), Nearest(_mapped("near.bin"), table)
+
+
+def _mapped(name: str) -> memoryview:
+    path = Path(index.__file__).parent / "data" / name
+    try:
+        with path.open("rb") as file:  # of the package
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except OSError as error:
+        raise HomeError(
+            f"memplane was installed without index/data/{name}; install it again"
+        ) from error
+
+
+# Search while the index is far behind the log: its part, and words of the hotset behind that.
+#
+# What lies between, recorded after the index ended and gone from the hotset since, is not found:
+# whoever asks is told how far the index reached, and may wait for all of it instead.
+_PERMILLE: Final = 1_000
+
+
+class _Hot(NamedTuple):
+    """An event of the hotset that is not indexed, and its words."""
+
+    item: Item
+    words: frozenset[int]
+
+
+class BehindRetriever(LogRetriever):
+    """The `Retriever` over the documents of events up to `reach`, and the hotset behind them.
+
+    The same request with the same `index_seq` finds the same however much was indexed since. An
+    event of the hotset earns what the words of the query that it has are worth of all of them; it
+    has no neighbours, and no vector. Artifacts, of which only a file says whether they may be
+    shown, wait for the index. The document of such an event is its seq, negative.
+    """
+
+    def __init__(
+        self, indexed: Indexed, seen: Seen, folds: Folds, memories: Memories, scoring: Scoring,
+        near: Near | None = None, *, reach: int, hotset: Callable[[Scope], HotsetState],
+    ) -> None:  # fmt: skip
+        super().__init__(indexed, seen, folds, memories, scoring, near)
+        self.index_seq = self._upto_index = reach
+        self._hotset = hotset  # that of a reader, with all groups of events that he sees
+        # What was forgotten or replaced behind the documents that are there counts as well.
+        self._masks, self._reach = indexed.new_masks(), folds.log.head().seq
+
+    def find(
+        self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
+        only: Sequence[Sequence[str]] = (), bytes_max: int | None = None,
+    ) -> Finding:  # fmt: skip
+        """See `Retriever.find`."""
+        before = super().find(
+            query, upto=min(upto, self._upto_index), scope=scope, never=never, most=most, only=only,
+            bytes_max=bytes_max,
+        )  # fmt: skip
+        wanted = terms.query(query).words
+        hot = [
+            _Hot(item, self._seen.words(item.text))
+            for seq, item in sorted(self._hotset(scope).items.items())
+            if self._upto_index < seq <= upto and item.kind != "artifact"
+        ]
+        if not wanted or not hot or most < 1:
+            return before
+        worth = self._worth_with(wanted, min(upto, self._upto_index), hot)
+        rows = [
+            self._row(one, score)
+            for one in hot
+            if (score := self._score(one, worth))
+            and one.item.seq not in never
+            and self._may_be_shown(one.item, scope, only)
+        ]
+        found = _joined(before.found, rows, most)
+        return before._replace(found=found, scanned=before.scanned + len(rows), wanted=worth)
+
+    def words(self, doc: int) -> frozenset[int]:
+        """See `Retriever.words`."""
+        return super().words(doc) if doc >= 0 else self._seen.words(self.text(-doc))
+
+    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
+        """See `Retriever.passage`."""
+        if doc >= 0:
+            return super().passage(doc, wanted, limit)
+        return self._seen.passage(self.text(-doc), wanted, limit)
+
+    def _worth_with(
+        self, wanted: Sequence[tuple[int, float]], upto: int, hot: Sequence[_Hot]
+    ) -> dict[int, int]:
+        """What each word of the query is worth, over the documents and the hotset together."""
+        view = self._indexed.view(upto)
+        count = view.count + len(hot)
+        having = view.counts([term for term, _ in wanted])
+        return {
+            term: int(weight * idf(count, held + sum(term in one.words for one in hot)) * _FINE)
+            for (term, weight), held in zip(wanted, having, strict=True)
+        }
+
+    def _score(self, one: _Hot, worth: Mapping[int, int]) -> int:
+        """What the event earns, in 2**-20; less for what tools were called with and gave back."""
+        said = self._scoring.retrieval
+        factors = {"tool_call": said.tool_call, "tool_result": said.tool_result}
+        own = sum(value for term, value in worth.items() if term in one.words)
+        earned = own * ONE // max(1, sum(worth.values()))
+        return earned * factors.get(one.item.kind, _PERMILLE) // _PERMILLE
+
+    def _may_be_shown(self, item: Item, scope: Scope, only: Sequence[Sequence[str]]) -> bool:
+        if scope.hides(item) is not None:
+            return False
+        event = self._seen.line(item.seq).event
+        if self._memories.archived(event, upto=min(scope.as_of, self._reach)) is not None:
+            return False
+        labels = frozenset(labels_of(event)) if only else frozenset()
+        return all(not labels.isdisjoint(group) for group in only)
+
+    def _row(self, one: _Hot, score: int) -> Found:
+        item = one.item
+        item.finish(self._seen.counter)
+        return Found(
+            item.seq, score, score, 0, 0, 0, 0, 0, item.cost, item.importance, False, -item.seq
+        )
+
+
+def _joined(
+    before: Candidates | tuple[()], rows: Sequence[Found], most: int
+) -> Candidates | tuple[()]:
+    """The best of both."""
+    if not rows:
+        return before
+    ours = list(before.columns.values()) if before else []
+    return Candidates(merged(ours, rows, most))

@@ -1,0 +1,253 @@
+"""One search of the whole log: from a caller's arguments to hits, the best first.
+
+What the channel may not see, what is out of force and what the filters leave out is masked before
+anything is scored: it is no hit, and it speaks for no hit beside it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane.context.arguments import request_of, texts
+from memplane.context.folds import seq_by
+from memplane.errors import ChangedError, InputError
+from memplane.event import KINDS, Event, is_kind
+from memplane.intake.redact import shown
+from memplane.projections.window import plain, short_handle
+from memplane.recall.retrieval import ONE, DegradedError, Found, Retriever
+from memplane.recall.score import Circumstances, count, lifted
+from memplane.recall.suppress import Scope
+from memplane.search.service import Wanted, behind, index_service
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from memplane.context.context import PlaneContext
+    from memplane.context.event_access import Reader
+    from memplane.context.folds import Folds
+    from memplane.pack.request import Request
+    from memplane.policy import Policies
+    from memplane.recall.retrieval import Finding
+    from memplane.search.retriever import LogRetriever
+
+__all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "SearchHits", "search"]
+
+
+HITS_MAX: Final = 1_000
+PASSAGE_TOKENS: Final = 40
+_PERMILLE: Final = 1_000
+# The filters that are labels of the index, by the argument that names them.
+_LABELLED: Final = ("kind", "session", "tag")
+_PARTS: Final = ("words", "similar", "neighbours", "markers", "tags", "key")
+
+
+class SearchHit(NamedTuple):
+    """One event that answers a query.
+
+    `score` compares the hits of one search: 1000 is what an event earns that matches best of all
+    and has every word of the query; factors and boosts come on top. It is the sum of `parts`:
+    words (its own), neighbours (lent by the events around it), markers, tags and key, and where
+    scoring.yaml gives them a weight, recency and coherence, as in packs. `text` is the passage that
+    says most, in 40 tokens or one sentence, and `whole` whether that is all of the event's text;
+    `event` is what this channel may see of it; `stale` says that it fades and was left alone for
+    longer than the policy's days.
+    """
+
+    score: int
+    text: str
+    event: Event
+    parts: dict[str, int]
+    whole: bool
+    stale: bool = False
+
+    @property
+    def handle(self) -> str:
+        """What `expand` takes to show the whole event."""
+        return short_handle(self.event.seq)
+
+
+class SearchHits(list[SearchHit]):
+    """The hits of one search, the best first. `degraded`: what they were found without, in words.
+
+    As in a report: a failing embedder, an index that is far behind the log.
+    """
+
+    def __init__(self, hits: Iterable[SearchHit] = (), degraded: Iterable[str] = ()) -> None:
+        super().__init__(hits)
+        self.degraded = tuple(degraded)
+
+
+def search(
+    context: PlaneContext, query: str, k: int, asked: dict[str, Any], *, similar: bool = False,
+    wait: bool = False, progress: Callable[[int, int], None] | None = None,
+) -> SearchHits:  # fmt: skip
+    """Return at most `k` hits by relevance; ties go by importance now, then to the newer.
+
+    `similar`: by the cosine of their vectors with that of the query instead, and nothing else.
+    `wait` for the whole index, as that one does.
+    """
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= HITS_MAX:
+        raise InputError(f"expected 1 to {HITS_MAX}, found {shown(k)}", where="k")
+    named = {name: asked.pop(name, None) for name in _LABELLED}
+    only = _only({name: texts(name, value) for name, value in named.items()})
+    if similar:
+        from memplane.search.embedding import near_to, ready  # noqa: PLC0415 - it brings arrays along
+
+        ready(context, progress)
+    with context.lock, context.log.held():
+        policies = context.watched.policies()
+        folds = context.caught_up(policies)
+        request = request_of(
+            query, asked, policies, head=folds.log.head().seq, clock=context.clock,
+            seq_by=partial(seq_by, context.log), redactor=context.intake(policies).redactor,
+        )  # fmt: skip
+        reader = context.reader_of(request)
+        if not request.query:
+            return SearchHits()
+        upto, scope, without = request.as_of, _scope(context, folds, request, policies), list[str]()
+        if similar:
+            most = upto if request.dense_seq is None else request.dense_seq
+            wanted = Wanted(most, wait=True, progress=progress)
+            retriever = index_service(context).retriever(policies, folds, wanted)
+            near = near_to(context, policies, most)
+            finding = retriever.alike(
+                request.query, near, upto=upto, scope=scope, most=k, only=only
+            )
+        else:
+            wanted = Wanted(request.dense_seq, request.index_seq, wait, progress)
+            retriever, finding, without = _by_words(
+                context, policies, folds, request, scope, k, only, wanted
+            )  # fmt: skip
+        hits = _hits(
+            context, policies, folds, request, reader, retriever, finding, similar=similar
+        )  # fmt: skip
+        return SearchHits(islice(hits, k), without)
+
+
+def _hits(
+    context: PlaneContext, policies: Policies, folds: Folds, request: Request, reader: Reader,
+    retriever: LogRetriever, finding: Finding, *, similar: bool,
+) -> Iterator[SearchHit]:  # fmt: skip
+    """What of the events found may be told, best first. Hold the lock."""
+    every, terms = finding.found, dict[int, Circumstances]()
+    best = every[0].score if every else 0
+    floor = max(1, best * policies.scoring.evidence_floor // _PERMILLE)
+    if every and not similar:
+        every, terms = lifted(every, every.above(floor), retriever, request.now, policies.scoring)
+    says = _Passages(context, policies, retriever, finding.wanted)
+    hits: list[tuple[tuple[int, int, int], SearchHit]] = []
+    for found in every:
+        line = retriever.line(found.seq)
+        if found.score >= floor and line is not None:
+            event = reader.emit(line.event)
+            try:
+                text, whole = says.of(found, line.event, event)
+            except ChangedError:  # the copy of an artifact
+                continue
+            score, parts = _scores(found, terms.get(found.seq))
+            left, stale = reader.fading(line.event, folds.memories, request.as_of)
+            rank = (-found.score, -left, -found.seq)
+            hits.append((rank, SearchHit(score, text, event, parts, whole, stale)))
+    # The retriever's ties go by the importance that was recorded; by now it may have faded.
+    hits.sort(key=itemgetter(0))
+    return (hit for _, hit in hits)
+
+
+def _by_words(
+    context: PlaneContext,
+    policies: Policies,
+    folds: Folds,
+    request: Request,
+    scope: Scope,
+    most: int,
+    only: Sequence[Sequence[str]],
+    wanted: Wanted,
+) -> tuple[LogRetriever, Finding, list[str]]:
+    """What answers by words, and by vectors where the embedder does not fail; what is missing."""
+    if count(policies.scoring):  # what comes behind `most` of them may be lifted before them
+        most = max(most, policies.budgets.limits.candidate_pool_max)
+
+    def searched(wanted: Wanted) -> tuple[LogRetriever, Finding, list[str]]:
+        retriever = index_service(context).retriever(policies, folds, wanted)
+        finding = retriever.find(
+            request.query, upto=request.as_of, scope=scope, never=(), most=most, only=only
+        )
+        used = {"as_of": request.as_of, "index_seq": retriever.index_seq}
+        return retriever, finding, behind(used)
+
+    try:
+        return searched(wanted)
+    except DegradedError as error:
+        retriever, finding, without = searched(wanted._replace(dense_seq=0))
+        return retriever, finding, [error.part, *without]
+
+
+class _Passages(NamedTuple):
+    """What hits say. No passage is a part of what redaction takes out of the whole text."""
+
+    context: PlaneContext
+    policies: Policies
+    retriever: Retriever
+    wanted: Mapping[int, int]
+
+    def of(self, found: Found, stored: Event, emitted: Event) -> tuple[str, bool]:
+        """The passage that says most, and whether it is the whole text: a short one always is."""
+        text, masked = stored.text, emitted.text
+        if "body" in stored.data or stored.kind == "artifact":
+            text = self.retriever.text(found.seq)
+            masked = self.context.redact(self.policies)(text)
+        if found.tokens <= PASSAGE_TOKENS:
+            said = masked
+        elif masked == text:
+            said = self.retriever.passage(found.doc, self.wanted, PASSAGE_TOKENS)
+        else:
+            said = self._anew(masked)
+        said = plain(said)
+        return said, said == plain(masked)
+
+    def _anew(self, text: str) -> str:
+        from memplane.index.document import passage  # noqa: PLC0415 - searching has loaded it
+        from memplane.index.terms import Vocabulary  # noqa: PLC0415 - likewise
+
+        count = self.context.counter(self.policies).count
+        start, end = passage(text, self.wanted, PASSAGE_TOKENS, count, Vocabulary())
+        return text[start:end]
+
+
+def _scores(found: Found, terms: Circumstances | None) -> tuple[int, dict[str, int]]:
+    """The score and its parts in thousandths; what rounding leaves over goes to the largest."""
+    score = found.score * _PERMILLE // ONE
+    parts = {name: getattr(found, name) * _PERMILLE // ONE for name in _PARTS}
+    parts.update({} if terms is None else terms._asdict())
+    parts[max(parts, key=parts.__getitem__)] += score - sum(parts.values())
+    return score, parts
+
+
+def _scope(context: PlaneContext, folds: Folds, request: Request, policies: Policies) -> Scope:
+    """What a pack with these arguments would see."""
+    if request.task is not None and request.as_of != folds.log.head().seq:
+        folds = context.prefix(request.as_of, policies)
+    tasks = folds.tasks.state.seen_by(context.scope(request, policies).sees)
+    return Scope.of(
+        policies, request.channel, now=request.now, as_of=request.as_of,
+        ns=request.ns, task=request.task, specs=tasks.specs_of(request.task),
+        agent=request.agent, since=request.since, until=request.until,
+        approvals=context.approvals(folds), only=request.only,
+    )  # fmt: skip
+
+
+def _only(named: dict[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Labels by groups: an event must have one of each."""
+    for kind in named["kind"]:
+        if not is_kind(kind):
+            raise InputError(
+                f"unknown kind {shown(kind)}; known: {', '.join(KINDS)}, custom:<name>",
+                where="kind",
+            )
+    named = {**named, "tag": tuple(tag.lower() for tag in named["tag"])}
+    return [
+        tuple(f"{name}:{value}" for value in values) for name, values in named.items() if values
+    ]

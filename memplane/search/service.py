@@ -1,0 +1,236 @@
+"""The index of an open plane: opened for the first who searches, kept up with from then on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from memplane import nofollow
+from memplane.policy.plane import NO_EMBEDDER
+from memplane.search.index_position import Progress, kept_upto, variant_of
+
+if TYPE_CHECKING:
+    from memplane.context.context import PlaneContext
+    from memplane.context.folds import Folds
+    from memplane.event import Event
+    from memplane.policy import Policies
+    from memplane.projections.hotset import HotsetState
+    from memplane.recall.suppress import Scope
+    from memplane.search.dense import Dense, Near
+    from memplane.search.indexing import Indexed
+    from memplane.search.retriever import LogRetriever, Seen
+
+__all__ = [
+    "INDEX_BEHIND",
+    "IndexService",
+    "Wanted",
+    "behind",
+    "index_service",
+]
+
+
+# Tables and stems are imported where they are used first: a process that searches nothing does
+# without.
+
+
+# The index of an open plane: opened for the first who searches, kept up with from then on.
+
+# Arrays, tables and stems are imported where they are used first: a process that searches nothing
+# does without.
+
+
+INDEX_BEHIND: Final = "index: "  # how the line about it begins
+
+
+def behind(request: Mapping[str, Any]) -> list[str]:
+    """What an answer says that it was made without, by the request that was used for it."""
+    reached = request.get("index_seq")
+    missing = 0 if reached is None else max(0, request.get("as_of", 0) - reached)
+    return [f"{INDEX_BEHIND}{missing} events behind"] if missing else []
+
+
+class Wanted(NamedTuple):
+    """How much of index and vectors a request uses.
+
+    Vectors take part for events up to `dense_seq`, where the policies name an embedder; documents
+    of events up to `index_seq`. Without that one, as many as there are, where the index is far
+    behind and the caller does not `wait` for it. `progress` is told of a long build.
+    """
+
+    dense_seq: int | None = None
+    index_seq: int | None = None
+    wait: bool = False
+    progress: Progress | None = None
+
+
+class IndexService:
+    """Hold the plane's lock for every call."""
+
+    def __init__(self, context: PlaneContext) -> None:
+        self._context = context
+        self._indexed: Indexed | None = None
+        self.static: Dense | None = None  # vectors of a plane without an embedder
+        self._seen: Seen | None = None
+        self._dense: tuple[str, Dense] | None = None
+
+    def index(self, policies: Policies, progress: Progress | None = None) -> Indexed:
+        """The index at the head of the log, or as far as this plane reaches.
+
+        `progress` is called where much is to be indexed.
+        """
+        indexed = self._opened(policies)
+        indexed.catch_up(upto=self._context.as_of, progress=progress)
+        return indexed
+
+    def _opened(self, policies: Policies) -> Indexed:
+        """The index as it was left: on the disk, or by the last one who asked."""
+        from memplane.search.indexing import Indexed  # noqa: PLC0415 - see above
+
+        context = self._context
+        context.check_open()
+        if self._indexed is None or self._indexed.variant != variant_of(policies):
+            self.close()
+            folder, plane = context.home.path / "index", context.home.plane_id
+            self._indexed = Indexed(
+                context.log, folder, plane=plane, policies=policies, keeps=context.keeps
+            )
+        return self._indexed
+
+    def _reaching(self, policies: Policies, upto: int, wanted: Wanted) -> tuple[Indexed, int]:
+        """The index for a request as of `upto`, and the last event that it may use of it."""
+        if wanted.index_seq is None and (wanted.wait or self._context.as_of is not None):
+            return self.index(policies, wanted.progress), upto
+        indexed = self._opened(policies)
+        if wanted.index_seq is None:
+            return indexed, min(indexed.reached(upto, wanted.progress), upto)
+        reach = min(wanted.index_seq, upto)
+        indexed.catch_up(upto=reach, progress=wanted.progress)
+        return indexed, reach
+
+    def retriever(
+        self, policies: Policies, folds: Folds,
+        wanted: Wanted = Wanted(),  # noqa: B008 - immutable
+    ) -> LogRetriever:  # fmt: skip
+        """Search over the whole log for one request; events are as the folds have them."""
+        from memplane.search.retriever import LogRetriever, Seen  # noqa: PLC0415 - see above
+
+        upto, counter = folds.log.head().seq, self._context.counter(policies)
+        memories = self._context.newest_memories(folds)
+        indexed, reach = self._reaching(policies, upto, wanted)
+        seen = self._seen
+        if seen is None or seen.counter is not counter or seen.renewed != indexed.renewed:
+            seen = self._seen = Seen(
+                self._context.log, counter, indexed.renewed, indexed.lines.line
+            )
+        near = self._near(policies, indexed, wanted.dense_seq, reach)
+        if reach == upto:
+            return LogRetriever(indexed, seen, folds, memories, policies.scoring, near)
+        from memplane.search.retriever import BehindRetriever  # noqa: PLC0415 - few are behind
+
+        def hotset(scope: Scope) -> HotsetState:
+            return self._context.places(folds, scope, policies)[0].hotset.seen(scope.sees)
+
+        return BehindRetriever(
+            indexed, seen, folds, memories, policies.scoring, near, reach=reach, hotset=hotset
+        )
+
+    def dense(self, policies: Policies) -> Dense | None:
+        """The vectors of the embedder that the plane was opened with, or that the policies name.
+
+        None where there is no embedder. Raises MissingExtraError, InputError for an unknown name.
+        """
+        from memplane.search.dense import Dense  # noqa: PLC0415 - see above
+
+        name, context = policies.plane.embedder, self._context
+        if context.embedder is None and name == NO_EMBEDDER:
+            return None
+        if self._dense is None or self._dense[0] != name:
+            self._dense = (
+                name,
+                Dense(context, context.embedder or context.make_embedder(name), self.index),
+            )
+        return self._dense[1]
+
+    def _near(
+        self, policies: Policies, indexed: Indexed, most: int | None, upto: int
+    ) -> Near | None:
+        """The vectors of a request; None where no embedder takes part."""
+        context = self._context
+        if context.embedder is None and policies.plane.embedder == NO_EMBEDDER:
+            return None
+        if not policies.scoring.retrieval.dense:
+            return None
+        from memplane.search.dense import Near, is_empty  # noqa: PLC0415 - see above
+
+        # A model takes longer to open than most packs take: it waits until there is a vector.
+        dense = None if most == 0 or is_empty(context) else self.dense(policies)
+        if dense is None:
+            return Near()
+        return dense.near(indexed, upto if most is None else min(most, upto))
+
+    def follow(self, seq: int, count: int) -> None:
+        """Take note of the last `count` events, up to `seq`, if somebody searches here.
+
+        Writes nothing.
+        """
+        if self._indexed is not None:
+            self._indexed.follow(seq, count)
+
+    def rebuild(self, policies: Policies, progress: Progress | None = None) -> None:
+        """Throw the index away, and make it again if there was one."""
+        folder = self._context.home.path / "index"
+        names = nofollow.names(folder)
+        there = self._indexed is not None or any(name.endswith(".bin") for name in names)
+        self._indexed = self._seen = None
+        if self._context.keeps:
+            for name in names:
+                if ".bin" in name or ".json" in name:
+                    with contextlib.suppress(OSError):
+                        nofollow.remove(folder / name)
+        if there:
+            self.index(policies, progress).save()
+
+    def slots(self, policies: Policies) -> Callable[[Event], int]:
+        """How many documents an event has in the index, whether or not there is one."""
+        from memplane.search.indexing import slots_of  # noqa: PLC0415 - see above
+
+        return slots_of(self._context.log, policies)
+
+    def erased(self, policies: Policies, seq: int) -> bool:
+        """Bring the folder behind the purge with that seq; False where that cannot be now.
+
+        What the folder holds of vectors has to be behind it too.
+        """
+        from memplane.index.dense import FOLDER, STATIC, kept  # noqa: PLC0415 - see above
+
+        indexed, home = self.index(policies), self._context.home
+        indexed.save()
+        at = kept_upto(home.path, home.plane_id, policies)
+        headers = [kept(home.path / "index" / name) for name in (FOLDER, STATIC)]
+        return (
+            at is not None
+            and at.seq >= seq
+            and all(one is None or one.erased == indexed.erased for one in headers)
+        )
+
+    def drop(self) -> None:
+        """Let go of the index without saving it."""
+        self._indexed = self._seen = self._dense = None
+
+    def differs(self, policies: Policies, progress: Progress | None = None) -> bool:
+        """Whether the index that is kept says something else than the log; none does not."""
+        context = self._context
+        at = kept_upto(context.home.path, context.home.plane_id, policies)
+        return at is not None and context.log.matches(at) and self.index(policies).differs(progress)
+
+    def close(self) -> None:
+        """Save the index where that is worth it, and let go of it."""
+        if self._indexed is not None:
+            self._indexed.close()
+            self._indexed = self._seen = self._dense = None
+
+
+def index_service(context: PlaneContext) -> IndexService:
+    """The index service of an open plane. Hold the plane's lock."""
+    return context.part(IndexService)

@@ -1,0 +1,1 @@
+"""Keeping a plane in order: verify, rebuild, audit, purge, export, restore, reports."""

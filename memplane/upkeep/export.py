@@ -1,0 +1,520 @@
+"""Which events a partial export holds, and in what form they leave the plane."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from memplane import nofollow
+from memplane.context.arguments import check_text
+from memplane.context.artifact_files import refuse_special
+from memplane.errors import HomeError, InputError, NotFoundError, PlaneError, WriteError
+from memplane.event import FIELDS, KINDS, NO_EVENT, UPKEEP_KINDS, Event, decode, is_kind
+from memplane.intake import timestamp
+from memplane.intake.check import is_checksum
+from memplane.intake.redact import masked_data, shown
+from memplane.log.bodies import body_hash, load_body, recalled_hashes
+from memplane.log.disk import Disk, drop
+from memplane.log.export import Begun, Damaged, Export, Lines, Opened, pieces
+from memplane.log.log import take_in_all
+from memplane.log.purges import erased_by
+from memplane.log.segments import Segments
+from memplane.projections.artifacts import COPY, facts_of
+from memplane.projections.order import Moments, originated
+from memplane.recall.suppress import within
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from memplane.context.context import PlaneContext
+    from memplane.context.event_access import Reader
+    from memplane.ports import Head
+
+__all__ = ["Asked", "Chosen", "ExportReport", "export_plane"]
+
+
+_OWNER: Final = "private"
+_FORGOTTEN: Final = ("forgotten", "evicted")
+_LEFT_OUT: Final = ("dur", "h")
+_IDENTIFIERS: Final = ("id", "session", "task", "actor", "key", "ns")
+
+
+class Asked(NamedTuple):
+    """What an export is asked for; where nothing is, it is of everything."""
+
+    ns: tuple[str, ...] = ()
+    kind: tuple[str, ...] = ()
+    session: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+    redact: bool = False
+    secret: bool = False
+
+    @classmethod
+    def of(
+        cls, *, ns: str | Iterable[str] | None, kind: str | Iterable[str] | None,
+        session: str | Iterable[str] | None, since: str | datetime | None,
+        until: str | datetime | None, redact: bool, secret: bool,
+    ) -> Asked:  # fmt: skip
+        """Check what a caller gave; raises InputError naming the argument."""
+        kinds = _several(kind, "kind")
+        for one in kinds:
+            if not is_kind(one):
+                known = ", ".join(KINDS)
+                raise InputError(f"unknown kind {shown(one)}; known: {known}", where="kind")
+        asked = cls(
+            _several(ns, "ns"), kinds, _several(session, "session"),
+            None if since is None else timestamp(since, where="since"),
+            None if until is None else timestamp(until, where="until"), redact,
+        )  # fmt: skip
+        if secret and asked.is_everything:
+            raise InputError(
+                "a whole export holds what is secret anyway; give it beside what names a part",
+                where="secret",
+            )
+        return asked._replace(secret=secret)
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing narrows it."""
+        return self == Asked()
+
+    def as_json(self) -> dict[str, Any]:
+        """What narrows it."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in self._asdict().items()
+            if value
+        }
+
+
+def _several(given: str | Iterable[str] | None, where: str) -> tuple[str, ...]:
+    if given is None:
+        return ()
+    found = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    return tuple(dict.fromkeys(check_text(one, where) for one in found))
+
+
+class Chosen:
+    """Picks events as `Plane.events` shows them to the owner, and counts what it withholds.
+
+    What was forgotten stays, and so does what memplane writes about its own log: elsewhere a
+    forget would hit what has the same key there.
+    """
+
+    def __init__(self, context: PlaneContext, asked: Asked) -> None:
+        self._context, self._asked = context, asked
+        self._readers: dict[str | None, Reader] = {
+            ns: context.reader(_OWNER, ns=ns) for ns in (asked.ns or (None,))
+        }
+        policies = context.watched.policies()
+        self._redactor = context.intake(policies).redactor
+        with context.lock:
+            self._memories = context.caught_up(policies).memories
+        self._plane, self._moments = context.home.plane_id, Moments()
+        self.withheld: dict[str, int] = {}
+        self.lost = 0
+
+    def row(self, event: Event) -> dict[str, Any] | None:
+        """The event as it leaves the plane; None where it was not asked for, or stays.
+
+        To be shown all events in the order of the log: the moment of one depends on those before.
+        """
+        moment = self._moments.see(event)
+        reader = self._reader(event)
+        if reader is None or event.kind in UPKEEP_KINDS:
+            return None
+        reason = self._withheld(event, reader)
+        if reason is not None:
+            self.withheld[reason] = self.withheld.get(reason, 0) + 1
+            return None
+        fields = self._fields(reader.emit(self._with_text(event)))
+        if moment is not None and (moment.time, moment.turn) != (event.ts, 0):
+            leaving = event._replace(data=fields.get("data", {}))
+            fields["data"] = originated(leaving, self._plane, moment)
+        return fields
+
+    def _withheld(self, event: Event, reader: Reader) -> str | None:
+        """Why an event that was asked for stays, None where it does not."""
+        seen = event
+        if self._asked.secret:
+            if event.sensitivity == "secret":
+                seen = seen._replace(sensitivity="normal")
+            if event.kind == "secret":
+                seen = seen._replace(kind="message")
+        if not reader.shows(seen):
+            return "hidden"
+        gone = self._memories.archived(event)
+        if gone is not None and gone[0] in _FORGOTTEN:
+            return "forgotten"
+        names = [getattr(event, name) for name in _IDENTIFIERS]
+        names += [*event.refs, *event.markers]
+        return "identifier" if any(self._redactor.in_name(one) for one in names if one) else None
+
+    def _reader(self, event: Event) -> Reader | None:
+        asked = self._asked
+        if (asked.kind and event.kind not in asked.kind) or (
+            asked.session and event.session not in asked.session
+        ):
+            return None
+        if (asked.since is not None and event.ts < asked.since) or (
+            asked.until is not None and event.ts > asked.until
+        ):
+            return None
+        if not asked.ns:
+            return self._readers[None]
+        named = (ns for ns in asked.ns if within(event.ns, (ns,)))
+        return self._readers.get(next(named, None))
+
+    def _with_text(self, event: Event) -> Event:
+        """The event with its whole text, where a line holds only its beginning."""
+        event = _without_blocks(event)
+        if "body" not in event.data:
+            return event
+        data = {name: value for name, value in event.data.items() if name != "body"}
+        try:
+            return event._replace(text=self._context.log.text(event), data=data)
+        except NotFoundError:
+            self.lost += 1
+            return event._replace(data=data)
+
+    def _fields(self, event: Event) -> dict[str, Any]:
+        values = event._asdict()
+        return {
+            name: values[name]
+            for name in FIELDS
+            if name not in _LEFT_OUT
+            and (name == "seq" or values[name] not in (None, "", (), {}))
+            and values[name] != Event._field_defaults.get(name)
+        }
+
+
+def _without_blocks(event: Event) -> Event:
+    """The event without the blocks that were moved out of its text.
+
+    They quote what other events say, which may have to stay.
+    """
+    named = event.data.get("recalled")
+    if not isinstance(named, list):
+        return event
+    data = {name: value for name, value in event.data.items() if name != "recalled"}
+    checksums = [one for one in named if is_checksum(one)]
+    return event._replace(data={**data, "recalled": checksums} if checksums else data)
+
+
+# `Plane.export`: a backup of everything, or the events that were asked for, as one file.
+#
+# The format is that of `memplane.log.export_lines`. The file is written under another name and
+# renamed, so it is there whole or not at all; a stream that ends early lacks its last line.
+_TRIES: Final = 5
+_OWN_FOLDERS: Final = ("log", "bodies", "projections", "index", "reports")
+_BODY_NAMED: Final = b'"sha256"'
+_PURGE: Final = b'"kind":"purge"'
+
+Progress = Callable[[int, int], None]
+
+
+class ExportReport(NamedTuple):
+    """What was exported, as of which head. `path` is None for a stream.
+
+    `events` are the lines of the log in a whole export. `withheld` counts what a partial one left
+    out of what was asked for: hidden from the owner's channel, forgotten, or with an identifier
+    in which today's rules find a secret. `lost` bodies were missing already, `damaged` regions of
+    the log did not verify; both are in the export as such.
+    """
+
+    path: str | None
+    plane: str
+    seq: int
+    h: str
+    whole: bool
+    events: int
+    bodies: int
+    bytes: int
+    sha256: str
+    damaged: int
+    lost: int
+    withheld: dict[str, int]
+
+    def as_json(self) -> dict[str, Any]:
+        return self._asdict()
+
+
+class _Overtaken(Exception):  # noqa: N818 - never leaves this module
+    """A purge or a repair changed what was being read."""
+
+
+def export_plane(
+    context: PlaneContext, to: str | os.PathLike[str] | IO[bytes], asked: Asked, *, replace: bool,
+    progress: Progress | None, disk: Disk | None = None,
+) -> ExportReport:  # fmt: skip
+    """Export to a file, or into an open one; see `Plane.export`."""
+    context.check_open()
+    whole = asked.is_everything
+    if whole and context.as_of is not None:
+        raise HomeError(
+            f"this is the plane as of seq {context.as_of}; export the plane itself, or a part of it"
+        )
+    if context.keeps:
+        take_in_all(context.log)  # what was spooled was acknowledged too
+    once = _whole if whole else _partial
+    if not isinstance(to, str | os.PathLike):
+        try:
+            return once(context, Export(to.write), asked, None, progress)
+        except _Overtaken:
+            raise PlaneError(
+                f"{context.home.path}: a purge or a repair came between; what was written has no "
+                "last line, `memplane restore` refuses it; export again, or into a file"
+            ) from None
+    folder, name = os.path.split(os.path.abspath(to))  # noqa: PTH100 - strings
+    path = os.path.join(os.path.realpath(folder), name)  # noqa: PTH118 - a link there is replaced
+    _refuse_own_folders(context, path)
+    if not replace and os.path.lexists(path):
+        raise InputError(
+            f"{shown(path, 300)} is there already; name another, or say to replace it", where="to"
+        )
+    refuse_special(path)
+    for _ in range(_TRIES):
+        try:
+            with _Beside(path, disk or Disk()) as file:
+                return once(context, Export(file.write), asked, path, progress)
+        except _Overtaken:
+            continue
+    raise PlaneError(
+        f"{context.home.path}: a purge is not finished, or others follow each other; nothing was "
+        "exported; `memplane verify` says which, and the next process that records finishes it"
+    )
+
+
+def _refuse_own_folders(context: PlaneContext, path: str) -> None:
+    """Whatever lies among the files of the log or the caches is taken for one of them."""
+    home = os.path.realpath(context.home.path)
+    folder = os.path.realpath(os.path.dirname(path))  # noqa: PTH120 - a string
+    below = os.path.relpath(folder, home).partition("/")[0]
+    if below in _OWN_FOLDERS:
+        raise InputError(
+            f"{shown(path, 300)} lies in the plane's own folder {below}/; name another", where="to"
+        )
+
+
+class _Beside:
+    """A file that is written beside its name, and gets it, durable, when all went well."""
+
+    def __init__(self, path: str, disk: Disk) -> None:
+        self._path, self._new, self._disk = path, f"{path}.{os.getpid()}.new", disk
+        self._fd = -1
+
+    def __enter__(self) -> Self:
+        self._drop_left()
+        with self._refusing():
+            self._fd = nofollow.create(self._new)
+        return self
+
+    def _drop_left(self) -> None:
+        """Remove what exports to this name left that died: whole planes, seen by nobody."""
+        folder, name = os.path.split(self._path)
+        form = re.compile(re.escape(name) + r"\.(\d{1,10})\.new")
+        with suppress(OSError):
+            for other in nofollow.names(folder):
+                found = form.fullmatch(other)
+                if found is not None and not _is_alive(int(found[1])):
+                    drop(os.path.join(folder, other))  # noqa: PTH118 - a string
+
+    def write(self, data: bytes) -> None:
+        """Write all of it."""
+        with self._refusing():
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self._disk.write(self._fd, bytes(rest)) :]
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        done = False
+        try:
+            if kind is None:
+                with self._refusing():
+                    self._disk.fdatasync(self._fd)
+                    self._disk.replace(self._new, self._path)
+                    done = True
+                    self._disk.sync_directory(os.path.dirname(self._path))  # noqa: PTH120
+        finally:
+            os.close(self._fd)
+            if not done:
+                drop(self._new)
+
+    def _refusing(self) -> _Refusing:
+        return _Refusing(self._path)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+class _Refusing:
+    """Says of a refusal of the disk where it was."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise WriteError(
+                f"{self._path}: {error.strerror or error}; nothing was exported"
+            ) from error
+
+
+def _whole(
+    context: PlaneContext, export: Export, _: Asked, path: str | None, progress: Progress | None
+) -> ExportReport:  # fmt: skip
+    """Everything, byte by byte."""
+    log, home = context.log, os.fspath(context.home.path)
+    head = log.head()
+    export.begin(Opened(context.home.plane_id, head.seq, head.h, whole=True))
+    bodies = _Bodies(home, export)
+    erased: set[int] = set()
+    promised: set[int] = set()
+    for piece in pieces(Segments(f"{home}/log", context.home.plane_id), head):
+        if isinstance(piece, Begun):
+            export.segment(piece.number)
+        elif isinstance(piece, Damaged):
+            export.damage(piece.data)
+        else:
+            _lines(piece, export, bodies)
+            run = piece.run
+            rows = {start: row for row, start in enumerate(run.starts)} if run.erased else {}
+            erased.update(run.first + rows[start] for start in run.erased)
+            promised.update(_erased_by(piece))
+            if progress is not None:
+                progress(run.last, head.seq)
+    _check_still(context, head, promised - erased)
+    return _report(export, path, context.home.plane_id, head, {}, whole=True)
+
+
+def _lines(piece: Lines, export: Export, bodies: _Bodies) -> None:
+    """Write lines, the bodies that they name before them."""
+    data, run = piece.data, piece.run
+    ends = [*run.starts[1:], run.end]
+    at = first = 0
+    for row in _rows_with(piece, _BODY_NAMED):
+        start = run.starts[row]
+        needed = list(bodies.needed_by(data[start : ends[row] - 1]))
+        if needed:
+            if start > at:
+                export.log_lines(data[at:start], row - first)
+            at, first = start, row
+            for digest in needed:
+                bodies.put(digest)
+    export.log_lines(data[at:], len(run.starts) - first)
+
+
+def _rows_with(piece: Lines, word: bytes) -> Iterator[int]:
+    """The places of the lines that hold these bytes."""
+    from bisect import bisect_right  # noqa: PLC0415 - a pack does without
+
+    data, starts = piece.data, piece.run.starts
+    at = data.find(word)
+    while at >= 0:
+        row = bisect_right(starts, at) - 1
+        yield row
+        at = data.find(word, starts[row + 1]) if row + 1 < len(starts) else -1
+
+
+def _erased_by(piece: Lines) -> Iterator[int]:
+    """The seqs that the purge events among the lines say to be erased."""
+    import json  # noqa: PLC0415 - likewise
+
+    ends = [*piece.run.starts[1:], piece.run.end]
+    for row in _rows_with(piece, _PURGE):
+        with suppress(*NO_EVENT):
+            event = decode(json.loads(piece.data[piece.run.starts[row] : ends[row]]))
+            yield from [one.seq for one in erased_by(event)]
+
+
+def _check_still(context: PlaneContext, head: Head, missing: set[int]) -> None:
+    """Raise where what was read is no longer so, or was not yet: it must not leave the plane."""
+    if missing or not context.log.matches(head):
+        raise _Overtaken
+    if context.log.head() != head:
+        for line in context.log.read(head.seq):
+            if line.event.kind == "purge":
+                raise _Overtaken
+
+
+class _Bodies:
+    """The bodies that lines name, each once."""
+
+    def __init__(self, home: str, export: Export) -> None:
+        self._home, self._export = home, export
+        self._seen: set[str] = set()
+        self._events: dict[str, Event] = {}
+
+    def needed_by(self, raw: bytes) -> Iterator[str]:
+        """The hashes that a line names and that were not written yet."""
+        import json  # noqa: PLC0415 - likewise
+
+        try:
+            event = decode(json.loads(raw))
+        except NO_EVENT:  # a purged line, or one that is no event
+            return
+        named = [body_hash(event), *recalled_hashes(event)]
+        facts = facts_of(event)
+        if facts is not None:
+            named += [facts.sha256] if facts.stored == COPY else []
+            named += [facts.sidecar.sha256] if facts.sidecar is not None else []
+        for digest in named:
+            if digest is not None and digest not in self._seen:
+                self._seen.add(digest)
+                self._events[digest] = event
+                yield digest
+
+    def put(self, digest: str) -> None:
+        """Write one, or that it is lost."""
+        try:
+            body = load_body(self._home, self._events.pop(digest), digest)
+        except (NotFoundError, OSError):
+            self._export.body(digest, None)
+        else:
+            self._export.body(digest, body)
+
+
+def _partial(
+    context: PlaneContext, export: Export, asked: Asked, path: str | None, progress: Progress | None
+) -> ExportReport:  # fmt: skip
+    """The events that were asked for, as they may leave the plane today."""
+    head = context.log.head() if context.as_of is None else context.prefix_head()
+    export.begin(
+        Opened(context.home.plane_id, head.seq, head.h, whole=False), masked_data(asked.as_json())
+    )  # fmt: skip
+    chosen = Chosen(context, asked)
+    for line in context.log.read(0, head.seq):
+        if line.event.seq % 1024 == 0 and progress is not None:
+            progress(line.event.seq, head.seq)
+        row = chosen.row(line.event)
+        if row is not None:
+            export.row(row)
+    if context.as_of is None:
+        _check_still(context, head, set())
+    export.lost = chosen.lost
+    return _report(export, path, context.home.plane_id, head, chosen.withheld, whole=False)
+
+
+def _report(
+    export: Export, path: str | None, plane: str, head: Head, withheld: dict[str, int], *,
+    whole: bool,
+) -> ExportReport:  # fmt: skip
+    end = export.end()
+    return ExportReport(
+        path, plane, head.seq, head.h, whole, end.events, end.bodies, end.bytes, end.sha256,
+        end.damaged, end.lost, withheld,
+    )  # fmt: skip

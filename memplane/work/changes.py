@@ -1,0 +1,501 @@
+"""Changes to memories: update, undo, pin, touch, evict, and those that an agent makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from memplane.context.receipts import Receipt
+from memplane.errors import ConflictError, InputError, LockError, NotFoundError
+from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, REFS_MAX, TYPED_KINDS, Event, at_least
+from memplane.intake import normalise
+from memplane.intake.redact import shown
+from memplane.projections.acts import EVICTED
+from memplane.projections.sessions import is_extract
+from memplane.recall.score import FADING_KINDS, LASTING
+from memplane.recall.suppress import is_pattern, within
+from memplane.work.forget import forget, forget_rows, summaries_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from memplane.context.context import PlaneContext
+    from memplane.context.event_access import Reader
+    from memplane.context.folds import Folds
+    from memplane.event import Event
+    from memplane.ports import Appended
+
+__all__ = [
+    "CHANGING",
+    "Evicted",
+    "Eviction",
+    "Lookup",
+    "Undone",
+    "evict",
+    "forget_as",
+    "pin_row",
+    "record_as",
+    "touch_row",
+    "undo",
+    "update",
+]
+
+
+class Lookup(Protocol):
+    """What finds one event, or the value that a key has; see `Plane`."""
+
+    def event(self, id: str | int, /) -> Event: ...  # noqa: A002 - the field's name
+
+    def get(self, key: str, ns: str, /) -> Event | None: ...
+
+
+def pin_row(
+    plane: Lookup, id: str | int | None, key: str | None, ns: str, *, undo: bool  # noqa: A002
+) -> dict[str, Any]:  # fmt: skip
+    """Return the event that pins, or with `undo` takes the pin back; raises where nothing is named.
+
+    A key means the value that it has now: its next value is not pinned.
+    """
+    again = {"data": {"undo": True}} if undo else {}
+    return {"kind": "pin", "refs": [_named(plane, id, key, ns).id], **again}
+
+
+def touch_row(plane: Lookup, id: str | int | None, key: str | None, ns: str) -> dict[str, Any]:  # noqa: A002
+    """Return the event that touches; named as a pin names it."""
+    return {"kind": "touch", "refs": [_named(plane, id, key, ns).id]}
+
+
+def _named(plane: Lookup, id: str | int | None, key: str | None, ns: str) -> Event:  # noqa: A002
+    if id is not None and key is None:
+        return plane.event(id)
+    if key is not None and id is None:
+        value = plane.get(key, ns)
+        if value is None:
+            raise NotFoundError(f"no value under {shown(key)} in {ns}")
+        return value
+    raise InputError("expected exactly one of id and key")
+
+
+# Which memories have faded below a line, and the events that archive them.
+#
+# Only kinds that fade are taken, and of them no constraint and nothing that is pinned: a decision
+# or a rule is never evicted. What is taken is archived as by `forget`, and comes back by
+# `unforget`.
+_IDS_AT_ONCE: Final = 200  # of an event that forgets
+_EVICT_TRIES: Final = 5  # before somebody else writes
+_TOLD_EVERY: Final = 5_000  # events
+_ALL: Final = 1 << 62
+
+_Progress = Callable[[int, int], None]
+
+
+class Evicted(NamedTuple):
+    """A memory that has faded below the line, and what is left of its importance."""
+
+    event: Event
+    importance: int
+
+
+class Eviction(NamedTuple):
+    """What was archived, in log order, by which events: none of a dry run."""
+
+    taken: tuple[Evicted, ...]
+    receipts: tuple[Receipt, ...]
+
+
+def evict(
+    context: PlaneContext,
+    below: float,
+    *,
+    ns: str | None,
+    kind: str | None,
+    now: Any,
+    dry_run: bool,
+    progress: _Progress | None,
+) -> Eviction:
+    """Archive what has faded below the line; InputError, ScopeError."""
+    line = _line(below)
+    if kind is not None and kind not in FADING_KINDS:
+        known = ", ".join(FADING_KINDS)
+        raise InputError(f"expected one of {known}; found {shown(kind)}", where="kind")
+    reader = context.reader("private", now, ns=ns)
+    if not dry_run:
+        context.take_in_waiting()
+    for left in range(_EVICT_TRIES, -1, -1):
+        with context.lock:
+            folds = context.caught_up()
+            read = folds.memories.position
+            taken = tuple(_faded(folds, reader, line, ns, kind, progress))
+        if dry_run or not taken:
+            return Eviction(taken, ())
+        try:
+            # At the head that was read: nothing is archived that was touched meanwhile.
+            return Eviction(taken, _write(context, taken, read.seq if read and left else None))
+        except ConflictError:
+            if not left:
+                raise
+    raise AssertionError("the last try returns or raises")
+
+
+def _line(below: float) -> int:
+    """An importance, as events have it: 0 to 1000, or a float from 0 to 1."""
+    if below is None:
+        raise InputError("expected an importance, found nothing", where="below")
+    try:
+        said = normalise({"importance": below}).get("importance", IMPORTANCE_DEFAULT)
+    except InputError as error:
+        raise InputError(str(error).removeprefix("importance: "), where="below") from None
+    return int(said)
+
+
+def _faded(
+    folds: Folds, reader: Reader, line: int, ns: str | None, kind: str | None,
+    progress: _Progress | None,
+) -> Iterator[Evicted]:  # fmt: skip
+    memories, head = folds.memories, folds.log.head().seq
+    one = None if ns is None or is_pattern(ns) else ns
+    # Of a hundred thousand values most were replaced: one look at all keys instead of one at each.
+    in_force = {row.seq for row in memories.keys(ns=one, limit=_ALL)}
+    for each in folds.log.read():
+        event = each.event
+        if progress is not None and event.seq % _TOLD_EVERY == 0:
+            progress(event.seq, head)
+        if (
+            event.kind not in FADING_KINDS
+            or kind not in (None, event.kind)
+            or not (ns is None or within(event.ns, (ns,)))
+            or not LASTING.isdisjoint(event.markers)
+            or reader.faded(event) >= line  # a touch or a pin could only raise it
+            or not reader.in_time(event)
+            or not reader.may_read(event)
+            or memories.pinned(event)
+        ):
+            continue
+        if event.key is None:
+            gone = memories.archived(event) is not None
+        else:
+            gone = event.seq not in in_force
+        left = line if gone else reader.faded(event, memories.touched(event))
+        if left < line:
+            yield Evicted(reader.emit(event), left)
+
+
+def _write(
+    context: PlaneContext, taken: tuple[Evicted, ...], expected_seq: int | None
+) -> tuple[Receipt, ...]:
+    ids = [one.event.id for one in taken]
+    draft = context.drafting(internal=True)
+    drafts = [
+        draft(_row(ids[at : at + _IDS_AT_ONCE]), "") for at in range(0, len(ids), _IDS_AT_ONCE)
+    ]
+    done = context.append(drafts, expected_seq=expected_seq)
+    return tuple(Receipt(one, context.durability, context.log.line) for one in done)
+
+
+def _row(ids: list[str]) -> dict[str, Any]:
+    return {"kind": "forget", "data": {"forget": {"ids": ids}, "reason": EVICTED}}
+
+
+# A statement changed, and the last statement or forget taken back. The log only grows.
+#
+# An update records the statement anew, with what changes; without a key the old one is forgotten by
+# the same append, and the new one names what was (`data.updates`, ids). What `undo` writes names
+# the events that it takes back (`data.undoes`, ids), so that the next one goes further back. A
+# value that had been replaced is recorded anew (`data.restores`, its id).
+
+# What an update may change.
+CHANGING: Final = (
+    "text", "importance", "tags", "markers", "sensitivity", "valid_from", "valid_until",
+)  # fmt: skip
+_KEPT: Final = ("kind", "ns", "task", "actor", "role", "key", *CHANGING)
+# What memplane writes into data of an event about that event itself.
+_ITS_OWN: Final = frozenset((
+    "redactions", "replaced", "marked", "body", "recalled", "origin", "updates", "undoes",
+    "restores",
+))  # fmt: skip
+_CHANGE_TRIES: Final = 5  # while others write to the plane
+_LOOKED_AT: Final = 10_000  # lines, for what is to be taken back
+_UNDONE: Final = "undo"
+
+
+class Undone(NamedTuple):
+    """What was taken back: the events, newest first, and by which ones; none of a dry run.
+
+    `restored` is the value that holds again where the event had replaced one.
+    """
+
+    events: tuple[Event, ...]
+    restored: Event | None
+    receipts: tuple[Receipt, ...]
+
+
+def update(context: PlaneContext, named: int | str, changes: Mapping[str, Any]) -> Receipt:
+    """Record a statement in force anew, with what changes; see `Plane.update`."""
+    for name in changes:
+        if name not in CHANGING:
+            raise InputError(f"cannot be changed; expected {', '.join(CHANGING)}", where=name)
+    if not changes:
+        raise InputError(f"expected a change: {', '.join(CHANGING)}; found none")
+    context.take_in_waiting()
+    for left in range(_CHANGE_TRIES, -1, -1):
+        with context.lock:
+            folds = context.caught_up()
+            event = _statement(context, folds, named)
+            quoting = summaries_of(context.log, folds, [event], undo=False)
+            read = folds.memories.position
+        gone = [] if event.key is not None else [event.id, *quoting]
+        row = _anew(context, event, changes)
+        draft = context.drafting(internal=True)
+        # As any caller's: what it says is redacted, counted and looked through for markers.
+        said = context.drafting()(
+            {**row, "data": {**row["data"], **({"updates": gone} if gone else {})}}, ""
+        )
+        drafts = [*(draft(one, "") for one in forget_rows(gone, f"updated by {said.id}")), said]
+        try:
+            done = context.append(drafts, expected_seq=read.seq if read and left else None)
+        except ConflictError as error:
+            if error.id or not left:
+                raise
+            continue
+        return Receipt(done[-1], context.durability, context.log.line)
+    raise AssertionError("the last try returns or raises")
+
+
+def _statement(context: PlaneContext, folds: Folds, named: int | str) -> Event:
+    """The statement that is to change: one that is in force."""
+    if isinstance(named, bool) or not isinstance(named, int | str):
+        raise InputError(f"expected an id or a seq, found {shown(named)}", where="id")
+    line = context.log.line(named) if isinstance(named, int) else context.log.find(named)
+    if line is None:
+        raise NotFoundError(f"no event {shown(named)}")
+    event = line.event
+    if not _states(event):
+        raise InputError(f"event {event.seq} is no statement but a {event.kind}: it stays as it is")
+    gone = folds.memories.archived(event)
+    if gone is not None:
+        raise InputError(f"event {event.seq} is no longer in force: {gone[0]} by event {gone[1]}")
+    return event
+
+
+def _states(event: Event) -> bool:
+    stated = event.kind in TYPED_KINDS or event.kind.startswith("custom:")
+    return stated and not is_extract(event)
+
+
+def _anew(context: PlaneContext, event: Event, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The row that says the event again, with what changes."""
+    row = {name: getattr(event, name) for name in _KEPT}
+    row |= {"text": context.log.text(event), "tags": list(event.tags)}
+    # Markers that were found in the text are looked for again; those that were given stay.
+    found = event.data.get("marked") or ()
+    row["markers"] = [one for one in event.markers if one not in found]
+    row["refs"] = [event.id, *(ref for ref in event.refs if ref != event.id)][:REFS_MAX]
+    row["data"] = {name: value for name, value in event.data.items() if name not in _ITS_OWN}
+    row |= changes
+    return {name: value for name, value in row.items() if value not in (None, [])}
+
+
+def undo(context: PlaneContext, *, dry_run: bool) -> Undone:
+    """Take the last statement or forget back; see `Plane.undo`."""
+    context.check_open()
+    if not dry_run:
+        context.take_in_waiting()
+    for left in range(_CHANGE_TRIES, -1, -1):
+        with context.lock:
+            folds = context.caught_up()
+            read = folds.memories.position
+            events, copies = _last(context)
+            if events[0].kind == "forget":
+                rows, restored = _reversed(events), None
+            else:
+                rows, restored = _withdrawn(context, folds, events, copies)
+        if dry_run:
+            return Undone(tuple(events), restored, ())
+        try:
+            done = _append(context, rows, read.seq if read and left else None)
+        except ConflictError:
+            if not left:
+                raise
+            continue
+        receipts = (Receipt(one, context.durability, context.log.line) for one in done)
+        return Undone(tuple(events), restored, tuple(receipts))
+    raise AssertionError("the last try returns or raises")
+
+
+def _append(
+    context: PlaneContext, rows: Sequence[Mapping[str, Any]], expected_seq: int | None
+) -> list[Appended]:
+    draft = context.drafting(internal=True)
+    return context.append([draft(row, "") for row in rows], expected_seq=expected_seq)
+
+
+def _last(context: PlaneContext) -> tuple[list[Event], list[str]]:
+    """The newest statement or forget that was not taken back, with the events of its append.
+
+    And the ids of what `undo` recorded in its place since, which says it again.
+    """
+    done: set[str] = set()
+    restored: dict[str, str] = {}  # by what it says again, the newest
+    head = context.log.head().seq
+    for seq in range(head, max(0, head - _LOOKED_AT), -1):
+        line = context.log.line(seq)
+        event = None if line is None else line.event
+        if event is None or (event.kind != "forget" and not _states(event)):
+            continue
+        if "undoes" in event.data:
+            done.update(_texts(event.data["undoes"]))
+            again = event.data.get("restores")
+            if isinstance(again, str) and event.id not in done:
+                restored.setdefault(again, event.id)
+        elif event.id not in done:
+            copies = [restored[event.id]] if event.id in restored else []
+            return [event, *_beside(context, event)], copies
+    raise NotFoundError("no statement and no forget that could be taken back")
+
+
+def _beside(context: PlaneContext, event: Event) -> list[Event]:
+    """The forgets of the same append, newest first: of summaries, of what an update replaced."""
+    found = []
+    updates = frozenset(_texts(event.data.get("updates")))
+    for seq in range(event.seq - 1, 0, -1):
+        line = context.log.line(seq)
+        if line is None or line.event.kind != "forget":
+            break
+        one = line.event
+        if event.kind == "forget":
+            same = one.rec == event.rec and one.text == event.text
+            same = same and bool(one.data.get("undo")) == bool(event.data.get("undo"))
+        else:
+            named = one.data.get("forget")
+            ids = _texts(named.get("ids")) if isinstance(named, dict) else []
+            same = bool(ids) and updates.issuperset(ids)
+        if not same or "undoes" in one.data:
+            break
+        found.append(one)
+    return found
+
+
+def _reversed(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """What takes forgets back, and forgets again what had been taken back."""
+    rows = []
+    for event in events:
+        again = {} if event.data.get("undo") else {"undo": True}
+        data = {"forget": event.data.get("forget"), **again, "undoes": [event.id]}
+        rows.append({"kind": "forget", "text": _UNDONE, "data": data})
+    return rows
+
+
+def _withdrawn(
+    context: PlaneContext, folds: Folds, events: Sequence[Event], copies: list[str]
+) -> tuple[list[dict[str, Any]], Event | None]:
+    """What forgets a statement, and brings back what it had replaced."""
+    event, beside = events[0], events[1:]
+    quoting = summaries_of(context.log, folds, [event], undo=False)
+    rows = forget_rows([event.id, *copies, *quoting], _UNDONE)
+    for row in rows:
+        row["data"]["undoes"] = [event.id]
+    rows += _reversed(beside)
+    before = _before(context, folds, event)
+    if before is not None:
+        row = _anew(context, before, {})
+        row["data"] = {**row.get("data", {}), "undoes": [event.id], "restores": _first(before)}
+        rows.append(row)
+    return rows, before
+
+
+def _before(context: PlaneContext, folds: Folds, event: Event) -> Event | None:
+    """The value of its key that the event took the place of."""
+    if event.key is None:
+        return None
+    found = [
+        row.seq
+        for row in folds.memories.history(event.ns, event.key)
+        if row.reason == "superseded" and row.by_seq == event.seq
+    ]
+    line = context.log.line(found[-1]) if found else None
+    return None if line is None else line.event
+
+
+def _first(event: Event) -> str:
+    """The id of the statement that an event says again, or its own."""
+    said = event.data.get("restores")
+    return said if isinstance(said, str) else event.id
+
+
+def _texts(value: object) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+# Writes on behalf of an agent: only into namespaces that it may write, over no hidden value.
+#
+# An agent writes into any namespace but those of other agents. A key whose value in force it may
+# not see is refused, in the words in which another agent's namespace is: nothing is said of the
+# value. That some value is there can be told from the refusal. It is the price of the other
+# promise: to take the write and let it replace the value would lose what its owner never gave up,
+# and to take it and let it replace nothing would leave two values in force under one key. Who tries
+# keys to find out leaves an event in the log for each one that was free.
+_GUARDED_TRIES: Final = 50  # while others write to the plane
+
+
+def record_as(
+    context: PlaneContext, row: Mapping[str, Any], *, channel: str, agent: str
+) -> Receipt:
+    """Record an event for an agent that reads on a channel.
+
+    A value that replaces another is at least as sensitive. Raises ScopeError for what is not the
+    agent's to write, LockError where others write without a pause, and what `Plane.record` raises.
+    """
+    ns, key = row.get("ns") or GLOBAL, row.get("key")
+    draft = context.drafting()
+    draft(row, "")  # a mistake in what was given is named before anything else
+    reader = _reader(context, channel, agent)
+    if not reader.may_write(ns):
+        raise reader.unwritable(ns, key)
+    if key is None:
+        return Receipt(context.append([draft(row, "")])[0], context.durability, context.log.line)
+    for _ in range(_GUARDED_TRIES):
+        with context.lock:
+            memories = context.caught_up().memories
+            read, value = memories.position, memories.current(ns, key)
+        if not reader.may_replace(value):
+            raise reader.unwritable(ns, key)
+        kept = {} if value is None else at_least(value.sensitivity, row)
+        try:
+            done = context.append(
+                [draft({**row, **kept}, "")], expected_seq=read.seq if read is not None else 0
+            )
+        except ConflictError as error:
+            if error.id:  # the id is taken
+                raise
+            continue
+        return Receipt(done[0], context.durability, context.log.line)
+    raise LockError("others write to this plane without a pause; try again", holder=None)
+
+
+def forget_as(
+    context: PlaneContext,
+    named: dict[str, str | None],
+    ns: str,
+    reason: str,
+    *,
+    channel: str,
+    agent: str,
+) -> Receipt:
+    """Forget an event (id) or the value of a key for an agent that reads on a channel.
+
+    Raises ScopeError for another agent's namespace, NotFoundError for what the agent may not see.
+    """
+    reader = _reader(context, channel, agent)
+    if named.get("id") is not None:
+        line = context.log.find(str(named["id"]))
+        if line is None or not reader.may_read(line.event):
+            raise NotFoundError(f"no event {shown(named['id'])}")
+        ns = line.event.ns
+    if not reader.may_write(ns):
+        raise reader.unwritable(ns, named.get("key"))
+    return forget(context, named, ns, reason, undo=False, reader=reader)
+
+
+def _reader(context: PlaneContext, channel: str, agent: str) -> Reader:
+    # As recording does it: a broken policy stops no write, the last good one judges it.
+    return context.reader(channel, agent=agent, policies=context.watched.policies_or_last())
