@@ -164,7 +164,7 @@ def disk(shelf: Shelf, _runs: int) -> Work:
 _MEMORY: Final = """
 import pathlib, resource, sys
 from memplane.index import terms
-from memplane.index.store import Index
+from memplane.index.store import SegmentedIndex
 import numpy, snowballstemmer, chunks
 
 def resident():
@@ -177,7 +177,7 @@ def resident():
 questions = chunks.questions(200, 2000)
 terms.query(questions[0])
 before = resident()
-index = Index(pathlib.Path(sys.argv[1]), plane="bench")
+index = SegmentedIndex(pathlib.Path(sys.argv[1]), plane="bench")
 view = index.view()
 for question in questions:
     view.hits(terms.query(question), 10)

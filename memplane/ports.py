@@ -6,12 +6,10 @@ the names in the policies. Each port has one contract suite in `tests/ports/`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from memplane.event import Draft, Event
+from memplane.event import Draft, Event
 
 __all__ = [
     "Appended",

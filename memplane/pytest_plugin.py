@@ -9,14 +9,13 @@ where memplane is installed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from memplane.scenario import Outcome, Runner, Scenario
 
 __all__ = ["ScenarioFile", "ScenarioItem"]

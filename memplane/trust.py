@@ -29,15 +29,13 @@ import hashlib
 import json
 import os
 import stat
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import HomeError, UntrustedError, WriteError
 from memplane.home import HOME_NAME, VERSION, Home, Trusted, find, open_home, replace_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 __all__ = [
     "Located",

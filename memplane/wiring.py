@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -15,13 +16,11 @@ from memplane.errors import HomeError, InputError, WriteError
 from memplane.home import HOME_NAME, Assets, Home
 from memplane.intake.redact import shown
 from memplane.policy import NAMES, variables
+from memplane.ports import Clock, Detector, Embedder, TokenCounter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from memplane.plane import Plane
     from memplane.plane.packer import Packer
-    from memplane.ports import Clock, Detector, Embedder, TokenCounter
     from memplane.upkeep.restore import RestoreReport
 
 __all__ = [

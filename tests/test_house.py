@@ -2,12 +2,14 @@
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "memplane"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 FUNCTION_LINES_MAX = 60
+FOLDER_MODULES_MAX = 20
 PURE = ("event.py", "intake", "recall", "pack", "tokens", "policy")
 BANNED_WORDS = ("utils", "helpers", "manager", "base", "core", "misc", "common")
 
@@ -38,6 +40,37 @@ def test_every_module_says_what_it_is_for():
 
 def test_names_say_what_a_room_is_for():
     assert [name_of(m) for m in MODULES if m.stem in BANNED_WORDS] == []
+
+
+def test_no_room_has_more_than_twenty_modules():
+    rooms = Counter(module.parent.relative_to(PACKAGE).as_posix() for module in MODULES)
+    assert {room: count for room, count in rooms.items() if count > FOLDER_MODULES_MAX} == {}
+
+
+def imports_of(module: Path, modules: frozenset[str]) -> set[str]:
+    """The modules of the package that one imports, for type checkers alone and late ones too."""
+    found = set()
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = {f"{node.module}.{one.name}" for one in node.names}
+            found |= {one if one in modules else node.module for one in names}
+        elif isinstance(node, ast.Import):
+            found |= {one.name for one in node.names}
+    return found & modules
+
+
+def test_no_two_modules_import_each_other_by_whatever_way():
+    """import-linter sees rooms only, and no import for type checkers; a reader meets them all."""
+    named = {
+        ".".join(("memplane", *m.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(
+            ".__init__"
+        ): m
+        for m in MODULES
+    }
+    graph = {name: imports_of(module, frozenset(named)) - {name} for name, module in named.items()}
+    while leaves := {name for name, to in graph.items() if not to & graph.keys()}:
+        graph = {name: to for name, to in graph.items() if name not in leaves}
+    assert sorted(graph) == []  # what is left stands in a circle, or leads into one
 
 
 def test_no_pure_stage_asks_for_the_time():
@@ -71,7 +104,7 @@ def test_nothing_in_the_repository_is_left_to_be_done():
 
 # Which rooms touch a plane's folder: they open, list, make and remove through `memplane.nofollow`.
 OF_THE_PLANE = (
-    "home.py", "log/", "projections/", "index/", "plane/", "hook/", "explain/", "adapters/", "mcp/",
+    "home.py", "log/", "projections/", "index/", "context/", "search/", "artifacts/", "work/", "upkeep/", "plane/", "hook/", "explain/", "adapters/", "mcp/",
     "recall/", "pack/", "intake/", "importers/resume.py", "importers/resume.py", "cli/maintenance.py",
     "cli/maintenance.py", "cli/policy.py", "cli/show.py", "wiring.py",
 )  # fmt: skip
@@ -98,23 +131,23 @@ ELSEWHERE = {
         "os.link(draft, path)",  # in the home, or in a folder of it that was entered for the draft
         "os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)",  # synced, nothing else
     },
-    "log/strays.py": {"os.scandir(fd)"},
-    "index/folder.py": {'open(descriptor, "wb")'},
+    "log/segments.py": {"os.scandir(fd)"},
+    "index/storage.py": {'open(descriptor, "wb")'},
     "index/dense.py": {'open(descriptor, "wb")'},
     "projections/cache.py": {  # after a look at the names, in a folder that is open
         "sqlite3.connect(name, uri=path is not None, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)"
     },
-    "plane/retrieving.py": {"path.open('rb')"},  # tables of the package
-    "plane/restoring.py": {"os.rmdir(folder)"},  # those above the home that it has made
-    "plane/folder_checks.py": {
+    "search/retriever.py": {"path.open('rb')"},  # tables of the package
+    "upkeep/restore.py": {"os.rmdir(folder)"},  # those above the home that it has made
+    "upkeep/doctor.py": {
         "Path('/proc/self/mounts').read_text(errors='surrogateescape')",
     },
-    "plane/artifact_files.py": {  # a file that a person names, to add or to write
+    "context/artifact_files.py": {  # a file that a person names, to add or to write
         "os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 384)",
         "open(descriptor, 'wb')", "draft.replace(path)", "os.link(draft, path)",
         "draft.unlink(missing_ok=True)", "os.open(path, flags)", "open(descriptor, 'rb')",
     },
-    "plane/reports.py": {"path.read_bytes()"},  # a report that a person names
+    "upkeep/reports.py": {"path.read_bytes()"},  # a report that a person names
     "explain/history.py": {  # git's output; names, of a person's folder too
         "tempfile.TemporaryFile()", "(root / 'views').rglob('*.md')",
     },

@@ -18,6 +18,7 @@ of `/memories`, even if it comes back, is refused; sizes are bounded; a folder i
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -29,8 +30,6 @@ from memplane.intake.skeleton import with_permitted_actor
 from memplane.work.forget import summaries_quoting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from memplane.context.event_access import Reader
     from memplane.context.folds import Folds
     from memplane.plane.plane import Plane

@@ -10,10 +10,11 @@ import hashlib
 import json
 import math
 import mmap
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,6 @@ from numpy.typing import NDArray
 from memplane.errors import MissingExtraError
 from memplane.index.static import WordPiece, words
 from memplane.index.vectors import signed_bytes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 __all__ = ["PIECES_MAX", "Encoder", "Floats", "MiniLM", "find_weights", "read_tensors"]
 

@@ -24,10 +24,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from memplane import nofollow
 from memplane.errors import InputError
+from memplane.event import Event
 from memplane.importers.claude_code import SOURCE, ClaudeCode
 from memplane.importers.resume import Hooked
 from memplane.index.storage import alone
@@ -35,14 +37,11 @@ from memplane.ports import Head, Line
 from memplane.projections.cache import Broken, Database
 from memplane.projections.catchup import catch_up
 from memplane.projections.forgetting import Forget, forget_of
+from memplane.projections.projector import Replayable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memplane.event import Event
     from memplane.importers.rows import Row
     from memplane.plane.plane import Plane
-    from memplane.projections.projector import Replayable
 
 __all__ = ["ENTRY", "Counts", "Place", "Recall", "TranscriptIndex", "packed", "unpacked"]
 

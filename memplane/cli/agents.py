@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from memplane.cli.app import command
+from memplane.cli.options import Home, Json
 from memplane.cli.output import put, say
 from memplane.cli.trust import ask_once, say_if_untrusted
 from memplane.clock import ulid
@@ -26,6 +27,7 @@ from memplane.errors import HomeError, InputError, MemplaneError, MissingExtraEr
 from memplane.home import HOME_NAME
 from memplane.hook.context import Shown
 from memplane.importers.rows import name
+from memplane.plane import Plane
 from memplane.trust import Located, Store, located, named, refusal, upward
 from memplane.wiring import (
     clock,
@@ -39,10 +41,8 @@ from memplane.wiring import (
 )
 
 if TYPE_CHECKING:
-    from memplane.cli.options import Home, Json
     from memplane.clients.agents import Program, Scope
     from memplane.clients.install import Change, Part, Where
-    from memplane.plane import Plane
 
 __all__ = ["hook", "install", "mcp", "uninstall"]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import platform
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import orjson
 import typer
@@ -16,6 +17,7 @@ import typer
 from memplane import log as logs
 from memplane import nofollow
 from memplane.cli.app import BROKEN, FINE, NO, command
+from memplane.cli.options import Channel, Home, Json, Session
 from memplane.cli.output import Bar, counted, one_line, put, say
 from memplane.cli.trust import ask_once
 from memplane.errors import HomeError, InputError, MemplaneError, UntrustedError
@@ -24,13 +26,17 @@ from memplane.explain.prefixes import Shared, shared_by
 from memplane.home import VERSION
 from memplane.importers import git
 from memplane.intake.redact import masked
+from memplane.log import Step
 from memplane.log.purges import erased_by
+from memplane.plane import Plane
 from memplane.policy import variables
 from memplane.projections.sessions import is_extract
 from memplane.trust import Store
+from memplane.upkeep.audit import AuditReport
 from memplane.upkeep.caches import stated, witnesses
 from memplane.upkeep.doctor import Check, examine
 from memplane.upkeep.reports import saved
+from memplane.upkeep.verify import PlaneReport
 from memplane.wiring import (
     clock,
     find,
@@ -40,15 +46,6 @@ from memplane.wiring import (
     open_found,
     open_plane,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from memplane.cli.options import Channel, Home, Json, Session
-    from memplane.log import Step
-    from memplane.plane import Plane
-    from memplane.upkeep.audit import AuditReport
-    from memplane.upkeep.verify import PlaneReport
 
 __all__ = ["audit", "doctor", "rebuild", "repair", "stats", "verify"]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -27,16 +28,12 @@ from memplane.cli.output import Bar, counted, fields_of, one_line, put, rows, sa
 from memplane.cli.show import named
 from memplane.errors import InputError
 from memplane.event import GLOBAL
+from memplane.plane import Plane, Receipt
+from memplane.upkeep.purge import PurgeReport
+from memplane.upkeep.purge_effects import Already, Lost
 from memplane.upkeep.purge_plan import ARCHIVED
 from memplane.wiring import open_plane
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memplane.plane import Plane, Receipt
-    from memplane.upkeep.purge import PurgeReport
-    from memplane.upkeep.purge_effects import Already, Lost
-    from memplane.work.forget import Forgotten
+from memplane.work.forget import Forgotten
 
 __all__ = ["evict", "forget", "pin", "purge", "touch", "undo", "unforget", "unpin", "update"]
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final, Self
+from types import TracebackType
+from typing import Any, Final, Self
 
 from memplane.errors import PolicyError
 from memplane.event import FIELDS, Event
 from memplane.lazy import regex
+from memplane.plane import Plane
 from memplane.projections.acts import acts_of
 from memplane.projections.order import moment_of
 from memplane.search.service import INDEX_BEHIND
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from memplane.plane import Plane
 
 __all__ = [
     "DAMAGED",

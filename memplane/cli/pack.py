@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, cast
+from typing import Annotated, Any, Final, Literal, TypeAlias, cast
 
 import typer
 
 from memplane.cli.app import FINE, NO, command
 from memplane.cli.fields import Time, number
+from memplane.cli.options import AtLeast, Budget, Channel, Home, Json, WithoutTag
 from memplane.cli.output import DAMAGED, Bar, data, one_line, put, say, say_damage, without
 from memplane.errors import InputError, MemplaneError
 from memplane.explain.prefixes import Difference, differing
 from memplane.explain.replay import replay
 from memplane.explain.why import FITS_MAX, why
 from memplane.intake.redact import shown
+from memplane.pack.block import Block
+from memplane.plane import Plane
 from memplane.upkeep import reports
 from memplane.wiring import open_plane
-
-if TYPE_CHECKING:
-    from memplane.cli.options import AtLeast, Budget, Channel, Home, Json, WithoutTag
-    from memplane.pack.block import Block
-    from memplane.plane import Plane
 
 __all__ = ["SavedReport", "expand_handle", "pack", "replay_report", "why_event"]
 

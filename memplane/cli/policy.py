@@ -8,27 +8,24 @@ import re
 import sys
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 
 from memplane import nofollow
 from memplane.cli.app import FINE, NO, command, policy_app
+from memplane.cli.options import Home, Json
 from memplane.cli.output import Bar, counted, one_line, put, say
 from memplane.errors import InputError, PolicyError
+from memplane.explain.history import Change, Commit
+from memplane.explain.policy_trial import Moved, Trial, Tried
 from memplane.home import SCHEMAS, open_home, schema
 from memplane.home import schema as schema_of
 from memplane.policy import NAMES, variables
 from memplane.policy.document import meant
 from memplane.policy.files import Row, as_yaml
 from memplane.wiring import find_home, open_plane
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memplane.cli.options import Home, Json
-    from memplane.explain.history import Change, Commit
-    from memplane.explain.policy_trial import Moved, Trial, Tried
 
 __all__ = [
     "change_words",

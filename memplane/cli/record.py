@@ -6,23 +6,20 @@ import contextlib
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 
 from memplane.cli import fields
 from memplane.cli.app import command
+from memplane.cli.options import Home, Json
 from memplane.cli.output import put, say, say_aside
 from memplane.errors import ConflictError, InputError
 from memplane.intake.redact import shown
+from memplane.plane import Plane
 from memplane.wiring import open_plane
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from memplane.cli.options import Home, Json
-    from memplane.plane import Plane
 
 __all__ = ["BYTES_MAX", "at_line", "objects", "read", "record", "text_of"]
 

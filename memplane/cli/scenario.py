@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -11,6 +12,7 @@ import typer
 
 from memplane import wiring
 from memplane.cli.app import FINE, NO, WRONG, command, scenario_app
+from memplane.cli.options import Home, Json
 from memplane.cli.output import Bar, put, say
 from memplane.errors import InputError, Problem
 from memplane.home import asset
@@ -19,9 +21,6 @@ from memplane.scenario import work
 from memplane.wiring import find_home, init, make_counter, open_plane
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from memplane.cli.options import Home, Json
     from memplane.scenario import Builders, Outcome, Scenario
 
 __all__ = ["builders", "main", "policies_in", "read_file", "run"]

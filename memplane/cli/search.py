@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from memplane.cli.app import FINE, NO, command
 from memplane.cli.fields import Time, number
+from memplane.cli.options import Agent, AtLeast, Channel, Home, Json, OneNs, WithoutTag
 from memplane.cli.output import (
     DAMAGED,
     Bar,
@@ -20,11 +21,8 @@ from memplane.cli.output import (
     without,
 )
 from memplane.intake.redact import masked
+from memplane.plane import SearchHit
 from memplane.wiring import open_plane
-
-if TYPE_CHECKING:
-    from memplane.cli.options import Agent, AtLeast, Channel, Home, Json, OneNs, WithoutTag
-    from memplane.plane import SearchHit
 
 __all__ = ["embed", "files", "search"]
 

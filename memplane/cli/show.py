@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
 from memplane.cli.app import BROKEN, FINE, command
+from memplane.cli.options import Agent, Channel, Home, Json, Now, Ns, OneNs, Session
 from memplane.cli.output import (
     counted,
     data,
@@ -33,13 +34,10 @@ from memplane.event import Event
 from memplane.home import HOME_NAME, find
 from memplane.intake.redact import shown
 from memplane.log import Restart
+from memplane.plane import Plane, Standing
 from memplane.trust import printable
 from memplane.upkeep.doctor import filesystem
 from memplane.wiring import init, open_plane
-
-if TYPE_CHECKING:
-    from memplane.cli.options import Agent, Channel, Home, Json, Now, Ns, OneNs, Session
-    from memplane.plane import Plane, Standing
 
 __all__ = [
     "decisions",

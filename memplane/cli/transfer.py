@@ -6,28 +6,25 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Final, cast
+from typing import IO, Annotated, Final, cast
 
 import typer
 
 from memplane.cli.app import FINE, NO, command
+from memplane.cli.options import Home, Json
 from memplane.cli.output import Bar, counted, one_line, put, say
 from memplane.errors import InputError, WriteError
 from memplane.importers import SOURCES, Found, ImportReport, git, import_paths, sources_of
 from memplane.importers.detection import FILES_MAX, Discovered, discover
+from memplane.importers.run import Source
 from memplane.upkeep.doctor import filesystem
+from memplane.upkeep.export import ExportReport
+from memplane.upkeep.restore import RestoreReport
 from memplane.wiring import open_plane
 from memplane.wiring import restore as restore_plane
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from memplane.cli.options import Home, Json
-    from memplane.importers.run import Source
-    from memplane.upkeep.export import ExportReport
-    from memplane.upkeep.restore import RestoreReport
 
 __all__ = ["choose", "export", "import_files", "restore"]
 

@@ -16,6 +16,7 @@ import typer
 
 from memplane import home as homes
 from memplane.cli.app import FINE, NO, command, policy_app
+from memplane.cli.options import Home, Json
 from memplane.cli.output import counted, put, say
 from memplane.errors import (
     HomeError,
@@ -30,7 +31,6 @@ from memplane.trust import Store, is_own, location_of, named, printable, quoted,
 from memplane.wiring import clock
 
 if TYPE_CHECKING:
-    from memplane.cli.options import Home, Json
     from memplane.explain.trusting import Survey
 
 __all__ = ["accept", "ask_once", "say_if_untrusted", "trust"]

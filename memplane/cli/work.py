@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from memplane.cli.app import command, session_app, task_app
+from memplane.cli.options import Agent, Channel, Home, Json
 from memplane.cli.output import counted, one_line, put, say
 from memplane.errors import InputError
+from memplane.plane import Receipt
 from memplane.wiring import open_plane
-
-if TYPE_CHECKING:
-    from memplane.cli.options import Agent, Channel, Home, Json
-    from memplane.plane import Receipt
-    from memplane.work.session_end import Ended
-    from memplane.work.sessions import Session
-    from memplane.work.tasks import TaskView
+from memplane.work.session_end import Ended
+from memplane.work.sessions import Session
+from memplane.work.tasks import TaskView
 
 __all__ = [
     "block",

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
 
 __all__ = ["AGENTS", "SERVER", "Agent", "Hook", "Program", "Scope", "Wanted", "places", "words_of"]
 

@@ -26,18 +26,14 @@ import itertools
 import json
 import os
 import stat
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from memplane.clients import jsontext
 from memplane.errors import InputError, WriteError
 from memplane.home import replace_file
 from memplane.trust import state_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from memplane.clients import jsontext
 
 __all__ = [
     "ChangedMeanwhileError",

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from memplane.clients import jsontext
 from memplane.clients.agents import Agent, Wanted, words_of
 from memplane.clients.files import Traces
 from memplane.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 __all__ = ["add", "in_turn", "remove"]
 

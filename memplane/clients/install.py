@@ -6,18 +6,16 @@ import contextlib
 import difflib
 import hashlib
 import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from memplane.clients import files, hooks, jsontext, servers, tomltext
 from memplane.clients.agents import Agent, Program, Scope, places
 from memplane.clients.files import Record, Store, Traces
 from memplane.errors import InputError, MemplaneError, WriteError
 from memplane.intake.redact import masked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 __all__ = ["Change", "Part", "Where", "install", "switched_off", "uninstall"]
 

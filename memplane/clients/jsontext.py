@@ -13,12 +13,10 @@ from __future__ import annotations
 import json
 import json.decoder
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, cast
 
 from memplane.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 __all__ = ["Path", "insert", "is_blank", "new", "parse", "remove", "replace", "value_at"]
 

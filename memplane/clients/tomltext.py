@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 from memplane.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 __all__ = ["add_table", "parse", "remove_table", "set_values"]
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import sqrt
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from memplane.errors import InputError
+from memplane.evaluate.beir import CollectionRun
+from memplane.evaluate.dataset import Dataset
 from memplane.evaluate.rows import LISTED
 from memplane.evaluate.run import PRODUCT, Asked, Measured, Outcome, Ranked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from memplane.evaluate.beir import CollectionRun
-    from memplane.evaluate.dataset import Dataset
 
 __all__ = [
     "RANKS",

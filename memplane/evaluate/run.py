@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import BudgetError
 from memplane.evaluate.baselines import Shelf, check_baselines, order_of
+from memplane.evaluate.dataset import Conversation, Dataset, Question
 from memplane.importers import import_paths
+from memplane.plane import Plane
 from memplane.policy.plane import NO_EMBEDDER
+from memplane.ports import Index, TokenCounter
 
 if TYPE_CHECKING:
-    from memplane.evaluate.dataset import Conversation, Dataset, Question
     from memplane.pack.block import Entry
-    from memplane.plane import Plane
-    from memplane.ports import Index, TokenCounter
 
 __all__ = [
     "BUDGETS",

@@ -10,13 +10,14 @@ import re
 import subprocess
 import tempfile
 from collections import Counter
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from threading import Timer
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import InputError, NotFoundError
@@ -25,9 +26,6 @@ from memplane.intake.redact import masked, shown
 from memplane.policy import NAMES
 from memplane.policy.document import plain
 from memplane.policy.files import Documents, Row, as_yaml, documents, rows_of
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
 
 __all__ = [
     "HEAD",

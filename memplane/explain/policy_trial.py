@@ -12,26 +12,25 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice, pairwise
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from memplane.context.folds import Folds
 from memplane.errors import MemplaneError, PolicyError
+from memplane.explain.history import Version
 from memplane.explain.replay import asked_of
 from memplane.pack.block import Block, Entry
 from memplane.pack.report import Story, chain_of, compared, shape_of
+from memplane.policy import Policies
+from memplane.recall.retrieval import Finding
+from memplane.recall.suppress import Scope
 from memplane.search.retriever import LogRetriever
 from memplane.search.service import IndexService, Wanted
 from memplane.upkeep.reports import Saved, saved
 
 if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-    from pathlib import Path
-
-    from memplane.context.folds import Folds
-    from memplane.explain.history import Version
     from memplane.plane import Plane
-    from memplane.policy import Policies
-    from memplane.recall.retrieval import Finding
-    from memplane.recall.suppress import Scope
 
 __all__ = [
     "Blocks",

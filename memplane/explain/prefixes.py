@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -12,8 +13,6 @@ from memplane.pack.report import Cost, cost_of, marks_of, shape_of
 from memplane.upkeep import reports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from memplane.pack.block import Block
     from memplane.plane import Plane
     from memplane.policy.plane import CachePrices

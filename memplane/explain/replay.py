@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from memplane import nofollow
 from memplane.errors import CorruptError, MemplaneError
 from memplane.home import VERSION
+from memplane.pack.block import Block
 from memplane.pack.render import FORM
 from memplane.upkeep.reports import Saved, body_path
 
 if TYPE_CHECKING:
-    from memplane.pack.block import Block
     from memplane.plane import Plane
 
 __all__ = ["Lost", "Replay", "asked_of", "plane_of", "replay"]

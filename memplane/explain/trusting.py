@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.context.watched_files import Frozen
@@ -27,13 +29,8 @@ from memplane.explain.history import Change, Version, answer, changes, in_home
 from memplane.home import Home, asset, open_home
 from memplane.log import FileLog
 from memplane.policy import NAMES
+from memplane.ports import Clock
 from memplane.trust import Record, Store, is_own, location_of, record_of, salt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from memplane.ports import Clock
 
 __all__ = ["Survey", "survey", "take"]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,6 +18,7 @@ from memplane.errors import InputError, NotFoundError
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.explain.replay import asked_of, plane_of
 from memplane.intake.redact import shown
+from memplane.pack.block import Block, Entry
 from memplane.pack.ground import last_sessions, query_event
 from memplane.pack.layout import STEADY_FROM, ladder
 from memplane.pack.pack import Laid, lay
@@ -29,9 +31,6 @@ from memplane.recall.retrieval import ONE, Candidates, Finding, Retriever
 from memplane.recall.suppress import NAMED, OWNER, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
-    from memplane.pack.block import Block, Entry
     from memplane.plane import Plane
     from memplane.ports import Line
     from memplane.projections.item import Printer

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from itertools import islice
 from pathlib import Path
@@ -19,7 +20,7 @@ from memplane.importers.git import Repository, is_repository
 from memplane.importers.records import files_below, is_zstd, parse, read_lines, written_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable
 
 __all__ = [
     "FILES_MAX",

@@ -21,6 +21,7 @@ import tempfile
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import InputError
@@ -30,7 +31,6 @@ from memplane.intake.check import NAME_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
-    from pathlib import Path
 
 
 __all__ = [

@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import MemplaneError
@@ -23,8 +24,6 @@ from memplane.intake.redact import masked
 from memplane.intake.skeleton import with_permitted_actor
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from memplane.importers.records import Line
     from memplane.importers.rows import Outcome, Reader, Row
     from memplane.plane import Plane

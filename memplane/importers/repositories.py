@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 from memplane.errors import InputError
 from memplane.importers.reading import REFUSED_LISTED, FileReport, ImportReport, Refused
 from memplane.importers.resume import Consumed
+from memplane.importers.rows import Row
 from memplane.intake.skeleton import with_permitted_actor
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Generator, Iterable
 
-    from memplane.importers.rows import Row
     from memplane.plane import Plane
 from memplane.importers.git import SOURCE, Commit, Repository, row_of
 

@@ -8,15 +8,13 @@ channel does not see.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from memplane.index.segment import Array
+from memplane.index.segment import Array
 
 __all__ = [
     "GAP_MAX",

@@ -19,22 +19,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from memplane.errors import InputError
 from memplane.index import terms
+from memplane.index.static import StaticTable
 from memplane.index.vectors import MILLION, Buffer, Vectors, cosines
 from memplane.lazy import regex
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Sequence
-    from collections.abc import Set as AbstractSet
-
-    from memplane.index.static import StaticTable
 
 __all__ = [
     "MAGIC",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from math import floor, sqrt
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 __all__ = ["FINE", "MOST_TOKENS", "SIXTEENTHS", "STEP_COLUMNS", "Packing", "steps_of_few"]
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise, starmap
 from math import isqrt
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
 from memplane.index.bm25 import BM25, SCALE, Weights, idf
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from memplane.index.segment import Array, Pieces, Postings
-    from memplane.index.terms import Query
+from memplane.index.segment import Array, Pieces, Postings
+from memplane.index.terms import Query
 
 __all__ = ["BM25", "Block", "Matches", "Weights", "best", "idf", "match", "reached", "whole"]
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memplane.index.segment import Array
+from memplane.index.segment import Array
 
 __all__ = ["Bits", "Fates", "Flagged", "Mask", "Spans"]
 

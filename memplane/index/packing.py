@@ -10,16 +10,13 @@ tenth of the evidence out that a block can name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from memplane.index.filling import FINE, MOST_TOKENS, SIXTEENTHS, STEP_COLUMNS, Packing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from memplane.index.segment import Array
+from memplane.index.segment import Array
 
 __all__ = ["STEP_COLUMNS", "Packing", "Steps", "steps", "steps_of"]
 

@@ -8,6 +8,7 @@ log; like the statistics of terms they count hidden ones too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import isqrt, sqrt
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,13 +18,12 @@ import numpy as np
 from memplane.index import lexical, terms
 from memplane.index.columns import ONE, Frame, Kernel, spread
 from memplane.index.document import PREFERENCE, READ, ROLES
+from memplane.index.lexical import Matches
+from memplane.index.segment import Array
 from memplane.index.vectors import MILLION, Vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from memplane.index.lexical import Matches
-    from memplane.index.segment import Array
+    from collections.abc import Mapping, Sequence
 
 __all__ = [
     "Asked",

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Final
+from collections.abc import Container, Iterator, Sequence
+from pathlib import Path
+from typing import Final
 
 from memplane.index import storage
 from memplane.index.bm25 import BM25, Slice, Term, Weights, best_events, idf
 from memplane.index.terms import KINDS, Query
 from memplane.ports import Hit
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
-    from pathlib import Path
 
 __all__ = ["Reader"]
 

@@ -10,8 +10,10 @@ import json
 import mmap
 import os
 import struct
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from memplane import nofollow
@@ -19,8 +21,7 @@ from memplane.errors import StrangeFileError, WriteError
 from memplane.index.terms import ANALYSER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator
 
 __all__ = [
     "CAPACITIES",

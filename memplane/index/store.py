@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -11,14 +13,12 @@ import numpy as np
 from memplane.index import lexical, storage, terms
 from memplane.index.bm25 import BM25, Weights
 from memplane.index.document import Document, blank
+from memplane.index.lexical import Block
 from memplane.index.segment import Array, Live, Segment, build, decode, encode, erase, merge
 from memplane.ports import Hit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    from memplane.index.lexical import Block, Matches
+    from memplane.index.lexical import Matches
     from memplane.index.terms import Query
 
 __all__ = ["SegmentedIndex", "View"]

@@ -13,12 +13,12 @@ from memplane.errors import InputError
 from memplane.event import CUSTOM_KIND, FIELDS, GLOBAL, Draft, Event, encode
 from memplane.intake.check import TAG_MAX, Cleaner, collect
 from memplane.intake.recalled import checksums, parted, without_blocks
+from memplane.intake.redact import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from memplane.intake.markers import Marker
-    from memplane.intake.redact import Redactor
 
 __all__ = ["HEAD_BYTES", "LINE_MAX", "Intake", "Said", "cleaned", "prepare", "same"]
 

@@ -9,16 +9,14 @@ a number that none of them has is then a citation of nothing. What stands in cod
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from memplane.errors import InputError
 from memplane.intake.redact import masked, shown
 from memplane.lazy import regex
 from memplane.policy.document import against_schema, key_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 __all__ = ["bundle_text", "check_bundle", "check_report", "citations"]
 

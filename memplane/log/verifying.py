@@ -18,6 +18,7 @@ from memplane import nofollow
 from memplane.log.bodies import body_path
 from memplane.log.format import Run, until
 from memplane.log.ids import SealedIds, Table
+from memplane.log.reader import Gap
 from memplane.log.segments import Header, Segments, read_file
 from memplane.log.spool import spooled
 from memplane.log.survey import Survey, Witness, lost_end, named_segments, survey, tells
@@ -26,8 +27,6 @@ from memplane.ports import Head
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
-
-    from memplane.log.reader import Gap
 
 __all__ = ["Finding", "VerifyReport", "hash_of", "is_interrupted", "verify"]
 

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from memplane.event import Draft
-    from memplane.log.segments import Segments
     from memplane.ports import Appended, Clock
 
 __all__ = [

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from memplane.errors import NotFoundError
@@ -12,9 +13,6 @@ from memplane.intake.redact import masked_name
 from memplane.mcp.tools import Desk, clipped, expanded
 from memplane.projections.window import named
 from memplane.upkeep import reports
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 __all__ = ["RESOURCES", "TEMPLATE", "TOKENS_MAX", "Resource", "read"]
 

@@ -5,15 +5,13 @@ An agent pays for every word here in each of its sessions: all of it stays under
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from memplane.errors import InputError
 from memplane.event import TYPED_KINDS
 from memplane.intake.redact import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["CONTENT_MAX", "INSTRUCTIONS", "TOKENS_MIN", "TOOLS", "Tool", "checked", "tool_named"]
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import anyio
 import mcp_types as types
@@ -25,13 +27,8 @@ from memplane.mcp import resources, tools
 from memplane.mcp.schemas import INSTRUCTIONS, TOOLS, Tool, checked, tool_named
 from memplane.mcp.tools import Answer, Desk, clipped
 from memplane.mcp.worker import Tell, Worker
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-
-    from memplane.plane import Plane
-    from memplane.ports import TokenCounter
+from memplane.plane import Plane
+from memplane.ports import TokenCounter
 
 __all__ = ["Own", "Serving", "server_of"]
 

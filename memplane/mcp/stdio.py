@@ -13,8 +13,9 @@ import os
 import signal
 import threading
 import time
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import anyio
 import anyio.from_thread
@@ -23,11 +24,7 @@ import mcp_types as types
 from mcp.server.stdio import stdio_server
 
 from memplane.mcp.server import Serving, server_of
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-    from memplane.mcp.worker import Worker
+from memplane.mcp.worker import Worker
 
 __all__ = ["Heard", "Pending", "Said", "serve"]
 

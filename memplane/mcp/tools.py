@@ -5,25 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
+from memplane.context.receipts import Receipt
 from memplane.errors import ConflictError, InputError, NotFoundError
+from memplane.event import Event
 from memplane.intake import cleaned
 from memplane.intake.redact import masked_name
+from memplane.pack.block import Block, Entry
+from memplane.plane import Expanded, Plane, SearchHit
+from memplane.ports import TokenCounter
 from memplane.projections.window import entry_lines, named, one_line, quoted_text
 from memplane.tokens import cut
 from memplane.work.changes import forget_as, record_as
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from memplane.context.receipts import Receipt
-    from memplane.event import Event
-    from memplane.pack.block import Block, Entry
-    from memplane.plane import Expanded, Plane, SearchHit
-    from memplane.ports import TokenCounter
 
 __all__ = [
     "Answer",

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import anyio
 import anyio.from_thread
@@ -19,9 +19,7 @@ import anyio.to_thread
 
 from memplane.errors import MemplaneError
 from memplane.home import open_home
-
-if TYPE_CHECKING:
-    from memplane.plane import Plane
+from memplane.plane import Plane
 
 __all__ = ["Tell", "Worker"]
 

@@ -6,18 +6,15 @@ or replaced leaves no word, and the ids are of those events whose text stands th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from memplane.lazy import regex
+from memplane.projections.item import Printer
 from memplane.projections.task_table import CLOSED, SHOWN, TEXT_CHARS_MAX, Form, Place, Quote, Task
 from memplane.projections.window import handle, named, one_line, own_end
 from memplane.recall.suppress import NAMED, Shown
 from memplane.tokens import cut
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
-
-    from memplane.projections.item import Printer
 
 __all__ = [
     "PARAGRAPH_TOKENS_MAX",

@@ -5,22 +5,19 @@ Here for a fast request, from the hotset alone; `retrieved` fills the same parts
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Sequence
 from math import isqrt
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from memplane.event import MARKERS
 from memplane.pack.layout import PARTS, Group, Part, Ranked, Sheet, group_of
+from memplane.pack.request import Materials
+from memplane.policy import Scoring
 from memplane.projections.files import normalised
+from memplane.projections.item import Item
 from memplane.projections.window import TIERS, limits
 from memplane.recall.score import NONE, Scored, circumstances, count, score
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
-
-    from memplane.pack.request import Materials
-    from memplane.policy import Scoring
-    from memplane.projections.item import Item
-    from memplane.recall.suppress import Scope
+from memplane.recall.suppress import Scope
 
 __all__ = [
     "EVIDENCE", "FOUND", "Asked", "Marked", "place_evidence", "pool_before", "pool_now",

@@ -14,21 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from memplane.event import TYPED_KINDS, UPKEEP_KINDS, Event
 from memplane.pack.digest import Digest, Sight, paragraph, sentence, short
 from memplane.pack.handles import EVENTS_FROM, Handle
+from memplane.projections.item import Item
 from memplane.projections.sessions import is_extract
+from memplane.projections.task_table import Task
 from memplane.projections.tasks import task_of
 from memplane.projections.window import named, nested, one_line, plain
 from memplane.recall.extract import extract, readable
+from memplane.recall.suppress import Shown
 from memplane.tokens import cut
-
-if TYPE_CHECKING:
-    from memplane.projections.item import Item
-    from memplane.projections.task_table import Task
-    from memplane.recall.suppress import Shown
 
 __all__ = [
     "Lead",

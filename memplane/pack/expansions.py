@@ -7,7 +7,7 @@ ends the later ones stay out, or end early with the handle that goes on.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from memplane.pack.block import Entry, Omission
 from memplane.pack.digest import Sight
@@ -16,10 +16,8 @@ from memplane.pack.handles import Handle, parse
 from memplane.pack.layout import PARTS, Sheet
 from memplane.pack.request import Expansion, Materials, View
 from memplane.projections.window import entry_lines, named, plain
+from memplane.recall.suppress import Scope
 from memplane.tokens import cut
-
-if TYPE_CHECKING:
-    from memplane.recall.suppress import Scope
 
 __all__ = [
     "place_expansions",

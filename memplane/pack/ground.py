@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from memplane.pack.digest import Sight, is_seen
 from memplane.pack.layout import DECISIONS, Sheet
+from memplane.pack.request import LastSession, Materials, Request
 from memplane.pack.window import prompt_of
+from memplane.ports import TokenCounter
+from memplane.projections.hotset import SessionRing
 from memplane.projections.item import Item, Printer, digest_of
 from memplane.projections.window import plain
 from memplane.recall.intent import chosen_intent
+from memplane.recall.retrieval import Retriever
 from memplane.recall.suppress import WITHHELD, Scope
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from memplane.pack.request import LastSession, Materials, Request
-    from memplane.ports import TokenCounter
-    from memplane.projections.hotset import SessionRing
-    from memplane.recall.retrieval import Retriever
 
 __all__ = [
     "Ground", "Statement", "ground_of", "last_sessions", "not_placed", "query_event", "searching",

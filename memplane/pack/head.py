@@ -6,28 +6,25 @@ was corrected: that is what keeps the head of a session's blocks the same.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from memplane.event import GLOBAL
 from memplane.pack.block import Entry, Omission
 from memplane.pack.ground import Ground, Statement
 from memplane.pack.layout import PARTS, Part, Sheet, own_part
+from memplane.pack.request import Materials, View
+from memplane.pack.window import Window
+from memplane.policy import Budgets
 from memplane.projections.hotset import SessionRing, is_stated
+from memplane.projections.item import Item
+from memplane.projections.system_map import Cell, MapState, Name, Witness
 from memplane.projections.window import entry_lines, one_line, shown_view
 from memplane.recall.cards import is_card, merged
+from memplane.recall.suppress import Scope
 from memplane.tokens import cut
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from memplane.pack.request import Materials, View
-    from memplane.pack.window import Window
-    from memplane.policy import Budgets
-    from memplane.projections.item import Item
-    from memplane.projections.system_map import Cell, MapState, Name, Witness
-    from memplane.recall.suppress import Scope
 
 __all__ = [
     "omit_lost",

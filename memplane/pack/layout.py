@@ -8,18 +8,15 @@ rules behind it (R1-R9) are in ARCHITECTURE.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from typing import Any, Final, Literal, NamedTuple
 
 from memplane.errors import BudgetError
 from memplane.pack.block import Entry, Omission
 from memplane.pack.request import Needs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Sequence
-
-    from memplane.policy import Budgets, Section
-    from memplane.ports import TokenCounter
-    from memplane.projections.item import Item, Printer
+from memplane.policy import Budgets, Section
+from memplane.ports import TokenCounter
+from memplane.projections.item import Item, Printer
 
 __all__ = [
     "DECISIONS",

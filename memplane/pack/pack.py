@@ -65,11 +65,12 @@ from memplane.pack.tasks import place_tasks
 from memplane.pack.tools import place_files, place_tools
 from memplane.pack.window import NO_WINDOW, Window, lay_window, place_window
 from memplane.policy import Budgets, Section
+from memplane.projections.item import Printer
 from memplane.recall.intent import intent_of
 from memplane.recall.score import fades, fading, is_stale
 
 if TYPE_CHECKING:
-    from memplane.projections.item import Item, Printer
+    from memplane.projections.item import Item
 
 __all__ = ["Laid", "lay", "pack", "staleness"]
 

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from memplane.errors import InputError
 from memplane.intake.redact import shown
 from memplane.intake.skeleton import skeleton
 from memplane.lazy import regex
+from memplane.pack.block import Entry
 from memplane.pack.layout import FENCE, Part, is_own_part, part_under
+from memplane.ports import TokenCounter
 from memplane.projections.window import HANDLE, own_text, own_view
-
-if TYPE_CHECKING:
-    from memplane.pack.block import Entry
-    from memplane.ports import TokenCounter
 
 __all__ = [
     "BEGIN",

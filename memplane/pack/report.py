@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import NotFoundError
 from memplane.pack.block import Block, Omission
+from memplane.pack.layout import Rooms, Sheet
 from memplane.pack.render import FORM, Rendered
 from memplane.pack.request import Materials, Request, View
+from memplane.pack.window import Window
+from memplane.projections.item import Item
+from memplane.recall.retrieval import Retriever
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from memplane.pack.layout import Rooms, Sheet
-    from memplane.pack.window import Window
     from memplane.policy.plane import CachePrices
-    from memplane.projections.item import Item
-    from memplane.recall.retrieval import Retriever
 
 __all__ = [
     "CAUSES",

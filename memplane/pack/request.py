@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
 
+from memplane.pack.expansion_depths import Opened
+from memplane.policy import Policies
+from memplane.projections.files import FilesState
+from memplane.projections.hotset import HotsetState
+from memplane.projections.item import Item
+from memplane.projections.system_map import MapState
+from memplane.projections.task_table import TaskTable
+from memplane.recall.retrieval import Retriever
 from memplane.recall.suppress import Approvals, Filter, Labels
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from memplane.pack.expansion_depths import Opened
-    from memplane.policy import Policies
-    from memplane.projections.files import FilesState
-    from memplane.projections.hotset import HotsetState
-    from memplane.projections.item import Item
-    from memplane.projections.system_map import MapState
-    from memplane.projections.task_table import TaskTable
-    from memplane.recall.retrieval import Retriever
 
 __all__ = ["Expansion", "LastSession", "Materials", "Needs", "Request", "View"]
 

@@ -6,26 +6,23 @@ What an event is worth comes from the retriever, in which order events are tried
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from memplane.errors import ChangedError, NotFoundError
 from memplane.event import TYPED_KINDS
 from memplane.index.filling import STEP_COLUMNS, Packing, steps_of_few
 from memplane.pack.evidence import Asked, Marked
 from memplane.pack.layout import Group, Part, Ranked, Sheet, entry_of, group_of
+from memplane.pack.request import Materials
+from memplane.policy import Limits
 from memplane.projections.files import normalised
+from memplane.projections.item import Item
 from memplane.recall.retrieval import ONE, Candidates, Found, Retriever
 from memplane.recall.score import NONE, lifted
+from memplane.recall.suppress import Scope
 from memplane.recall.updates import LOOKED_AT_MAX, Told, on_one_matter, says_a_value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from memplane.pack.request import Materials
-    from memplane.policy import Limits
-    from memplane.projections.item import Item
-    from memplane.recall.suppress import Scope
 
 __all__ = ["ROOM", "Chosen", "newest_first", "parts_of", "place_retrieved"]
 

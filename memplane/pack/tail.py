@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from memplane.pack.layout import PARTS, Sheet, own_part
+from memplane.pack.request import LastSession, Materials
+from memplane.policy import Section
+from memplane.projections.item import Item
 from memplane.recall.cards import answering, is_card, merged
 from memplane.recall.score import importance_now
-
-if TYPE_CHECKING:
-    from memplane.pack.request import LastSession, Materials
-    from memplane.policy import Section
-    from memplane.projections.item import Item
-    from memplane.recall.suppress import Scope
+from memplane.recall.suppress import Scope
 
 __all__ = [
     "TAIL", "is_own", "place_more_cards", "place_own", "place_sessions",

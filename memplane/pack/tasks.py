@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from memplane.pack.block import Entry
 from memplane.pack.digest import PARAGRAPH_TOKENS_MAX, Digest, Sight, is_seen, paragraph, short
 from memplane.pack.layout import PARTS, Sheet
+from memplane.pack.request import Materials, Request
 from memplane.projections.item import Item
-
-if TYPE_CHECKING:
-    from memplane.pack.request import Materials, Request
-    from memplane.projections.task_table import Quote, Task
-    from memplane.recall.suppress import Scope
+from memplane.projections.task_table import Quote, Task
+from memplane.recall.suppress import Scope
 
 __all__ = ["place_tasks"]
 

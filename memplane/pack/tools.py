@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from memplane.pack.block import Entry
 from memplane.pack.layout import PARTS, Sheet
+from memplane.pack.request import Materials, Request
 from memplane.projections.files import FILES, FilesState, Touch
+from memplane.projections.hotset import HotsetState
+from memplane.projections.item import Item
 from memplane.projections.window import entry_lines, one_line
 from memplane.recall.files import guess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from memplane.pack.request import Materials, Request
-    from memplane.projections.hotset import HotsetState
-    from memplane.projections.item import Item
-    from memplane.recall.suppress import Scope
+from memplane.recall.suppress import Scope
 
 __all__ = ["guessed_files", "naming_texts", "own_files", "place_files", "place_tools"]
 

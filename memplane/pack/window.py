@@ -7,16 +7,14 @@ that it is stale does so as of the session's epoch: see `staleness`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from memplane.pack.layout import PARTS, Sheet, entry_of
+from memplane.pack.request import Materials
 from memplane.projections.hotset import NO_TURNS, SESSION_RING, HotsetState, SessionRing
+from memplane.projections.item import Item
+from memplane.recall.suppress import Scope
 from memplane.tokens import cut
-
-if TYPE_CHECKING:
-    from memplane.pack.request import Materials
-    from memplane.projections.item import Item
-    from memplane.recall.suppress import Scope
 
 __all__ = ["NO_WINDOW", "Window", "lay_window", "place_window", "prompt_of"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -18,22 +19,20 @@ from memplane.context.materials import (
     materials_of,
     run,
 )
+from memplane.home import Home
+from memplane.log import FileLog
 from memplane.nofollow import Tally, counting
+from memplane.pack.block import Block
+from memplane.policy import Policies
+from memplane.ports import Clock, Detector, Embedder, Head
+from memplane.projections.hotset import HotsetState
 from memplane.recall.retrieval import DegradedError
 from memplane.search.service import Wanted, behind, index_service
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from memplane.context.folds import Folds
-    from memplane.home import Home
-    from memplane.log import FileLog
-    from memplane.pack.block import Block
     from memplane.pack.pack import Laid
     from memplane.pack.request import Request
-    from memplane.policy import Policies
-    from memplane.ports import Clock, Detector, Embedder, Head
-    from memplane.projections.hotset import HotsetState
     from memplane.recall.retrieval import Retriever
 
 __all__ = ["Packer"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterable
-from datetime import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from memplane.context.arguments import check_count, check_named, check_text, check_texts
@@ -28,9 +29,7 @@ from memplane.work.forget import forget
 from memplane.work.tasks import PlaneTasks
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import timedelta
+    from collections.abc import Iterator
 
     from memplane.artifacts.service import PlaneArtifacts
     from memplane.context.context import PlaneContext

@@ -10,15 +10,12 @@ and the last that names an event holds: the last by the order between planes
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
+from collections.abc import Iterator
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from memplane.event import Event
 from memplane.projections.forgetting import forget_of
 from memplane.projections.order import Moment
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from memplane.event import Event
 
 __all__ = [
     "EVICTED",

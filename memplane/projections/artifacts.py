@@ -25,15 +25,13 @@ from __future__ import annotations
 
 import json
 from bisect import insort
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from memplane.event import Event
 from memplane.lazy import regex
+from memplane.ports import Line
 from memplane.projections.order import Moment, moment_of
 from memplane.projections.projector import canonical
-
-if TYPE_CHECKING:
-    from memplane.ports import Line
 
 __all__ = [
     "COPY",

@@ -24,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -32,12 +33,10 @@ from memplane import nofollow
 from memplane.index.storage import put
 from memplane.ports import Head
 from memplane.projections.acts import Act, Target, Touch
+from memplane.projections.chains import Record, Rows
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from memplane.projections.chains import Record, Rows
 
 __all__ = [
     "CACHE_NAME",

@@ -7,7 +7,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Final, Generic, Protocol
+from pathlib import Path
+from typing import Final, Generic, Protocol
 
 from memplane.errors import LockError
 from memplane.log.purges import erased_by
@@ -24,9 +25,6 @@ from memplane.projections.projector import (
     render,
     replace,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 __all__ = ["Folded", "Follower", "behind", "catch_up", "overtaken"]
 

@@ -15,17 +15,14 @@ from __future__ import annotations
 
 import bisect
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from memplane.event import Event
+from memplane.ports import Line
 from memplane.projections.acts import Act, Acts, Target, Touch, acts_of, touches_of
 from memplane.projections.order import KEYLESS_KINDS, Moment, moment_of
 from memplane.projections.projector import canonical
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from memplane.event import Event
-    from memplane.ports import Line
 
 __all__ = ["LATE", "Chains", "MemoryChains", "Record", "Row", "Rows", "moment_in", "settle"]
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import accumulate, repeat
 from operator import itemgetter
@@ -23,14 +24,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.lazy import regex
+from memplane.ports import Line
 from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.projector import canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from memplane.ports import Line
+    from collections.abc import Iterable
 
 __all__ = [
     "BYTES_MAX",

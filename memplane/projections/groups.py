@@ -18,13 +18,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from memplane.event import UPKEEP_KINDS, Event
+from memplane.ports import Line
 from memplane.projections.projector import canonical
-
-if TYPE_CHECKING:
-    from memplane.ports import Line
 
 __all__ = [
     "GROUPS_MAX", "HOME", "Group", "Grouped", "Groups", "PartProjector", "Sees", "group_of",

@@ -17,22 +17,19 @@ and loaded goes on exactly as one that was not.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from memplane.event import GLOBAL, UPKEEP_KINDS, Event, encode
 from memplane.log.purges import erased_by
+from memplane.ports import Line, TokenCounter
 from memplane.projections.files import FileTable, touched_by
 from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.item import Item, size_of
 from memplane.projections.sessions import is_extract
 from memplane.projections.window import limits
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from memplane.ports import Line, TokenCounter
 
 __all__ = [
     "BYTES_MAX",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from collections.abc import Callable
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, TYPED_KINDS, Event
 from memplane.lazy import regex
+from memplane.ports import TokenCounter
 from memplane.projections.window import (
     entry_lines,
     handle,
@@ -19,11 +21,6 @@ from memplane.projections.window import (
     short_handle,
 )
 from memplane.tokens import cut
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from memplane.ports import TokenCounter
 
 __all__ = ["Item", "Printer", "digest_of", "size_of"]
 

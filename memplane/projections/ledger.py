@@ -17,20 +17,17 @@ no more: `more`.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
 
 from memplane.event import Event
+from memplane.ports import Line, TokenCounter
 from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.groups import Group, Grouped, Groups, Sees, share_of, space_of
 from memplane.projections.item import Item
 from memplane.projections.order import KEYLESS_KINDS
 from memplane.projections.projector import canonical
 from memplane.projections.window import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from memplane.ports import Line, TokenCounter
 
 __all__ = [
     "Cards",

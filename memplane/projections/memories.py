@@ -13,11 +13,14 @@ import heapq
 import itertools
 import os
 from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from pathlib import Path
+from typing import Final, TypeVar
 
 from memplane.event import Event
 from memplane.ports import Head, Line
+from memplane.projections.acts import Act, Named, Touch
 from memplane.projections.cache import CACHE_NAME, Broken, Cache, create, extend
 from memplane.projections.catchup import catch_up, overtaken
 from memplane.projections.chains import (
@@ -33,12 +36,6 @@ from memplane.projections.chains import (
 from memplane.projections.forgetting import forget_of
 from memplane.projections.order import KEYLESS_KINDS, ORIGIN, is_foreign
 from memplane.projections.projector import Replayable, Stretch, alone, fold
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from memplane.projections.acts import Act, Named, Touch
 
 __all__ = [
     "Memories",

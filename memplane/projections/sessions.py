@@ -15,18 +15,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from memplane.event import KINDS, UPKEEP_KINDS, Event
+from memplane.ports import Line, TokenCounter
 from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.order import Moment, moment_of
 from memplane.projections.projector import Replayable, canonical
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from memplane.ports import Line, TokenCounter
 
 __all__ = [
     "Named", "Origin", "SessionFacts", "Sessions", "SessionsState", "is_extract", "session_facts",

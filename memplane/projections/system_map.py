@@ -5,21 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from memplane.event import GLOBAL, TYPED_KINDS, UPKEEP_KINDS, Event
+from memplane.ports import Line
 from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
 from memplane.projections.projector import canonical
 from memplane.projections.sessions import is_extract
 from memplane.projections.task_table import CLOSED
 from memplane.projections.tasks import status_of, task_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from memplane.ports import Line
 
 __all__ = [
     "SORTS",

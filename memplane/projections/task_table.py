@@ -8,17 +8,14 @@ what a reader does not see takes nothing away: `TaskTable.seen_by` has the words
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from memplane.event import GLOBAL, Event
+from memplane.projections.forgetting import Forget
 from memplane.projections.groups import GROUPS_MAX, HOME, Group, Sees, group_of
 from memplane.projections.order import Moment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from memplane.projections.forgetting import Forget
 
 __all__ = [
     "BRIEF_MAX",

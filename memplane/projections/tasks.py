@@ -22,19 +22,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from memplane.event import Event
 from memplane.lazy import regex
+from memplane.ports import Line
 from memplane.projections.artifacts import facts_of
 from memplane.projections.forgetting import forget_of
 from memplane.projections.groups import Group, group_of, share_of
 from memplane.projections.order import KEYLESS_KINDS, is_foreign, moment_of
 from memplane.projections.projector import canonical
 from memplane.projections.task_table import CLOSED, TEXT_CHARS_MAX, Quote, Task, TaskTable, open_to
-
-if TYPE_CHECKING:
-    from memplane.event import Event
-    from memplane.ports import Line
 
 __all__ = [
     "BYTES_MAX",

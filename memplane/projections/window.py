@@ -7,14 +7,12 @@ reads the same in every later pack and a provider's prompt cache stays valid.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from memplane.intake.skeleton import hides_nothing, imitated, skeleton
 from memplane.lazy import regex
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = [
     "HANDLE",

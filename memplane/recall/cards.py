@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from memplane.lazy import regex
+from memplane.policy import Scoring
+from memplane.projections.item import Item
 from memplane.recall.score import score
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from memplane.policy import Scoring
-    from memplane.projections.item import Item
 
 __all__ = ["SENTENCES_MAX", "Card", "answering", "is_card", "merged"]
 

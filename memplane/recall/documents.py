@@ -19,9 +19,10 @@ it and the text of its copy; none of them has neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from memplane.event import KINDS, SENSITIVITIES, UPKEEP_KINDS, Event
 from memplane.index.document import INSTRUCTION, PREFERENCE, READ, Document, sentences
@@ -29,9 +30,6 @@ from memplane.intake.markers import Marker
 from memplane.policy.markers import Markers
 from memplane.projections.artifacts import facts_of
 from memplane.recall.suppress import space_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 __all__ = [
     "ARTIFACT",

@@ -9,16 +9,13 @@ among the refs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from memplane.event import GLOBAL, SENSITIVITIES, UPKEEP_KINDS, Event
 from memplane.lazy import regex
+from memplane.ports import TokenCounter
 from memplane.tokens import cut
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from memplane.ports import TokenCounter
 
 __all__ = ["EVENTS_MIN", "Extract", "extract", "readable"]
 

@@ -11,18 +11,15 @@ doubling a weight one.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from itertools import islice
 from math import isqrt
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from memplane.lazy import regex
 from memplane.projections.files import Episode, FilesState, LastTouch, fade, path_words, words
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from memplane.recall.suppress import Scope
+from memplane.recall.suppress import Scope
 
 __all__ = ["TERMS", "Guess", "guess"]
 

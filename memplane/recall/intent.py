@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from memplane.errors import InputError
-
-if TYPE_CHECKING:
-    from memplane.policy import Scoring
+from memplane.policy import Scoring
 
 __all__ = ["INTENTS", "chosen_intent", "intent_of"]
 

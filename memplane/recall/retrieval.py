@@ -9,13 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import add, neg
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, overload
+from typing import Any, Final, NamedTuple, Protocol, overload
 
 from memplane.errors import PlaneError
-
-if TYPE_CHECKING:
-    from memplane.projections.item import Item
-    from memplane.recall.suppress import Scope
+from memplane.projections.item import Item
+from memplane.recall.suppress import Scope
 
 __all__ = [
     "ONE", "Candidates", "Column", "DegradedError", "Finding", "Found", "ListColumn", "Retriever",

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import isqrt
 from operator import add
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from memplane.errors import NotFoundError
 from memplane.lazy import regex
+from memplane.policy import Scoring
+from memplane.projections.item import Item
 from memplane.recall.retrieval import ONE, Candidates, Retriever
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from memplane.policy import Scoring
-    from memplane.projections.item import Item
 
 __all__ = [
     "FADING_KINDS",

@@ -6,14 +6,12 @@ A suppressed event leaves one trace only: the count of its reason among the omis
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 from memplane.event import GLOBAL, TYPED_KINDS
 from memplane.policy import ALL_AGENTS, ChannelRule, Policies
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
 
 __all__ = [
     "NAMED",

@@ -9,12 +9,10 @@ of two statements comes later in the log in 116 of 117 pairs, and first by words
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
 
 from memplane.lazy import regex
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
 
 __all__ = ["LOOKED_AT_MAX", "Told", "on_one_matter", "says_a_value"]
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
+from memplane.event import Event
 from memplane.home import open_home
 from memplane.intake.redact import masked
 from memplane.log import FileLog, verify
+from memplane.pack.block import Block, Entry
 from memplane.scenario.scene import Pack, Packed, Scene
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from memplane.event import Event
-    from memplane.pack.block import Block, Entry
 
 __all__ = [
     "ASSERTIONS",

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
 
 from memplane.errors import InputError, Problem
 from memplane.intake import timestamp
@@ -23,9 +24,6 @@ from memplane.policy.document import (
     read,
     shown,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 __all__ = [
     "CLOCK",

@@ -17,18 +17,15 @@ import os
 import subprocess
 import threading
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from memplane.errors import MemplaneError
 from memplane.pack.block import Block, Entry, Omission
+from memplane.plane import Plane
+from memplane.scenario.document import Step
 from memplane.scenario.scene import Builders, Outing, Pack, Said, Scene, numbered, spread
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from memplane.plane import Plane
-    from memplane.scenario.document import Step
 
 __all__ = ["ProcessError", "command", "outings", "request_of", "work"]
 

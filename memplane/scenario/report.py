@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 from memplane.intake.redact import masked, masked_data
 from memplane.scenario.assertions import p95, percentile
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from memplane.scenario.run import Held, Outcome
-    from memplane.scenario.scene import Packed
+from memplane.scenario.run import Held, Outcome
+from memplane.scenario.scene import Packed
 
 __all__ = ["REPORT_VERSION", "as_json", "as_words", "write_reports"]
 

@@ -7,21 +7,18 @@ import json
 import shutil
 import tempfile
 import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from memplane.errors import InputError, MemplaneError
 from memplane.policy.document import plain, read
 from memplane.scenario.assertions import ASSERTIONS, TIMED, Finding
+from memplane.scenario.document import Assertion, Scenario, Step
 from memplane.scenario.process import command, outings, request_of
 from memplane.scenario.scene import Builders, Pack, Packed, Scene, Searched, numbered
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from memplane.scenario.document import Assertion, Scenario, Step
 
 __all__ = [
     "STEPS",

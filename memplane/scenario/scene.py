@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from memplane.intake import timestamp
+from memplane.pack.block import Block
+from memplane.plane import Plane, SearchHit
+from memplane.ports import TokenCounter
 from memplane.scenario.document import Scenario, Step
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from memplane.pack.block import Block
-    from memplane.plane import Plane, SearchHit
-    from memplane.ports import TokenCounter
 
 Row = dict[str, Any]
 T = TypeVar("T")

@@ -10,6 +10,7 @@ import memplane
 from memplane import wiring
 from memplane.adapters import minilm
 from memplane.index.vectors import signed_bytes
+from memplane.search.service import index_service
 
 NAMED = "MEMPLANE_PLANE__INDEX__EMBEDDER"
 
@@ -49,7 +50,7 @@ def test_the_doctor_says_how_many_texts_lack_a_vector(run, named, home, monkeypa
     run("search", "herons", "--home", named)
     with memplane.open(named) as plane:
         plane.index()
-        plane.context.finder.index(plane.policies).save()
+        index_service(plane.context).index(plane.policies).save()
     assert vectors()["status"] == "warn"
     assert vectors()["found"] == "static: none of 50 texts"
     run("embed", "--limit", "20", "--home", named)

@@ -12,8 +12,8 @@ import hashlib, sys
 sys.path[:0] = [{tests!r}, {root!r}]
 from shelf import made_up
 from memplane.index import segment, terms
-from memplane.index.store import Index
-index = Index()
+from memplane.index.store import SegmentedIndex
+index = SegmentedIndex()
 index.add_many(made_up(2500))
 index.settle()
 digest = hashlib.sha256(b"".join(segment.encode(b, 0, 1) for b in index.blocks()[:1]))
@@ -32,9 +32,9 @@ from memplane.index import terms
 from memplane.index.columns import Columns
 from memplane.index.ranking import Asked, Ranking, rank
 from memplane.index.reader import Reader
-from memplane.index.store import Index
+from memplane.index.store import SegmentedIndex
 with tempfile.TemporaryDirectory() as folder:
-    index = Index(Path(folder))
+    index = SegmentedIndex(Path(folder))
     documents = zipf(3000)
     index.add_many(documents)
     assert index.save(3000)

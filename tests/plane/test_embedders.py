@@ -24,6 +24,7 @@ from memplane.index import dense
 from memplane.index.reader import Reader
 from memplane.index.terms import query as analysed
 from memplane.search import dense as dense_room
+from memplane.search.service import index_service
 
 
 @pytest.fixture
@@ -152,7 +153,10 @@ def test_a_plane_that_is_only_read_embeds_nothing_and_uses_what_is_there(plane):
 
 def test_the_reader_of_the_index_answers_the_same_beside_vectors(plane):
     plane.index()
-    kind = {"plane": plane.id, "variant": plane.context.finder.index(plane.policies).variant}
+    kind = {
+        "plane": plane.id,
+        "variant": index_service(plane.context).index(plane.policies).variant,
+    }
     before = Reader(plane.home / "index", **kind).hits(analysed("ledger parser"), 10)
     plane.embed()
     assert Reader(plane.home / "index", **kind).hits(analysed("ledger parser"), 10) == before

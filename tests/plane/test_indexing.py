@@ -37,7 +37,7 @@ def test_an_answer_as_of_a_seq_is_that_of_the_log_that_ended_there(
         for query in QUERIES[:2]:
             find(plane, query)
         if reopens:
-            plane.context.finder.index(plane.policies).save()
+            index_service(plane.context).index(plane.policies).save()
             plane.close()
             plane = memplane.open(folder / "plane", durability="os")
     for seq, home in kept:
@@ -127,7 +127,7 @@ def test_recording_writes_nothing_of_the_index(plane):
 def test_what_is_recorded_is_indexed_in_batches_and_the_rest_when_somebody_searches(plane):
     plane.record("the first line, behind the one that a log begins with")
     find(plane, "herons")
-    index, places = plane.context.finder._indexed, set()
+    index, places = index_service(plane.context)._indexed, set()
     for number in range(300):
         seq = plane.record(f"herons at the lake {number}").seq
         assert seq - index.seq < 80  # so many a search indexes at most, before it answers
@@ -139,7 +139,7 @@ def test_what_is_recorded_is_indexed_in_batches_and_the_rest_when_somebody_searc
 
 def test_nothing_is_indexed_where_nobody_searched(plane):
     plane.record_many(rows(300))
-    assert plane.context.finder._indexed is None
+    assert index_service(plane.context)._indexed is None
 
 
 @settings(max_examples=10)
@@ -158,10 +158,10 @@ def test_what_is_found_never_depends_on_when_it_was_indexed(tmp_path_factory, st
                 number += 1
         found = [find(plane, query) for query in QUERIES]
         only_log(plane.home, folder / "again")
-        plane.context.finder.index(plane.policies).save()
+        index_service(plane.context).index(plane.policies).save()
     with memplane.open(folder / "again") as plane:
         assert [find(plane, query) for query in QUERIES] == found
-        plane.context.finder.index(plane.policies).save()
+        index_service(plane.context).index(plane.policies).save()
     assert index_files(folder / "again") == index_files(folder / "plane")
 
 

@@ -8,6 +8,7 @@ from shelves import QUERIES, only_log, rows
 
 import memplane
 from memplane.search import indexing
+from memplane.search.service import index_service
 
 
 def flip(path):
@@ -72,14 +73,14 @@ def test_an_index_of_a_log_that_went_another_way_is_thrown_away(shelf, tmp_path)
         before = only_log(shelf, tmp_path / "again")
         plane.record_many([{"text": "herons were here"}] * 100)
         retriever(plane)
-        plane.context.finder.index(plane.policies).save()
+        index_service(plane.context).index(plane.policies).save()
     shutil.copytree(shelf / "index", before / "index")
     with memplane.open(before, durability="os") as plane:
         plane.record_many([{"text": "storks are here"}] * 150)
         assert "herons were here" not in texts(plane, "herons", most=5000)
         assert texts(plane, "storks", most=1) == ["storks are here"]
         expected = find(plane, "herons storks", most=5000)
-        plane.context.finder.index(plane.policies).save()
+        index_service(plane.context).index(plane.policies).save()
     with memplane.open(before) as plane:
         assert find(plane, "herons storks", most=5000) == expected
 
@@ -120,7 +121,7 @@ def test_two_processes_that_index_lose_nothing(shelf):
         for plane in (one, other):
             plane.record_many(rows(100, 10_000 + 1_000 * turn + 100 * (plane is one)))
             assert len(seqs(plane, "herons", most=9_000)) > 50
-            plane.context.finder.index(plane.policies).save()
+            index_service(plane.context).index(plane.policies).save()
     assert find(one, "herons", most=9_000) == find(other, "herons", most=9_000)
     one.close()
     other.close()
@@ -135,8 +136,8 @@ def test_who_is_far_behind_takes_what_another_process_saved(shelf, monkeypatch):
     with memplane.open(shelf, durability="os") as one, memplane.open(shelf) as other:
         retriever(other)
         one.record_many(rows(300, 5000))
-        one.context.finder.index(one.policies).save()
-        index = other.context.finder._indexed
+        index_service(one.context).index(one.policies).save()
+        index = index_service(other.context)._indexed
         assert index.catch_up() == 0
         assert find(one, "herons ledger") == find(other, "herons ledger")
 
@@ -149,7 +150,7 @@ def test_an_index_that_says_something_else_than_the_log_is_named(shelf):
         assert plane.differing() == []
     # Whole, of this plane and log, and made of other texts.
     with memplane.open(shelf) as plane:
-        index = plane.context.finder.index(plane.policies)
+        index = index_service(plane.context).index(plane.policies)
         seq, mark = index._index.seq, index._index.mark
         texts = [document._replace(text="else") for document in index._documents(plane.event(1))]
         index._index.clear()
@@ -166,7 +167,7 @@ def test_what_was_erased_is_nowhere_in_the_index(shelf):
     with memplane.open(shelf, durability="os") as plane:
         gone = plane.record("herons and a storkling")
         before = set(seqs(plane, "herons", most=5000))
-        index = plane.context.finder.index(plane.policies)
+        index = index_service(plane.context).index(plane.policies)
         assert index.save()
         assert any(b"storkling" in data for data in index_files(shelf).values())
         plane.purge(gone.seq)

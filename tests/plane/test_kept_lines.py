@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import memplane
 from memplane.log import FileLog
 from memplane.search.indexing import KeptLines, raw_lines
+from memplane.search.service import index_service
 
 TEXTS = ("herons nest by the lake", 'a "quoted" heron\n\tand\\more', "왜가리 鷺 🪶", "heron " * 900)
 
@@ -34,7 +35,7 @@ def home(tmp_path, monkeypatch):
 
 
 def index_of(plane):
-    return plane.context.finder.index(plane.policies)
+    return index_service(plane.context).index(plane.policies)
 
 
 def without_log(plane, monkeypatch):

@@ -13,6 +13,7 @@ from erasing import SECRET, WORD, check_gone, fill, holds, used
 import memplane
 from memplane.log import verify
 from memplane.log.bodies import body_path
+from memplane.search.service import index_service
 
 
 def test_planes_that_others_have_open_give_it_no_more_and_do_not_bring_it_back(plane):
@@ -47,7 +48,7 @@ def test_a_plane_that_folded_it_and_did_not_look_since_saves_nothing_of_it(plane
     folds.hotset.unsaved = folds.decisions.unsaved = folds.memories.unsaved = 9
     assert folds.save() is False
     assert [folds.hotset.unsaved, folds.decisions.unsaved, folds.memories.unsaved] == [9, 9, 9]
-    assert other.context.finder._indexed.save() is False
+    assert index_service(other.context)._indexed.save() is False
     other.close()
     check_gone(plane)
 
