@@ -100,7 +100,7 @@ class Groups(Generic[State]):
 
     def __init__(self) -> None:
         self.groups: dict[Group, State] = {}
-        self.newest: Group | None = None
+        self.newest: Group | None = None  # `HOME` itself, where it is that one
         self.lost: dict[Group, None] = {}  # groups that are not whole here, or not here at all
         self.shed = False  # there are more of these than are named
 
@@ -148,10 +148,12 @@ class Grouped(Generic[State]):
             for high in (False, True)
             for agent in (False, True)
         }
-        first = self._parts[False, False]
+        first = self._home = self._parts[False, False]
         self.name, self.version = first.name, first.version
         # Whether an event may take a place, where not all do: what does not makes no group.
         self._keeps: Callable[[Event], bool] | None = getattr(first, "keeps", None)
+        # The kinds for which it has to be asked; None: all. Every event of the log comes by here.
+        self._asked: frozenset[str] | None = getattr(first, "kinds_asked", None)
         kinds: frozenset[str] | None = getattr(first, "kinds_read", None)
         self.kinds_read = kinds
         self._only = only
@@ -165,39 +167,48 @@ class Grouped(Generic[State]):
 
     def apply(self, state: Groups[State], line: Line) -> None:
         event = line.event
-        kind, sensitivity, ns = event.kind, event.sensitivity, event.ns
+        kind, ns, sensitivity = event.kind, event.ns, event.sensitivity
         if kind in _UPKEEP:
             for group, one in state.groups.items():
                 self.part(group).apply(one, line)
             return
         space = ns if ns.startswith(_AGENTS) else ""
-        own = None
-        if sensitivity != "secret" and (self._keeps is None or self._keeps(event)):
-            own = (sensitivity == "high", space)
-            if self._only is None or self._only(*own):
-                self._parts[own[0], space != ""].apply(self._entered(state, own), line)
+        own: Group | None = None
+        if sensitivity != "secret" and (
+            self._keeps is None
+            or (self._asked is not None and kind not in self._asked)
+            or self._keeps(event)
+        ):
+            if state.newest is HOME and not space and sensitivity != "high" and self._only is None:
+                own = HOME  # as a rule
+                self._home.apply(state.groups[HOME], line)
+            else:
+                own = Group(sensitivity == "high", space)
+                if self._only is None or self._only(*own):
+                    self.part(own).apply(self._entered(state, own), line)
         closes = kind == "task"  # hidden or not, it closes its task for everyone
         if not (closes or event.key is not None) or kind == "session":
             return
         # A later value replaces the older one, whoever may see it.
-        hidden = line._replace(event=event._replace(sensitivity="secret"))
+        hidden = None
         for group, one in state.groups.items():
             if group != own and (closes or group[1] == space):
+                if hidden is None:  # few planes have another group
+                    hidden = line._replace(event=event._replace(sensitivity="secret"))
                 self.part(group).apply(one, hidden)
 
-    def _entered(self, state: Groups[State], group: tuple[bool, str]) -> State:
+    def _entered(self, state: Groups[State], group: Group) -> State:
         """The state of a group that has the latest event."""
         groups = state.groups
-        named = state.newest
-        if named == group:
-            return groups[named]
-        named = state.newest = Group(*group)
-        one = groups.pop(named, None)
+        if group == state.newest:
+            return groups[group]
+        state.newest = HOME if group == HOME else group
+        one = groups.pop(group, None)
         if one is None:
-            one = self.part(named).initial()
+            one = self.part(group).initial()
             if state.shed:
-                self._lose(state, named)
-        groups[named] = one
+                self._lose(state, group)
+        groups[group] = one
         if len(groups) > GROUPS_MAX and self._only is None:
             gone = next(each for each in groups if each.space)
             del groups[gone]
@@ -235,6 +246,7 @@ class Grouped(Generic[State]):
         state.lost = dict.fromkeys(Group(bool(high), space) for high, space in fields["lost"])
         state.shed = fields["shed"]
         for high, space, part in fields["groups"]:
-            group = state.newest = Group(bool(high), space)
+            group = Group(bool(high), space)
+            state.newest = HOME if group == HOME else group
             state.groups[group] = self.part(group).of(part)
         return state

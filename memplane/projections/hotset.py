@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from memplane.event import GLOBAL, UPKEEP_KINDS, Event, encode
 from memplane.log.purges import erased_by
@@ -377,7 +377,7 @@ class Hotset:
         plane.append(seq)
         if len(plane) > PLANE_RING:
             _release(state, plane.pop(0))
-        if is_standing(kind, ns, key) and role != "tool":
+        if ns != GLOBAL and role != "tool" and is_standing(kind, ns, key):
             _stand(state, seq, size, self.standing_max)
         no_turn = kind in NO_TURNS
         if kind == "summary" and is_extract(event):
@@ -388,7 +388,7 @@ class Hotset:
             _turn(state, seq, session, kind, role, tokens)
             if tags:
                 _topics(state, session, tags)
-            if is_stated(kind, role, key, markers):
+            if role != "tool" and is_stated(kind, role, key, markers):
                 _state(state, state.sessions[session], seq, size, self.stated_max)
         if data:
             if kind in _TOOLS and "tool" in data:
@@ -509,7 +509,8 @@ class Hotsets(Grouped[HotsetState]):
         )
 
     def apply(self, state: Groups[HotsetState], line: Line) -> None:
-        assert isinstance(state, HotsetsState), "as `initial` makes it"
+        if TYPE_CHECKING:
+            assert isinstance(state, HotsetsState), "as `initial` makes it"
         event = line.event
         seq = event.seq
         if seq != state.head + 1:
@@ -517,7 +518,7 @@ class Hotsets(Grouped[HotsetState]):
         state.head = seq
         if state.gaps and event.kind == "purge":
             state.gaps = without(state.gaps, {one.seq for one in erased_by(event)})
-        super().apply(state, line)
+        Grouped.apply(self, state, line)  # `super()` costs more, for each event of the log
 
     def fields(self, state: Groups[HotsetState]) -> dict[str, Any]:
         assert isinstance(state, HotsetsState), "as `initial` makes it"

@@ -235,6 +235,7 @@ class PlaneMap:
 
     name = "plane_map"
     version = 3
+    kinds_asked = frozenset(("secret", "summary"))  # `keeps` is true of all others
 
     def __init__(self, *, names_max: int | None = None, bytes_max: int = BYTES_MAX) -> None:
         self.most = {sort: min(most, names_max or most) for sort, most in SORTS.items()}
