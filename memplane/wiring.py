@@ -188,12 +188,18 @@ def open_light(found: Home, clock: Clock, environment: Mapping[str, str]) -> Pac
     The saved index is read without arrays: the standard library alone, for a process that lives for
     a tenth of a second. What it had to fold or to hash it keeps, so that the next one need not.
     """
+    from memplane.context.context import PlaneContext  # noqa: PLC0415 - a command may need none
     from memplane.plane.packer import Packer  # noqa: PLC0415 - and nothing else of a plane
 
-    return Packer(
-        found._replace(read_only=True), clock=clock, make_counter=make_counter,
-        overrides=variables(environment), plain=True, keeps=not found.read_only,
-    )  # fmt: skip
+    context = PlaneContext(
+        found._replace(read_only=True),
+        clock=clock,
+        make_counter=make_counter,
+        durability="sync",
+        overrides=variables(environment),
+        keeps=not found.read_only,
+    )
+    return Packer(context, plain=True)
 
 
 def restore(
@@ -311,13 +317,22 @@ def _opened(
 ) -> Plane:  # fmt: skip
     if durability not in ("sync", "os"):
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
+    from memplane.context.context import PlaneContext  # noqa: PLC0415 - likewise
     from memplane.plane import Plane  # noqa: PLC0415 - likewise
 
     return Plane(
-        found, clock=clock, make_counter=make_counter, durability=durability, loads=_loads(),
-        detector=detector, overrides=variables(os.environ if environment is None else environment),
-        make_embedder=find_embedder, embedder=embedder,
-    )  # fmt: skip
+        PlaneContext(
+            found,
+            clock=clock,
+            make_counter=make_counter,
+            durability=durability,
+            loads=_loads(),
+            detector=detector,
+            overrides=variables(os.environ if environment is None else environment),
+            make_embedder=find_embedder,
+            embedder=embedder,
+        )
+    )
 
 
 def _loads() -> Callable[[bytes], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import warnings
@@ -35,6 +36,7 @@ from memplane.home import Home, replace_file
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
 from memplane.intake.redact import shown
 from memplane.log import FileLog
+from memplane.nofollow import Tally, counting
 from memplane.pack.render import defused
 from memplane.ports import Appended, Clock, Detector, Embedder, Head, TokenCounter
 from memplane.projections.catchup import overtaken
@@ -165,30 +167,46 @@ class PlaneContext:
     """
 
     def __init__(
-        self, home: Home, *, clock: Clock, make_counter: MakeCounter, durability: str,
-        loads: Callable[[bytes], Any], log: FileLog | None, as_of: int | None,
-        detector: Detector | None = None, overrides: Mapping[str, str] = MappingProxyType({}),
-        make_embedder: MakeEmbedder | None = None, embedder: Embedder | None = None,
-        files: Mapping[str, bytes] | None = None, keeps: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        home: Home,
+        *,
+        clock: Clock,
+        make_counter: MakeCounter,
+        durability: str = "sync",
+        loads: Callable[[bytes], Any] = json.loads,
+        log: FileLog | None = None,
+        as_of: int | None = None,
+        detector: Detector | None = None,
+        overrides: Mapping[str, str] = MappingProxyType({}),
+        make_embedder: MakeEmbedder | None = None,
+        embedder: Embedder | None = None,
+        files: Mapping[str, bytes] | None = None,
+        keeps: bool = False,
+    ) -> None:
         self.make_embedder, self.embedder = make_embedder or _no_embedder, embedder
         self.home, self.clock, self.durability, self.as_of = home, clock, durability, as_of
         self.make_counter, self.detector, self.loads = make_counter, detector, loads
         # Whether caches may be written.
         self.keeps = (keeps or not home.read_only) and as_of is None
         self._counter: tuple[tuple[str, int], TokenCounter] | None = None
-        self.watched = (
-            watched(home, lambda: self.keeps, overrides, self.counter)
-            if files is None
-            else Frozen(home.path, files, self.counter)
-        )
-        self.lock = threading.RLock()
-        self.log = log or FileLog(
-            home.path, home.plane_id, clock=clock,
-            durability="os" if durability == "os" else "sync",
-            lock_wait_ms_max=self.watched.policies_or_last().plane.lock_wait_ms_max,
-            loads=loads, same=self._same, read_only=home.read_only, keeps=self.keeps,
-        )  # fmt: skip
+        # What opening the plane took to read belongs to its first pack.
+        self.opening = Tally()
+        if log is None and home.read:
+            self.opening.files[f"{home.folder}/plane.json"] = None
+            self.opening.read += home.read
+        with counting(self.opening):
+            self.watched = (
+                watched(home, lambda: self.keeps, overrides, self.counter)
+                if files is None
+                else Frozen(home.path, files, self.counter)
+            )
+            self.lock = threading.RLock()
+            self.log = log or FileLog(
+                home.path, home.plane_id, clock=clock,
+                durability="os" if durability == "os" else "sync",
+                lock_wait_ms_max=self.watched.policies_or_last().plane.lock_wait_ms_max,
+                loads=loads, same=self._same, read_only=home.read_only, keeps=self.keeps,
+            )  # fmt: skip
         self._folds: Folds | None = None
         self._prefixes = Prefixes(self.log, home.plane_id)
         self._intake: tuple[str, Intake] | None = None
@@ -201,6 +219,16 @@ class PlaneContext:
         self.recent = Recent(self.log.line)
         self._parts: dict[type[Part], Part] = {}
         self.closed = False
+        if log is None and not self.read_only:
+            from memplane.log.log import take_in_all  # noqa: PLC0415 - readers do without
+
+            with counting(self.opening):
+                take_in_all(self.log)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be recorded: by the files, or as it is the plane of a prefix."""
+        return self.home.read_only or self.as_of is not None
 
     @cached_property
     def recorder(self) -> Recorder:
@@ -543,11 +571,11 @@ class PlaneContext:
         self, folds: Folds, policies: Policies, key: tuple[object, ...], fold: Callable[[], Made]
     ) -> Made | None:
         """What takes the whole log, made or kept from the last time; None: it is too long."""
-        size = _log_bytes(self.home.folder, folds.log.head())
-        if size > policies.budgets.limits.bytes_read_max:
-            return None
-        key = (folds.log.head().h, _variant(policies), *key)
+        most = policies.budgets.limits.bytes_read_max
+        key = (folds.log.head().h, _variant(policies), most, *key)
         made: Made | None = self._alone.get(key)
+        if made is None and _log_bytes(self.home.folder, folds.log.head()) > most:
+            return None
         if made is None:
             made = fold()
             kept = list(self._alone.items())[1 - PREFIXES_KEPT :]

@@ -1,15 +1,14 @@
-"""The half of a plane that packs: all that a process loads that lives for one answer."""
+"""Packing for an open plane: all that a process loads that lives for one answer."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from memplane.context.arguments import request_of
-from memplane.context.context import MakeCounter, MakeEmbedder, PlaneContext
+from memplane.context.context import PlaneContext
 from memplane.context.folds import seq_by
 from memplane.context.materials import (
     Stopwatch,
@@ -19,12 +18,10 @@ from memplane.context.materials import (
     materials_of,
     run,
 )
-from memplane.home import Home
-from memplane.log import FileLog
 from memplane.nofollow import Tally, counting
 from memplane.pack.block import Block
 from memplane.policy import Policies
-from memplane.ports import Clock, Detector, Embedder, Head
+from memplane.ports import Head
 from memplane.projections.hotset import HotsetState
 from memplane.recall.retrieval import DegradedError
 from memplane.search.service import Wanted, behind, index_service
@@ -39,36 +36,12 @@ __all__ = ["Packer"]
 
 
 class Packer:
-    """An open plane that packs. See `Plane`."""
+    """Packs for an open plane, and says what a prompt hook needs of it; `plain`: for a hook."""
 
-    def __init__(
-        self, home: Home, *, clock: Clock, make_counter: MakeCounter, durability: str = "sync",
-        loads: Callable[[bytes], Any] = json.loads, log: FileLog | None = None,
-        as_of: int | None = None, detector: Detector | None = None,
-        overrides: Mapping[str, str] = MappingProxyType({}),
-        make_embedder: MakeEmbedder | None = None, embedder: Embedder | None = None,
-        files: Mapping[str, bytes] | None = None, plain: bool = False, keeps: bool = False,
-    ) -> None:  # fmt: skip
-        # What opening the plane took to read belongs to its first pack.
-        self._opening = Tally()
-        if log is None and home.read:
-            self._opening.files[f"{home.folder}/plane.json"] = None
-            self._opening.read += home.read
+    def __init__(self, context: PlaneContext, *, plain: bool = False) -> None:
+        self.context, self.home, self.read_only = context, context.home.path, context.read_only
         self._plain = plain  # packs search the saved index without arrays
-        self.home, self.id, self.durability = home.path, home.plane_id, durability
-        self.read_only = home.read_only or as_of is not None
         self._memo: dict[tuple[str, int, str], tuple[str, int, bool]] = {}
-        with counting(self._opening):
-            self.context = PlaneContext(
-                home, clock=clock, make_counter=make_counter, durability=durability, loads=loads,
-                log=log, as_of=as_of, detector=detector, overrides=overrides,
-                make_embedder=make_embedder, embedder=embedder, files=files, keeps=keeps,
-            )  # fmt: skip
-            self._log = self.context.log
-            if log is None and not self.read_only:
-                from memplane.log.log import take_in_all  # noqa: PLC0415 - readers do without
-
-                take_in_all(self._log)
 
     # --- packing ---
 
@@ -91,7 +64,7 @@ class Packer:
         report says (`degraded`). Raises BudgetError, InputError, PolicyError; never for size.
         """
         context, clock = self.context, Stopwatch()
-        with context.lock, counting(Tally()) as tally, self._log.held():
+        with context.lock, counting(Tally()) as tally, self.context.log.held():
             policies = context.watched.policies()
             clock.mark("policy")
             folds = context.caught_up(policies)
@@ -125,8 +98,8 @@ class Packer:
             block = _made_anyhow(made, request)
             if not self._plain:  # a hook only reads
                 context.keep_first()
-        tally.add(self._opening)
-        self._opening = Tally()
+        tally.add(context.opening)
+        context.opening = Tally()
         block.report["io"] = {
             "files": len(tally.files), "bytes": tally.read, "mapped": tally.mapped
         }  # fmt: skip
@@ -170,7 +143,7 @@ class Packer:
     def head(self) -> Head:
         """Where the log ends now."""
         self.context.check_open()
-        return self._log.head() if self.context.as_of is None else self.context.prefix_head()
+        return self.context.log.head() if self.context.as_of is None else self.context.prefix_head()
 
     def decided_since(self, seq: int) -> bool:
         """Whether a decision in force was recorded behind that seq."""

@@ -1,4 +1,4 @@
-"""The reading half of a plane: single events, values by key, statements, files, handles."""
+"""Plane, what a program opens. Each method says what it promises; other rooms do the work."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
 from memplane.context.arguments import check_count, check_named, check_text, check_texts
+from memplane.context.context import PlaneContext
 from memplane.context.event_access import Standing, Version
 from memplane.context.folds import seq_by
 from memplane.context.materials import FileView, list_files
@@ -17,7 +18,7 @@ from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, KINDS, Event, is_kind
 from memplane.intake import timestamp
 from memplane.intake.redact import shown
-from memplane.nofollow import Tally, counting
+from memplane.nofollow import counting
 from memplane.plane.packer import Packer
 from memplane.recall.suppress import is_pattern, within
 from memplane.search.search import SearchHits, search
@@ -30,14 +31,18 @@ from memplane.work.tasks import PlaneTasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import TracebackType
 
     from memplane.artifacts.service import PlaneArtifacts
-    from memplane.context.context import PlaneContext
-    from memplane.log import FileLog
     from memplane.log.recovery import Restart
     from memplane.log.spool import AsideNote
+    from memplane.pack.block import Block
+    from memplane.pack.pack import Laid
+    from memplane.policy import Policies
     from memplane.policy.check import Checked
     from memplane.policy.files import Row
+    from memplane.ports import Head
+    from memplane.projections.hotset import HotsetState
     from memplane.upkeep.audit import AuditReport
     from memplane.upkeep.export import ExportReport
     from memplane.upkeep.purge import Due, PurgeReport
@@ -47,7 +52,7 @@ if TYPE_CHECKING:
     from memplane.work.forget import Forgotten
     from memplane.work.sessions import Sessions
 
-__all__ = ["Answers", "Keys", "Plane", "Recording"]
+__all__ = ["Keys", "Plane"]
 
 
 _OneOrMore: TypeAlias = str | Iterable[str] | None
@@ -60,11 +65,111 @@ class Keys(list[str]):
     more: bool = False
 
 
-class Answers:
-    """What a plane answers about what it holds, each time for one channel. Nothing is written."""
+class Plane:
+    """A memory plane: record what happened, pack what an agent needs.
 
-    context: PlaneContext
-    _log: FileLog
+    Threads may share one. Any number of processes may have the same plane open. Use it as a
+    context manager or call `close()`; what was acknowledged is safe either way.
+    """
+
+    def __init__(self, context: PlaneContext) -> None:
+        self.context, self._log = context, context.log
+        self.home, self.id = context.home.path, context.home.plane_id
+        self.durability, self.read_only = context.durability, context.read_only
+        self._packer = Packer(context)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write checkpoints where that is worth it and let go of the files."""
+        self._packer.close()
+
+    # --- recording ---
+
+    def record(self, text: str = "", **fields: Any) -> Receipt:
+        """Store one event and acknowledge it.
+
+        `fields` are those of the event: kind, key, session, task, role, tags, ts and so on. Raises
+        InputError (nothing stored), ConflictError (the id is taken by another event), WriteError,
+        LockError and CorruptError.
+        """
+        context = self.context
+        appended = context.append([context.drafting()({"text": text, **fields}, "")])[0]
+        return Receipt(appended, self.durability, self._log.line)
+
+    def record_many(
+        self, rows: Iterable[Mapping[str, Any]], batch: int = 256, *, strict: bool = True
+    ) -> BulkReceipt:
+        """Store many events: all are checked first, then one write and one sync a batch.
+
+        With `strict=False`, rows that cannot be taken (invalid, or their id is another event's)
+        are listed in `refused` and the others are stored; rows may then be any iterator.
+        """
+        if batch < 1:
+            raise InputError(f"expected 1 or more, found {batch}", where="batch")
+        done, refused = self.context.recorder.many(
+            rows, batch, self.context.drafting(), strict=strict
+        )
+        new = [appended.seq for appended in done if not appended.duplicate]
+        return BulkReceipt(
+            len(new), len(done) - len(new), new[0] if new else None, new[-1] if new else None,
+            self.durability, tuple(refused),
+        )  # fmt: skip
+
+    def spool(self, text: str = "", **fields: Any) -> Spooled:
+        """Store one event without waiting for another writer.
+
+        Where nobody holds the log's lock it is recorded as `record` does. Else it is left in the
+        spool, as durable (durability `spool`, seq None), and the next writer takes it in, once.
+        Raises as `record` does, and WriteError where the spool is full.
+        """
+        context = self.context
+        context.check_open()
+        draft = context.drafting()({"text": text, **fields}, "")
+        if not context.keeps:
+            context.append([])  # says why nothing can be written
+        done = self._log.spool([draft])
+        if done is None:
+            return Spooled(draft.id, "spool")
+        return Spooled(draft.id, self.durability, done[0].seq, done[0].duplicate)
+
+    @property
+    def waiting(self) -> int:
+        """How many calls of `spool` wait for a writer to take them in."""
+        return len(self._log.waiting.names())
+
+    @property
+    def set_aside(self) -> tuple[AsideNote, ...]:
+        """What lay in the spool and could not be taken in; it is in log/quarantine now."""
+        return tuple(self._log.waiting.notes)
+
+    @property
+    def damage(self) -> str:
+        """Why the log takes no event: its newest segment lost its first line; "" if it did not."""
+        with counting(self.context.opening):
+            refusal = self._log.headless()
+        return "" if refusal is None else str(refusal)
+
+    @property
+    def restarts(self) -> tuple[Restart, ...]:
+        """The repairs after which the log, or its newest segment, was started again."""
+        return tuple(self._log.restarts())
+
+    def flush(self) -> None:
+        """Make everything recorded here survive a power cut, whatever the durability."""
+        self.context.check_open()
+        self._log.flush()
+
+    # --- reading ---
 
     def event(
         self, id: str | int, *, channel: str = "private", agent: str | None = None,  # noqa: A002
@@ -88,33 +193,6 @@ class Answers:
         if line is None and reader.is_owner and (gone := self._log.purged_as(id)) is not None:
             raise NotFoundError(f"event {shown(id)} was purged by event {gone.by}")
         return reader.one(line, id)
-
-    def archived(
-        self, event: Event, *, now: _Time = None, channel: str = "private",
-        agent: str | None = None,
-    ) -> tuple[str, int | None] | None:  # fmt: skip
-        """Why an event is out of force, and by which event (its seq); None where it is in force.
-
-        `superseded`, `forgotten`, `evicted`; `expired` by its own `valid_until` at the clock. The
-        seq is None where that event is one that the channel and agent may not see.
-        """
-        standing = self.standing(event, now=now, channel=channel, agent=agent)
-        if standing.reason is None or standing.reason == "pending":
-            return None
-        return standing.reason, standing.by_seq
-
-    def standing(
-        self, event: Event, *, now: _Time = None, channel: str = "private",
-        agent: str | None = None,
-    ) -> Standing:  # fmt: skip
-        """What became of an event, what it superseded, and what time has left of its importance.
-
-        Other values of its key are named where the channel and agent may see them.
-        """
-        reader, as_of = self.context.reader(channel, now, agent=agent), self.context.as_of
-        with self.context.lock:
-            memories = self.context.caught_up(reader.policies).memories
-            return reader.standing(event, memories, as_of)
 
     def text(self, event: Event) -> str:
         """The whole text of an event, also where the line holds only its beginning.
@@ -232,6 +310,33 @@ class Answers:
             if line is not None
         ]
 
+    def archived(
+        self, event: Event, *, now: _Time = None, channel: str = "private",
+        agent: str | None = None,
+    ) -> tuple[str, int | None] | None:  # fmt: skip
+        """Why an event is out of force, and by which event (its seq); None where it is in force.
+
+        `superseded`, `forgotten`, `evicted`; `expired` by its own `valid_until` at the clock. The
+        seq is None where that event is one that the channel and agent may not see.
+        """
+        standing = self.standing(event, now=now, channel=channel, agent=agent)
+        if standing.reason is None or standing.reason == "pending":
+            return None
+        return standing.reason, standing.by_seq
+
+    def standing(
+        self, event: Event, *, now: _Time = None, channel: str = "private",
+        agent: str | None = None,
+    ) -> Standing:  # fmt: skip
+        """What became of an event, what it superseded, and what time has left of its importance.
+
+        Other values of its key are named where the channel and agent may see them.
+        """
+        reader, as_of = self.context.reader(channel, now, agent=agent), self.context.as_of
+        with self.context.lock:
+            memories = self.context.caught_up(reader.policies).memories
+            return reader.standing(event, memories, as_of)
+
     def decisions(
         self, *, channel: str = "private", ns: str | None = None, agent: str | None = None
     ) -> list[Event]:
@@ -263,6 +368,52 @@ class Answers:
         asked: dict[str, Any] = {"channel": channel, "ns": ns, "agent": agent}
         return list_files(
             self.context, query, session=session, branch=branch, limit=limit, asked=asked
+        )
+
+    def expand(
+        self, handle: str, budget: int = 2000, *, channel: str = "private", now: _Time = None,
+        agent: str | None = None,
+    ) -> Expanded:  # fmt: skip
+        """Open a handle, as far as the budget (tokens) goes; `next` says where it goes on.
+
+        `event/<seq or id>` and `views/<name>` are shown whole. `task/<id>?depth=n` and
+        `session/<id>?depth=n` are told in a sentence (0), a paragraph (1), with their decisions and
+        facts (2) or with all their events (3): each begins with the one before.
+        `memory/<ns>/<key>` is the value that a key has, with `?depth=1` its history too.
+
+        What who asks may not see is left out and counted. Raises InputError for what is no handle,
+        NotFoundError where nothing is there that the channel and agent may see, ScopeError for a
+        namespace that is not for them and an artifact that nobody approved, BudgetError.
+        """
+        return expand(self.context, handle, budget, channel=channel, agent=agent, now=now)
+
+    # --- packing and searching ---
+
+    def pack(
+        self,
+        query: str = "",
+        *,
+        save_report: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+        watch: Callable[[Laid], None] | None = None,
+        wait: bool = False,
+        **asked: Any,
+    ) -> Block:
+        """Pack a block for the query within its budget.
+
+        `asked`: budget (tokens), channel, intent (auto fast deep orient), session, task, ns, agent,
+        sections, expand (handles), exclude (ids), held_seq (the caller holds what the session said
+        behind it), query_event, since, until, tag and without_tag (events with one of these, and
+        with none of those), importance_min (0 to 1000 or 0.0 to 1.0, as recorded), as_of, dense_seq
+        (no vectors of later events), index_seq (of later events what the hotset holds alone), cited
+        (entries name seqs, statements their day), now. Equal inputs give equal bytes. `progress` is
+        told of a long build of the index, `watch` is shown how the block was laid out. Where more
+        events than `index_behind_max` are not indexed yet, a pack that searches the log finds of
+        them what the hotset holds, unless it is to `wait`. What a block was made without, the
+        report says (`degraded`). Raises BudgetError, InputError, PolicyError; never for size.
+        """
+        return self._packer.pack(
+            query, save_report=save_report, progress=progress, watch=watch, wait=wait, **asked
         )
 
     def search(
@@ -298,99 +449,54 @@ class Answers:
             self.context, query, k, asked, similar=similar, wait=wait, progress=progress
         )  # fmt: skip
 
-    def expand(
-        self, handle: str, budget: int = 2000, *, channel: str = "private", now: _Time = None,
-        agent: str | None = None,
-    ) -> Expanded:  # fmt: skip
-        """Open a handle, as far as the budget (tokens) goes; `next` says where it goes on.
+    def index(self, progress: Callable[[int, int], None] | None = None) -> int:
+        """Bring the search index up to the log; return the last seq that it has looked at.
 
-        `event/<seq or id>` and `views/<name>` are shown whole. `task/<id>?depth=n` and
-        `session/<id>?depth=n` are told in a sentence (0), a paragraph (1), with their decisions and
-        facts (2) or with all their events (3): each begins with the one before.
-        `memory/<ns>/<key>` is the value that a key has, with `?depth=1` its history too.
-
-        What who asks may not see is left out and counted. Raises InputError for what is no handle,
-        NotFoundError where nothing is there that the channel and agent may see, ScopeError for a
-        namespace that is not for them and an artifact that nobody approved, BudgetError.
+        The first search or deep pack does it too; who has just recorded much may do it before.
         """
-        return expand(self.context, handle, budget, channel=channel, agent=agent, now=now)
+        with self.context.lock:
+            indexed = index_service(self.context).index(self.context.watched.policies(), progress)
+            if self.context.keeps:
+                indexed.save()
+            return indexed.seq
 
+    def embed(
+        self, limit: int | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> int:
+        """Make the vectors that are missing, at most `limit`, in log order; return how many.
 
-# The writing half of a plane: events, one or many, and what memplane records of them itself.
-class Recording(Answers):
-    """What a plane stores. Nothing is acknowledged that is not as durable as the answer says."""
-
-    durability: str
-    _opening: Tally  # what the first pack has read before
-
-    def record(self, text: str = "", **fields: Any) -> Receipt:
-        """Store one event and acknowledge it.
-
-        `fields` are those of the event: kind, key, session, task, role, tags, ts and so on. Raises
-        InputError (nothing stored), ConflictError (the id is taken by another event), WriteError,
-        LockError and CorruptError.
+        Only here, never while something is recorded or packed. What is done is kept, however it
+        ends; searches and packs use what there is. Raises InputError where no embedder is named,
+        MissingExtraError where it is not installed, LockError while another process embeds.
         """
-        context = self.context
-        appended = context.append([context.drafting()({"text": text, **fields}, "")])[0]
-        return Receipt(appended, self.durability, self._log.line)
+        from memplane.search.embedding import embed  # noqa: PLC0415 - whoever packs alone does without
 
-    def spool(self, text: str = "", **fields: Any) -> Spooled:
-        """Store one event without waiting for another writer.
+        return embed(self.context, limit, progress)
 
-        Where nobody holds the log's lock it is recorded as `record` does. Else it is left in the
-        spool, as durable (durability `spool`, seq None), and the next writer takes it in, once.
-        Raises as `record` does, and WriteError where the spool is full.
+    # --- changing what counts ---
+
+    def update(self, id: str | int, **changes: Any) -> Receipt:  # noqa: A002
+        """Change a statement in force, with or without a key, by recording it anew.
+
+        `changes`: text, importance, tags, markers, sensitivity, valid_from, valid_until. The new
+        event names the old one in its refs and keeps all else of it but its session; the old one
+        is superseded, or forgotten where it has no key. Raises NotFoundError, and InputError for
+        what is no statement or out of force.
         """
-        context = self.context
-        context.check_open()
-        draft = context.drafting()({"text": text, **fields}, "")
-        if not context.keeps:
-            context.append([])  # says why nothing can be written
-        done = self._log.spool([draft])
-        if done is None:
-            return Spooled(draft.id, "spool")
-        return Spooled(draft.id, self.durability, done[0].seq, done[0].duplicate)
+        from memplane.work.changes import update  # noqa: PLC0415 - a pack does without
 
-    @property
-    def waiting(self) -> int:
-        """How many calls of `spool` wait for a writer to take them in."""
-        return len(self._log.waiting.names())
+        return update(self.context, id, changes)
 
-    @property
-    def damage(self) -> str:
-        """Why the log takes no event: its newest segment lost its first line; "" if it did not."""
-        with counting(self._opening):
-            refusal = self._log.headless()
-        return "" if refusal is None else str(refusal)
+    def undo(self, *, dry_run: bool = False) -> Undone:
+        """Take back the last statement that was recorded, or the last forget or unforget.
 
-    @property
-    def restarts(self) -> tuple[Restart, ...]:
-        """The repairs after which the log, or its newest segment, was started again."""
-        return tuple(self._log.restarts())
-
-    @property
-    def set_aside(self) -> tuple[AsideNote, ...]:
-        """What lay in the spool and could not be taken in; it is in log/quarantine now."""
-        return tuple(self._log.waiting.notes)
-
-    def record_many(
-        self, rows: Iterable[Mapping[str, Any]], batch: int = 256, *, strict: bool = True
-    ) -> BulkReceipt:
-        """Store many events: all are checked first, then one write and one sync a batch.
-
-        With `strict=False`, rows that cannot be taken (invalid, or their id is another event's)
-        are listed in `refused` and the others are stored; rows may then be any iterator.
+        A statement is forgotten, and the value that it had replaced is recorded anew; an update is
+        taken back whole. Again, it goes further back. Turns, tasks and sessions stay. Raises
+        NotFoundError where the last 10,000 lines have nothing to take back.
         """
-        if batch < 1:
-            raise InputError(f"expected 1 or more, found {batch}", where="batch")
-        done, refused = self.context.recorder.many(
-            rows, batch, self.context.drafting(), strict=strict
-        )
-        new = [appended.seq for appended in done if not appended.duplicate]
-        return BulkReceipt(
-            len(new), len(done) - len(new), new[0] if new else None, new[-1] if new else None,
-            self.durability, tuple(refused),
-        )  # fmt: skip
+        from memplane.work.changes import undo  # noqa: PLC0415 - a pack does without
+
+        return undo(self.context, dry_run=dry_run)
 
     def forget(
         self, key: str | None = None, *, ns: str = GLOBAL, id: str | None = None,  # noqa: A002
@@ -423,29 +529,6 @@ class Recording(Answers):
             "now": now,
         }  # fmt: skip
         return forget_many(self.context, given, reason, dry_run=dry_run, progress=progress)
-
-    def update(self, id: str | int, **changes: Any) -> Receipt:  # noqa: A002
-        """Change a statement in force, with or without a key, by recording it anew.
-
-        `changes`: text, importance, tags, markers, sensitivity, valid_from, valid_until. The new
-        event names the old one in its refs and keeps all else of it but its session; the old one
-        is superseded, or forgotten where it has no key. Raises NotFoundError, and InputError for
-        what is no statement or out of force.
-        """
-        from memplane.work.changes import update  # noqa: PLC0415 - a pack does without
-
-        return update(self.context, id, changes)
-
-    def undo(self, *, dry_run: bool = False) -> Undone:
-        """Take back the last statement that was recorded, or the last forget or unforget.
-
-        A statement is forgotten, and the value that it had replaced is recorded anew; an update is
-        taken back whole. Again, it goes further back. Turns, tasks and sessions stay. Raises
-        NotFoundError where the last 10,000 lines have nothing to take back.
-        """
-        from memplane.work.changes import undo  # noqa: PLC0415 - a pack does without
-
-        return undo(self.context, dry_run=dry_run)
 
     def unforget(
         self, key: str | None = None, *, ns: str = GLOBAL, id: str | None = None,  # noqa: A002
@@ -499,24 +582,36 @@ class Recording(Answers):
             self.context, below, ns=ns, kind=kind, now=now, dry_run=dry_run, progress=progress
         )
 
+    # --- work and artifacts ---
+
     @property
     def tasks(self) -> PlaneTasks:
         """Open, update, block, switch, close and list tasks."""
         return PlaneTasks(self.record, self.context)
 
+    @property
+    def sessions(self) -> Sessions:
+        """The sessions: begin, mark and end them, list them, show one."""
+        from memplane.work.sessions import Sessions  # noqa: PLC0415 - a pack does without
 
-# Plane, what a program opens. Each method says what it promises; other rooms do the work.
-#
-# Upkeep stands here; what packs stands in `packer`, what writes in `recording`, what reads single
-# events in `answers`.
-class Plane(Packer, Recording):
-    """A memory plane: record what happened, pack what an agent needs.
+        return Sessions(self.context)
 
-    Threads may share one. Any number of processes may have the same plane open. Use it as a
-    context manager or call `close()`; what was acknowledged is safe either way.
-    """
+    @property
+    def artifacts(self) -> PlaneArtifacts:
+        """Files beside the log: add, list, show, export, approve and revoke them."""
+        from memplane.artifacts.service import PlaneArtifacts  # noqa: PLC0415 - a pack does without
+
+        return PlaneArtifacts(self.context)
 
     # --- where it stands ---
+
+    def head(self) -> Head:
+        """Where the log ends now."""
+        return self._packer.head()
+
+    def hotset(self) -> HotsetState:
+        """The hotset as of now, whoever may see what. Read only."""
+        return self._packer.hotset()
 
     def at(self, when: int | str | datetime) -> Plane:
         """The plane as it was, read only: the log up to a seq, or to what was recorded by a time.
@@ -548,28 +643,29 @@ class Plane(Packer, Recording):
     def _as_of(self, seq: int, files: Mapping[str, bytes] | None) -> Plane:
         line = self._log.line(seq) if seq else None
         moment = line.event.rec if line is not None else self.context.clock()
+        context = self.context
         return Plane(
-            self.context.home, clock=lambda: moment, make_counter=self.context.make_counter,
-            durability=self.durability, log=self._log, as_of=seq, detector=self.context.detector,
-            overrides=self.context.watched.overrides, files=files,
-            make_embedder=self.context.make_embedder, embedder=self.context.embedder,
-        )  # fmt: skip
+            PlaneContext(
+                context.home,
+                clock=lambda: moment,
+                make_counter=context.make_counter,
+                durability=self.durability,
+                log=self._log,
+                as_of=seq,
+                detector=context.detector,
+                overrides=context.watched.overrides,
+                files=files,
+                make_embedder=context.make_embedder,
+                embedder=context.embedder,
+            )
+        )
 
-    # --- upkeep ---
+    # --- policies ---
 
     @property
-    def sessions(self) -> Sessions:
-        """The sessions: begin, mark and end them, list them, show one."""
-        from memplane.work.sessions import Sessions  # noqa: PLC0415 - a pack does without
-
-        return Sessions(self.context)
-
-    @property
-    def artifacts(self) -> PlaneArtifacts:
-        """Files beside the log: add, list, show, export, approve and revoke them."""
-        from memplane.artifacts.service import PlaneArtifacts  # noqa: PLC0415 - a pack does without
-
-        return PlaneArtifacts(self.context)
+    def policies(self) -> Policies:
+        """The policies as they are now; raises PolicyError."""
+        return self._packer.policies
 
     def policy_values(self) -> list[Row]:
         """Every value in force, with where it comes from; raises PolicyError."""
@@ -586,6 +682,8 @@ class Plane(Packer, Recording):
         """
         with self.context.lock:
             return self.context.watched.held()
+
+    # --- upkeep ---
 
     def audit(
         self, *, limit: int | None = None, progress: Callable[[int, int], None] | None = None
@@ -653,30 +751,6 @@ class Plane(Packer, Recording):
             return None
         reason = f"keep of plane.yaml: {due}"
         return self.purge(*due.seqs, reason=reason, dry_run=dry_run, progress=progress)
-
-    def index(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """Bring the search index up to the log; return the last seq that it has looked at.
-
-        The first search or deep pack does it too; who has just recorded much may do it before.
-        """
-        with self.context.lock:
-            indexed = index_service(self.context).index(self.context.watched.policies(), progress)
-            if self.context.keeps:
-                indexed.save()
-            return indexed.seq
-
-    def embed(
-        self, limit: int | None = None, progress: Callable[[int, int], None] | None = None
-    ) -> int:
-        """Make the vectors that are missing, at most `limit`, in log order; return how many.
-
-        Only here, never while something is recorded or packed. What is done is kept, however it
-        ends; searches and packs use what there is. Raises InputError where no embedder is named,
-        MissingExtraError where it is not installed, LockError while another process embeds.
-        """
-        from memplane.search.embedding import embed  # noqa: PLC0415 - whoever packs alone does without
-
-        return embed(self.context, limit, progress)
 
     def rebuild(self, *, progress: Callable[[int, int], None] | None = None) -> int:
         """Throw the projections away and fold the log again; returns the events folded.
@@ -754,8 +828,3 @@ class Plane(Packer, Recording):
         from memplane.upkeep.restore import merge  # noqa: PLC0415 - likewise
 
         return merge(self.context, export, name, progress)
-
-    def flush(self) -> None:
-        """Make everything recorded here survive a power cut, whatever the durability."""
-        self.context.check_open()
-        self._log.flush()

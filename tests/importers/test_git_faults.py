@@ -6,6 +6,7 @@ import shutil
 import pytest
 from repositories import Made, commits, run
 
+from memplane.context.context import PlaneContext
 from memplane.errors import InputError
 from memplane.home import open_home
 from memplane.importers import git, import_paths
@@ -90,7 +91,8 @@ def test_a_mistake_that_is_none_of_the_repository_is_an_error_wherever_it_comes(
     for progress in (None, lambda *_: None):
         budgets = plane.home / "policies" / "budgets.yaml"
         budgets.unlink(missing_ok=True)
-        with Plane(open_home(plane.home), clock=clock, make_counter=makes) as opened:
+        context = PlaneContext(open_home(plane.home), clock=clock, make_counter=makes)
+        with Plane(context) as opened:
             budgets.write_text("version: 1\nscale: 2\n")
             with pytest.raises(InputError, match=r"^scale: no scale of 2000000"):
                 import_paths(opened, "git", [repository.path], progress=progress)

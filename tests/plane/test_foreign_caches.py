@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane import wiring
+from memplane.context.context import PlaneContext
 from memplane.home import create, open_home
 from memplane.log import FileLog
 from memplane.plane import Plane
@@ -32,10 +33,11 @@ def opened(home, **options):
         found.path, found.plane_id, clock=lambda: NOW, durability="os", segment_bytes_max=30_000,
         read_only=options.pop("read_only", False),
     )  # fmt: skip
-    return Plane(
+    context = PlaneContext(
         found, clock=lambda: NOW, make_counter=wiring.make_counter, log=log, durability="os",
         embedder=Anagrams(), **options,
     )  # fmt: skip
+    return Plane(context)
 
 
 def recorded(plane, word, start, count):
