@@ -17,7 +17,7 @@ from place import Place
 from shelf import RANK_BM25_MAX, Shelf
 
 from memplane.index import terms
-from memplane.index.reader import Reader
+from memplane.index.reader import SavedIndexReader
 from memplane.index.store import SegmentedIndex
 
 __all__ = ["INDEX_WORKS", "LARGE_WORKS"]
@@ -134,7 +134,7 @@ def opening(shelf: Shelf, runs: int) -> Work:
         SegmentedIndex(home, plane="bench").view().hits(terms.query(shelf.question()), 10)
 
     def reader() -> None:
-        Reader(home, plane="bench").hits(terms.query(shelf.question()), 10)
+        SavedIndexReader(home, plane="bench").hits(terms.query(shelf.question()), 10)
 
     def peer() -> None:
         fts5 = FTS5(shelf.fts5.path)

@@ -21,7 +21,7 @@ from place import Place
 
 import memplane
 from memplane.intake import Intake, Redactor
-from memplane.log import FileLog, verify
+from memplane.log import FileLog, verify_log
 from memplane.wiring import clock, open_plane
 
 __all__ = ["LARGE_LOG_WORKS"]
@@ -57,7 +57,7 @@ def verify_large(place: Place, _runs: int) -> Work:
     """Chain and decode of every line, by as many processes as there are processors."""
     home = _large(place)
     plane_id = orjson.loads((home / "plane.json").read_bytes())["plane"]
-    check = partial(verify, home, plane_id, loads=orjson.loads)
+    check = partial(verify_log, home, plane_id, loads=orjson.loads)
     events = check(processes=os.cpu_count() or 1).events
 
     def own() -> list[float]:

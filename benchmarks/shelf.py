@@ -15,8 +15,8 @@ from index_peers import FTS5, BM25s, RankBM25, Tantivy, have
 from memplane.index import terms
 from memplane.index.columns import Columns
 from memplane.index.expansion import related
-from memplane.index.ranking import Asked, Ranking, rank
-from memplane.index.reader import Reader
+from memplane.index.ranking import Ranking, RankingQuery, rank
+from memplane.index.reader import SavedIndexReader
 from memplane.index.store import SegmentedIndex
 from memplane.search.retriever import neighbours
 
@@ -71,8 +71,8 @@ class Shelf:
         return SegmentedIndex(self.home, plane="bench")
 
     @cached_property
-    def reader(self) -> Reader:
-        return Reader(self.home, plane="bench")
+    def reader(self) -> SavedIndexReader:
+        return SavedIndexReader(self.home, plane="bench")
 
     def add(self, text: str) -> None:
         """Add a chunk so that the next search finds it."""
@@ -102,7 +102,7 @@ class Shelf:
         near, kept = neighbours()
         query = query._replace(related=related(question, near.near, present, kept))
         frame = self._columns.frame(view)
-        return len(rank(view.match(query), frame, Asked(), Ranking(), most=_RANKED).seqs)
+        return len(rank(view.match(query), frame, RankingQuery(), Ranking(), most=_RANKED).seqs)
 
     def _texts(self, most: int | None = None) -> Any:
         return chunks.texts(min(self.size, most or self.size))

@@ -21,7 +21,7 @@ import memplane
 from memplane.context.folds import Folds
 from memplane.importers import import_paths
 from memplane.intake import Intake, Redactor
-from memplane.log import FileLog, verify
+from memplane.log import FileLog, verify_log
 from memplane.ports import Head, Line
 from memplane.wiring import clock, open_plane
 
@@ -288,7 +288,7 @@ def verifying(place: Place, _runs: int) -> Work:
     def own() -> list[float]:
         reports = []
         check = partial(
-            verify, plane.home, plane.id, loads=orjson.loads, processes=os.cpu_count() or 1
+            verify_log, plane.home, plane.id, loads=orjson.loads, processes=os.cpu_count() or 1
         )
         took = seconds(lambda: reports.append(check()))
         assert reports[0].ok

@@ -102,9 +102,23 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "memplane.errors": (
-        "BudgetError", "ChangedError", "ConflictError", "CorruptError", "FormatError", "HomeError",
-        "InputError", "LockError", "MemplaneError", "MissingExtraError", "NotFoundError",
-        "PlaneError", "PolicyError", "PurgedError", "ScopeError", "UntrustedError", "WriteError",
+        "BudgetError",
+        "ChangedError",
+        "ConflictError",
+        "CorruptError",
+        "FormatError",
+        "HomeError",
+        "InputError",
+        "LockError",
+        "MemplaneError",
+        "MissingExtraError",
+        "NotFoundError",
+        "PlaneError",
+        "PolicyError",
+        "PurgedError",
+        "ScopeError",
+        "UntrustedError",
+        "WriteError",
     ),
     "memplane.event": ("Event", "MarkerType"),
     "memplane.home": ("schema",),
@@ -112,7 +126,7 @@ _HOMES = {
     "memplane.pack.render": ("ParsedBlock", "ParsedEntry", "ParsedSection", "parse_block"),
     "memplane.plane": ("BulkReceipt", "Plane", "Receipt", "SearchHit", "Spooled"),
     "memplane.wiring": ("init", "open", "restore"),
-}  # fmt: skip
+}
 _NAMED = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = sorted(_NAMED)  # noqa: PLE0605 - a sorted list of the table above

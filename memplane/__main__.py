@@ -14,9 +14,9 @@ def main(argv: list[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else argv
     if given[:1] == ["hook"] and not {"-h", "--help"} & set(given):
         _hook(given[1:])
-    from memplane.cli.run import run  # noqa: PLC0415 - the reason of this module
+    from memplane.cli.run import run_command_line  # noqa: PLC0415 - the reason of this module
 
-    return run(given)
+    return run_command_line(given)
 
 
 def _hook(given: list[str]) -> NoReturn:
@@ -29,7 +29,7 @@ def _hook(given: list[str]) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # What lives for a tenth of a second leaves nothing behind that is worth a search for garbage.
     gc.disable()
-    from memplane.hook.run import Openers, run  # noqa: PLC0415 - the reason of this module
+    from memplane.hook.run import Openers, run_hook  # noqa: PLC0415 - the reason of this module
 
     def light(*asked: Any) -> Any:
         from memplane.wiring import open_light  # noqa: PLC0415 - likewise
@@ -42,7 +42,7 @@ def _hook(given: list[str]) -> NoReturn:
         return open_found(home)
 
     # At once: to take the interpreter down in order costs a twentieth of the whole.
-    os._exit(run(given, os.environ, Openers(light, whole)))
+    os._exit(run_hook(given, os.environ, Openers(light, whole)))
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ __all__ = [
     "UPKEEP_KINDS",
     "Draft",
     "Event",
+    "EventSource",
     "MarkerType",
-    "Source",
     "at_least",
     "decode",
     "encode",
@@ -191,7 +191,7 @@ def is_kind(kind: str) -> bool:
     return name != kind and plain and 0 < len(name) <= _KIND_NAME_MAX and name[0].isalnum()
 
 
-class Source(Protocol):
+class EventSource(Protocol):
     """The fields of an event that whatever is written from it keeps."""
 
     @property
@@ -204,7 +204,7 @@ class Source(Protocol):
     def valid_until(self) -> str | None: ...
 
 
-def inherited(sources: Sequence[Source]) -> dict[str, Any]:
+def inherited(sources: Sequence[EventSource]) -> dict[str, Any]:
     """Return the fields that an event made from the text of others takes over from them.
 
     `sensitivity` is the highest of theirs, `valid_from` the latest, `valid_until` the earliest,

@@ -37,8 +37,8 @@ __all__ = [
     "Home",
     "Trusted",
     "asset",
-    "create",
-    "find",
+    "create_home",
+    "nearest_home",
     "open_home",
     "replace_file",
     "schema",
@@ -49,9 +49,20 @@ FORMAT: Final = 1  # of a plane on disk
 HOME_NAME: Final = ".memplane"
 # Of every format: what people write, what memplane writes, what a command answers.
 SCHEMAS: Final = (
-    "acb", "budgets", "channels", "event", "hotset", "plane", "privacy", "report",
-    "research_bundle", "research_report", "scenario", "scoring", "why",
-)  # fmt: skip
+    "acb",
+    "budgets",
+    "channels",
+    "event",
+    "hotset",
+    "plane",
+    "privacy",
+    "report",
+    "research_bundle",
+    "research_report",
+    "scenario",
+    "scoring",
+    "why",
+)
 _PLANE: Final = "plane.json"
 _FOLDERS: Final = ("policies", "views", "scenarios", "log", "bodies", "projections", "reports")
 # What a plane has at its top, and the folders that are made in those.
@@ -149,7 +160,7 @@ class Assets(Mapping[str, bytes]):
         return len(self._names)
 
 
-def find(start: str) -> str | None:
+def nearest_home(start: str) -> str | None:
     """The nearest plane at or above a folder: the folder itself, or its `.memplane`."""
     folder = start
     while True:
@@ -161,7 +172,7 @@ def find(start: str) -> str | None:
         folder = above
 
 
-def create(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes]) -> Home:
+def create_home(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes]) -> Home:
     """Make a plane in a folder that has none, with the default policies; open one that is there.
 
     Raises HomeError where the folder cannot be used.
@@ -189,8 +200,8 @@ def create(path: Path, plane_id: str, created: str, policies: Mapping[str, bytes
                 _sync_all(path, above)
             except OSError:
                 # Whoever opened it would acknowledge events that go with their folder.
-                if nofollow.read(path / _PLANE) == made:
-                    nofollow.remove(path / _PLANE)
+                if nofollow.read_bytes(path / _PLANE) == made:
+                    nofollow.remove_name(path / _PLANE)
                 raise
         except OSError as error:
             raise HomeError(f"{path}: cannot make a plane here: {error.strerror}") from error
@@ -209,7 +220,7 @@ def open_home(path: Path | str) -> Home:
     _refuse_strange(path)
     file = f"{path}/{_PLANE}"
     try:
-        said = nofollow.read(file)
+        said = nofollow.read_bytes(file)
         facts = json.loads(said)
         found, plane_id = facts["format"], facts["plane"]
     except FileNotFoundError:
@@ -245,12 +256,12 @@ def _id_of_log(path: Path) -> str | None:
     """The plane that a log without plane.json belongs to, as its first line says."""
     folder = path / "log"
     first = next(
-        (folder / name for name in nofollow.files(folder) if name.endswith(".jsonl")), None
+        (folder / name for name in nofollow.file_names(folder) if name.endswith(".jsonl")), None
     )
     if first is None:
         return None
     try:
-        with nofollow.opened(first) as file:
+        with nofollow.open_regular(first) as file:
             named = json.loads(file.readline(1 << 20))["data"]["plane"]
     except (ValueError, KeyError, TypeError, RecursionError):
         named = None
@@ -297,7 +308,7 @@ def _on_read_only_disk(path: str) -> bool:
 def _write_new(path: Path, data: bytes, *, keep: bool = False) -> None:
     """Write a file whole: under another name, synced, then given its name. `keep` an older one."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    descriptor = nofollow.create(draft)
+    descriptor = nofollow.create_draft(draft)
     try:
         with open(descriptor, "wb") as file:
             file.write(data)
@@ -306,12 +317,12 @@ def _write_new(path: Path, data: bytes, *, keep: bool = False) -> None:
         if keep:
             with contextlib.suppress(FileExistsError):
                 os.link(draft, path)  # in the home itself
-            nofollow.remove(draft)
+            nofollow.remove_name(draft)
         else:
-            nofollow.rename(draft, path)
+            nofollow.rename_name(draft, path)
     except OSError:
         with contextlib.suppress(OSError):
-            nofollow.remove(draft)
+            nofollow.remove_name(draft)
         raise
 
 

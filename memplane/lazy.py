@@ -63,9 +63,17 @@ class _Pattern:
     """Keeps the methods of the compiled pattern, so that they cost nothing more from then on."""
 
     __slots__ = (
-        "_given", "findall", "finditer", "fullmatch", "match", "pattern", "search", "split", "sub",
+        "_given",
+        "findall",
+        "finditer",
+        "fullmatch",
+        "match",
+        "pattern",
+        "search",
+        "split",
+        "sub",
         "subn",
-    )  # fmt: skip
+    )
 
     def __init__(self, source: Any, flags: int) -> None:
         self._given = source, flags

@@ -38,29 +38,29 @@ if TYPE_CHECKING:
 __all__ = [
     "Tally",
     "counting",
-    "create",
+    "create_draft",
     "enter",
-    "files",
+    "file_names",
+    "folder_names",
     "is_file",
     "kind_of",
     "link",
     "make_folder",
     "map_file",
-    "names",
     "open_file",
-    "opened",
+    "open_regular",
     "pread",
-    "read",
+    "read_bytes",
     "reading_elsewhere",
     "refuse_link",
-    "remove",
     "remove_folder",
+    "remove_name",
     "remove_tree",
-    "rename",
+    "rename_name",
     "same_file",
     "separate",
     "sync_folder",
-    "walk",
+    "walk_files",
 ]
 
 Path = str | os.PathLike[str]
@@ -214,7 +214,7 @@ def open_file(path: Path, flags: int = os.O_RDONLY, *, home: Path | None = None)
     raise _strange(path, kind_of(mode), "a file")
 
 
-def opened(path: Path, *, home: Path | None = None) -> BinaryIO:
+def open_regular(path: Path, *, home: Path | None = None) -> BinaryIO:
     """A regular file, for reading."""
     fd = open_file(path, home=home)
     if _counting.tally is not None:
@@ -222,7 +222,7 @@ def opened(path: Path, *, home: Path | None = None) -> BinaryIO:
     return os.fdopen(fd, "rb")
 
 
-def read(path: Path, most: int = -1, *, home: Path | None = None) -> bytes:
+def read_bytes(path: Path, most: int = -1, *, home: Path | None = None) -> bytes:
     """The bytes of a regular file, at most so many."""
     fd = open_file(path, home=home)
     try:
@@ -239,13 +239,13 @@ def read(path: Path, most: int = -1, *, home: Path | None = None) -> bytes:
         os.close(fd)
 
 
-def create(path: Path, *, home: Path | None = None) -> int:
+def create_draft(path: Path, *, home: Path | None = None) -> int:
     """A descriptor of a new, empty file for the owner alone; what had the name has lost it."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
     try:
         return open_file(path, flags, home=home)
     except FileExistsError:
-        remove(path, home=home)
+        remove_name(path, home=home)
         return open_file(path, flags, home=home)
 
 
@@ -303,7 +303,7 @@ def make_folder(folder: Path, home: Path | None = None) -> None:
             os.close(fd)
 
 
-def names(folder: Path, home: Path | None = None) -> list[str]:
+def folder_names(folder: Path, home: Path | None = None) -> list[str]:
     """What a folder holds, sorted; nothing where there is none."""
     try:
         fd = enter(folder, home)
@@ -315,7 +315,7 @@ def names(folder: Path, home: Path | None = None) -> list[str]:
         os.close(fd)
 
 
-def files(folder: Path, home: Path | None = None) -> list[str]:
+def file_names(folder: Path, home: Path | None = None) -> list[str]:
     """The names of the regular files in a folder, sorted; none where there is no such folder."""
     try:
         fd = enter(folder, home)
@@ -328,7 +328,7 @@ def files(folder: Path, home: Path | None = None) -> list[str]:
         os.close(fd)
 
 
-def walk(top: Path, *, folders: bool = False) -> Iterator[str]:
+def walk_files(top: Path, *, folders: bool = False) -> Iterator[str]:
     """The paths of the regular files in a folder and below it, those of one folder sorted.
 
     With `folders` all that is there, of whatever sort. Links are not entered.
@@ -350,10 +350,10 @@ def walk(top: Path, *, folders: bool = False) -> Iterator[str]:
         if folders or is_regular:
             yield f"{top}/{name}"
         if is_folder:
-            yield from walk(f"{top}/{name}", folders=folders)
+            yield from walk_files(f"{top}/{name}", folders=folders)
 
 
-def remove(path: Path, *, home: Path | None = None) -> None:
+def remove_name(path: Path, *, home: Path | None = None) -> None:
     """Take a name away: of a file, or of a link or pipe that has the place of one."""
     path = os.fspath(path)
     folder, _, name = path.rpartition("/")
@@ -397,7 +397,7 @@ def remove_folder(folder: Path, home: Path | None = None) -> None:
         os.close(fd)
 
 
-def rename(source: Path, target: Path, *, home: Path | None = None) -> None:
+def rename_name(source: Path, target: Path, *, home: Path | None = None) -> None:
     """Give a file another name, in one step, over whatever has that name but a folder."""
     source, target = os.fspath(source), os.fspath(target)
     folder, _, old = source.rpartition("/")
@@ -475,9 +475,9 @@ def separate(path: Path, *, home: Path | None = None) -> None:
         return
     draft = f"{path}.{os.getpid()}.{get_ident()}.new"
     try:
-        fd = create(draft, home=home)
+        fd = create_draft(draft, home=home)
         try:
-            with opened(path, home=home) as file:
+            with open_regular(path, home=home) as file:
                 while part := file.read(1 << 20):
                     view = memoryview(part)
                     while view:
@@ -485,10 +485,10 @@ def separate(path: Path, *, home: Path | None = None) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
-        rename(draft, path, home=home)
+        rename_name(draft, path, home=home)
     except BaseException:
         with suppress(OSError):
-            remove(draft, home=home)
+            remove_name(draft, home=home)
         raise
     sync_folder(path.rpartition("/")[0], home)
 

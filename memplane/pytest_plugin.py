@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from memplane.scenario import Outcome, Runner, Scenario
+    from memplane.scenario import Runner, Scenario, ScenarioOutcome
 
 __all__ = ["ScenarioFile", "ScenarioItem"]
 
@@ -42,9 +42,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="report limits of time, and fail no scenario by them",
     )
     group.addoption(
-        "--scenario-policies", metavar="FOLDER", type=Path,
+        "--scenario-policies",
+        metavar="FOLDER",
+        type=Path,
         help="run scenarios under these policies, in place of memplane's own",
-    )  # fmt: skip
+    )
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFile | None:
@@ -95,15 +97,15 @@ class ScenarioItem(pytest.Item):
             raise ScenarioFailedError("\n".join(outcome.failures))
 
     def _scenario(self) -> Scenario:
-        from memplane.cli.scenario import read_file  # noqa: PLC0415 - see the module
+        from memplane.cli.scenario import read_scenario_file  # noqa: PLC0415 - see the module
 
         try:
             shown = self.path.relative_to(self.config.rootpath)
         except ValueError:
             shown = self.path
-        return read_file(self.path, shown.as_posix())
+        return read_scenario_file(self.path, shown.as_posix())
 
-    def _note_times(self, outcome: Outcome) -> None:
+    def _note_times(self, outcome: ScenarioOutcome) -> None:
         for held in outcome.held:
             if held.timed:
                 short = " (run short)" if outcome.short else ""

@@ -35,23 +35,23 @@ from typing import Any, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import HomeError, UntrustedError, WriteError
-from memplane.home import HOME_NAME, VERSION, Home, Trusted, find, open_home, replace_file
+from memplane.home import HOME_NAME, VERSION, Home, Trusted, nearest_home, open_home, replace_file
 
 __all__ = [
     "Located",
     "Met",
-    "Record",
-    "Store",
+    "TrustRecord",
+    "TrustStore",
     "TrustWarning",
-    "is_own",
+    "is_own_plane",
     "located",
     "location_of",
-    "named",
+    "named_plane",
     "printable",
-    "quoted",
     "record_of",
     "refusal",
     "salt",
+    "shell_word",
     "state_folder",
     "upward",
 ]
@@ -65,7 +65,7 @@ class TrustWarning(UserWarning):
     """A trust could not be kept, or trusted bytes stand for files that differ."""
 
 
-class Record(NamedTuple):
+class TrustRecord(NamedTuple):
     """One trusted plane. `files`: bytes by path under the home, None where there was no file."""
 
     location: str
@@ -110,7 +110,7 @@ def _listed_user() -> str:
     return "/nonexistent"
 
 
-def is_own(location: str, user: str) -> bool:
+def is_own_plane(location: str, user: str) -> bool:
     """Whether this is the place of the user's own plane, which needs no trust."""
     return os.path.isabs(user) and location == location_of(os.path.join(user, HOME_NAME))
 
@@ -121,7 +121,7 @@ def location_of(folder: str) -> str:
     return os.path.join(os.path.realpath(above), name) if name else above
 
 
-def named(given: str | os.PathLike[str]) -> str:
+def named_plane(given: str | os.PathLike[str]) -> str:
     """The plane that a person names: the folder itself, or the `.memplane` in it."""
     folder = os.path.expanduser(os.fspath(given))
     nested = os.path.join(folder, HOME_NAME)
@@ -134,13 +134,13 @@ def upward(environment: Mapping[str, str], folder: str, user: str) -> Located:
 
     Of one that is not trusted no file is opened. Raises what `open_home` does for a trusted one.
     """
-    found = find(folder.rstrip("/") or "/") if os.path.isabs(folder) else None
+    found = nearest_home(folder.rstrip("/") or "/") if os.path.isabs(folder) else None
     if found is None:
         return Located(None)
     location = location_of(found)
-    if is_own(location, user):
+    if is_own_plane(location, user):
         return Located(open_home(found))
-    record, fault = Store(environment).get(location)
+    record, fault = TrustStore(environment).get(location)
     if record is not None and not fault:
         fault = _mismatch(found, record)
     if record is None or fault:
@@ -152,7 +152,7 @@ def upward(environment: Mapping[str, str], folder: str, user: str) -> Located:
     return Located(home._replace(trusted=Trusted(record.files, record.salt)))
 
 
-def _mismatch(found: str, record: Record) -> str:
+def _mismatch(found: str, record: TrustRecord) -> str:
     """What keeps a record from being about the folder that was found, "" where nothing does."""
     if os.stat(found).st_uid != os.geteuid():
         return "it belongs to another user"
@@ -169,7 +169,7 @@ def located(
     Else, and in place of one that is not trusted, the user's own: `.memplane` in the folder `user`.
     """
     if name := given or environment.get("MEMPLANE_HOME"):
-        return Located(open_home(named(name)))
+        return Located(open_home(named_plane(name)))
     found = upward(environment, folder if isinstance(folder, str) and folder else _here(), user)
     own = os.path.join(user, HOME_NAME)
     is_there = os.path.isabs(own) and os.path.isfile(os.path.join(own, "plane.json"))
@@ -181,15 +181,17 @@ def located(
 def refusal(passed: Located, environment: Mapping[str, str]) -> UntrustedError:
     """The error for a plane that was found and is not trusted, with what makes it so."""
     assert passed.passed is not None
-    path, why = passed.passed, passed.fault or _elsewhere(passed.passed, Store(environment))
+    path, why = passed.passed, passed.fault or _elsewhere(passed.passed, TrustStore(environment))
     found = f"{printable(path)}: a plane that you have not trusted, so nothing of it was used"
     if why:
         found += f" ({why})"
-    remedy = f"`memplane trust {quoted(path)}` shows what it says and asks; or name it with --home"
+    remedy = (
+        f"`memplane trust {shell_word(path)}` shows what it says and asks; or name it with --home"
+    )
     return UntrustedError(found, remedy, path=path, fault=passed.fault)
 
 
-def _elsewhere(location: str, store: Store) -> str:
+def _elsewhere(location: str, store: TrustStore) -> str:
     """Where the same plane is trusted: a copy, or one that was moved, is a plane by itself."""
     with suppress(HomeError, OSError):
         plane = open_home(location).plane_id
@@ -199,12 +201,10 @@ def _elsewhere(location: str, store: Store) -> str:
     return ""
 
 
-def record_of(
-    home: Home, location: str, files: Mapping[str, bytes | None], at: str
-) -> Record:  # fmt: skip
+def record_of(home: Home, location: str, files: Mapping[str, bytes | None], at: str) -> TrustRecord:
     """The trust in a plane as it is now. `files` are those that count only as trusted."""
     path = os.path.realpath(home.folder)
-    return Record(location, path, home.plane_id, at, VERSION, salt(), dict(files))
+    return TrustRecord(location, path, home.plane_id, at, VERSION, salt(), dict(files))
 
 
 def salt() -> str:
@@ -212,14 +212,14 @@ def salt() -> str:
     return os.urandom(16).hex()
 
 
-class Store:
+class TrustStore:
     """The trusts of one user."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._above = state_folder(environment)
         self.folder = os.path.join(self._above, "trust")
 
-    def get(self, location: str) -> tuple[Record | None, str]:
+    def get(self, location: str) -> tuple[TrustRecord | None, str]:
         """The record of a place; else None and what is wrong with it, "" where there is none."""
         try:
             data = self._read(self._file(location, "json"))
@@ -233,14 +233,19 @@ class Store:
             return None, f"its trust cannot be used: it is of {printable(record.location)}"
         return record, ""
 
-    def put(self, record: Record) -> None:
+    def put(self, record: TrustRecord) -> None:
         """Keep a record; WriteError where that cannot be."""
         files = {name: None if data is None else _kept(data) for name, data in record.files.items()}
         kept = {
-            "format": _FORMAT, "location": record.location, "path": record.path,
-            "plane": record.plane, "trusted": record.at, "memplane": record.memplane,
-            "salt": record.salt, "files": files,
-        }  # fmt: skip
+            "format": _FORMAT,
+            "location": record.location,
+            "path": record.path,
+            "plane": record.plane,
+            "trusted": record.at,
+            "memplane": record.memplane,
+            "salt": record.salt,
+            "files": files,
+        }
         self._write(self._file(record.location, "json"), kept)
         with suppress(OSError):
             os.unlink(self._file(record.location, "met"))
@@ -256,7 +261,7 @@ class Store:
             raise WriteError(f"{path}: cannot be removed: {error.strerror}") from error
         return True
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[TrustRecord]:
         """Every trust that can be used, by place."""
         found = [_or_none(self._read, path, _parsed) for path in self._paths("json")]
         return sorted((one for one in found if one is not None), key=lambda one: one.location)
@@ -317,7 +322,7 @@ class Store:
     def _read(self, path: str) -> Any:
         """The JSON in a file of the store; OSError or ValueError for one that may not be used."""
         self._check_folders()
-        with nofollow.opened(path) as file:
+        with nofollow.open_regular(path) as file:
             _check(os.fstat(file.fileno()), path, stat.S_ISREG, "a file")
             data = file.read(_RECORD_BYTES_MAX + 1)
         if len(data) > _RECORD_BYTES_MAX:
@@ -349,7 +354,7 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
-def quoted(path: str) -> str:
+def shell_word(path: str) -> str:
     """A path as a word of a shell's command."""
     plain = printable(path)
     if plain and all(one.isalnum() or one in "/._-+=:,@%" for one in plain):
@@ -370,7 +375,7 @@ def _check(state: os.stat_result, path: str, is_kind: Any, kind: str) -> None:
         raise OSError(0, wrong, path)
 
 
-def _parsed(found: Any) -> Record:
+def _parsed(found: Any) -> TrustRecord:
     """The record in a JSON value; ValueError, KeyError, TypeError or AttributeError for none."""
     if found["format"] != _FORMAT:
         raise ValueError(f"format {found['format']!r}, expected {_FORMAT}: upgrade memplane")
@@ -379,7 +384,7 @@ def _parsed(found: Any) -> Record:
         raise ValueError("expected texts")
     files = {name: None if one is None else _bytes(one) for name, one in found["files"].items()}
     location, path, plane, at, memplane, salt = texts
-    return Record(location, path, plane, at, memplane, salt, files)
+    return TrustRecord(location, path, plane, at, memplane, salt, files)
 
 
 def _kept(data: bytes) -> dict[str, str]:

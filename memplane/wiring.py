@@ -14,7 +14,7 @@ from memplane import home, tokens, trust
 from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.home import HOME_NAME, Assets, Home
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.policy import NAMES, variables
 from memplane.ports import Clock, Detector, Embedder, TokenCounter
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "clock",
-    "find",
     "find_detector",
     "find_embedder",
     "find_home",
+    "find_plane",
     "held_words",
     "init",
     "make_counter",
@@ -60,13 +60,13 @@ def find_home(path: str | os.PathLike[str] | None = None) -> Path:
     Raises HomeError where there is none, UntrustedError for one upward that is not trusted.
     """
     given = path if path is not None else os.environ.get("MEMPLANE_HOME") or None
-    return Path(trust.named(given)) if given is not None else _upward().path
+    return Path(trust.named_plane(given)) if given is not None else _upward().path
 
 
-def find(path: str | os.PathLike[str] | None = None) -> Home:
+def find_plane(path: str | os.PathLike[str] | None = None) -> Home:
     """The plane that `find_home` finds, opened. Raises what that and `open_home` do."""
     given = path if path is not None else os.environ.get("MEMPLANE_HOME") or None
-    return home.open_home(trust.named(given)) if given is not None else _upward()
+    return home.open_home(trust.named_plane(given)) if given is not None else _upward()
 
 
 def _upward() -> Home:
@@ -88,11 +88,15 @@ def _user() -> str:
 
 
 def init(
-    path: str | os.PathLike[str] | None = None, *, durability: Literal["sync", "os"] = "sync",
-    clock: Clock = clock, detector: Detector | None = None,
-    environment: Mapping[str, str] | None = None, embedder: Embedder | None = None,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    durability: Literal["sync", "os"] = "sync",
+    clock: Clock = clock,
+    detector: Detector | None = None,
+    environment: Mapping[str, str] | None = None,
+    embedder: Embedder | None = None,
     trusted: bool = True,
-) -> Plane:  # fmt: skip
+) -> Plane:
     """Make a plane in a folder (default: `.memplane` here) and open it, or open the one there.
 
     What is made is trusted from then on, so that it is used when it is found by looking upward;
@@ -105,7 +109,7 @@ def init(
     from memplane.context.watched_files import put_schemas  # noqa: PLC0415 - a hook does without
 
     now, empty = clock(), _is_empty(folder)
-    made = home.create(folder, ulid(now), now, Assets("policies", NAMES))
+    made = home.create_home(folder, ulid(now), now, Assets("policies", NAMES))
     put_schemas(made.path)
     if trusted and empty:
         _trust(made, folder, now)
@@ -125,13 +129,13 @@ def _is_empty(folder: Path) -> bool:
 def _trust(made: Home, folder: Path, now: str) -> None:
     """Trust a plane that was made just now; a TrustWarning where that cannot be kept."""
     location = trust.location_of(os.fspath(folder))
-    if trust.is_own(location, _user()):
+    if trust.is_own_plane(location, _user()):
         return
     from memplane.context.watched_files import Watched  # noqa: PLC0415 - a hook does without
 
     files = Watched(made.folder, bool).trustable()
     try:
-        trust.Store(os.environ).put(trust.record_of(made, location, files, now))
+        trust.TrustStore(os.environ).put(trust.record_of(made, location, files, now))
     except WriteError as error:
         warnings.warn(
             f"{made.folder}: was made, but that it is yours could not be kept ({error}); below "
@@ -142,10 +146,15 @@ def _trust(made: Home, folder: Path, now: str) -> None:
 
 
 def open_plane(
-    path: str | os.PathLike[str] | None = None, *, durability: Literal["sync", "os"] = "sync",
-    clock: Clock = clock, read_only: bool = False, detector: Detector | None = None,
-    environment: Mapping[str, str] | None = None, embedder: Embedder | None = None,
-) -> Plane:  # fmt: skip
+    path: str | os.PathLike[str] | None = None,
+    *,
+    durability: Literal["sync", "os"] = "sync",
+    clock: Clock = clock,
+    read_only: bool = False,
+    detector: Detector | None = None,
+    environment: Mapping[str, str] | None = None,
+    embedder: Embedder | None = None,
+) -> Plane:
     """Open the plane in a folder; without one, find it as `find_home` does.
 
     `detector` is a second engine for secrets, asked after memplane's own rules. `embedder` makes
@@ -153,7 +162,7 @@ def open_plane(
     `environment` (by default the process's) stand before values of the policies:
     `MEMPLANE_BUDGETS__SCALE=1.2`; give {} for none.
     """
-    found = find(path)
+    found = find_plane(path)
     if read_only:
         found = found._replace(read_only=True)
     return _warned(_opened(found, durability, clock, detector, environment, embedder))
@@ -203,11 +212,15 @@ def open_light(found: Home, clock: Clock, environment: Mapping[str, str]) -> Pac
 
 
 def restore(
-    export: str | os.PathLike[str] | IO[bytes], into: str | os.PathLike[str] | None = None, *,
-    durability: Literal["sync", "os"] = "sync", clock: Clock = clock, name: str = "",
+    export: str | os.PathLike[str] | IO[bytes],
+    into: str | os.PathLike[str] | None = None,
+    *,
+    durability: Literal["sync", "os"] = "sync",
+    clock: Clock = clock,
+    name: str = "",
     environment: Mapping[str, str] | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> RestoreReport:  # fmt: skip
+) -> RestoreReport:
     """Bring an export back: a file, or an open one that can be read twice.
 
     A whole one becomes the plane that it was in a folder without a plane, or in a plane that holds
@@ -233,13 +246,18 @@ def restore(
         else:
             file, name = export, name or "export"
         checked = restoring.check_export(file, name, progress)
-        empty = restoring.is_empty(folder)
+        empty = restoring.has_no_events(folder)
         fresh = empty and _is_empty(folder)
         if checked.opened.whole and empty:
             restoring.restore_whole(
-                file, name, folder, checked, created=clock(), policies=Assets("policies", NAMES),
+                file,
+                name,
+                folder,
+                checked,
+                created=clock(),
+                policies=Assets("policies", NAMES),
                 progress=progress,
-            )  # fmt: skip
+            )
             put_schemas(folder)
             if fresh:
                 _trust(home.open_home(folder), folder, clock())
@@ -256,7 +274,7 @@ def restore(
 def _restored_to(into: str | os.PathLike[str] | None) -> Path:
     """The folder that is named or found; the usual one here where there is none."""
     named = into is not None or os.environ.get("MEMPLANE_HOME")
-    if not named and home.find(os.getcwd()) is None:  # noqa: PTH109 - a text is asked for
+    if not named and home.nearest_home(os.getcwd()) is None:  # noqa: PTH109 - a text is asked for
         return Path(HOME_NAME).absolute()
     return find_home(into)
 
@@ -272,7 +290,8 @@ def find_detector(name: str) -> Detector:
     if name not in offered.names:
         known = ", ".join(sorted(offered.names)) or "none"
         raise InputError(
-            f"no detector {shown(name)} is installed (found: {known}); a package offers one as an "
+            f"no detector {quoted_value(name)} is installed (found: {known}); a package offers one "
+            "as an "
             f"entry point of the group {DETECTORS}",
             where="detector",
         )
@@ -302,7 +321,8 @@ def find_embedder(name: str) -> Embedder:
     if name not in offered.names:
         known = ", ".join(("all-MiniLM-L6-v2", "static", *sorted(offered.names)))
         raise InputError(
-            f"no embedder {shown(name)} is installed (found: {known}); a package offers one as an "
+            f"no embedder {quoted_value(name)} is installed (found: {known}); a package offers one "
+            "as an "
             f"entry point of the group {EMBEDDERS}",
             where="policies/plane.yaml: index.embedder",
         )
@@ -312,9 +332,13 @@ def find_embedder(name: str) -> Embedder:
 
 
 def _opened(
-    found: Home, durability: str, clock: Clock, detector: Detector | None,
-    environment: Mapping[str, str] | None, embedder: Embedder | None,
-) -> Plane:  # fmt: skip
+    found: Home,
+    durability: str,
+    clock: Clock,
+    detector: Detector | None,
+    environment: Mapping[str, str] | None,
+    embedder: Embedder | None,
+) -> Plane:
     if durability not in ("sync", "os"):
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
     from memplane.context.context import PlaneContext  # noqa: PLC0415 - likewise

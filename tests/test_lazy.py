@@ -59,8 +59,8 @@ def test_a_command_imports_its_own_module_and_no_other_command(argv, commands, t
         pass
     code = (
         "import sys\n"
-        "from memplane.cli.run import run\n"
-        f"assert run({argv!r}) == 0\n"
+        "from memplane.cli.run import run_command_line\n"
+        f"assert run_command_line({argv!r}) == 0\n"
         "print(*(name for name in sys.modules if name.startswith('memplane.cli.')))"
     )
     ran = subprocess.run(

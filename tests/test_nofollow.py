@@ -73,12 +73,12 @@ def test_a_folder_that_is_a_link_is_entered_by_no_call(home, outside, name):
     (home / name).symlink_to(outside.parent)
     path = home / "log" / "spool" / "file" if name == "log/spool" else home / "log" / "file"
     calls = [
-        lambda: nofollow.read(path, home=home),
-        lambda: nofollow.create(path, home=home),
-        lambda: nofollow.remove(path, home=home),
-        lambda: nofollow.rename(path, path.with_name("new"), home=home),
+        lambda: nofollow.read_bytes(path, home=home),
+        lambda: nofollow.create_draft(path, home=home),
+        lambda: nofollow.remove_name(path, home=home),
+        lambda: nofollow.rename_name(path, path.with_name("new"), home=home),
         lambda: nofollow.link(path, path.with_name("new"), home=home),
-        lambda: nofollow.names(path.parent, home),
+        lambda: nofollow.folder_names(path.parent, home),
         lambda: nofollow.make_folder(path.parent / "new", home),
         lambda: nofollow.remove_tree(path.parent, home),
         lambda: nofollow.sync_folder(path.parent, home),
@@ -86,7 +86,7 @@ def test_a_folder_that_is_a_link_is_entered_by_no_call(home, outside, name):
     for call in calls:
         with pytest.raises(StrangeFileError, match="is a link to"):
             call()
-    assert nofollow.files(path.parent, home) == []
+    assert nofollow.file_names(path.parent, home) == []
     assert sorted(one.name for one in outside.parent.iterdir()) == ["file"]
     assert outside.read_bytes() == OUTSIDE
 
@@ -95,14 +95,14 @@ def test_the_home_itself_may_be_reached_by_a_link_where_it_is_named(home, tmp_pa
     (tmp_path / "named").symlink_to(home)
     (home / "log" / "file").write_bytes(b"here")
     named = tmp_path / "named"
-    assert nofollow.read(named / "log" / "file", home=named) == b"here"
+    assert nofollow.read_bytes(named / "log" / "file", home=named) == b"here"
 
 
 def test_a_name_that_leads_out_of_the_home_is_refused(home, outside):
     with pytest.raises(OSError, match="leads out of the plane"):
-        nofollow.read(home / "log" / ".." / ".." / "outside" / "file", home=home)
+        nofollow.read_bytes(home / "log" / ".." / ".." / "outside" / "file", home=home)
     with pytest.raises(ValueError, match="expected a folder below"):
-        nofollow.read(outside, home=home)
+        nofollow.read_bytes(outside, home=home)
 
 
 def test_a_new_file_takes_the_name_of_whatever_has_it_and_is_the_owners_alone(home, outside):
@@ -111,12 +111,12 @@ def test_a_new_file_takes_the_name_of_whatever_has_it_and_is_the_owners_alone(ho
             continue
         path = home / "log" / "draft"
         odd(path, outside)
-        os.close(nofollow.create(path))
+        os.close(nofollow.create_draft(path))
         assert stat.S_IMODE(path.lstat().st_mode) == 0o600
         assert path.lstat().st_size == 0
         path.unlink()
     os.link(outside, home / "log" / "draft")
-    os.close(nofollow.create(home / "log" / "draft"))
+    os.close(nofollow.create_draft(home / "log" / "draft"))
     assert outside.read_bytes() == OUTSIDE
 
 
@@ -144,16 +144,16 @@ def test_a_file_is_renamed_into_no_folder_that_is_a_link(home, outside):
     (home / "log" / "file").write_bytes(b"here")
     (home / "log" / "to").symlink_to(outside.parent)
     with pytest.raises(StrangeFileError, match="is a link to"):
-        nofollow.rename(home / "log" / "file", home / "log" / "to" / "file")
+        nofollow.rename_name(home / "log" / "file", home / "log" / "to" / "file")
     assert outside.read_bytes() == OUTSIDE
-    assert nofollow.files(home / "log") == ["file"]
+    assert nofollow.file_names(home / "log") == ["file"]
 
 
 @pytest.mark.parametrize("most", [-1, 0, 1, 5, 10_000, 70_000])
 def test_reading_gives_so_many_bytes_and_no_more(home, most):
     data = os.urandom(66_000)
     (home / "log" / "file").write_bytes(data)
-    assert nofollow.read(home / "log" / "file", most) == (data if most < 0 else data[:most])
+    assert nofollow.read_bytes(home / "log" / "file", most) == (data if most < 0 else data[:most])
 
 
 def test_what_a_thread_opens_reads_and_maps_is_counted_and_an_inner_count_stands_for_itself(home):
@@ -161,19 +161,19 @@ def test_what_a_thread_opens_reads_and_maps_is_counted_and_an_inner_count_stands
     one.write_bytes(b"0123456789")
     other.write_bytes(b"abc")
     with nofollow.counting(nofollow.Tally()) as outer:
-        assert nofollow.read(one, 4) == b"0123"
-        with nofollow.opened(one) as file:
+        assert nofollow.read_bytes(one, 4) == b"0123"
+        with nofollow.open_regular(one) as file:
             assert file.read(3) == b"012"
             assert nofollow.pread(file.fileno(), 2, 8) == b"89"
             nofollow.map_file(file).close()
-        with nofollow.opened(other) as file:
+        with nofollow.open_regular(other) as file:
             assert file.read() == b"abc"
-        os.close(nofollow.create(home / "log" / "new"))
+        os.close(nofollow.create_draft(home / "log" / "new"))
         with nofollow.counting(nofollow.Tally()) as inner:
-            nofollow.read(other)
+            nofollow.read_bytes(other)
         counted = (list(outer.files), outer.read, outer.mapped)
         assert (list(inner.files), inner.read, inner.mapped) == ([str(other)], 3, 0)
-    with nofollow.opened(one) as file:
+    with nofollow.open_regular(one) as file:
         nofollow.pread(file.fileno(), 2, 0)
         nofollow.map_file(file).close()
     assert (list(outer.files), outer.read, outer.mapped) == counted
@@ -224,13 +224,13 @@ def test_a_walk_gives_regular_files_in_order_or_all_there_is_and_enters_no_link(
     (home / "log" / "b").write_bytes(b"")
     (home / "log" / "spool" / "a").write_bytes(b"")
     top = f"{home}/log"
-    assert list(nofollow.walk(top)) == [f"{top}/b", f"{top}/spool/a"]
-    assert list(nofollow.walk(top, folders=True)) == [
+    assert list(nofollow.walk_files(top)) == [f"{top}/b", f"{top}/spool/a"]
+    assert list(nofollow.walk_files(top, folders=True)) == [
         f"{top}/b", f"{top}/spool", f"{top}/spool/a", f"{top}/to",
     ]  # fmt: skip
-    assert list(nofollow.walk(home / "none")) == []
-    assert nofollow.files(home / "log") == ["b"]
-    assert nofollow.names(home / "none") == []
+    assert list(nofollow.walk_files(home / "none")) == []
+    assert nofollow.file_names(home / "log") == ["b"]
+    assert nofollow.folder_names(home / "none") == []
 
 
 def test_a_call_that_fails_names_the_whole_path_and_leaves_what_is_there(home):
@@ -238,9 +238,9 @@ def test_a_call_that_fails_names_the_whole_path_and_leaves_what_is_there(home):
     (folder / "in").write_bytes(b"")
     file.write_bytes(b"here")
     for call in (
-        lambda: nofollow.remove(home / "log" / "none"),
-        lambda: nofollow.rename(home / "log" / "none", file),
-        lambda: nofollow.rename(file, folder),
+        lambda: nofollow.remove_name(home / "log" / "none"),
+        lambda: nofollow.rename_name(home / "log" / "none", file),
+        lambda: nofollow.rename_name(file, folder),
         lambda: nofollow.remove_folder(folder),
         lambda: nofollow.link(file, folder / "in"),
     ):
@@ -248,10 +248,10 @@ def test_a_call_that_fails_names_the_whole_path_and_leaves_what_is_there(home):
             call()
         assert failed.value.filename is not None
     assert file.read_bytes() == b"here"
-    assert nofollow.files(folder) == ["in"]
+    assert nofollow.file_names(folder) == ["in"]
     nofollow.link(file, folder / "other")
     nofollow.sync_folder(folder)
-    assert nofollow.read(folder / "other") == b"here"
+    assert nofollow.read_bytes(folder / "other") == b"here"
 
 
 def test_whether_a_path_still_names_a_file_is_asked_of_the_path_itself(home, outside):
@@ -282,7 +282,7 @@ def test_a_copy_that_fails_leaves_the_file_with_its_names_and_no_draft(home, out
     with pytest.raises(OSError, match="No space left"):
         nofollow.separate(path)
     assert (path.read_bytes(), path.stat().st_nlink) == (OUTSIDE, 2)
-    assert nofollow.files(home / "log") == ["file"]
+    assert nofollow.file_names(home / "log") == ["file"]
 
 
 def test_no_descriptor_is_left_open(home, outside):
@@ -290,11 +290,11 @@ def test_no_descriptor_is_left_open(home, outside):
     os.mkfifo(home / "log" / "pipe")
     before = len(list(FDS.iterdir())) if FDS.exists() else 0
     for _ in range(3):
-        nofollow.read(home / "log" / "file", home=home)
-        nofollow.names(home / "log" / "spool", home)
+        nofollow.read_bytes(home / "log" / "file", home=home)
+        nofollow.folder_names(home / "log" / "spool", home)
         for name in ("pipe", "none", "spool/none"):
             with pytest.raises(OSError):
-                nofollow.read(home / "log" / name, home=home)
-        nofollow.rename(home / "log" / "file", home / "log" / "spool" / "file", home=home)
-        nofollow.rename(home / "log" / "spool" / "file", home / "log" / "file", home=home)
+                nofollow.read_bytes(home / "log" / name, home=home)
+        nofollow.rename_name(home / "log" / "file", home / "log" / "spool" / "file", home=home)
+        nofollow.rename_name(home / "log" / "spool" / "file", home / "log" / "file", home=home)
     assert before == (len(list(FDS.iterdir())) if FDS.exists() else 0)

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 import memplane
 from memplane.home import open_home
 from memplane.trust import (
-    Record,
-    Store,
-    is_own,
+    TrustRecord,
+    TrustStore,
+    is_own_plane,
     located,
     location_of,
     printable,
-    quoted,
     record_of,
+    shell_word,
     state_folder,
     upward,
 )
@@ -31,20 +31,20 @@ from memplane.trust import (
 
 @pytest.fixture
 def store(tmp_path):
-    return Store({"XDG_STATE_HOME": str(tmp_path / "state")})
+    return TrustStore({"XDG_STATE_HOME": str(tmp_path / "state")})
 
 
 @given(st.dictionaries(st.text(max_size=9), st.none() | st.binary(max_size=99), max_size=4))
 def test_any_bytes_come_back_as_they_were_kept(tmp_path_factory, files):
-    kept = Store({"XDG_STATE_HOME": str(tmp_path_factory.mktemp("state"))})
-    record = Record("/a/\udcff/.memplane", "/b", "plane", "now", "0.1.0", "salt", files)
+    kept = TrustStore({"XDG_STATE_HOME": str(tmp_path_factory.mktemp("state"))})
+    record = TrustRecord("/a/\udcff/.memplane", "/b", "plane", "now", "0.1.0", "salt", files)
     kept.put(record)
     assert kept.get(record.location) == (record, "")
     assert kept.records() == [record]
 
 
 def test_folders_are_for_the_owner_alone_and_no_draft_is_left(store, tmp_path):
-    store.put(Record("/a", "/a", "p", "now", "0", "s", {}))
+    store.put(TrustRecord("/a", "/a", "p", "now", "0", "s", {}))
     store.meet("/b")
     below = [*(tmp_path / "state" / "memplane").rglob("*")]
     assert sorted(path.suffix for path in below) == ["", ".json", ".met"]
@@ -70,7 +70,7 @@ def test_a_relative_folder_of_state_or_home_is_not_used(tmp_path, monkeypatch):
     for environment in ({"XDG_STATE_HOME": "state", "HOME": "."}, {"HOME": ""}, {}):
         assert Path(state_folder(environment)).is_absolute()
         assert not state_folder(environment).startswith(str(tmp_path))
-    assert not is_own(str(tmp_path / "~" / ".memplane"), "~")
+    assert not is_own_plane(str(tmp_path / "~" / ".memplane"), "~")
     memplane.init(tmp_path / "~" / ".memplane", trusted=False).close()
     assert located({}, str(tmp_path), "~") == (None, None, "")
 
@@ -93,7 +93,7 @@ def test_a_printed_path_is_one_line_and_a_shell_reads_the_quoted_one_back(text):
     if text.isprintable() and "\0" not in text:
         import shlex
 
-        assert shlex.split(quoted(text)) == [text]
+        assert shlex.split(shell_word(text)) == [text]
 
 
 def on_terminal(words, cwd, environment, *answers):

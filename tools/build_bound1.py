@@ -19,8 +19,8 @@ from pathlib import Path
 
 from rs_bpe.bpe import openai
 
-from memplane.tokens.bound import BLANKS, merged, pieces
-from memplane.tokens.index import lay_out
+from memplane.tokens.bound import BLANKS, merged_count, pretoken_count
+from memplane.tokens.index import encode_token_index
 from memplane.tokens.table import (
     CHARACTERS,
     LETTER,
@@ -72,7 +72,7 @@ def index(packed: bytes) -> bytes:
     o200k, cl100k = table.ranks
     assert isinstance(o200k, dict)
     assert isinstance(cl100k, dict)
-    return lay_out(table.characters, (o200k, cl100k))
+    return encode_token_index(table.characters, (o200k, cl100k))
 
 
 def tokens(encoding: object, size: int) -> list[bytes]:
@@ -122,7 +122,7 @@ class Ends:
     def __init__(self, vocabulary: list[bytes]) -> None:
         self.ranks = {token: rank for rank, token in enumerate(vocabulary)}
         # `closing` rests on both.
-        assert all(merged(token, self.ranks) == 1 for token in vocabulary)
+        assert all(merged_count(token, self.ranks) == 1 for token in vocabulary)
         reading_on = filter(None, map(READING_ON.match, vocabulary))
         assert all(not self.ranks.keys().isdisjoint(match.groups()) for match in reading_on)
         inner = [(token, size) for token in vocabulary for size in (1, 2, 3) if size < len(token)]
@@ -140,10 +140,10 @@ class Ends:
         for start in range(size):
             if start and text[:start] not in self.tails:
                 continue
-            most = max(most, pieces(text[start:], self.ranks))
+            most = max(most, pretoken_count(text[start:], self.ranks))
             for end in range(start + 1, size):
                 if text[end:] in self.heads:
-                    most = max(most, pieces(text[start:end], self.ranks) + 1)
+                    most = max(most, pretoken_count(text[start:end], self.ranks) + 1)
         return most
 
 

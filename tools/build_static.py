@@ -22,8 +22,8 @@ import numpy as np
 
 from memplane.adapters.minilm import Encoder, Floats, read_tensors
 from memplane.index.expansion import Neighbours
-from memplane.index.expansion import lay_out as lay_out_nearest
-from memplane.index.static import StaticTable, lay_out
+from memplane.index.expansion import encode_neighbours as lay_out_nearest
+from memplane.index.static import StaticTable, encode_static_table
 from memplane.index.terms import STOP
 
 TARGET = Path(__file__).parent.parent / "memplane" / "index" / "data" / "static.i8"
@@ -94,7 +94,9 @@ def build(vocabulary: list[str], vectors: Floats, source: bytes) -> bytes:
     weights = np.rint(peaks / peaks[counted].max() * WEIGHT_MAX * counted).astype(np.uint16)
     signed = np.rint(rows / peaks[:, None] * 127).astype(np.int8)
     pieces = [vocabulary[i] for i in kept]
-    return lay_out(MODEL, hashlib.sha256(source).hexdigest(), pieces, count, weights, signed)
+    return encode_static_table(
+        MODEL, hashlib.sha256(source).hexdigest(), pieces, count, weights, signed
+    )
 
 
 def principal(vectors: Floats) -> Floats:

@@ -159,7 +159,7 @@ def main() -> None:
     given = parser.parse_args()
     tables = markers.Markers()
     if given.policy is not None:
-        tables = markers.build(yaml.safe_load(given.policy.read_bytes())["markers"])
+        tables = markers.build_markers(yaml.safe_load(given.policy.read_bytes())["markers"])
     marker = Marker(tables)
     sentences(marker)
     strict(marker, given.data, given.show, given.seed)

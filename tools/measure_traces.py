@@ -38,11 +38,18 @@ from typing import Any, Final
 
 from trace_steps import Found, Row, Step, given, judged, prompts
 
-from memplane.evaluate import Asked, report_of
+from memplane.evaluate import EvaluationMode, evaluation_report
 from memplane.evaluate.baselines import PlainIndex, Shelf, order_of
-from memplane.evaluate.dataset import Conversation, Dataset, Question
+from memplane.evaluate.dataset import Conversation, Dataset, LabelledQuestion
 from memplane.evaluate.figures import mean_of, percentile
-from memplane.evaluate.run import PRODUCT, Measured, Outcome, Ranked, found_in, ranking_of
+from memplane.evaluate.run import (
+    PRODUCT,
+    Measured,
+    QuestionOutcome,
+    RankedQuestion,
+    found_in,
+    plane_ranking,
+)
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.importers import import_paths
 from memplane.pack.block import Entry
@@ -99,8 +106,8 @@ def labelled(folder: Path, budgets: Sequence[int]) -> Figures:
         measured = Measured(
             outcomes, own, len(shelf.events), [], dict(policies.hashes), policies.budgets.counter
         )
-    report = report_of(
-        dataset, Asked(tuple(budgets), CHANNEL, together=True), measured, by_category=True,
+    report = evaluation_report(
+        dataset, EvaluationMode(tuple(budgets), CHANNEL, together=True), measured, by_category=True,
         questions=True,
     )  # fmt: skip
     systems = sorted({one.system for one in searched})
@@ -115,7 +122,7 @@ def _dataset(shelf: Shelf) -> Dataset:
     """Give the questions over the events as they are; every evidence id must be one of theirs."""
     ids = {event.id: event.id for event in shelf.events}
     questions = [
-        Question(
+        LabelledQuestion(
             row["conversation_id"], row["question_id"], row["question"], row["category"], None,
             tuple(row["evidence_event_ids"]),
         )
@@ -128,13 +135,13 @@ def _dataset(shelf: Shelf) -> Dataset:
 
 
 def _asked(
-    plane: Plane, questions: Sequence[Question], budgets: Sequence[int]
-) -> tuple[list[Outcome], list[Ranked]]:
+    plane: Plane, questions: Sequence[LabelledQuestion], budgets: Sequence[int]
+) -> tuple[list[QuestionOutcome], list[RankedQuestion]]:
     plane.pack("", budget=budgets[0])  # the first one also opens what it needs
     outcomes, searched = [], []
     for question in questions:
         begun = time.perf_counter_ns()
-        ranks = ranking_of(plane.search, question.text, CHANNEL)
+        ranks = plane_ranking(plane.search, question.text, CHANNEL)
         searched.append(_ranked(PRODUCT, question, ranks, time.perf_counter_ns() - begun))
         for budget in budgets:
             begun = time.perf_counter_ns()
@@ -145,8 +152,8 @@ def _asked(
 
 
 def _ordered(
-    name: str, shelf: Shelf, questions: Sequence[Question], budgets: Sequence[int]
-) -> tuple[list[Outcome], list[Ranked]]:
+    name: str, shelf: Shelf, questions: Sequence[LabelledQuestion], budgets: Sequence[int]
+) -> tuple[list[QuestionOutcome], list[RankedQuestion]]:
     order = order_of(name, shelf.events, PlainIndex)
     outcomes, searched = [], []
     for question in questions:
@@ -160,26 +167,26 @@ def _ordered(
 
 
 def _ranked(
-    system: str, question: Question, ranks: Mapping[Any, int], ns: int
-) -> Ranked:  # fmt: skip
+    system: str, question: LabelledQuestion, ranks: Mapping[Any, int], ns: int
+) -> RankedQuestion:  # fmt: skip
     found = sorted(ranks[each] for each in question.evidence if each in ranks)
-    return Ranked(
+    return RankedQuestion(
         question.conversation, question.id, question.category, system, len(question.evidence),
         tuple(found), ns,
     )  # fmt: skip
 
 
 def _outcome(
-    system: str, budget: int, question: Question, entries: Iterable[Entry], tokens: int,
+    system: str, budget: int, question: LabelledQuestion, entries: Iterable[Entry], tokens: int,
     ns: int | None,
-) -> Outcome:  # fmt: skip
+) -> QuestionOutcome:  # fmt: skip
     whole: set[str] = set()
     parts: set[str] = set()
     for entry in entries:
         whole.update(entry.events)
         parts.update(entry.parts)
     in_whole, touched, missing = found_in({each: each for each in question.evidence}, whole, parts)
-    return Outcome(
+    return QuestionOutcome(
         question.conversation, question.id, question.category, system, budget,
         len(question.evidence), in_whole, touched, tokens, ns, missing,
     )  # fmt: skip

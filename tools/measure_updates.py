@@ -21,7 +21,7 @@ from typing import Any, Final
 import memplane
 from memplane.evaluate import read_dataset
 from memplane.evaluate.baselines import PlainIndex
-from memplane.evaluate.run import Builders, recorded
+from memplane.evaluate.run import SystemFactory, recorded
 from memplane.plane.plane import Plane
 from memplane.wiring import make_counter
 
@@ -81,7 +81,7 @@ def main() -> None:
             asked = [q for q in dataset.asked if (q.conversation, q.text) in pairs]
             asked = [question for question in asked if question.conversation == title]
             with recorded(
-                [conversation], Builders(make, make_counter, PlainIndex), {}, None
+                [conversation], SystemFactory(make, make_counter, PlainIndex), {}, None
             ) as made:
                 for question in asked:
                     category, sides = pairs[title, question.text]

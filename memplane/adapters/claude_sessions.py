@@ -25,11 +25,18 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
-from memplane.adapters.transcripts import ENTRY, Place, Recall, TranscriptIndex, packed, unpacked
+from memplane.adapters.transcripts import (
+    ENTRY,
+    Recall,
+    TranscriptIndex,
+    TranscriptPlace,
+    packed,
+    unpacked,
+)
 from memplane.errors import InputError, MemplaneError, MissingExtraError
 from memplane.importers.rows import name
 from memplane.intake import timestamp
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.intake.skeleton import with_permitted_actor
 
 if TYPE_CHECKING:
@@ -148,7 +155,7 @@ class PlaneSessionStore:
         return receipt.duplicates
 
     def _rows(
-        self, place: Place, key: dict[str, str], entries: list[Any], cut: int
+        self, place: TranscriptPlace, key: dict[str, str], entries: list[Any], cut: int
     ) -> Iterator[dict[str, Any]]:
         self._recall.look()
         reader = self._recall.reader(place)
@@ -164,7 +171,7 @@ class PlaneSessionStore:
             self._store(rows)
 
     def _raw_rows(
-        self, place: Place, key: dict[str, str], entries: list[Any], cut: int
+        self, place: TranscriptPlace, key: dict[str, str], entries: list[Any], cut: int
     ) -> Iterator[dict[str, Any]]:
         """The events that keep entries as they are."""
         scope = name(SOURCE, place.conversation, place.branch or "main", str(cut))
@@ -173,7 +180,9 @@ class PlaneSessionStore:
         told |= {"subpath": key["subpath"]} if place.branch else {}
         for entry in entries:
             if not isinstance(entry, dict):
-                raise InputError(f"expected an object, found {shown(entry)}", where="entries")
+                raise InputError(
+                    f"expected an object, found {quoted_value(entry)}", where="entries"
+                )
             stem = f"{scope}:{_stem(entry) or uuid.uuid4().hex}"
             frame = {"kind": "session", "session": name(key["session_id"]), **_when(entry)}
             parts = packed(entry, redactor.redact_data)
@@ -231,7 +240,7 @@ class PlaneSessionStore:
             known = self._index.summary(conversation, cut)
             upto, data = known or (0, None)
             if data is None or upto < last:
-                place = Place(project, conversation, "")
+                place = TranscriptPlace(project, conversation, "")
                 entries = list(self._stored(self._index.entries(place, upto)))
                 before = data and {"session_id": session, "mtime": ms, "data": data}
                 key = {"project_key": project_key, "session_id": session}
@@ -259,28 +268,28 @@ class PlaneSessionStore:
         reason = "deleted by the Claude Agent SDK"
         self._context.write({"kind": "forget", "text": reason, "data": {"forget": named}})
 
-    def _cut(self, place: Place, key: dict[str, str]) -> int:
+    def _cut(self, place: TranscriptPlace, key: dict[str, str]) -> int:
         """The seq of the last forget that names a transcript; 0: there was none."""
         with self._context.lock:
             memories = self._context.caught_up().memories
             for act in memories.forgets(self._judged):
                 self._cuts[act.target.value] = self._judged = act.seq
-        whole = Place(place.project, place.conversation, "")
+        whole = TranscriptPlace(place.project, place.conversation, "")
         named = (_scope(whole), _scope(place), name(key["session_id"]))
         return max(self._cuts.get(one, 0) for one in named)
 
 
-def _scope(place: Place) -> str:
+def _scope(place: TranscriptPlace) -> str:
     """What the ids of a transcript's entries begin with; of a main one's, its sub-agents' too."""
     return name(SOURCE, place.conversation, *([place.branch] if place.branch else []))
 
 
-def _place(key: Key) -> Place:
+def _place(key: Key) -> TranscriptPlace:
     project, conversation, subpath = key["project_key"], key["session_id"], key.get("subpath")
     if subpath == "":
         raise InputError("is empty; leave it out for the main transcript", where="subpath")
     branch = _hash(subpath) if subpath is not None else ""
-    return Place(_hash(project), _hash(f"{_hash(project)}:{conversation}"), branch)
+    return TranscriptPlace(_hash(project), _hash(f"{_hash(project)}:{conversation}"), branch)
 
 
 def _hash(text: str) -> str:

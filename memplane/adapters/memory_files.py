@@ -25,16 +25,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.errors import ConflictError, InputError, LockError
 from memplane.event import GLOBAL, TYPED_KINDS, inherited
 from memplane.intake import namespace
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.intake.skeleton import with_permitted_actor
 from memplane.work.forget import summaries_quoting
 
 if TYPE_CHECKING:
-    from memplane.context.event_access import Reader
+    from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds
     from memplane.plane.plane import Plane
     from memplane.ports import Line
-    from memplane.projections.chains import Row
+    from memplane.projections.chains import KeyValueRow
     from memplane.projections.memories import Memories
 
 __all__ = [
@@ -46,11 +46,11 @@ __all__ = [
     "MemoryFiles",
     "Tree",
     "Write",
-    "clear",
-    "create",
+    "clear_files",
+    "create_file",
     "delete",
-    "insert",
-    "rename",
+    "insert_lines",
+    "rename_file",
     "str_replace",
     "view",
 ]
@@ -74,10 +74,16 @@ class MemoryFiles:
     """
 
     def __init__(
-        self, plane: Plane, *, ns: str = GLOBAL, session: str | None = None,
-        task: str | None = None, actor: str | None = None, channel: str = "agent",
+        self,
+        plane: Plane,
+        *,
+        ns: str = GLOBAL,
+        session: str | None = None,
+        task: str | None = None,
+        actor: str | None = None,
+        channel: str = "agent",
         agent: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         namespace(ns)
         if agent is None and ns.startswith(_AGENTS):
             agent = ns.removeprefix(_AGENTS)
@@ -91,7 +97,7 @@ class MemoryFiles:
         """Carry out a command as the model gives it: `{"command": "view", "path": …}`."""
         name = command.get("command")
         if name not in COMMANDS:
-            raise InputError(f"Unknown command: {shown(name)}; known: {', '.join(COMMANDS)}")
+            raise InputError(f"Unknown command: {quoted_value(name)}; known: {', '.join(COMMANDS)}")
         given = {field: value for field, value in command.items() if field != "command"}
         method = getattr(self, name)
         known = inspect.signature(method).parameters
@@ -107,7 +113,7 @@ class MemoryFiles:
 
     def create(self, path: str, file_text: str) -> str:
         """Make a file with this text; the folders above it come with it."""
-        return self._do("create", lambda tree: create(tree, path, file_text))
+        return self._do("create", lambda tree: create_file(tree, path, file_text))
 
     def str_replace(self, path: str, old_str: str, new_str: str = "") -> str:
         """Replace a text that stands in a file once."""
@@ -115,7 +121,7 @@ class MemoryFiles:
 
     def insert(self, path: str, insert_line: int, insert_text: str) -> str:
         """Insert a text behind a line; 0: before the first."""
-        return self._do("insert", lambda tree: insert(tree, path, insert_line, insert_text))
+        return self._do("insert", lambda tree: insert_lines(tree, path, insert_line, insert_text))
 
     def delete(self, path: str) -> str:
         """Forget a file, or a folder with all that lies in it."""
@@ -123,11 +129,11 @@ class MemoryFiles:
 
     def rename(self, old_path: str, new_path: str) -> str:
         """Move a file or a folder to a path where nothing is."""
-        return self._do("rename", lambda tree: rename(tree, old_path, new_path))
+        return self._do("rename", lambda tree: rename_file(tree, old_path, new_path))
 
     def clear(self) -> str:
         """Forget everything."""
-        return self._do("clear", clear)
+        return self._do("clear", clear_files)
 
     def _do(self, name: str, decide: Callable[[Tree], Done]) -> str:
         """Decide by the files as they are, and write only if they still are so."""
@@ -165,9 +171,14 @@ class MemoryFiles:
 
     def _row(self, name: str, one: Write) -> dict[str, Any]:
         row: dict[str, Any] = {
-            "kind": "fact", "role": "assistant", "ns": self._ns, "key": one.key, "text": one.text,
-            "data": {"tool": "memory", "command": name}, **self._frame,
-        }  # fmt: skip
+            "kind": "fact",
+            "role": "assistant",
+            "ns": self._ns,
+            "key": one.key,
+            "text": one.text,
+            "data": {"tool": "memory", "command": name},
+            **self._frame,
+        }
         kept = inherited(one.sources)
         if one.is_folder:  # its name is known from what lay in it; that has no end
             return row | {name: kept[name] for name in ("sensitivity", "refs") if name in kept}
@@ -187,11 +198,11 @@ class MemoryFiles:
         quoting = (summaries_quoting(log, folds, "id", one, self._ns, undo=False) for one in ids)
         return list(dict.fromkeys([*ids, *chain.from_iterable(quoting)]))
 
-    def _text(self, row: Row) -> str:
+    def _text(self, row: KeyValueRow) -> str:
         redact = self._context.redact(self._context.watched.policies_or_last())
         return redact(self._context.log.text(self._line(row).event))
 
-    def _line(self, row: Row) -> Line:
+    def _line(self, row: KeyValueRow) -> Line:
         line = self._context.log.line(row.seq)
         if line is None:
             raise InputError(f"The file {row.key} can no longer be read.")
@@ -230,7 +241,7 @@ class Write(NamedTuple):
 
     key: str
     text: str
-    sources: tuple[Row, ...] = ()
+    sources: tuple[KeyValueRow, ...] = ()
     moved: bool = False
 
     @property
@@ -255,11 +266,11 @@ class Tree:
     """
 
     def __init__(
-        self, memories: Memories, ns: str, reader: Reader, read: Callable[[Row], str]
+        self, memories: Memories, ns: str, reader: EventAccess, read: Callable[[KeyValueRow], str]
     ) -> None:
         self._memories, self._ns, self._reader, self.read = memories, ns, reader, read
 
-    def file(self, path: str) -> Row | None:
+    def file(self, path: str) -> KeyValueRow | None:
         """The file at a path."""
         row = None if path == ROOT else self._memories.current(self._ns, path)
         return row if row is not None and self._is_seen(row) else None
@@ -270,7 +281,7 @@ class Tree:
     def is_there(self, path: str) -> bool:
         return self.file(path) is not None or self.is_folder(path)
 
-    def below(self, path: str) -> list[Row]:
+    def below(self, path: str) -> list[KeyValueRow]:
         """Everything in a folder, however deep, itself where it is marked as empty."""
         most = FOLDER_FILES_MAX
         rows = list(islice(self._rows(f"{path}/"), most + 1))
@@ -287,7 +298,7 @@ class Tree:
         parent = path.rpartition("/")[0]
         return () if self.is_folder(parent) else (Write(f"{parent}/", _EMPTY),)
 
-    def left_by(self, gone: list[Row], path: str) -> tuple[Write, ...]:
+    def left_by(self, gone: list[KeyValueRow], path: str) -> tuple[Write, ...]:
         """What keeps the folder of a path once all else in it is gone."""
         parent = path.rpartition("/")[0]
         if parent == ROOT:
@@ -313,7 +324,7 @@ class Tree:
                 raise self._reader.unwritable(self._ns, one.key)
         return tuple(allowed)
 
-    def _rows(self, prefix: str) -> Iterator[Row]:
+    def _rows(self, prefix: str) -> Iterator[KeyValueRow]:
         """What can be seen below a prefix, in the order of keys."""
         after: tuple[str, str] | None = None
         while True:
@@ -323,11 +334,11 @@ class Tree:
                 return
             after = rows[-1].ns, rows[-1].key
 
-    def _is_seen(self, row: Row) -> bool:
+    def _is_seen(self, row: KeyValueRow) -> bool:
         return _is_file(row) and self._reader.shows_row(row) and self._reader.in_time(row)
 
 
-def _is_file(row: Row) -> bool:
+def _is_file(row: KeyValueRow) -> bool:
     """Whether a value is a text that can be written again; a task or an artifact is none."""
     return row.kind in _FILE_KINDS
 
@@ -349,7 +360,7 @@ def view(tree: Tree, given: str, span: list[int] | None) -> Done:
     return Done("\n".join(lines))
 
 
-def create(tree: Tree, given: str, text: str) -> Done:
+def create_file(tree: Tree, given: str, text: str) -> Done:
     """A new file."""
     path = _resolved(given)
     if (above := tree.file_above(path)) is not None:
@@ -382,7 +393,7 @@ def str_replace(tree: Tree, given: str, old: str, new: str) -> Done:
     return Done(f"{told}(with line numbers):\n{snippet}", (Write(row.key, text, (row,)),))
 
 
-def insert(tree: Tree, given: str, at: int, text: str) -> Done:
+def insert_lines(tree: Tree, given: str, at: int, text: str) -> Done:
     """A file with more lines."""
     row, before = _content(tree, given)
     lines = before.split("\n")
@@ -412,7 +423,7 @@ def delete(tree: Tree, given: str) -> Done:
     return Done(f"Successfully deleted {given}", tree.left_by(rows, path), gone)
 
 
-def rename(tree: Tree, old_given: str, new_given: str) -> Done:
+def rename_file(tree: Tree, old_given: str, new_given: str) -> Done:
     """A file or a folder at another path; its folder is made even where nothing moves."""
     old, new = _resolved(old_given), _resolved(new_given)
     if old == ROOT:
@@ -440,7 +451,7 @@ def rename(tree: Tree, old_given: str, new_given: str) -> Done:
     return Done(f"Successfully renamed {old_given} to {new_given}", (*moved, *left), gone)
 
 
-def clear(tree: Tree) -> Done:
+def clear_files(tree: Tree) -> Done:
     """No file left."""
     return Done("All memory cleared", gone=tuple(row.id for row in tree.below(ROOT)))
 
@@ -466,7 +477,7 @@ def _resolved(given: str) -> str:
 def _checked_path(path: str) -> str:
     if len(path) >= PATH_MAX or not path.isprintable():
         raise InputError(
-            f"Path {shown(path)} cannot be stored; it should have at most {PATH_MAX - 1} "
+            f"Path {quoted_value(path)} cannot be stored; it should have at most {PATH_MAX - 1} "
             "characters, none of them a control character"
         )
     return path
@@ -474,7 +485,7 @@ def _checked_path(path: str) -> str:
 
 def _string(value: Any, field: str) -> str:
     if not isinstance(value, str):
-        raise InputError(f"expected a string, found {shown(value)}", where=field)
+        raise InputError(f"expected a string, found {quoted_value(value)}", where=field)
     return value
 
 
@@ -487,7 +498,7 @@ def _checked(text: str, given: str) -> str:
     return text
 
 
-def _content(tree: Tree, given: str) -> tuple[Row, str]:
+def _content(tree: Tree, given: str) -> tuple[KeyValueRow, str]:
     path = _resolved(given)
     row = tree.file(path)
     if row is None:
@@ -505,7 +516,7 @@ def _above(path: str) -> Iterator[str]:
 
 def _listed(tree: Tree, path: str) -> list[tuple[str, str]]:
     """Size and name of what lies in a folder, two levels deep, the hidden left out."""
-    found: dict[tuple[str, ...], Row | None] = {}
+    found: dict[tuple[str, ...], KeyValueRow | None] = {}
     for row in tree.below(path):
         parts = row.key[len(path) + 1 :].split("/")
         folders = parts[:-1]
@@ -541,7 +552,9 @@ def _numbered(text: str, given: str, span: Any) -> str:
     first = 0
     if isinstance(span, list) and len(span) == 2:
         if not all(isinstance(one, int) for one in span):
-            raise InputError(f"expected two numbers, found {shown(span)}", where="view_range")
+            raise InputError(
+                f"expected two numbers, found {quoted_value(span)}", where="view_range"
+            )
         first = max(1, span[0]) - 1
         lines = lines[first : len(lines) if span[1] == -1 else span[1]]
     shown_ = "\n".join(_with_numbers(lines, first + 1))

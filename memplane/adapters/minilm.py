@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplane.errors import MissingExtraError
-from memplane.index.static import WordPiece, words
+from memplane.index.static import WordPiece, plain_words
 from memplane.index.vectors import signed_bytes
 
 __all__ = ["PIECES_MAX", "Encoder", "Floats", "MiniLM", "find_weights", "read_tensors"]
@@ -71,7 +71,9 @@ class MiniLM:
 
     def vector(self, text: str) -> Floats:
         """The unit vector before it is rounded."""
-        known = chain.from_iterable(self._pieces.pieces(w) or self._unknown for w in words(text))
+        known = chain.from_iterable(
+            self._pieces.pieces(w) or self._unknown for w in plain_words(text)
+        )
         numbers = [*known][: PIECES_MAX - 2]
         vector: Floats = self._encoder.encode([[self._begin, *numbers, self._end]])[0]
         return vector

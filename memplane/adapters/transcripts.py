@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from memplane.importers.rows import Row
     from memplane.plane.plane import Plane
 
-__all__ = ["ENTRY", "Counts", "Place", "Recall", "TranscriptIndex", "packed", "unpacked"]
+__all__ = ["ENTRY", "Counts", "Recall", "TranscriptIndex", "TranscriptPlace", "packed", "unpacked"]
 
 
 Answer = TypeVar("Answer")
@@ -68,7 +68,7 @@ CREATE TABLE summaries (conversation PRIMARY KEY, upto, cut, data) WITHOUT ROWID
 _LIVE: Final = "conversation=? AND branch=? AND gone=0"
 
 
-class Place(NamedTuple):
+class TranscriptPlace(NamedTuple):
     """Which transcript: hashes of its project, of the conversation in it, and of its branch.
 
     The branch is "" for the main transcript, else the hash of a sub-agent's path.
@@ -161,8 +161,8 @@ class TranscriptIndex:
             self._drop()
             for ending in ("-journal", "-wal", "-shm"):
                 with contextlib.suppress(FileNotFoundError):
-                    nofollow.remove(path.with_name(f"{path.name}{ending}"))
-            os.close(nofollow.create(path))
+                    nofollow.remove_name(path.with_name(f"{path.name}{ending}"))
+            os.close(nofollow.create_draft(path))
             self._inode = path.lstat().st_ino
             self._create(path)
         else:
@@ -253,9 +253,17 @@ class TranscriptIndex:
             "INSERT OR IGNORE INTO entries"
             " (seq, conversation, branch, stem, part, parts, id, session, ms)"
             " VALUES (?,?,?,?,?,?,?,?,?)",
-            (event.seq, conversation, branch, str(stem), *part, event.id, event.session,
-             _milliseconds(event.rec)),
-        )  # fmt: skip
+            (
+                event.seq,
+                conversation,
+                branch,
+                str(stem),
+                *part,
+                event.id,
+                event.session,
+                _milliseconds(event.rec),
+            ),
+        )
 
     def _forget(self, said: Forget, seq: int) -> None:
         if said.session is not None:
@@ -282,14 +290,14 @@ class TranscriptIndex:
 
     # --- answers ---
 
-    def entries(self, place: Place, after: int = 0) -> list[tuple[int, str, int, int]]:
+    def entries(self, place: TranscriptPlace, after: int = 0) -> list[tuple[int, str, int, int]]:
         """Seq, stem, part and parts of what a transcript holds now, in log order."""
         return self._rows(
             f"SELECT seq, stem, part, parts FROM entries WHERE {_LIVE} AND seq>? ORDER BY seq",  # noqa: S608
             (place.conversation, place.branch, after),
         )
 
-    def holds(self, place: Place) -> bool:
+    def holds(self, place: TranscriptPlace) -> bool:
         """Whether a transcript holds anything; of a main one, it or one of its sub-agents."""
         query = f"SELECT 1 FROM entries WHERE {_LIVE} LIMIT 1"  # noqa: S608 - our own names
         values = [place.conversation, place.branch]
@@ -376,10 +384,10 @@ def _of_head(at: Head) -> Iterator[int | str]:
     yield from (at.seq, at.h, at.segment, at.offset)
 
 
-def _place(value: Any) -> Place | None:
-    if not isinstance(value, list) or len(value) != len(Place._fields):
+def _place(value: Any) -> TranscriptPlace | None:
+    if not isinstance(value, list) or len(value) != len(TranscriptPlace._fields):
         return None
-    return Place(*value) if all(isinstance(one, str) for one in value) else None
+    return TranscriptPlace(*value) if all(isinstance(one, str) for one in value) else None
 
 
 def _part(value: Any) -> bool:
@@ -582,20 +590,20 @@ class Recall:
 
     def __init__(self, plane: Plane) -> None:
         self._hooked = Hooked(plane)
-        self._states: OrderedDict[Place, dict[str, Any]] = OrderedDict()
-        self._waiting: dict[Place, list[Row]] = {}
+        self._states: OrderedDict[TranscriptPlace, dict[str, Any]] = OrderedDict()
+        self._waiting: dict[TranscriptPlace, list[Row]] = {}
 
     def look(self) -> None:
         """Take in what hooks have recorded since."""
         self._hooked.look()
 
-    def reader(self, place: Place) -> ClaudeCode:
+    def reader(self, place: TranscriptPlace) -> ClaudeCode:
         """A reader that goes on where the last one of the transcript was left; see `leave`."""
         reader = ClaudeCode()
         reader.begin(self._states.pop(place, {}))
         return reader
 
-    def leave(self, place: Place, reader: ClaudeCode) -> list[Row]:
+    def leave(self, place: TranscriptPlace, reader: ClaudeCode) -> list[Row]:
         """Keep what a transcript's next reader needs; the rows that can wait no longer."""
         self._states[place] = reader.state()
         if len(self._states) <= _TRANSCRIPTS_MAX:
@@ -603,7 +611,9 @@ class Recall:
         oldest, _ = self._states.popitem(last=False)
         return list(self._settled(oldest))
 
-    def rows(self, place: Place, reader: ClaudeCode, entry: Mapping[str, Any]) -> Iterator[Row]:
+    def rows(
+        self, place: TranscriptPlace, reader: ClaudeCode, entry: Mapping[str, Any]
+    ) -> Iterator[Row]:
         """The rows of an entry, and of those before it that have waited for it."""
         rows = reader.read(dict(entry), json.dumps(entry).encode()).rows
         if entry.get("type") == "user":  # the agent was answered, so hooks have heard what it said
@@ -623,13 +633,13 @@ class Recall:
         """What waits of all transcripts, as far as no hook has recorded it."""
         return [row for place in list(self._waiting) for row in self._settled(place)]
 
-    def drop(self, place: Place) -> None:
+    def drop(self, place: TranscriptPlace) -> None:
         """Forget what waits of a transcript; of a main one, of its sub-agents' too."""
         for one in list(self._waiting):
             if one[:2] == place[:2] and place.branch in ("", one.branch):
                 del self._waiting[one]
 
-    def _settled(self, place: Place) -> Iterator[Row]:
+    def _settled(self, place: TranscriptPlace) -> Iterator[Row]:
         for row in self._waiting.pop(place, ()):
             if not self._hooked.holds(SOURCE, row):
                 yield row

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.context.artifact_files import SEARCHED_BYTES_MAX, content, decoded
+from memplane.context.artifact_files import SEARCHED_BYTES_MAX, artifact_bytes, decode_text
 from memplane.errors import BudgetError, ChangedError, InputError, NotFoundError, ScopeError
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.lazy import regex
 from memplane.pack.request import Expansion
-from memplane.projections.artifacts import COPY, HANDLE_DIGITS, SCHEME, Facts, facts_of
+from memplane.projections.artifacts import COPY, HANDLE_DIGITS, SCHEME, ArtifactFacts, facts_of
 from memplane.projections.item import Item
 from memplane.tokens import cut
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 __all__ = [
     "PAGE_TOKENS",
     "Page",
+    "artifact_text",
     "by_hash",
     "check_start",
     "digits_of",
     "material",
     "newest",
     "page_of",
-    "readable",
     "searched_text",
 ]
 
@@ -99,17 +99,17 @@ def newest(asker: Requester, digits: str, *, strict: bool = True) -> Event:
     return next((one for one in seen if _covers(asker, one)), (seen or found)[0])
 
 
-def readable(home: Path, event: Event, facts: Facts) -> str:
+def artifact_text(home: Path, event: Event, facts: ArtifactFacts) -> str:
     """Return the text of an artifact's file, compared with its hash.
 
     Raises ChangedError, and NotFoundError where the file is no text.
     """
     from memplane.intake.research import bundle_text  # noqa: PLC0415 - few artifacts are bundles
 
-    text = decoded(content(home, facts))
+    text = decode_text(artifact_bytes(home, facts))
     if text is None:
         raise NotFoundError(
-            f"{shown(facts.name, 120)} (event {event.seq}) is no text but {facts.mime}; "
+            f"{quoted_value(facts.name, 120)} (event {event.seq}) is no text but {facts.mime}; "
             f"`memplane artifact export {event.seq}` writes it to a file"
         )
     return bundle_text(text) if facts.type == "research_bundle" else text
@@ -125,7 +125,7 @@ def searched_text(home: Path, event: Event, *, lenient: bool) -> str:
     if facts is None or facts.stored != COPY or facts.bytes > SEARCHED_BYTES_MAX:
         return event.text
     try:
-        text = readable(home, event, facts)
+        text = artifact_text(home, event, facts)
     except ChangedError:
         if not lenient:
             raise
@@ -142,7 +142,9 @@ def check_start(start: int, text: str) -> None:
         raise InputError(f"{most}, found {start}", where="from")
 
 
-def page_of(asker: Requester, event: Event, handle: Handle, budget: int) -> tuple[Facts, Page]:
+def page_of(
+    asker: Requester, event: Event, handle: Handle, budget: int
+) -> tuple[ArtifactFacts, Page]:
     """Return what is known of an artifact, and a page of its text of at most `budget` tokens.
 
     Raises NotFoundError where it is out of force, ScopeError where nobody approved it,
@@ -161,7 +163,7 @@ def page_of(asker: Requester, event: Event, handle: Handle, budget: int) -> tupl
             f"and says `memplane artifact approve {event.seq}`"
         )
     context, policies = asker.context, asker.policies
-    text = context.redact(policies)(readable(context.home.path, event, facts))
+    text = context.redact(policies)(artifact_text(context.home.path, event, facts))
     counter = context.counter(policies)
     check_start(handle.start, text)
     start = handle.start or _start(text, handle.page, budget, counter, facts.name)
@@ -188,7 +190,7 @@ def material(asker: Requester, event: Event, handle: Handle) -> Expansion:
         return Expansion(str(handle), item, "", whole=False)
     context, policies = asker.context, asker.policies
     try:
-        text = context.redact(policies)(readable(context.home.path, event, facts))
+        text = context.redact(policies)(artifact_text(context.home.path, event, facts))
     except ChangedError:
         return Expansion(str(handle), item, "", whole=False, lost="changed")
     start, end = handle.start, len(text)
@@ -198,9 +200,14 @@ def material(asker: Requester, event: Event, handle: Handle) -> Expansion:
         end = start + len(_page(text, start, PAGE_TOKENS, counter))
     named = handle._replace(form="artifact", name=facts.digits)
     return Expansion(
-        str(named), item, text[start:end], whole=False, start=start, ends=end == len(text),
+        str(named),
+        item,
+        text[start:end],
+        whole=False,
+        start=start,
+        ends=end == len(text),
         lost="past_end" if start and start >= end else "",
-    )  # fmt: skip
+    )
 
 
 def _covers(asker: Requester, event: Event) -> bool:
@@ -217,7 +224,7 @@ def _start(text: str, number: int, budget: int, counter: TokenCounter, name: str
         start += len(_page(text, start, budget, counter))
         if start >= len(text):
             pages = f"{before} page{'s' if before > 1 else ''} of {budget} tokens"
-            raise NotFoundError(f"{shown(name, 120)} has {pages}, not {number}")
+            raise NotFoundError(f"{quoted_value(name, 120)} has {pages}, not {number}")
     return start
 
 

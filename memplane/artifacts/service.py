@@ -18,12 +18,12 @@ from memplane.context.arguments import check_count, check_named, check_texts
 from memplane.context.artifact_files import (
     Progress,
     Taken,
-    content,
-    decoded,
-    examine,
+    artifact_bytes,
+    decode_text,
+    examine_artifact,
     mime_of,
     put_file,
-    take,
+    read_added_file,
 )
 from memplane.context.context import NO_END
 from memplane.context.receipts import Receipt
@@ -31,27 +31,27 @@ from memplane.errors import ChangedError, ConflictError, InputError, NotFoundErr
 from memplane.event import at_least, encode
 from memplane.home import asset
 from memplane.intake import namespace
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.intake.research import check_bundle, check_report
 from memplane.lazy import regex
 from memplane.log.bodies import body_path, store_body
 from memplane.log.disk import Disk
 from memplane.ports import Appended
-from memplane.projections.artifacts import COPY, REFERENCE, SCHEME, TYPES, Facts, facts_of
+from memplane.projections.artifacts import COPY, REFERENCE, SCHEME, TYPES, ArtifactFacts, facts_of
 from memplane.recall.suppress import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from memplane.context.artifact_files import Approvals
+    from memplane.context.artifact_files import ArtifactApprovals
     from memplane.context.context import PlaneContext
-    from memplane.context.event_access import Reader
+    from memplane.context.event_access import EventAccess
     from memplane.event import Draft, Event
     from memplane.intake import Redactor
     from memplane.ports import Line
-    from memplane.projections.artifacts import Said
+    from memplane.projections.artifacts import ApprovalChange
 
-__all__ = ["SUMMARY_CHARS_MAX", "Added", "Approval", "Artifact", "PlaneArtifacts", "add"]
+__all__ = ["SUMMARY_CHARS_MAX", "Added", "Approval", "Artifact", "PlaneArtifacts", "add_artifact"]
 
 
 SUMMARY_CHARS_MAX: Final = 4_000
@@ -65,16 +65,22 @@ class Added(NamedTuple):
     """What became of a file. `redactions`: what was masked in the text that is stored, by rule."""
 
     receipt: Receipt
-    facts: Facts
+    facts: ArtifactFacts
     redactions: Mapping[str, int]
 
     def as_json(self) -> dict[str, Any]:
         facts = self.facts
         return {
-            **self.receipt.as_json(), "uri": facts.uri, "handle": facts.handle, "name": facts.name,
-            "mime": facts.mime, "bytes": facts.bytes, "sha256": facts.sha256,
-            "stored": facts.stored, "redactions": dict(self.redactions),
-        }  # fmt: skip
+            **self.receipt.as_json(),
+            "uri": facts.uri,
+            "handle": facts.handle,
+            "name": facts.name,
+            "mime": facts.mime,
+            "bytes": facts.bytes,
+            "sha256": facts.sha256,
+            "stored": facts.stored,
+            "redactions": dict(self.redactions),
+        }
 
 
 class _Stored(NamedTuple):
@@ -85,7 +91,7 @@ class _Stored(NamedTuple):
     redactions: Mapping[str, int]
 
 
-def add(
+def add_artifact(
     context: PlaneContext,
     path: str | os.PathLike[str],
     text: str,
@@ -102,12 +108,16 @@ def add(
     """Add a file; see `PlaneArtifacts.add`."""
     _check(text, type_, reference=reference, redact=redact, sidecar=sidecar, fields=fields)
     redactor = context.intake(context.watched.policies_or_last()).redactor
-    taken = take(path, "path", reference=reference, progress=progress)
+    taken = read_added_file(path, "path", reference=reference, progress=progress)
     named = taken.name if name is None else name
     data: dict[str, Any] = {
-        "uri": "", "name": named, "mime": mime_of(named, taken.head) if mime is None else mime,
-        "bytes": taken.size, "sha256": taken.sha256, "stored": REFERENCE if reference else COPY,
-    }  # fmt: skip
+        "uri": "",
+        "name": named,
+        "mime": mime_of(named, taken.head) if mime is None else mime,
+        "bytes": taken.size,
+        "sha256": taken.sha256,
+        "stored": REFERENCE if reference else COPY,
+    }
     bodies: list[bytes] = []
     masked: dict[str, int] = {}
     if reference:
@@ -118,8 +128,16 @@ def add(
         bodies, masked = [stored.data], dict(stored.redactions)
     if type_ is not None:
         data["type"] = type_
-        _research(type_, named, bodies, data, _sidecar(taken.path, sidecar, type_), redactor,
-                  masked, redact=redact)  # fmt: skip
+        _research(
+            type_,
+            named,
+            bodies,
+            data,
+            _sidecar(taken.path, sidecar, type_),
+            redactor,
+            masked,
+            redact=redact,
+        )
     data["uri"] = f"{SCHEME}{data['sha256']}"
     _check_data(data, redactor)
     row = {**fields, "kind": "artifact", "text": text, "data": data}
@@ -131,20 +149,27 @@ def add(
 
 
 def _check(
-    text: str, type_: str | None, *, reference: bool, redact: bool, sidecar: object,
+    text: str,
+    type_: str | None,
+    *,
+    reference: bool,
+    redact: bool,
+    sidecar: object,
     fields: Mapping[str, Any],
-) -> None:  # fmt: skip
+) -> None:
     for name in _ADDED_OWN:
         if name in fields:
             raise InputError("is given by the call itself", where=name)
     if not isinstance(text, str) or len(text) > SUMMARY_CHARS_MAX:
-        found = f"{len(text)}" if isinstance(text, str) else shown(text)
+        found = f"{len(text)}" if isinstance(text, str) else quoted_value(text)
         raise InputError(
             f"expected at most {SUMMARY_CHARS_MAX} characters of what it is about, found {found}",
             where="text",
         )
     if type_ is not None and type_ not in TYPES:
-        raise InputError(f"expected one of {', '.join(TYPES)}, found {shown(type_)}", where="type")
+        raise InputError(
+            f"expected one of {', '.join(TYPES)}, found {quoted_value(type_)}", where="type"
+        )
     if sidecar is not None and type_ != _REPORT:
         raise InputError(f"only a {_REPORT} has a sidecar", where="sidecar")
     if reference and (redact or type_ is not None):
@@ -168,16 +193,18 @@ def _check_data(data: dict[str, Any], redactor: Redactor) -> None:
     facts = _facts_of_draft(data)
     if facts.name != data["name"]:
         raise InputError(
-            f"expected a file's name on one line without folders, found {shown(data['name'], 120)}",
+            "expected a file's name on one line without folders, found "
+            f"{quoted_value(data['name'], 120)}",
             where="name",
         )
     if facts.mime != data["mime"]:
         raise InputError(
-            f"expected a type such as text/plain, found {shown(data['mime'], 120)}", where="mime"
+            f"expected a type such as text/plain, found {quoted_value(data['mime'], 120)}",
+            where="mime",
         )
 
 
-def _facts_of_draft(data: dict[str, Any]) -> Facts:
+def _facts_of_draft(data: dict[str, Any]) -> ArtifactFacts:
     from memplane.event import Event  # noqa: PLC0415 - the name is taken by the type above
 
     facts = facts_of(Event(0, "", "", "", "artifact", data=data))
@@ -189,7 +216,7 @@ def _clean(taken: Taken, name: str, redactor: Redactor, *, redact: bool) -> _Sto
     """The bytes to store: with secrets masked where that was asked for; else none may be there."""
     assert taken.data is not None
     data = taken.data
-    text = decoded(data)
+    text = decode_text(data)
     if text is None:
         other = _read_otherwise(data)
         masked, counts = redactor.redact(other)
@@ -220,7 +247,7 @@ def _place(name: str, text: str, masked: str) -> str:
     marks = [mark for mark in _MARK.finditer(masked) if mark.start() <= at]
     rule = marks[-1][1] if marks else next(iter(_MARK.findall(masked)), "detector")
     line = text.count("\n", 0, marks[-1].start() if marks else at) + 1
-    return f"{shown(name, 120)}, line {line}: holds what looks like a secret (rule {rule})"
+    return f"{quoted_value(name, 120)}, line {line}: holds what looks like a secret (rule {rule})"
 
 
 def _read_otherwise(data: bytes) -> str:
@@ -238,21 +265,28 @@ def _sidecar(path: str, given: str | os.PathLike[str] | None, type_: str) -> Tak
     if given is None and not beside.is_file():
         raise InputError(
             f"a {_REPORT} has a JSON file beside it with its sources and claims; there is no "
-            f"{shown(str(beside), 300)}: name it",
+            f"{quoted_value(str(beside), 300)}: name it",
             where="sidecar",
         )
-    return take(beside if given is None else given, "sidecar", reference=False)
+    return read_added_file(beside if given is None else given, "sidecar", reference=False)
 
 
 def _research(
-    type_: str, name: str, bodies: list[bytes], data: dict[str, Any], sidecar: Taken | None,
-    redactor: Redactor, masked: dict[str, int], *, redact: bool,
-) -> None:  # fmt: skip
+    type_: str,
+    name: str,
+    bodies: list[bytes],
+    data: dict[str, Any],
+    sidecar: Taken | None,
+    redactor: Redactor,
+    masked: dict[str, int],
+    *,
+    redact: bool,
+) -> None:
     """Hold a report or bundle to its schema, and take its sidecar in."""
     schema = asset(f"schemas/{type_}.schema.json")
-    text = decoded(bodies[0])
+    text = decode_text(bodies[0])
     if text is None:
-        raise InputError(f"{shown(name, 120)}: expected a text in UTF-8", where="path")
+        raise InputError(f"{quoted_value(name, 120)}: expected a text in UTF-8", where="path")
     if sidecar is None:
         check_bundle(bodies[0], schema, name)
         return
@@ -261,13 +295,15 @@ def _research(
     for rule, number in stored.redactions.items():
         masked[rule] = masked.get(rule, 0) + number
     bodies.append(stored.data)
-    data["sidecar"] = {
-        "name": sidecar.name, "bytes": len(stored.data), "sha256": stored.sha256
-    }  # fmt: skip
+    data["sidecar"] = {"name": sidecar.name, "bytes": len(stored.data), "sha256": stored.sha256}
 
 
 def _append(
-    context: PlaneContext, draft: Draft, row: Mapping[str, Any], facts: Facts, bodies: list[bytes]
+    context: PlaneContext,
+    draft: Draft,
+    row: Mapping[str, Any],
+    facts: ArtifactFacts,
+    bodies: list[bytes],
 ) -> Appended:
     """Store the bytes, then the event; where it is there already, the bytes alone."""
     if draft.id_given:
@@ -321,12 +357,18 @@ def _store(context: PlaneContext, bodies: list[bytes]) -> None:
             ) from error
 
 
-def _identity(draft: Draft, row: Mapping[str, Any], facts: Facts) -> str:
+def _identity(draft: Draft, row: Mapping[str, Any], facts: ArtifactFacts) -> str:
     sidecar = None if facts.sidecar is None else [*facts.sidecar]
     named = [
-        draft.ns, draft.key, draft.role, draft.text, row.get("task"), row.get("sensitivity"),
-        [*facts._replace(sidecar=None)], sidecar,
-    ]  # fmt: skip
+        draft.ns,
+        draft.key,
+        draft.role,
+        draft.text,
+        row.get("task"),
+        row.get("sensitivity"),
+        [*facts._replace(sidecar=None)],
+        sidecar,
+    ]
     return f"artifact-{hashlib.sha256(encode({'of': named}).encode()).hexdigest()[:32]}"
 
 
@@ -400,11 +442,19 @@ class PlaneArtifacts:
         self._context = context
 
     def add(
-        self, path: str | os.PathLike[str], text: str = "", *, reference: bool = False,
-        name: str | None = None, mime: str | None = None, type: str | None = None,  # noqa: A002
-        sidecar: str | os.PathLike[str] | None = None, redact: bool = False,
-        progress: Progress | None = None, **fields: Any,
-    ) -> Added:  # fmt: skip
+        self,
+        path: str | os.PathLike[str],
+        text: str = "",
+        *,
+        reference: bool = False,
+        name: str | None = None,
+        mime: str | None = None,
+        type: str | None = None,  # noqa: A002
+        sidecar: str | os.PathLike[str] | None = None,
+        redact: bool = False,
+        progress: Progress | None = None,
+        **fields: Any,
+    ) -> Added:
         """Add a file: its bytes, or with `reference` its path and hash; `text` says what it is.
 
         `fields` are those of the event: ns, task, session, tags, sensitivity, key and so on. The
@@ -413,16 +463,31 @@ class PlaneArtifacts:
         without it one that holds any is refused. `progress` is told of a long reading. Raises
         InputError.
         """
-        return add(
-            self._context, path, text, reference=reference, name=name, mime=mime, type_=type,
-            sidecar=sidecar, redact=redact, progress=progress, fields=fields,
-        )  # fmt: skip
+        return add_artifact(
+            self._context,
+            path,
+            text,
+            reference=reference,
+            name=name,
+            mime=mime,
+            type_=type,
+            sidecar=sidecar,
+            redact=redact,
+            progress=progress,
+            fields=fields,
+        )
 
     def list(
-        self, *, ns: str | None = None, session: str | None = None, task: str | None = None,
-        all: bool = False, limit: int = 100, channel: str = "private",  # noqa: A002
+        self,
+        *,
+        ns: str | None = None,
+        session: str | None = None,
+        task: str | None = None,
+        all: bool = False,  # noqa: A002
+        limit: int = 100,
+        channel: str = "private",
         agent: str | None = None,
-    ) -> _Listed:  # fmt: skip
+    ) -> _Listed:
         """The artifacts in force, newest first; with `all` those that are out of force, too."""
         check_count(limit, "limit", 1)
         namespace(ns)
@@ -445,9 +510,13 @@ class PlaneArtifacts:
         return found
 
     def show(
-        self, named: str | int, *, review: bool = False, channel: str = "private",
+        self,
+        named: str | int,
+        *,
+        review: bool = False,
+        channel: str = "private",
         agent: str | None = None,
-    ) -> Artifact:  # fmt: skip
+    ) -> Artifact:
         """One artifact, by id, seq, hash, URI, handle or name; its file is compared with the hash.
 
         `review` shows what was said of it to a person who has to decide. Raises NotFoundError, also
@@ -461,9 +530,14 @@ class PlaneArtifacts:
         return view._replace(changed=_fault_of(context, facts))
 
     def export(
-        self, named: str | int, to: str | os.PathLike[str], *, replace: bool = False,
-        channel: str = "private", agent: str | None = None,
-    ) -> Sequence[Path]:  # fmt: skip
+        self,
+        named: str | int,
+        to: str | os.PathLike[str],
+        *,
+        replace: bool = False,
+        channel: str = "private",
+        agent: str | None = None,
+    ) -> Sequence[Path]:
         """Write the bytes that were added to a file, or under their name into a folder.
 
         Of a report its sidecar, too, beside it. Raises ChangedError where they are not what was
@@ -474,7 +548,7 @@ class PlaneArtifacts:
             _, facts = self._one(named, context.reader(channel, agent=agent))
         path = Path(to)
         path = path / facts.name if path.is_dir() else path
-        files = [(path, content(context.home.path, facts))]
+        files = [(path, artifact_bytes(context.home.path, facts))]
         if facts.sidecar is not None:
             beside = path.with_name(facts.sidecar.name)
             if beside == path:
@@ -482,10 +556,10 @@ class PlaneArtifacts:
             sidecar = facts._replace(
                 sha256=facts.sidecar.sha256, bytes=facts.sidecar.bytes, sidecar=None
             )
-            files.append((beside, content(context.home.path, sidecar)))
+            files.append((beside, artifact_bytes(context.home.path, sidecar)))
         if not replace and (there := [one for one, _ in files if os.path.lexists(one)]):
             raise InputError(
-                f"{shown(str(there[0]), 300)} is there already; name another, or replace it",
+                f"{quoted_value(str(there[0]), 300)} is there already; name another, or replace it",
                 where="to",
             )
         for one, data in files:
@@ -502,7 +576,7 @@ class PlaneArtifacts:
         event, facts = self._in_force(named)
         fault = _fault_of(self._context, facts)
         if fault is not None:
-            examine(self._context.home.path, facts)
+            examine_artifact(self._context.home.path, facts)
             raise ChangedError(facts.name, facts.sha256, fault)
         more = {} if valid_until is None else {"valid_until": valid_until}
         return self._say(event, facts, reason, {}, {**fields, **more})
@@ -521,22 +595,31 @@ class PlaneArtifacts:
     # --- parts ---
 
     def _say(
-        self, event: Event, facts: Facts, reason: str, more: dict[str, Any], fields: dict[str, Any]
+        self,
+        event: Event,
+        facts: ArtifactFacts,
+        reason: str,
+        more: dict[str, Any],
+        fields: dict[str, Any],
     ) -> Receipt:
         for name in _OWN:
             if name in fields:
                 raise InputError("is given by the call itself", where=name)
         row = {
-            "kind": "approval", "ns": event.ns, "text": reason,
-            **({} if event.task is None else {"task": event.task}), **fields,
-            "refs": [event.id], "data": {"sha256": facts.sha256, **more},
-        }  # fmt: skip
+            "kind": "approval",
+            "ns": event.ns,
+            "text": reason,
+            **({} if event.task is None else {"task": event.task}),
+            **fields,
+            "refs": [event.id],
+            "data": {"sha256": facts.sha256, **more},
+        }
         row |= at_least(event.sensitivity, row)
         context = self._context
         appended = context.append([context.drafting()(row, "")])[0]
         return Receipt(appended, context.durability, context.log.line)
 
-    def _in_force(self, named: str | int) -> tuple[Event, Facts]:
+    def _in_force(self, named: str | int) -> tuple[Event, ArtifactFacts]:
         context = self._context
         with context.lock:
             event, facts = self._one(named, context.reader("private"))
@@ -545,21 +628,21 @@ class PlaneArtifacts:
             raise NotFoundError(f"artifact {event.seq} is {gone[0]} by event {gone[1]}")
         return event, facts
 
-    def _one(self, named: str | int, reader: Reader) -> tuple[Event, Facts]:
+    def _one(self, named: str | int, reader: EventAccess) -> tuple[Event, ArtifactFacts]:
         visible = [line.event for line in self._named(named, reader)]
         if not visible:
-            raise NotFoundError(f"no artifact {shown(named, 120)}")
+            raise NotFoundError(f"no artifact {quoted_value(named, 120)}")
         archived = self._context.caught_up().memories.archived
         upto = self._context.as_of
         live = [one for one in visible if archived(one, upto=upto) is None] or visible[:1]
         if len(live) > 1:
             seqs = ", ".join(str(one.seq) for one in live[:10])
-            raise InputError(f"{shown(named, 120)} may be event {seqs}; name one of them")
+            raise InputError(f"{quoted_value(named, 120)} may be event {seqs}; name one of them")
         facts = facts_of(live[0])
         assert facts is not None, "only artifacts are found"
         return live[0], facts
 
-    def _named(self, named: str | int, reader: Reader) -> Sequence[Line]:
+    def _named(self, named: str | int, reader: EventAccess) -> Sequence[Line]:
         """The artifacts that are meant: by seq, then id, then hash, then name.
 
         Only those that may be read: one that may not keeps no other from being meant.
@@ -594,14 +677,14 @@ class PlaneArtifacts:
             if line is not None and facts_of(line.event) is not None and self._reaches(line):
                 yield line
 
-    def _may_mean(self, line: Line, reader: Reader) -> bool:
+    def _may_mean(self, line: Line, reader: EventAccess) -> bool:
         found = facts_of(line.event) is not None and self._reaches(line)
         return found and reader.may_read(line.event)
 
     def _reaches(self, line: Line) -> bool:
         return self._context.as_of is None or line.event.seq <= self._context.as_of
 
-    def _approvals(self) -> Approvals:
+    def _approvals(self) -> ArtifactApprovals:
         return self._context.approvals()
 
     def _when(self) -> dict[str, Any]:
@@ -610,7 +693,7 @@ class PlaneArtifacts:
         return {"as_of": as_of, "now": context.clock()}
 
     def _view(
-        self, event: Event, facts: Facts, reader: Reader, *, review: bool = False
+        self, event: Event, facts: ArtifactFacts, reader: EventAccess, *, review: bool = False
     ) -> Artifact:
         context = self._context
         gone = context.caught_up().memories.archived(event, upto=context.as_of)
@@ -621,15 +704,34 @@ class PlaneArtifacts:
         redact = context.redact(context.watched.policies())
         facts = facts._replace(name=redact(facts.name), path=redact(facts.path))
         return Artifact(
-            event.seq, event.id, facts.uri, facts.handle, facts.card, facts.name, facts.mime,
-            facts.bytes, facts.sha256, facts.stored, facts.path, facts.type,
-            "" if facts.sidecar is None else facts.sidecar.name, event.ts, event.actor, event.ns,
-            event.session, event.task, event.key, seen.tags, event.sensitivity, approved,
-            seen.text, None if gone is None else gone[0],
+            event.seq,
+            event.id,
+            facts.uri,
+            facts.handle,
+            facts.card,
+            facts.name,
+            facts.mime,
+            facts.bytes,
+            facts.sha256,
+            facts.stored,
+            facts.path,
+            facts.type,
+            "" if facts.sidecar is None else facts.sidecar.name,
+            event.ts,
+            event.actor,
+            event.ns,
+            event.session,
+            event.task,
+            event.key,
+            seen.tags,
+            event.sensitivity,
+            approved,
+            seen.text,
+            None if gone is None else gone[0],
             tuple(filter(None, (self._approval(one, holds, reader) for one, holds in said))),
-        )  # fmt: skip
+        )
 
-    def _approval(self, said: Said, holds: bool, reader: Reader) -> Approval | None:
+    def _approval(self, said: ApprovalChange, holds: bool, reader: EventAccess) -> Approval | None:
         line = self._context.log.line(said.seq)
         if line is None or not reader.shows(line.event):
             return None
@@ -639,7 +741,7 @@ class PlaneArtifacts:
         )
 
 
-def _facts(line: Line) -> Facts:
+def _facts(line: Line) -> ArtifactFacts:
     facts = facts_of(line.event)
     assert facts is not None, "only artifacts are listed"
     return facts
@@ -653,14 +755,14 @@ def _fits(event: Event, wanted: dict[str, str | None]) -> bool:
     return all(value is None or getattr(event, name) == value for name, value in named)
 
 
-def _fault_of(context: PlaneContext, facts: Facts) -> str | None:
+def _fault_of(context: PlaneContext, facts: ArtifactFacts) -> str | None:
     """What is wrong with the files of an artifact; None where they are what was added."""
     parts = [facts]
     if facts.sidecar is not None:
         parts.append(facts._replace(sha256=facts.sidecar.sha256))
     for one in parts:
         try:
-            examine(context.home.path, one)
+            examine_artifact(context.home.path, one)
         except ChangedError as error:
             return str(error)
     return None

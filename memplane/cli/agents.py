@@ -20,15 +20,15 @@ import typer
 
 from memplane.cli.app import command
 from memplane.cli.options import Home, Json
-from memplane.cli.output import put, say
+from memplane.cli.output import print_answer, say
 from memplane.cli.trust import ask_once, say_if_untrusted
 from memplane.clock import ulid
 from memplane.errors import HomeError, InputError, MemplaneError, MissingExtraError, WriteError
 from memplane.home import HOME_NAME
-from memplane.hook.context import Shown
+from memplane.hook.context import ShownEntries
 from memplane.importers.rows import name
 from memplane.plane import Plane
-from memplane.trust import Located, Store, located, named, refusal, upward
+from memplane.trust import Located, TrustStore, located, named_plane, refusal, upward
 from memplane.wiring import (
     clock,
     find_home,
@@ -42,9 +42,9 @@ from memplane.wiring import (
 
 if TYPE_CHECKING:
     from memplane.clients.agents import Program, Scope
-    from memplane.clients.install import Change, Part, Where
+    from memplane.clients.install import FileChange, Part, Where
 
-__all__ = ["hook", "install", "mcp", "uninstall"]
+__all__ = ["hook", "install_agent", "mcp", "uninstall_agent"]
 
 
 class _Name(StrEnum):
@@ -79,7 +79,7 @@ _DryRun = Annotated[
 
 
 @command("install", example="install claude-code --user --dry-run")
-def install(
+def install_agent(
     agent: _Agent,
     *,
     user: _User = False,
@@ -130,7 +130,7 @@ def install(
     words = _words(changes, dry_run=dry_run)
     if not dry_run:
         words += f"\nplane       {plane.path}: {'as it was' if plane.there else 'made'}"
-    put(value, words, as_json=as_json)
+    print_answer(value, words, as_json=as_json)
     if dry_run and not plane.there:
         say(f"a plane would be made in {plane.path}")
     if named and home is None and any(change.is_one for change in changes):
@@ -141,7 +141,7 @@ def install(
 
 
 @command("uninstall", example="uninstall claude-code --dry-run")
-def uninstall(
+def uninstall_agent(
     agent: _Agent,
     *,
     user: _User = False,
@@ -163,14 +163,15 @@ def uninstall(
     if user != project:
         scopes = ["user"] if user else ["project"]
     parts = _chosen(hooks=hooks, mcp=mcp)
-    changes: list[Change] = []
+    changes: list[FileChange] = []
     for scope in scopes:
         changes += take_out(_where(agent, scope), parts, dry_run=dry_run)
     value = {
-        "agent": agent.value, "dry_run": dry_run,
+        "agent": agent.value,
+        "dry_run": dry_run,
         "files": [change._asdict() for change in changes],
-    }  # fmt: skip
-    put(value, _words(changes, dry_run=dry_run), as_json=as_json)
+    }
+    print_answer(value, _words(changes, dry_run=dry_run), as_json=as_json)
     if not any(change.is_one for change in changes):
         say(f"was not installed for {_where(agent, 'user').agent.title}")
 
@@ -258,7 +259,7 @@ def _program(scope: Scope) -> tuple[str, ...]:
     return (str(script),)
 
 
-def _words(changes: list[Change], *, dry_run: bool) -> str:
+def _words(changes: list[FileChange], *, dry_run: bool) -> str:
     """The diff of a dry run, or a line for each file that was changed or might have been."""
     if dry_run:
         diff = "".join(change.diff for change in changes)
@@ -274,7 +275,7 @@ def _words(changes: list[Change], *, dry_run: bool) -> str:
 
 
 def _say_what_is_next(
-    where: Where, changes: list[Change], program: Program, *, dry_run: bool
+    where: Where, changes: list[FileChange], program: Program, *, dry_run: bool
 ) -> None:
     """Tell what the agent will ask, and what may surprise."""
     from memplane.clients.install import switched_off  # noqa: PLC0415 - see above
@@ -294,7 +295,7 @@ def _say_what_is_next(
         say(f"it is installed with --{other} too; hooks would run twice, so uninstall one of them")
 
 
-def _is_elsewhere(where: Where, changes: list[Change]) -> bool:
+def _is_elsewhere(where: Where, changes: list[FileChange]) -> bool:
     """Whether the same is installed in the other scope too, in files of its own."""
     from memplane.clients.install import uninstall as take_out  # noqa: PLC0415 - see above
 
@@ -358,7 +359,7 @@ def mcp(
     gc.disable()  # the SDK makes 10,000 things to keep and none to collect: a fifth of its import
     try:
         from memplane.mcp.server import Own, Serving  # noqa: PLC0415 - the SDK takes half a second
-        from memplane.mcp.stdio import serve  # noqa: PLC0415 - likewise
+        from memplane.mcp.stdio import serve_client  # noqa: PLC0415 - likewise
     except ModuleNotFoundError as error:
         if error.name is not None and error.name.startswith("memplane"):
             raise
@@ -371,16 +372,16 @@ def mcp(
     own = None
     if session is None and (named := os.environ.get(_SESSION)):
         theirs = name(named)
-        own = Own("claude-code", theirs, lambda folder: Shown(folder, theirs).held)
+        own = Own("claude-code", theirs, lambda folder: ShownEntries(folder, theirs).held)
     given = session or f"mcp-{ulid(clock())}"
-    serve(Serving(opened, make_counter, channel, given, read_only, own, session is None))
+    serve_client(Serving(opened, make_counter, channel, given, read_only, own, session is None))
 
 
 def _opened(home: str | None, *, read_only: bool, make: bool) -> Plane:
     """The plane that the hooks of the same agent use: clients start both anywhere."""
     given, user = home or os.environ.get("MEMPLANE_HOME"), _user()
     if make and not read_only and given:
-        return init(named(given))
+        return init(named_plane(given))
     found = located(os.environ, _here(), user, given=home)
     if found.home is None and make and not read_only:
         return init(Path(user) / HOME_NAME)
@@ -406,7 +407,7 @@ def _say_what_is_passed_over(home: str | None) -> None:
         return  # the first call of a tool says it
     if found.passed is not None:
         with suppress(WriteError):
-            Store(os.environ).meet(found.passed)
+            TrustStore(os.environ).meet(found.passed)
         say(f"{refusal(found, os.environ)}; {_instead(found)}")
 
 
@@ -464,9 +465,9 @@ def hook(
     It ends with 0 whatever happens and says nothing on stderr; faults stand in hooks.log in the
     plane's folder. If another process holds the log, the event waits in the spool.
     """
-    from memplane.hook.run import Openers, run  # noqa: PLC0415 - other commands do without
+    from memplane.hook.run import Openers, run_hook  # noqa: PLC0415 - other commands do without
 
     more = ["--catch-up"] if catch_up else []
     named = ["--home", home] if home is not None else []
     openers = Openers(open_light, lambda found: open_plane(found.path))
-    return run([agent, *more, *named], os.environ, openers)
+    return run_hook([agent, *more, *named], os.environ, openers)

@@ -60,7 +60,7 @@ __all__ = [
     "artifact_app",
     "command",
     "exit_of",
-    "load",
+    "load_command",
     "policy_app",
     "scenario_app",
     "session_app",
@@ -141,9 +141,12 @@ session_app = typer.Typer(help="Sessions: begin, mark, end, list and show them."
 task_app = typer.Typer(help="Tasks: open them, say how they go, switch.", **_PLAIN)
 # Names with commands of their own behind them.
 GROUPS: Final = {
-    "artifact": artifact_app, "policy": policy_app, "scenario": scenario_app,
-    "session": session_app, "task": task_app,
-}  # fmt: skip
+    "artifact": artifact_app,
+    "policy": policy_app,
+    "scenario": scenario_app,
+    "session": session_app,
+    "task": task_app,
+}
 for _name, _group in GROUPS.items():
     app.add_typer(_group, name=_name)
 
@@ -153,7 +156,7 @@ def command(name: str, *, example: str, group: typer.Typer = app) -> Callable[[F
     return group.command(name, epilog=f"\b\nExample:\n  memplane {example}")
 
 
-def load(word: str) -> None:
+def load_command(word: str) -> None:
     """Import what defines the command or group; for any other word, as help needs them, all."""
     for modules in [COMMANDS[word]] if word in COMMANDS else COMMANDS.values():
         for module in modules.split():

@@ -9,10 +9,10 @@ from memplane.cli.app import artifact_app, command
 from memplane.cli.fields import Actor, Key, Ns, Sensitivity, Session, Tags, Task, Time
 from memplane.cli.options import Agent, Channel, Home, Json, OneNs, Reason
 from memplane.cli.options import Session as OneSession
-from memplane.cli.output import Bar, counted, one_line, put, say
+from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
 from memplane.wiring import open_plane
 
-__all__ = ["add", "approve", "export", "list_all", "revoke", "show"]
+__all__ = ["approve", "artifact_add", "export_artifact", "list_all", "print_artifact", "revoke"]
 
 _Named: TypeAlias = Annotated[
     str,
@@ -35,7 +35,7 @@ _Type: TypeAlias = Annotated[
 
 
 @command("add", example='artifact add report.md "What we found on herons"', group=artifact_app)
-def add(
+def artifact_add(
     path: Annotated[str, typer.Argument(metavar="FILE", help="A file of at most 64 MiB.")],
     text: Annotated[
         str, typer.Argument(metavar="[TEXT]", help="What it is; shown once it is approved.")
@@ -81,7 +81,7 @@ def add(
             redact=redact, progress=bar, **fields,
         )  # fmt: skip
     facts, receipt = added.facts, added.receipt
-    put(added.as_json(), f"{receipt.seq} {facts.uri}", as_json=as_json)
+    print_answer(added.as_json(), f"{receipt.seq} {facts.uri}", as_json=as_json)
     masked = sum(added.redactions.values())
     if masked:
         rules = ", ".join(f"{rule} {number}" for rule, number in added.redactions.items())
@@ -118,13 +118,13 @@ def list_all(
             channel=channel,
             agent=agent,
         )
-    put([one.as_json() for one in found], "\n".join(map(_row, found)), as_json=as_json)
+    print_answer([one.as_json() for one in found], "\n".join(map(_row, found)), as_json=as_json)
     if not found:
         say("no artifact")
 
 
 @command("show", example="artifact show report.md", group=artifact_app)
-def show(
+def print_artifact(
     named: _Named,
     *,
     review: Annotated[
@@ -139,11 +139,11 @@ def show(
     """Print what is known of an artifact, who approved it, and whether its file is unchanged."""
     with open_plane(home) as plane:
         found = plane.artifacts.show(named, review=review, channel=channel, agent=agent)
-    put(found.as_json(), _whole(found), as_json=as_json)
+    print_answer(found.as_json(), _whole(found), as_json=as_json)
 
 
 @command("export", example="artifact export report.md --to copy.md", group=artifact_app)
-def export(
+def export_artifact(
     named: _Named,
     *,
     to: Annotated[
@@ -165,7 +165,7 @@ def export(
                 named, to, replace=replace, channel=channel, agent=agent
             )
         ]
-    put(paths, "\n".join(paths), as_json=as_json)
+    print_answer(paths, "\n".join(paths), as_json=as_json)
 
 
 @command("approve", example="artifact approve report.md --actor ann", group=artifact_app)
@@ -182,7 +182,7 @@ def approve(
     with open_plane(home) as plane:
         receipt = plane.artifacts.approve(named, reason, valid_until=valid_until, actor=actor)
         words = f"approved {receipt.event.data['sha256'][:16]} by event {receipt.seq}"
-    put(receipt.as_json(), words, as_json=as_json)
+    print_answer(receipt.as_json(), words, as_json=as_json)
 
 
 @command("revoke", example="artifact revoke report.md", group=artifact_app)
@@ -198,13 +198,13 @@ def revoke(
     with open_plane(home) as plane:
         receipt = plane.artifacts.revoke(named, reason, actor=actor)
         words = f"revoked {receipt.event.data['sha256'][:16]} by event {receipt.seq}"
-    put(receipt.as_json(), words, as_json=as_json)
+    print_answer(receipt.as_json(), words, as_json=as_json)
 
 
 def _row(one: Artifact) -> str:
     standing = one.archived or ("approved" if one.approved else "unapproved")
-    where = f"  {one_line(one.path)}" if one.path else ""
-    return f"{one.seq:>6}  {one.sha256[:16]}  {standing:<10}  {one_line(one.card)}{where}"
+    where = f"  {clipped_line(one.path)}" if one.path else ""
+    return f"{one.seq:>6}  {one.sha256[:16]}  {standing:<10}  {clipped_line(one.card)}{where}"
 
 
 def _whole(one: Artifact) -> str:
@@ -229,15 +229,15 @@ def _whole(one: Artifact) -> str:
         ("status", standing),
         ("file", one.changed or "as it was added"),
     ]
-    shown = [f"{name:<12}{one_line(value, 1000)}" for name, value in lines if value]
+    shown = [f"{name:<12}{clipped_line(value, 1000)}" for name, value in lines if value]
     shown += [f"{'':<12}{_said(each)}" for each in one.approvals]
     return "\n".join([*shown, "", one.text] if one.text else shown)
 
 
 def _said(one: Approval) -> str:
     word = "revoked" if one.revokes else "approved"
-    by = "" if one.by is None else f" by {one_line(one.by, 60)}"
+    by = "" if one.by is None else f" by {clipped_line(one.by, 60)}"
     until = "" if one.valid_until is None else f", until {one.valid_until[:19]}Z"
     holds = "" if one.holds or one.revokes else " (no longer)"
-    reason = f": {one_line(one.reason)}" if one.reason else ""
+    reason = f": {clipped_line(one.reason)}" if one.reason else ""
     return f"{word} {one.at[:19]}Z{by} in event {one.seq}{until}{holds}{reason}"

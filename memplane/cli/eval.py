@@ -10,14 +10,14 @@ import typer
 
 from memplane.cli.app import command
 from memplane.cli.options import Channel, Home, Json
-from memplane.cli.output import Bar, counted, put, say
+from memplane.cli.output import Bar, counted, print_answer, say
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.plane import Plane
 from memplane.policy import NAMES
 from memplane.wiring import find_home, init, make_counter, open_plane
 
 if TYPE_CHECKING:
-    from memplane.evaluate import Asked, Builders, Outcome
+    from memplane.evaluate import EvaluationMode, QuestionOutcome, SystemFactory
 
 __all__ = ["evaluate"]
 
@@ -44,11 +44,12 @@ _Folds = Annotated[
 _Candidates = Annotated[
     list[Path] | None,
     typer.Option(
-        "--candidate", metavar="FILE",
+        "--candidate",
+        metavar="FILE",
         help="A scoring.yaml to choose among: each fold is judged by what was best on the others. "
         "Repeatable.",
     ),
-]  # fmt: skip
+]
 _Limit = Annotated[
     int | None, typer.Option(metavar="N", min=1, help="N questions, spread over the file.")
 ]
@@ -95,9 +96,9 @@ def evaluate(
     if by not in (None, "category"):
         raise InputError(f"expected category, found {by!r:.60}", where="--by")
     named = tuple(dict.fromkeys(one.strip() for one in baselines.split(",") if one.strip()))
-    from memplane.evaluate import Asked  # noqa: PLC0415 - every command would pay for it
+    from memplane.evaluate import EvaluationMode  # noqa: PLC0415 - every command would pay for it
 
-    asked = Asked(_numbers(budgets), channel, together, named)
+    asked = EvaluationMode(_numbers(budgets), channel, together, named)
     given = _policies_of(policies, home)
     if corpus is not None and queries is not None and qrels is not None:
         answer, words = _rankings((corpus, queries, qrels), asked, given)
@@ -112,7 +113,7 @@ def evaluate(
             report.write_text(json.dumps(answer, ensure_ascii=False) + "\n", encoding="utf-8")
         except OSError as error:
             raise WriteError(f"{report}: {error.strerror}; the figures are not kept") from error
-    put({key: answer[key] for key in answer if key not in _LONG}, words, as_json=as_json)
+    print_answer({key: answer[key] for key in answer if key not in _LONG}, words, as_json=as_json)
 
 
 _IN_FORCE = "the weights in force"
@@ -121,16 +122,12 @@ _LONG = ("questions", "searched", "rankings")  # of the report alone: they are t
 
 
 def _blocks(
-    files: tuple[Path, Path], asked: "Asked", policies: Mapping[str, bytes],
+    files: tuple[Path, Path],
+    asked: "EvaluationMode",
+    policies: Mapping[str, bytes],
     wanted: tuple[int | None, bool, int],
-) -> tuple[dict[str, Any], str]:  # fmt: skip
-    from memplane.evaluate import (  # noqa: PLC0415 - as above
-        deal,
-        measure,
-        read_dataset,
-        report_of,
-        table,
-    )
+) -> tuple[dict[str, Any], str]:
+    from memplane.evaluate import deal, evaluation_report, measure, read_dataset, table  # noqa: PLC0415 - as above
 
     limit, by_category, folds = wanted
     dataset = read_dataset(*files)
@@ -140,7 +137,7 @@ def _blocks(
         deal(dataset.sizes, folds)  # a mistake here is better named before the minutes of work
     with Bar("eval") as bar:
         measured = measure(dataset, asked, _builders(), policies, progress=bar)
-    answer = report_of(
+    answer = evaluation_report(
         dataset, asked, measured, by_category=by_category, folds=folds, questions=True
     )
     for what, key in (("refused by the importer", "refused"), ("of no event", "unresolved")):
@@ -152,9 +149,12 @@ def _blocks(
 
 
 def _chosen(
-    files: tuple[Path, Path], asked: "Asked", policies: Mapping[str, bytes], candidates: list[Path],
+    files: tuple[Path, Path],
+    asked: "EvaluationMode",
+    policies: Mapping[str, bytes],
+    candidates: list[Path],
     wanted: tuple[int | None, int],
-) -> tuple[dict[str, Any], str]:  # fmt: skip
+) -> tuple[dict[str, Any], str]:
     """Cross-validation of the weights in force and those of the candidates, by conversation."""
     from memplane.evaluate import (  # noqa: PLC0415 - as above
         cross_validate,
@@ -182,7 +182,7 @@ def _chosen(
     with Bar("eval") as bar:
         done = 0
 
-        def measured(document: bytes) -> "Sequence[Outcome]":
+        def measured(document: bytes) -> "Sequence[QuestionOutcome]":
             nonlocal done
             before, done = done, done + 1
 
@@ -209,7 +209,7 @@ def _chosen(
 
 
 def _rankings(
-    files: tuple[Path, Path, Path], asked: "Asked", policies: Mapping[str, bytes]
+    files: tuple[Path, Path, Path], asked: "EvaluationMode", policies: Mapping[str, bytes]
 ) -> tuple[dict[str, Any], str]:
     from memplane.evaluate import (  # noqa: PLC0415 - as above
         collection_report,
@@ -267,8 +267,8 @@ def _plane(folder: Path, policies: Mapping[str, bytes]) -> Plane:
     return open_plane(folder, durability="os")
 
 
-def _builders() -> "Builders":
-    from memplane.evaluate import Builders  # noqa: PLC0415 - as above
+def _builders() -> "SystemFactory":
+    from memplane.evaluate import SystemFactory  # noqa: PLC0415 - as above
     from memplane.evaluate.baselines import PlainIndex  # noqa: PLC0415 - as above
 
-    return Builders(_plane, make_counter, PlainIndex)
+    return SystemFactory(_plane, make_counter, PlainIndex)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from memplane.errors import InputError
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 
 __all__ = [
     "Actor",
@@ -92,7 +92,7 @@ def number(given: str | None, where: str = "--importance") -> int | float | None
         return float(given) if "." in given else int(given)
     except ValueError:
         raise InputError(
-            f"expected 0 to 1000, or 0.0 to 1.0, found {shown(given)}", where=where
+            f"expected 0 to 1000, or 0.0 to 1.0, found {quoted_value(given)}", where=where
         ) from None
 
 
@@ -105,5 +105,5 @@ def object_of(given: str | None) -> dict[str, Any] | None:
     except (ValueError, RecursionError) as error:
         raise InputError(f"expected a JSON object: {error}", where="--data") from error
     if not isinstance(value, dict):
-        raise InputError(f"expected a JSON object, found {shown(given)}", where="--data")
+        raise InputError(f"expected a JSON object, found {quoted_value(given)}", where="--data")
     return value

@@ -18,7 +18,7 @@ from memplane import log as logs
 from memplane import nofollow
 from memplane.cli.app import BROKEN, FINE, NO, command
 from memplane.cli.options import Channel, Home, Json, Session
-from memplane.cli.output import Bar, counted, one_line, put, say
+from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
 from memplane.cli.trust import ask_once
 from memplane.errors import HomeError, InputError, MemplaneError, UntrustedError
 from memplane.event import UPKEEP_KINDS, Event
@@ -26,32 +26,32 @@ from memplane.explain.prefixes import Shared, shared_by
 from memplane.home import VERSION
 from memplane.importers import git
 from memplane.intake.redact import masked
-from memplane.log import Step
+from memplane.log import RepairStep
 from memplane.log.purges import erased_by
 from memplane.plane import Plane
 from memplane.policy import variables
 from memplane.projections.sessions import is_extract
-from memplane.trust import Store
+from memplane.trust import TrustStore
 from memplane.upkeep.audit import AuditReport
-from memplane.upkeep.caches import stated, witnesses
-from memplane.upkeep.doctor import Check, examine
+from memplane.upkeep.caches import stated_positions, witnesses
+from memplane.upkeep.doctor import Check, examine_plane
 from memplane.upkeep.reports import saved
 from memplane.upkeep.verify import PlaneReport
 from memplane.wiring import (
     clock,
-    find,
     find_detector,
     find_home,
+    find_plane,
     make_counter,
     open_found,
     open_plane,
 )
 
-__all__ = ["audit", "doctor", "rebuild", "repair", "stats", "verify"]
+__all__ = ["audit_plane", "doctor", "rebuild_plane", "repair_plane", "stats", "verify_plane"]
 
 
 @command("verify", example="verify")
-def verify(
+def verify_plane(
     *,
     deep: Annotated[
         bool,
@@ -68,7 +68,7 @@ def verify(
     """
     with open_plane(home, read_only=True) as plane, Bar("verify") as bar:
         report = plane.verify(bar, processes=os.cpu_count() or 1, deep=deep)
-    put(_report_json(report), _report_words(report), as_json=as_json)
+    print_answer(_report_json(report), _report_words(report), as_json=as_json)
     if report.mistakes:
         say(
             f"{counted(len(report.mistakes), 'mistake')} in the policies, the first: "
@@ -79,7 +79,7 @@ def verify(
 
 
 @command("repair", example="repair --dry-run")
-def repair(
+def repair_plane(
     *,
     salvage: Annotated[
         bool,
@@ -98,38 +98,38 @@ def repair(
 
     Of projections and index nothing is repaired: `memplane rebuild` makes them again.
     """
-    found = find(home)
+    found = find_plane(home)
     if found.read_only and not dry_run:
         raise HomeError(f"{found.path}: is read-only; nothing was repaired")
     told = list(witnesses(found.path, found.plane_id))
-    report = logs.repair(
+    report = logs.repair_log(
         found.path, found.plane_id, clock=clock, salvage=salvage, dry_run=dry_run, witnesses=told
     )
-    useless = [name for name, at in stated(found.path, found.plane_id) if at is None]
+    useless = [name for name, at in stated_positions(found.path, found.plane_id) if at is None]
     if useless:
         say(f"projections/{', '.join(useless)}: torn, or of another plane; `memplane rebuild`")
     if dry_run:
         steps = [step._asdict() for step in report.steps]
         words = "\n".join(map(_step_words, report.steps)) or "nothing to repair"
-        put({"dry_run": True, "steps": steps}, words, as_json=as_json)
+        print_answer({"dry_run": True, "steps": steps}, words, as_json=as_json)
         return
     done = [{"seq": event.seq, "id": event.id, **event.data} for event in report.events]
     words = "\n".join(map(_done_words, done)) or "nothing to repair"
-    put({"repairs": done}, words, as_json=as_json)
+    print_answer({"repairs": done}, words, as_json=as_json)
 
 
 @command("rebuild", example="rebuild")
-def rebuild(*, home: Home = None, as_json: Json = False) -> None:
+def rebuild_plane(*, home: Home = None, as_json: Json = False) -> None:
     """Throw the projections away and fold the log again."""
     with open_plane(home) as plane:
         if plane.read_only:
             raise HomeError(f"{plane.home}: is read-only; nothing was rebuilt")
         with Bar("index") as bar:
             lines = plane.rebuild(progress=bar)
-    put({"folded": lines}, f"{lines} lines of the log folded", as_json=as_json)
+    print_answer({"folded": lines}, f"{lines} lines of the log folded", as_json=as_json)
 
 
-def _step_words(step: Step) -> str:
+def _step_words(step: RepairStep) -> str:
     where = f", byte {step.offset}: {step.bytes} bytes" if step.bytes else ""
     return f"{step.file}{where}: {step.what}"
 
@@ -203,7 +203,7 @@ def doctor(*, home: Home = None, as_json: Json = False) -> int:
     """Check the plane and its surroundings; write nothing. Exit 1 on a failure, 3 if unusable."""
     checks = [*_plane(home, asks=not as_json), *_trusts(), *_surroundings()]
     failed = [check.name for check in checks if check.status == "fail"]
-    put(
+    print_answer(
         {"ok": not failed, "checks": [check._asdict() for check in checks]},
         "\n".join(map(_doctor_words, checks)),
         as_json=as_json,
@@ -219,7 +219,7 @@ def _plane(home: str | None, *, asks: bool) -> list[Check]:
         path = find_home(home)
         if path.is_dir():
             with suppress(MemplaneError):  # a check says what is wrong with it
-                trusted = find(home).trusted
+                trusted = find_plane(home).trusted
     except UntrustedError as error:
         if asks and ask_once(error):
             return _plane(home, asks=False)
@@ -228,16 +228,20 @@ def _plane(home: str | None, *, asks: bool) -> list[Check]:
         return [Check("home", "fail", str(error))]
     if not path.is_dir():
         return [Check("home", "fail", f"{path}: no plane here", "make one with `memplane init`")]
-    checks = examine(
-        path, clock=clock, make_counter=make_counter, loads=orjson.loads,
-        overrides=variables(os.environ), trusted=trusted,
-    )  # fmt: skip
+    checks = examine_plane(
+        path,
+        clock=clock,
+        make_counter=make_counter,
+        loads=orjson.loads,
+        overrides=variables(os.environ),
+        trusted=trusted,
+    )
     return [*checks, *_hooks(path / "hooks.log"), *_keep(home)]
 
 
 def _keep(home: str | None) -> Iterator[Check]:
     """What plane.yaml lets go of, before anybody erases it."""
-    with suppress(MemplaneError), open_found(find(home), read_only=True) as plane:
+    with suppress(MemplaneError), open_found(find_plane(home), read_only=True) as plane:
         due = plane.due()
         if due.seqs:
             remedy = "`memplane purge --keep` shows them, and erases them with --yes"
@@ -246,14 +250,14 @@ def _keep(home: str | None) -> Iterator[Check]:
 
 def _trusts() -> Iterator[Check]:
     """What of the store of trusts cannot be used."""
-    for fault in Store(os.environ).faults():
+    for fault in TrustStore(os.environ).faults():
         yield Check("trusts", "warn", fault, "trust that plane again: `memplane trust PATH`")
 
 
 def _hooks(log: Path) -> Iterator[Check]:
     """What went wrong in hooks, who tell nobody else."""
     try:
-        lines = nofollow.read(log).decode("utf-8", "replace").splitlines()
+        lines = nofollow.read_bytes(log).decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
         return
     except OSError as error:
@@ -285,7 +289,7 @@ def _surroundings() -> Iterator[Check]:
         there = f"{package} {number}" if number else f"not installed; it gives {gives}"
         hint = "" if number else f"pip install 'memplane[{extra}]', where that is wanted"
         yield Check(f"extra {extra}", "ok", there, hint)
-    number = git.version()
+    number = git.git_version()
     if number is None:
         yield Check("git", "warn", "not found", "`memplane import git` needs it: install git")
     else:
@@ -300,8 +304,8 @@ def _version(package: str) -> str | None:
 
 
 def _doctor_words(check: Check) -> str:
-    line = f"{check.status:<5} {check.name:<13} {one_line(check.found, 200)}"
-    return f"{line}\n{'':<20}{one_line(check.remedy, 200)}" if check.remedy else line
+    line = f"{check.status:<5} {check.name:<13} {clipped_line(check.found, 200)}"
+    return f"{line}\n{'':<20}{clipped_line(check.remedy, 200)}" if check.remedy else line
 
 
 # `memplane stats`: what the plane holds, what it takes on disk, what its packs repeat.
@@ -330,7 +334,7 @@ def stats(
             prices = plane.policies.plane.cache
             shared = shared_by(saved(plane.home), prices, session=session)
             answer = [one.as_json() for one in shared]
-            put(answer, _cache_words(shared), as_json=as_json)
+            print_answer(answer, _cache_words(shared), as_json=as_json)
             return
         found = _counted(plane, channel)
     disk = found["bytes"]
@@ -347,7 +351,7 @@ def stats(
         lines.append(f"hidden    {found['hidden']} from this channel, or not readable")
     if found["purged"]:
         lines.append(f"purged    {found['purged']}")
-    put(found, "\n".join(lines), as_json=as_json)
+    print_answer(found, "\n".join(lines), as_json=as_json)
 
 
 def _cache_words(shared: list[Shared]) -> str:
@@ -366,7 +370,7 @@ def _cache_words(shared: list[Shared]) -> str:
         lines.append(
             f"{one.packs:>5}  {one.budget:>6}  {middle:>12} / {low:<8} "
             f"{one.kept:>3}/{len(one.shares):<3}  "
-            f"{costs[0]} {costs[1]}  {one_line(one.session, 40)}"
+            f"{costs[0]} {costs[1]}  {clipped_line(one.session, 40)}"
             + (f": {breaks}" if breaks else "")
             + (f"; {one.below_minimum} too short for the cache" if one.below_minimum else "")
         )
@@ -426,7 +430,7 @@ def _begins(event: Event) -> bool:
 
 def _size(folder: Path) -> int:
     total = 0
-    for path in nofollow.walk(folder):
+    for path in nofollow.walk_files(folder):
         with suppress(OSError):
             total += Path(path).lstat().st_size
     return total
@@ -436,7 +440,7 @@ def _size(folder: Path) -> int:
 
 
 @command("audit", example="audit --limit 20")
-def audit(
+def audit_plane(
     *,
     limit: Annotated[
         int, typer.Option(metavar="N", min=0, help="List at most so many findings; all count.")
@@ -455,7 +459,7 @@ def audit(
     second = find_detector(detector) if detector is not None else None
     with open_plane(home, read_only=True, detector=second) as plane, Bar("audit") as bar:
         report = plane.audit(limit=limit, progress=bar)
-    put(report.as_json(), _audit_words(report), as_json=as_json)
+    print_answer(report.as_json(), _audit_words(report), as_json=as_json)
     for what in report.unread[:20]:
         say(f"not looked at: {what}")
     if not report.clean:

@@ -24,18 +24,36 @@ from memplane.cli.options import (
     Yes,
     kept_words,
 )
-from memplane.cli.output import Bar, counted, fields_of, one_line, put, rows, say
-from memplane.cli.show import named
+from memplane.cli.output import (
+    Bar,
+    clipped_line,
+    counted,
+    event_json,
+    event_rows,
+    print_answer,
+    say,
+)
+from memplane.cli.show import named_event
 from memplane.errors import InputError
 from memplane.event import GLOBAL
 from memplane.plane import Plane, Receipt
 from memplane.upkeep.purge import PurgeReport
-from memplane.upkeep.purge_effects import Already, Lost
+from memplane.upkeep.purge_effects import Already, LostBytes
 from memplane.upkeep.purge_plan import ARCHIVED
 from memplane.wiring import open_plane
 from memplane.work.forget import Forgotten
 
-__all__ = ["evict", "forget", "pin", "purge", "touch", "undo", "unforget", "unpin", "update"]
+__all__ = [
+    "evict_memories",
+    "forget_memory",
+    "pin",
+    "purge_events",
+    "touch",
+    "undo_last",
+    "unforget",
+    "unpin",
+    "update_memory",
+]
 
 
 _Key = Annotated[str | None, typer.Argument(metavar="KEY", help="The value under this key.")]
@@ -51,7 +69,7 @@ _OfKey = Annotated[
 
 
 @command("forget", example="forget db.engine --reason outdated")
-def forget(
+def forget_memory(
     key: _Key = None,
     *,
     ns: OneNs = None,
@@ -74,8 +92,12 @@ def forget(
     rules, constraints and pins stay, unless --decisions or their --kind is given.
     """
     described: dict[str, Any] = {
-        "tag": tag, "older_than": older_than, "kind": kind, "decisions": decisions, "now": now,
-    }  # fmt: skip
+        "tag": tag,
+        "older_than": older_than,
+        "kind": kind,
+        "decisions": decisions,
+        "now": now,
+    }
     with open_plane(home) as plane, Bar("reading") as bar:
         if not tag and older_than is None:
             if any(described.values()) or yes:
@@ -88,18 +110,18 @@ def forget(
             raise InputError(
                 "--tag and --older-than go with none of KEY, --id, --session, --source"
             )
-        done = plane.forget_many(
-            **described, ns=ns, reason=reason, dry_run=not yes, progress=bar
-        )  # fmt: skip
+        done = plane.forget_many(**described, ns=ns, reason=reason, dry_run=not yes, progress=bar)
     _tell_many(done, dry_run=not yes, as_json=as_json)
 
 
 def _tell_many(done: Forgotten, *, dry_run: bool, as_json: bool) -> None:
     answer = {
-        "dry_run": dry_run, "taken": [fields_of(event) for event in done.taken], "kept": done.kept,
+        "dry_run": dry_run,
+        "taken": [event_json(event) for event in done.taken],
+        "kept": done.kept,
         "receipts": [receipt.as_json() for receipt in done.receipts],
-    }  # fmt: skip
-    put(answer, rows(list(done.taken)), as_json=as_json)
+    }
+    print_answer(answer, event_rows(list(done.taken)), as_json=as_json)
     by = ", ".join(str(receipt.seq) for receipt in done.receipts)
     what = "would be forgotten: nothing was written, --yes does it" if dry_run else "forgotten"
     say(f"{counted(len(done.taken), 'event')} {what}" + (f" (event {by})" if by else ""))
@@ -175,7 +197,7 @@ def touch(
 
 
 @command("evict", example="evict --below 0.1 --dry-run")
-def evict(
+def evict_memories(
     *,
     below: Annotated[
         str,
@@ -200,24 +222,28 @@ def evict(
     assert line is not None, "typer demands it"
     with open_plane(home) as plane, Bar("reading") as bar:
         done = plane.evict(line, dry_run=dry_run, ns=ns, kind=kind, now=now, progress=bar)
-    taken = [{**fields_of(one.event), "importance_now": one.importance} for one in done.taken]
+    taken = [{**event_json(one.event), "importance_now": one.importance} for one in done.taken]
     words = "\n".join(
         f"{one.event.seq:>6}  {one.importance:>4} of {one.event.importance:<4}  "
-        f"{one_line(f'{one.event.kind} {one.event.key or one.event.ns}', 28):<28}  "
-        f"{one_line(one.event.text)}".rstrip()
+        f"{clipped_line(f'{one.event.kind} {one.event.key or one.event.ns}', 28):<28}  "
+        f"{clipped_line(one.event.text)}".rstrip()
         for one in done.taken
     )
     receipts = [receipt.as_json() for receipt in done.receipts]
-    put({"dry_run": dry_run, "taken": taken, "receipts": receipts}, words, as_json=as_json)
+    print_answer({"dry_run": dry_run, "taken": taken, "receipts": receipts}, words, as_json=as_json)
     what = "would be archived" if dry_run else "archived"
     by = ", ".join(str(receipt.seq) for receipt in done.receipts)
     say(f"{counted(len(taken), 'memory', 'memories')} {what}" + (f" (event {by})" if by else ""))
 
 
 def _named(
-    plane: Plane, key: str | None, ns: str, event_id: str | None, session: str | None,
+    plane: Plane,
+    key: str | None,
+    ns: str,
+    event_id: str | None,
+    session: str | None,
     source: str | None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """What was named, as the library takes it."""
     one = {"key": key, "id": event_id, "session": session, "source": source}
     given: dict[str, Any] = {name: value for name, value in one.items() if value is not None}
@@ -227,21 +253,19 @@ def _named(
             f"expected exactly one of KEY, --id, --session and --source, found {found}"
         )
     if event_id is not None:
-        given["id"] = named(plane, event_id).id
+        given["id"] = named_event(plane, event_id).id
     if key is not None:
         given["ns"] = ns
     return given
 
 
-def _statement(
-    plane: Plane, event_id: str | None, key: str | None, ns: str
-) -> dict[str, Any]:  # fmt: skip
+def _statement(plane: Plane, event_id: str | None, key: str | None, ns: str) -> dict[str, Any]:
     """What to pin, as the library takes it."""
     if (event_id is None) == (key is None):
         found = "none" if key is None else "both"
         raise InputError(f"expected exactly one of ID|SEQ and --key, found {found}")
     if event_id is not None:
-        return {"id": named(plane, event_id).id}
+        return {"id": named_event(plane, event_id).id}
     return {"key": key, "ns": ns}
 
 
@@ -250,14 +274,14 @@ def _words(given: dict[str, Any]) -> str:
 
 
 def _tell(receipt: Receipt, words: str, *, as_json: bool) -> None:
-    put(receipt.as_json(), f"{words} (event {receipt.seq})", as_json=as_json)
+    print_answer(receipt.as_json(), f"{words} (event {receipt.seq})", as_json=as_json)
 
 
 # `memplane update` and `memplane undo`: a statement changed, and the last word taken back.
 
 
 @command("update", example='update 4 "We moved to SQLite" --importance 0.9')
-def update(
+def update_memory(
     event: Annotated[str, typer.Argument(metavar="ID|SEQ", help="The statement that changes.")],
     text: Annotated[
         str | None, typer.Argument(metavar="[TEXT]", help="What it says now; else as before.")
@@ -278,18 +302,22 @@ def update(
     the old one; the old one is superseded, or forgotten if it has no key. `undo` takes that back.
     """
     given: dict[str, Any] = {
-        "text": text, "tags": tag or None, "markers": marker or None,
-        "importance": fields.number(importance), "sensitivity": sensitivity,
-        "valid_from": valid_from, "valid_until": valid_until,
-    }  # fmt: skip
+        "text": text,
+        "tags": tag or None,
+        "markers": marker or None,
+        "importance": fields.number(importance),
+        "sensitivity": sensitivity,
+        "valid_from": valid_from,
+        "valid_until": valid_until,
+    }
     changes = {name: value for name, value in given.items() if value is not None}
     with open_plane(home) as plane:
         receipt = plane.update(fields.ref(event), **changes)
-    put(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
+    print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
 
 
 @command("undo", example="undo --dry-run")
-def undo(
+def undo_last(
     *,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would take back; write nothing.")
@@ -305,14 +333,15 @@ def undo(
     with open_plane(home) as plane:
         done = plane.undo(dry_run=dry_run)
     answer = {
-        "dry_run": dry_run, "events": [fields_of(event) for event in done.events],
-        "restored": None if done.restored is None else fields_of(done.restored),
+        "dry_run": dry_run,
+        "events": [event_json(event) for event in done.events],
+        "restored": None if done.restored is None else event_json(done.restored),
         "receipts": [receipt.as_json() for receipt in done.receipts],
-    }  # fmt: skip
-    words = [("would be taken back:" if dry_run else "taken back:"), rows(list(done.events))]
+    }
+    words = [("would be taken back:" if dry_run else "taken back:"), event_rows(list(done.events))]
     if done.restored is not None:
-        words += ["holds again:", rows([done.restored])]
-    put(answer, "\n".join(words), as_json=as_json)
+        words += ["holds again:", event_rows([done.restored])]
+    print_answer(answer, "\n".join(words), as_json=as_json)
 
 
 # `memplane purge`: erase for good, and say what still quotes what was erased.
@@ -351,7 +380,7 @@ _DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what it would take
 
 
 @command("purge", example="purge 2 --dry-run")
-def purge(
+def purge_events(
     ids: _Ids = None,
     *,
     key: _PurgedKey = None,
@@ -405,9 +434,13 @@ def purge(
 
 
 def _check(
-    ids: Sequence[str] | None, named: dict[str, Any], described: dict[str, Any], *, keep: bool,
+    ids: Sequence[str] | None,
+    named: dict[str, Any],
+    described: dict[str, Any],
+    *,
+    keep: bool,
     decisions: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Refuse words that do not go together."""
     if keep:
         if ids or decisions or any((*named.values(), *described.values())):
@@ -421,7 +454,7 @@ def _check(
 
 
 def _tell_purged(report: PurgeReport, *, described: bool, as_json: bool) -> None:
-    put(report.as_json(), _purge_words(report), as_json=as_json)
+    print_answer(report.as_json(), _purge_words(report), as_json=as_json)
     if report.kept:
         say(kept_words(report.kept))
     if described and report.dry_run:
@@ -432,7 +465,7 @@ def _purge_due(home: str | None, now: str | None, *, dry_run: bool, as_json: boo
     with open_plane(home) as plane, Bar("purge") as bar:
         report = plane.purge_due(dry_run=dry_run, now=now, progress=bar)
     if report is None:
-        put(None, "nothing is over by `keep` of plane.yaml", as_json=as_json)
+        print_answer(None, "nothing is over by `keep` of plane.yaml", as_json=as_json)
         return
     _tell_purged(report, described=True, as_json=as_json)
 
@@ -485,7 +518,7 @@ def _before(one: Already) -> str:
     return f"already purged: {named} by event {one.by} at {one.ts}"
 
 
-def _place(one: Lost) -> str:
+def _place(one: LostBytes) -> str:
     """Where the bytes of a lost event are, or were."""
     copies = f"{counted(len(one.files), 'copy', 'copies')} in log/quarantine/"
     if not one.segment:

@@ -19,20 +19,20 @@ from memplane.search.service import INDEX_BEHIND
 __all__ = [
     "DAMAGED",
     "Bar",
+    "clipped_line",
     "counted",
     "data",
+    "degraded_words",
     "error_json",
-    "fields_of",
+    "event_json",
+    "event_rows",
     "in_words",
-    "one_line",
+    "print_answer",
     "print_text",
-    "put",
     "recalled",
-    "rows",
     "say",
     "say_aside",
     "say_damage",
-    "without",
 ]
 
 
@@ -43,7 +43,7 @@ _DRIVING = regex(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\
 _WIDTH = 100
 
 
-def put(value: Any, words: str, *, as_json: bool) -> None:
+def print_answer(value: Any, words: str, *, as_json: bool) -> None:
     """Print an answer: the JSON value, or the words for people (nothing where they are empty)."""
     if as_json:
         data(value)
@@ -66,7 +66,7 @@ def data(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain))
 
 
-def without(part: str, else_words: str) -> str:
+def degraded_words(part: str, else_words: str) -> str:
     """What an answer went without, and what that came to: `else_words`, but for the index."""
     if part.startswith(INDEX_BEHIND):
         return f"{part}: of those what the hotset holds was searched; --wait indexes them first"
@@ -88,7 +88,8 @@ def say_aside(plane: Plane) -> None:
     """Say on stderr what of the spool could not be taken in while this plane was open."""
     for note in plane.set_aside:
         say(
-            f"log/spool: {one_line(note.name)} {one_line(note.what)}; it was not taken in and lies "
+            f"log/spool: {clipped_line(note.name)} {clipped_line(note.what)}; it was not taken in "
+            "and lies "
             f"in log/quarantine/{note.kept}"
         )
 
@@ -101,7 +102,7 @@ def error_json(error: BaseException, message: str, code: int) -> dict[str, Any]:
     return {"error": {"type": type(error).__name__, "message": message, "exit": code, **facts}}
 
 
-def fields_of(event: Event) -> dict[str, Any]:
+def event_json(event: Event) -> dict[str, Any]:
     """An event as JSON values, in the order of its line in the log; empty fields are left out."""
     values = event._asdict()
     return {
@@ -111,7 +112,7 @@ def fields_of(event: Event) -> dict[str, Any]:
     }
 
 
-def rows(events: list[Event]) -> str:
+def event_rows(events: list[Event]) -> str:
     """Events a line each: seq, time, kind, session or key, and the beginning of the text."""
     return "\n".join(_row(event) for event in events)
 
@@ -131,7 +132,7 @@ def in_words(blocks: list[dict[str, Any]]) -> list[str]:
     lines = []
     for one in blocks:
         about = f"{one.get('lines')} lines, {one.get('bytes')} bytes, sha256 {one.get('sha256')}"
-        lines += ["", f"recalled, moved out of the text ({one_line(about, 200)}):"]
+        lines += ["", f"recalled, moved out of the text ({clipped_line(about, 200)}):"]
         text = one["text"]
         lost = "its file in bodies/ is missing or damaged; restore it from a copy"
         lines.append(lost if text is None else text.removesuffix("\n"))
@@ -143,7 +144,7 @@ def counted(number: int, noun: str, many: str = "") -> str:
     return f"{number} {noun if number == 1 else many or f'{noun}s'}"
 
 
-def one_line(text: str, width: int = _WIDTH) -> str:
+def clipped_line(text: str, width: int = _WIDTH) -> str:
     """The text on one line of at most `width` characters, without what could drive a terminal."""
     # Twice the width is enough to fill it, and a text may have megabytes.
     joined = " ".join(text[: width * 4].split())
@@ -152,8 +153,8 @@ def one_line(text: str, width: int = _WIDTH) -> str:
 
 
 def _row(event: Event) -> str:
-    about = one_line(f"{event.kind} {event.key or event.session or ''}", 28)
-    text = one_line(" ".join(filter(None, (_target(event), event.text))))
+    about = clipped_line(f"{event.kind} {event.key or event.session or ''}", 28)
+    text = clipped_line(" ".join(filter(None, (_target(event), event.text))))
     return f"{event.seq:>6}  {event.ts[:19]}Z  {about:<28}  {text}".rstrip()
 
 

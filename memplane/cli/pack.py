@@ -9,18 +9,27 @@ import typer
 from memplane.cli.app import FINE, NO, command
 from memplane.cli.fields import Time, number
 from memplane.cli.options import AtLeast, Budget, Channel, Home, Json, WithoutTag
-from memplane.cli.output import DAMAGED, Bar, data, one_line, put, say, say_damage, without
+from memplane.cli.output import (
+    DAMAGED,
+    Bar,
+    clipped_line,
+    data,
+    degraded_words,
+    print_answer,
+    say,
+    say_damage,
+)
 from memplane.errors import InputError, MemplaneError
-from memplane.explain.prefixes import Difference, differing
-from memplane.explain.replay import replay
+from memplane.explain.prefixes import Difference, first_difference
+from memplane.explain.replay import replay_pack
 from memplane.explain.why import FITS_MAX, why
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.pack.block import Block
 from memplane.plane import Plane
 from memplane.upkeep import reports
 from memplane.wiring import open_plane
 
-__all__ = ["SavedReport", "expand_handle", "pack", "replay_report", "why_event"]
+__all__ = ["SavedReport", "print_expansion", "print_pack", "print_replay", "why_event"]
 
 
 _Texts: TypeAlias = list[str] | None
@@ -65,7 +74,7 @@ _DiffPrev = Annotated[
 
 
 @command("pack", example='pack "which database do we use?" --budget 2000')
-def pack(
+def print_pack(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What the agent is asked.")] = "",
     *,
     budget: Budget = None,
@@ -138,7 +147,7 @@ def _check(messages: str | None, *, as_json: bool, report: bool, diff_prev: bool
         raise InputError("expected the report to be kept, found --no-report", where="--diff-prev")
     if messages not in (None, "openai", "anthropic"):
         raise InputError(
-            f"expected openai or anthropic, found {shown(messages)}", where="--messages"
+            f"expected openai or anthropic, found {quoted_value(messages)}", where="--messages"
         )
     if messages is not None and as_json:
         raise InputError("expected --json or --messages (which is JSON), found both")
@@ -157,16 +166,16 @@ def _remarks(block: Block, budget: int | None) -> None:
     if lone and not block.report["candidates"]["found"]:
         say("nothing recorded answers the query; the block holds what it would for any other")
     for name in block.report.get("unknown", ()):
-        whose = shown(asked[name], 160)
+        whose = quoted_value(asked[name], 160)
         say(f"--{name} {whose}: nothing that may be seen is recorded of it; is the id right?")
     for part in block.report.get("degraded", ()):
-        say(without(part, "the block was made by words alone"))
+        say(degraded_words(part, "the block was made by words alone"))
     if block.report["gaps"]:
         say(DAMAGED)
 
 
 @command("expand", example="expand 'session/s1?depth=2' --budget 800")
-def expand_handle(
+def print_expansion(
     handle: Annotated[
         str,
         typer.Argument(
@@ -194,7 +203,7 @@ def expand_handle(
             handle, 2000 if budget is None else budget, channel=channel, agent=agent, now=now
         )
     words = found.text if found.event is not None else found.text.removesuffix("\n")
-    put(found.as_json(), words, as_json=as_json)
+    print_answer(found.as_json(), words, as_json=as_json)
     left_out = ", ".join(f"{count} {reason}" for reason, count in found.left_out.items())
     say(
         f"{found.tokens} tokens"
@@ -220,7 +229,7 @@ def _held_against(plane: Plane, block: Block) -> Difference | str | None:
     if block.report_path is None:
         return "the report could not be saved, so it was held against none"
     try:
-        return differing(plane, block)
+        return first_difference(plane, block)
     except MemplaneError as error:
         return str(error)
 
@@ -240,9 +249,10 @@ def _difference(found: Difference | str | None, block: Block) -> str:
     share = block.report["prefix"]["share_ppm"] / 10_000
     place = "" if found.section is None else f" of {found.section}"
     lines = "\n".join(
-        f"  {sign} {one_line(text)}" for sign, text in (("-", found.old), ("+", found.new))
+        f"  {sign} {clipped_line(text)}"
+        for sign, text in (("-", found.old), ("+", found.new))
         if text is not None
-    )  # fmt: skip
+    )
     return (
         f"{share:.0f} % of the tokens as in {found.compared_with}; the first other line is "
         f"{found.line}{place}, because of: {found.cause}\n{lines}"
@@ -265,7 +275,7 @@ SavedReport = Annotated[
 
 
 @command("replay", example="replay last")
-def replay_report(
+def print_replay(
     report: SavedReport = reports.LAST, *, home: Home = None, as_json: Json = False
 ) -> int:
     """Make a saved pack again and print its block; exit 1 if it is not what it was.
@@ -274,7 +284,7 @@ def replay_report(
     since. What cannot be found any more is named on stderr.
     """
     with open_plane(home) as plane:
-        found = replay(plane, reports.find(plane.home, report))
+        found = replay_pack(plane, reports.find_report(plane.home, report))
     if as_json:
         data(found.as_json())
     elif found.block is not None and found.block.text:
@@ -335,11 +345,17 @@ def why_event(
     who asks may not see is answered like one that does not exist.
     """
     with open_plane(home) as plane, Bar("packing") as bar:
-        saved = reports.find(plane.home, report)
+        saved = reports.find_report(plane.home, report)
         found = why(
-            plane, saved, asked, channel=channel, agent=agent, smallest=smallest, fits=fits,
+            plane,
+            saved,
+            asked,
+            channel=channel,
+            agent=agent,
+            smallest=smallest,
+            fits=fits,
             progress=bar,
-        )  # fmt: skip
-    put(found.as_json(), "\n".join(found.lines()), as_json=as_json)
+        )
+    print_answer(found.as_json(), "\n".join(found.lines()), as_json=as_json)
     if found.note:
         say(found.note)

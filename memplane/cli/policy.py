@@ -16,27 +16,27 @@ import typer
 from memplane import nofollow
 from memplane.cli.app import FINE, NO, command, policy_app
 from memplane.cli.options import Home, Json
-from memplane.cli.output import Bar, counted, one_line, put, say
+from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
 from memplane.errors import InputError, PolicyError
-from memplane.explain.history import Change, Commit
+from memplane.explain.history import PolicyChange, PolicyCommit
 from memplane.explain.policy_trial import Moved, Trial, Tried
 from memplane.home import SCHEMAS, open_home, schema
 from memplane.home import schema as schema_of
 from memplane.policy import NAMES, variables
 from memplane.policy.document import meant
-from memplane.policy.files import Row, as_yaml
+from memplane.policy.files import PolicyValue, as_yaml
 from memplane.wiring import find_home, open_plane
 
 __all__ = [
     "change_words",
-    "check",
+    "check_policies",
     "commit_json",
     "commit_words",
     "diff",
-    "log",
+    "print_policies",
+    "print_policy_log",
     "print_schema",
-    "replay",
-    "show",
+    "replay_policies",
     "trial_words",
 ]
 
@@ -46,7 +46,7 @@ _STEMS = [name.removesuffix(".yaml") for name in NAMES]
 
 
 @command("check", example="policy check", group=policy_app)
-def check(*, home: Home = None, as_json: Json = False) -> int:
+def check_policies(*, home: Home = None, as_json: Json = False) -> int:
     """List every mistake in the policies; exit 1 if there is one.
 
     Most stop packs. A view that is not there, a channel without a rule, odd shares do not. Where
@@ -67,7 +67,7 @@ def check(*, home: Home = None, as_json: Json = False) -> int:
         "defaults": [_json(row) for row in defaults],
     }
     if problems:
-        put(answer, "\n".join(map(str, problems)), as_json=as_json)
+        print_answer(answer, "\n".join(map(str, problems)), as_json=as_json)
         _say_defaults(defaults)
         if not found.mistakes:
             say("packs go on under these policies; say what was meant, so that they do it")
@@ -77,7 +77,9 @@ def check(*, home: Home = None, as_json: Json = False) -> int:
         words += f"; not there, so memplane's own defaults: {', '.join(unwritten)}"
     if found.unwritten:
         words += f"; views not written yet: {', '.join(found.unwritten)}"
-    put({**answer, "hashes": hashes, "views_unwritten": found.unwritten}, words, as_json=as_json)
+    print_answer(
+        {**answer, "hashes": hashes, "views_unwritten": found.unwritten}, words, as_json=as_json
+    )
     _say_defaults(defaults)
     if old:
         say(f"editors check by other schemas: delete {', '.join(old)} and run `memplane init`")
@@ -85,7 +87,7 @@ def check(*, home: Home = None, as_json: Json = False) -> int:
 
 
 @command("show", example="policy show budgets", group=policy_app)
-def show(
+def print_policies(
     file: Annotated[
         str | None,
         typer.Argument(metavar="FILE", help="One of: budgets privacy channels scoring plane."),
@@ -105,11 +107,11 @@ def show(
     with open_plane(home) as plane:
         found = plane.policy_values()
     rows = [row for row in found if stem is None or row.file == f"{stem}.yaml"]
-    put([_json(row) for row in rows], "\n".join(map(str, rows)), as_json=as_json)
+    print_answer([_json(row) for row in rows], "\n".join(map(str, rows)), as_json=as_json)
 
 
 @command("log", example="policy log --limit 5", group=policy_app)
-def log(
+def print_policy_log(
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, help="Commits at most, newest first.")
     ] = 20,
@@ -121,15 +123,15 @@ def log(
 
     A value is told as it held: where a file leaves a key out, as memplane's default.
     """
-    from memplane.explain.history import Repository, history  # noqa: PLC0415 - git is seldom asked
+    from memplane.explain.history import PolicyRepository, policy_history  # noqa: PLC0415 - git is seldom asked
 
-    repository = Repository(open_home(find_home(home)).path)
-    found = list(history(repository, limit))
+    repository = PolicyRepository(open_home(find_home(home)).path)
+    found = list(policy_history(repository, limit))
     if not found:
         why = "git ignores them" if repository.ignored() else "commit them to keep their history"
         say(f"no commit has policies or views of {repository.home}: {why}")
     words = "\n".join(commit_words(one, told) for one, told in found)
-    put([commit_json(*one) for one in found], words, as_json=as_json)
+    print_answer([commit_json(*one) for one in found], words, as_json=as_json)
 
 
 @command("diff", example="policy diff HEAD~1 HEAD", group=policy_app)
@@ -145,18 +147,18 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Say what differs in policies and views, key by key, with the old and the new value."""
-    from memplane.explain.history import changes, version  # noqa: PLC0415 - git is seldom asked
+    from memplane.explain.history import changes, policy_version  # noqa: PLC0415 - git is seldom asked
 
     folder = open_home(find_home(home)).path
-    before, after = version(folder, old), version(folder, new)
+    before, after = policy_version(folder, old), policy_version(folder, new)
     found = changes(before, after)
     words = "\n".join(map(change_words, found)) or f"no difference between {before} and {after}"
     answer = {"from": before.name, "to": after.name, "changes": [one._asdict() for one in found]}
-    put(answer, words, as_json=as_json)
+    print_answer(answer, words, as_json=as_json)
 
 
 @command("replay", example="policy replay --last 20 --from HEAD~1 --to HEAD", group=policy_app)
-def replay(
+def replay_policies(
     most: Annotated[
         int, typer.Option("--last", metavar="N", min=1, help="How many saved packs, newest first.")
     ] = 50,
@@ -178,11 +180,11 @@ def replay(
     Each at its own place in the log and by its own clock. A folder has policies/ and views/; what
     it lacks is as in the home. Nothing is written.
     """
-    from memplane.explain.history import say_the_same, version  # noqa: PLC0415 - likewise
+    from memplane.explain.history import policy_version, say_the_same  # noqa: PLC0415 - likewise
     from memplane.explain.policy_trial import last, trial  # noqa: PLC0415 - likewise
 
     with open_plane(home) as plane:
-        before, after = version(plane.home, old), version(plane.home, new)
+        before, after = policy_version(plane.home, old), policy_version(plane.home, new)
         aside = list(variables(os.environ))
         if aside:
             say(f"not of any version, so not heeded here: {', '.join(aside)}")
@@ -197,7 +199,7 @@ def replay(
                 plane.index(bar)
         with Bar("pack") as bar:
             found = trial(plane, asked, before, after, progress=bar, processes=_processes())
-    put(found.as_json(), trial_words(found, shown), as_json=as_json)
+    print_answer(found.as_json(), trial_words(found, shown), as_json=as_json)
 
 
 def _processes() -> int:
@@ -206,9 +208,9 @@ def _processes() -> int:
     return min(2, os.cpu_count() or 1) if alone else 1
 
 
-def _say_defaults(rows: list[Row]) -> None:
+def _say_defaults(rows: list[PolicyValue]) -> None:
     """Name what the files leave out; a value by itself where it is short, several by their key."""
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[PolicyValue]] = {}
     for row in rows:
         top = re.split(r"[.\[]", row.key, maxsplit=1)[0]
         groups.setdefault(f"{row.file.removesuffix('.yaml')}.{top}", []).append(row)
@@ -227,10 +229,10 @@ def _other_schemas(home: Path) -> list[str]:
     """The schemas of the home that are not this memplane's: of an older one, or changed by hand."""
     files = {f"schemas/{name}.schema.json": name for name in SCHEMAS}
     there = [file for file in files if nofollow.is_file(home / file)]
-    return [file for file in there if nofollow.read(home / file) != schema(files[file])]
+    return [file for file in there if nofollow.read_bytes(home / file) != schema(files[file])]
 
 
-def _json(row: Row) -> dict[str, Any]:
+def _json(row: PolicyValue) -> dict[str, Any]:
     return {**row._asdict(), "file": f"policies/{row.file}"}
 
 
@@ -241,31 +243,36 @@ _MOVED_SHOWN: Final = 5  # entries that came or went, in each pack
 _WIDTH: Final = 300
 
 
-def commit_words(one: Commit, told: list[Change] | None) -> str:
+def commit_words(one: PolicyCommit, told: list[PolicyChange] | None) -> str:
     """A commit, and behind it what it changed."""
-    head = one_line(f"{one.hash[:8]}  {one.at}  {one.author}  {one.subject}")
+    head = clipped_line(f"{one.hash[:8]}  {one.at}  {one.author}  {one.subject}")
     if told is None:
         return f"{head}\n  the first commit of a shallow clone: what it changed is not known here"
     said = [line for each in told for line in change_words(each, lines=0).split("\n")]
     return "\n".join([head, *(f"  {line}" for line in said or ["nothing that memplane reads"])])
 
 
-def commit_json(one: Commit, told: list[Change] | None) -> dict[str, Any]:
+def commit_json(one: PolicyCommit, told: list[PolicyChange] | None) -> dict[str, Any]:
     """The same as plain JSON values; `changes` is null where they are not known."""
     changed = None if told is None else [each._asdict() for each in told]
     return {
-        "hash": one.hash, "at": one.at, "author": one.author, "subject": one.subject,
+        "hash": one.hash,
+        "at": one.at,
+        "author": one.author,
+        "subject": one.subject,
         "changes": changed,
-    }  # fmt: skip
+    }
 
 
-def change_words(one: Change, lines: int = _LINES_SHOWN) -> str:
+def change_words(one: PolicyChange, lines: int = _LINES_SHOWN) -> str:
     """A change in words; of a view also the lines, where so many are asked for."""
-    said = [one_line(line, _WIDTH) if at == 0 else f"  {one_line(line, _WIDTH)}"
-            for at, line in enumerate(str(one).split("\n"))]  # fmt: skip
+    said = [
+        clipped_line(line, _WIDTH) if at == 0 else f"  {clipped_line(line, _WIDTH)}"
+        for at, line in enumerate(str(one).split("\n"))
+    ]
     if one.file.startswith("views/") and lines:
         for mark, some in (("-", one.before or []), ("+", one.after or [])):
-            said += [f"  {mark} {one_line(line)}" for line in some[:lines]]
+            said += [f"  {mark} {clipped_line(line)}" for line in some[:lines]]
             if len(some) > lines:
                 said.append(f"  {mark} and {len(some) - lines} more")
     return "\n".join(said)
@@ -285,7 +292,9 @@ def trial_words(found: Trial, shown: int) -> str:
         lines += ["", *_row(row)]
     if failed:
         lines.append("")
-    lines += [f"not packed: {row.report}: {one_line(row.why)}" for row in failed[: max(shown, 1)]]
+    lines += [
+        f"not packed: {row.report}: {clipped_line(row.why)}" for row in failed[: max(shown, 1)]
+    ]
     return "\n".join(lines)
 
 
@@ -314,10 +323,10 @@ def _row(row: Tried) -> list[str]:
     assert row.after is not None
     tokens = f"{row.before.tokens:,} -> {row.after.tokens:,} tokens"
     about = f"{row.report} (event {row.seq}{f', {row.session}' if row.session else ''})"
-    lines = [f"{one_line(about)}: {tokens}"]
+    lines = [f"{clipped_line(about)}: {tokens}"]
     for mark, some in (("+", row.enters), ("-", row.leaves)):
         best = sorted(some, key=_by_tokens)[:_MOVED_SHOWN]
-        lines += [f"  {mark} {one.section}  {one_line(one.name)}  {one.tokens}" for one in best]
+        lines += [f"  {mark} {one.section}  {clipped_line(one.name)}  {one.tokens}" for one in best]
         if len(some) > len(best):
             lines.append(f"  {mark} and {len(some) - len(best)} more")
     return lines
@@ -345,7 +354,7 @@ def print_schema(
     `memplane init` puts all of them into schemas/ of the plane, for editors.
     """
     if name is None:
-        put(list(SCHEMAS), "\n".join(SCHEMAS), as_json=as_json)
+        print_answer(list(SCHEMAS), "\n".join(SCHEMAS), as_json=as_json)
         return
     data = schema_of(name.removesuffix(".schema.json"))
-    put(json.loads(data), data.decode().rstrip("\n"), as_json=as_json)
+    print_answer(json.loads(data), data.decode().rstrip("\n"), as_json=as_json)

@@ -15,13 +15,13 @@ import typer
 from memplane.cli import fields
 from memplane.cli.app import command
 from memplane.cli.options import Home, Json
-from memplane.cli.output import put, say, say_aside
+from memplane.cli.output import print_answer, say, say_aside
 from memplane.errors import ConflictError, InputError
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.plane import Plane
 from memplane.wiring import open_plane
 
-__all__ = ["BYTES_MAX", "at_line", "objects", "read", "record", "text_of"]
+__all__ = ["BYTES_MAX", "at_line", "decode_input", "objects", "read_input", "record"]
 
 
 _THERE_ALREADY = "it was there already; nothing was added"
@@ -80,12 +80,24 @@ def record(
 ) -> None:
     """Store what happened, durably, and print its seq and id."""
     given: dict[str, Any] = {
-        "id": event_id, "ts": ts, "kind": kind, "ns": ns, "session": session, "task": task,
-        "actor": actor, "role": role, "key": key, "tags": tag or None, "markers": marker or None,
-        "refs": [fields.ref(one) for one in ref or ()] or None, "sensitivity": sensitivity,
-        "importance": fields.number(importance), "valid_from": valid_from,
-        "valid_until": valid_until, "data": fields.object_of(data),
-    }  # fmt: skip
+        "id": event_id,
+        "ts": ts,
+        "kind": kind,
+        "ns": ns,
+        "session": session,
+        "task": task,
+        "actor": actor,
+        "role": role,
+        "key": key,
+        "tags": tag or None,
+        "markers": marker or None,
+        "refs": [fields.ref(one) for one in ref or ()] or None,
+        "sensitivity": sensitivity,
+        "importance": fields.number(importance),
+        "valid_from": valid_from,
+        "valid_until": valid_until,
+        "data": fields.object_of(data),
+    }
     given = {name: value for name, value in given.items() if value is not None}
     if (text is not None) + stdin + (jsonl is not None) > 1:
         raise InputError("expected one of TEXT, --stdin and --jsonl, found several")
@@ -98,7 +110,7 @@ def record(
         return
     if text is None and not stdin and not given:
         raise InputError("expected TEXT, --stdin or --jsonl, found none")
-    words = text_of(read("-")) if stdin else text or ""
+    words = decode_input(read_input("-")) if stdin else text or ""
     (_spool_one if no_wait else _record_one)(words, given, home, as_json=as_json)
 
 
@@ -107,7 +119,9 @@ def _spool_one(text: str, given: dict[str, Any], home: str | None, *, as_json: b
         receipt = plane.spool(text, **given)
     say_aside(plane)
     waits = receipt.seq is None
-    put(receipt.as_json(), f"{'spooled' if waits else receipt.seq} {receipt.id}", as_json=as_json)
+    print_answer(
+        receipt.as_json(), f"{'spooled' if waits else receipt.seq} {receipt.id}", as_json=as_json
+    )
     if waits:
         say("another process holds the log; the next one that writes takes the event in")
     if receipt.duplicate:
@@ -119,7 +133,7 @@ def _record_one(text: str, given: dict[str, Any], home: str | None, *, as_json: 
         receipt = plane.record(text, **given)
         replaced = None if receipt.duplicate else receipt.event.data.get("replaced")
     say_aside(plane)
-    put(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
+    print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
     if receipt.duplicate:
         say(_THERE_ALREADY)
     if replaced:
@@ -127,7 +141,7 @@ def _record_one(text: str, given: dict[str, Any], home: str | None, *, as_json: 
 
 
 def _record_lines(source: str, home: str | None, *, as_json: bool) -> None:
-    numbered = list(objects(read(source)))
+    numbered = list(objects(read_input(source)))
     with open_plane(home) as plane:
         receipt = _all_or_none(plane, numbered)
     say_aside(plane)
@@ -136,7 +150,7 @@ def _record_lines(source: str, home: str | None, *, as_json: bool) -> None:
         words += f", seq {receipt.first_seq} to {receipt.last_seq}"
     if receipt.duplicates:
         words += f"; {receipt.duplicates} were there already"
-    put(receipt.as_json(), words, as_json=as_json)
+    print_answer(receipt.as_json(), words, as_json=as_json)
 
 
 def _all_or_none(plane: Plane, numbered: list[tuple[int, dict[str, Any]]]) -> Any:
@@ -159,7 +173,7 @@ _BYTES: Final = re.compile("[\udc80-\udcff]")  # that are no UTF-8, as a text ha
 _ROW: Final = re.compile(r"rows\[(\d+)\]")
 
 
-def read(source: str) -> bytes:
+def read_input(source: str) -> bytes:
     """The bytes of a file or of stdin (`-`); InputError where there are more than 64 MiB."""
     name = "stdin" if source == "-" else source
     try:
@@ -177,7 +191,7 @@ def read(source: str) -> bytes:
     return data
 
 
-def text_of(data: bytes) -> str:
+def decode_input(data: bytes) -> str:
     """The bytes as text. What is no UTF-8 becomes lone surrogates: intake replaces and counts them.
 
     InputError for what would be too large then: three bytes stand for each one replaced.
@@ -210,7 +224,7 @@ def objects(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
         except (ValueError, RecursionError) as error:
             raise _no_object(number, str(error)) from error
         if not isinstance(row, dict):
-            raise _no_object(number, f"found {shown(line.decode(errors='replace'))}")
+            raise _no_object(number, f"found {quoted_value(line.decode(errors='replace'))}")
         yield number, row
 
 

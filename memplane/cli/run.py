@@ -13,25 +13,16 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from memplane.cli.app import (
-    BROKEN,
-    FINE,
-    GROUPS,
-    STOPPED,
-    WRONG,
-    app,
-    exit_of,
-    load,
-)
+from memplane.cli.app import BROKEN, FINE, GROUPS, STOPPED, WRONG, app, exit_of, load_command
 from memplane.cli.options import Home, Json
-from memplane.cli.output import data, error_json, put, say
+from memplane.cli.output import data, error_json, print_answer, say
 from memplane.context.context import RefoldWarning
 from memplane.errors import InputError, MemplaneError, UntrustedError
 from memplane.home import VERSION
 from memplane.intake.redact import masked
 from memplane.trust import TrustWarning
 
-__all__ = ["run"]
+__all__ = ["run_command_line"]
 
 # Typer brings its own copy of click since 0.26 and used the package before: this is either.
 _UsageError: Final[Any] = typer.BadParameter.__base__
@@ -56,14 +47,14 @@ def status(
             raise InputError("expected --version alone", where="--version")
         return None
     if show_version:
-        put({"version": VERSION}, f"memplane {VERSION}", as_json=as_json)
+        print_answer({"version": VERSION}, f"memplane {VERSION}", as_json=as_json)
         return FINE
     from memplane.cli.show import print_status  # noqa: PLC0415 - other commands do without
 
     return print_status(home, as_json=as_json)
 
 
-def run(argv: list[str]) -> int:
+def run_command_line(argv: list[str]) -> int:
     """Run the command that the arguments name and give back its exit code. Raises nothing."""
     _speak_utf8()
     code = FINE
@@ -125,7 +116,7 @@ def _options_end(argv: list[str], at: int) -> int:
 def _answer(argv: list[str]) -> int:
     streams = sys.stdout, sys.stderr
     if not {*argv} <= {"--version", "--json"}:
-        load(argv[0] if argv else "init")
+        load_command(argv[0] if argv else "init")
     try:
         found = typer.main.get_command(app).main(argv, prog_name="memplane", standalone_mode=False)
     except BrokenPipeError:

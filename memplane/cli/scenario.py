@@ -13,7 +13,7 @@ import typer
 from memplane import wiring
 from memplane.cli.app import FINE, NO, WRONG, command, scenario_app
 from memplane.cli.options import Home, Json
-from memplane.cli.output import Bar, put, say
+from memplane.cli.output import Bar, print_answer, say
 from memplane.errors import InputError, Problem
 from memplane.home import asset
 from memplane.policy import NAMES
@@ -21,9 +21,9 @@ from memplane.scenario import work
 from memplane.wiring import find_home, init, make_counter, open_plane
 
 if TYPE_CHECKING:
-    from memplane.scenario import Builders, Outcome, Scenario
+    from memplane.scenario import Scenario, ScenarioOutcome, SceneFactory
 
-__all__ = ["builders", "main", "policies_in", "read_file", "run"]
+__all__ = ["builders", "policies_in", "read_scenario_file", "run_process", "run_scenarios"]
 
 
 _SUFFIXES: Final = (".yaml", ".yml")
@@ -36,18 +36,19 @@ _Policies = Annotated[
 ]
 
 
-def builders() -> Builders:
+def builders() -> SceneFactory:
     """What scenarios are made with: real planes, whatever the environment says of policies."""
-    from memplane.scenario import Builders  # noqa: PLC0415 - every command would pay for it
+    from memplane.scenario import SceneFactory  # noqa: PLC0415 - every command would pay for it
 
-    return Builders(
-        partial(init, environment={}, trusted=False), partial(open_plane, environment={}),
+    return SceneFactory(
+        partial(init, environment={}, trusted=False),
+        partial(open_plane, environment={}),
         make_counter,
         (sys.executable, "-m", "memplane.cli.scenario"),
-    )  # fmt: skip
+    )
 
 
-def read_file(path: Path, shown: str = "") -> Scenario:
+def read_scenario_file(path: Path, shown: str = "") -> Scenario:
     """Read a scenario; files that it names lie beside it. Raises ScenarioError, OSError.
 
     `shown` is its path in messages, where that is another.
@@ -55,13 +56,15 @@ def read_file(path: Path, shown: str = "") -> Scenario:
     from memplane.scenario import read_scenario  # noqa: PLC0415 - as above
 
     return read_scenario(
-        shown or str(path), path.read_bytes(), schema=asset("schemas/scenario.schema.json"),
+        shown or str(path),
+        path.read_bytes(),
+        schema=asset("schemas/scenario.schema.json"),
         open_file=lambda name: (path.parent / name).read_bytes(),
-    )  # fmt: skip
+    )
 
 
 @command("run", example="scenario run scenarios/", group=scenario_app)
-def run(
+def run_scenarios(
     paths: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -95,7 +98,7 @@ def run(
     scenarios, problems = _read(_files(paths or [find_home(home) / "scenarios"]))
     if problems:
         answer = {"ok": False, "problems": [problem._asdict() for problem in problems]}
-        put(answer, "\n".join(map(str, problems)), as_json=as_json)
+        print_answer(answer, "\n".join(map(str, problems)), as_json=as_json)
         say("nothing was run")
         return WRONG
     outcomes = _outcomes(scenarios, policies_in(policies), short=short, lenient_time=lenient_time)
@@ -104,13 +107,13 @@ def run(
 
     if report_dir is not None:
         write_reports(report_dir, outcomes)
-    put(plain(outcomes), as_words(outcomes), as_json=as_json)
+    print_answer(plain(outcomes), as_words(outcomes), as_json=as_json)
     return FINE if all(outcome.passed for outcome in outcomes) else NO
 
 
 def _outcomes(
     scenarios: list[Scenario], policies: Mapping[str, bytes], *, short: bool, lenient_time: bool
-) -> list[Outcome]:
+) -> list[ScenarioOutcome]:
     from memplane.scenario import Runner, Settings, work_of  # noqa: PLC0415 - as above
 
     whole, done = sum(work_of(scenario, short=short) for scenario in scenarios), 0.0
@@ -153,7 +156,7 @@ def _read(files: list[Path]) -> tuple[list[Scenario], list[Problem]]:
     problems: list[Problem] = []
     for file in files:
         try:
-            scenarios.append(read_file(file))
+            scenarios.append(read_scenario_file(file))
         except ScenarioError as error:
             problems += error.problems
     first: dict[str, str] = {}
@@ -182,19 +185,19 @@ def policies_in(folder: Path | None) -> dict[str, bytes]:
 # What the two words mean is told in `memplane.scenario.process`.
 
 
-def main(argv: list[str]) -> int:
+def run_process(argv: list[str]) -> int:
     """Do what a scenario asks of one process; its exit code."""
     kind, now, *rest = argv
     if kind == "work":
         work(sys.stdin, sys.stdout, now, builders())
         return 0
-    from memplane.cli.run import run  # noqa: PLC0415 - work does without
+    from memplane.cli.run import run_command_line  # noqa: PLC0415 - work does without
 
     # Commands ask the one clock that there is, by the name that they were given at import: it is
     # made to stand where the scenario's does.
     setattr(type(wiring.clock), "__call__", lambda _: now)  # noqa: B010 - no method of that class
-    return run(rest)
+    return run_command_line(rest)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run_process(sys.argv[1:]))

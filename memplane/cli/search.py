@@ -12,19 +12,19 @@ from memplane.cli.options import Agent, AtLeast, Channel, Home, Json, OneNs, Wit
 from memplane.cli.output import (
     DAMAGED,
     Bar,
+    clipped_line,
     counted,
-    fields_of,
-    one_line,
-    put,
+    degraded_words,
+    event_json,
+    print_answer,
     say,
     say_damage,
-    without,
 )
 from memplane.intake.redact import masked
 from memplane.plane import SearchHit
 from memplane.wiring import open_plane
 
-__all__ = ["embed", "files", "search"]
+__all__ = ["embed_documents", "list_touched_files", "print_hits"]
 
 
 _Texts: TypeAlias = list[str] | None
@@ -37,7 +37,7 @@ def _only(metavar: str, what: str) -> Any:
 
 
 @command("search", example='search "why SQLite" --kind decision')
-def search(
+def print_hits(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What is looked for.")],
     *,
     k: Annotated[int, typer.Option("-k", metavar="N", help="At most so many.")] = 10,
@@ -89,8 +89,8 @@ def search(
     if damaged:
         say(DAMAGED)
     for part in hits.degraded:
-        say(without(part, "the search went by words alone"))
-    put([_fields(hit) for hit in hits], "\n".join(map(_words, hits)), as_json=as_json)
+        say(degraded_words(part, "the search went by words alone"))
+    print_answer([_fields(hit) for hit in hits], "\n".join(map(_words, hits)), as_json=as_json)
     if hits:
         return FINE
     say(_nothing(query, channel, filters))
@@ -98,24 +98,29 @@ def search(
 
 
 def _fields(hit: SearchHit) -> dict[str, Any]:
-    event = fields_of(hit.event)
+    event = event_json(hit.event)
     del event["text"]  # the passage stands for it
     return {
-        "score": hit.score, "text": hit.text, "whole": hit.whole, "stale": hit.stale,
-        "handle": hit.handle, "parts": hit.parts, "event": event,
-    }  # fmt: skip
+        "score": hit.score,
+        "text": hit.text,
+        "whole": hit.whole,
+        "stale": hit.stale,
+        "handle": hit.handle,
+        "parts": hit.parts,
+        "event": event,
+    }
 
 
 def _words(hit: SearchHit) -> str:
     event = hit.event
     tool = event.data.get("tool")
     about = [event.kind, tool or event.role, event.actor, event.key, event.session]
-    named = one_line(" ".join(dict.fromkeys(str(one) for one in about if one)), 60)
+    named = clipped_line(" ".join(dict.fromkeys(str(one) for one in about if one)), 60)
     more = "" if hit.whole else " …"
     stale = "  stale" if hit.stale else ""
     return (
-        f"{hit.score:>5}  {event.ts[:10]}  {one_line(event.id, 60)}  {named}{stale}\n"
-        f"       {one_line(hit.text, _WIDTH)}{more} {hit.handle}"
+        f"{hit.score:>5}  {event.ts[:10]}  {clipped_line(event.id, 60)}  {named}{stale}\n"
+        f"       {clipped_line(hit.text, _WIDTH)}{more} {hit.handle}"
     )
 
 
@@ -129,7 +134,7 @@ def _nothing(query: str, channel: str, filters: dict[str, Any]) -> str:
     ]
     named = f" with {' '.join(given)}" if given else ""
     fewer = "other words or fewer filters" if given else "other words"
-    asked, named = one_line(masked(query), 60), masked(named)
+    asked, named = clipped_line(masked(query), 60), masked(named)
     return f"nothing found for `{asked}` on channel {channel}{named}; try {fewer}"
 
 
@@ -137,7 +142,7 @@ def _nothing(query: str, channel: str, filters: dict[str, Any]) -> str:
 
 
 @command("files", example='files "redaction of passwords"')
-def files(
+def list_touched_files(
     query: Annotated[str, typer.Argument(metavar="QUERY", help="What is to be done next.")] = "",
     *,
     session: Annotated[
@@ -161,18 +166,18 @@ def files(
             query, session=session, branch=branch, limit=limit, channel=channel, ns=ns, agent=agent
         )
     words = "\n".join(
-        f"{one.seq:>6}  {one_line(one.path, 60):<60}  {one_line(one.branch, 24):<24}  "
+        f"{one.seq:>6}  {clipped_line(one.path, 60):<60}  {clipped_line(one.branch, 24):<24}  "
         f"{', '.join(one.why)}".rstrip()
         for one in found
     )
-    put([one._asdict() for one in found], words, as_json=as_json)
+    print_answer([one._asdict() for one in found], words, as_json=as_json)
 
 
 # `memplane embed`: vectors beside the words, made when somebody asks for them.
 
 
 @command("embed", example="embed --limit 1000")
-def embed(
+def embed_documents(
     *,
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", help="At most so many texts.")
@@ -195,4 +200,4 @@ def embed(
             say("stopped; what was embedded is kept, and the next run goes on from there")
             raise
     more = "; there may be more" if done == limit else ""
-    put({"embedded": done}, f"{counted(done, 'text')} embedded{more}", as_json=as_json)
+    print_answer({"embedded": done}, f"{counted(done, 'text')} embedded{more}", as_json=as_json)

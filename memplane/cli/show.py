@@ -15,15 +15,15 @@ import typer
 from memplane.cli.app import BROKEN, FINE, command
 from memplane.cli.options import Agent, Channel, Home, Json, Now, Ns, OneNs, Session
 from memplane.cli.output import (
+    clipped_line,
     counted,
     data,
-    fields_of,
+    event_json,
+    event_rows,
     in_words,
-    one_line,
+    print_answer,
     print_text,
-    put,
     recalled,
-    rows,
     say,
     say_aside,
     say_damage,
@@ -31,8 +31,8 @@ from memplane.cli.output import (
 from memplane.cli.trust import say_if_untrusted
 from memplane.errors import InputError, NotFoundError, PolicyError
 from memplane.event import Event
-from memplane.home import HOME_NAME, find
-from memplane.intake.redact import shown
+from memplane.home import HOME_NAME, nearest_home
+from memplane.intake.redact import quoted_value
 from memplane.log import Restart
 from memplane.plane import Plane, Standing
 from memplane.trust import printable
@@ -41,21 +41,23 @@ from memplane.wiring import init, open_plane
 
 __all__ = [
     "decisions",
-    "get",
-    "history",
     "initialise",
     "keys",
-    "log",
-    "named",
+    "named_event",
+    "print_event",
+    "print_history",
+    "print_log",
     "print_status",
-    "show",
+    "print_value",
 ]
 
 
 _Key = Annotated[str, typer.Argument(metavar="KEY", help="As it was recorded.")]
 
 
-def named(plane: Plane, given: str, *, channel: str = "private", agent: str | None = None) -> Event:
+def named_event(
+    plane: Plane, given: str, *, channel: str = "private", agent: str | None = None
+) -> Event:
     """The event that an argument names: a number is a seq first, and else an id like any other."""
     if given.isascii() and given.isdigit() and len(given) < 19:
         try:
@@ -68,7 +70,7 @@ def named(plane: Plane, given: str, *, channel: str = "private", agent: str | No
 
 
 @command("show", example="show 2")
-def show(
+def print_event(
     event_id: Annotated[str, typer.Argument(metavar="ID|SEQ", help="An event's id or number.")],
     *,
     now: Now = None,
@@ -84,11 +86,11 @@ def show(
     were moved out of its text.
     """
     with open_plane(home) as plane:
-        event = named(plane, event_id, channel=channel, agent=agent)
+        event = named_event(plane, event_id, channel=channel, agent=agent)
         text = plane.text(event)
         blocks = recalled(plane, event) if channel == "private" and agent is None else []
         standing = plane.standing(event, now=now, channel=channel, agent=agent)
-    fields = {**fields_of(event), "text": text}
+    fields = {**event_json(event), "text": text}
     if as_json:
         data({**fields, **_standing(standing), **({"recalled": blocks} if blocks else {})})
         return
@@ -98,7 +100,7 @@ def show(
 
 
 @command("get", example="get db.engine")
-def get(
+def print_value(
     key: _Key,
     *,
     ns: Ns = "/global",
@@ -113,10 +115,10 @@ def get(
         say_damage(plane)
         event = plane.get(key, ns, channel=channel, now=now, agent=agent)
         if event is None:
-            raise NotFoundError(f"no value under {shown(key)} in {ns}")
+            raise NotFoundError(f"no value under {quoted_value(key)} in {ns}")
         text = plane.text(event)
         standing = plane.standing(event, now=now, channel=channel, agent=agent)
-    put({**fields_of(event), "text": text, **_standing(standing)}, text, as_json=as_json)
+    print_answer({**event_json(event), "text": text, **_standing(standing)}, text, as_json=as_json)
 
 
 @command("keys", example="keys db.")
@@ -134,13 +136,13 @@ def keys(
     """List the keys that have a value now."""
     with open_plane(home) as plane:
         found = plane.keys(prefix, ns, channel=channel, limit=limit, now=now, agent=agent)
-    put(found, "\n".join(found), as_json=as_json)
+    print_answer(found, "\n".join(found), as_json=as_json)
     if found.more:
         say(f"these are the first {limit}; there are more: raise --limit, or give a longer prefix")
 
 
 @command("history", example="history db.engine")
-def history(
+def print_history(
     key: _Key,
     *,
     ns: Ns = "/global",
@@ -154,10 +156,10 @@ def history(
     with open_plane(home) as plane:
         found = plane.history(key, ns, channel=channel, now=now, agent=agent)
     if not found:
-        raise NotFoundError(f"no value under {shown(key)} in {ns}, now or before")
+        raise NotFoundError(f"no value under {quoted_value(key)} in {ns}, now or before")
     as_rows = [
         {
-            **fields_of(one.event),
+            **event_json(one.event),
             "reason": one.reason,
             "by_seq": one.by_seq,
             "supersedes": one.supersedes,
@@ -166,10 +168,10 @@ def history(
     ]
     words = "\n".join(
         f"{one.event.seq:>6}  {one.event.ts[:19]}Z  {_fate(one.reason, one.by_seq):<20}  "
-        f"{one_line(one.event.text)}"
+        f"{clipped_line(one.event.text)}"
         for one in found
     )
-    put(as_rows, words, as_json=as_json)
+    print_answer(as_rows, words, as_json=as_json)
 
 
 @command("decisions", example="decisions")
@@ -184,7 +186,7 @@ def decisions(
     """List the decisions in force, in log order."""
     with open_plane(home) as plane:
         found = plane.decisions(channel=channel, ns=ns, agent=agent)
-    put([fields_of(event) for event in found], rows(found), as_json=as_json)
+    print_answer([event_json(event) for event in found], event_rows(found), as_json=as_json)
 
 
 def _standing(standing: Standing) -> dict[str, Any]:
@@ -229,7 +231,7 @@ def _by(seq: int | None) -> str:
 def _shown(value: Any) -> str:
     if isinstance(value, tuple):
         return ", ".join(value)
-    return one_line(str(value), 1000)
+    return clipped_line(str(value), 1000)
 
 
 # `memplane log`: what happened, as a list, or as it goes on happening.
@@ -242,7 +244,7 @@ _FIRST_LOOK: Final = 256
 
 
 @command("log", example="log --limit 5")
-def log(
+def print_log(
     *,
     limit: Annotated[
         int, typer.Option(metavar="N", min=0, help="At most so many; 0 means all.")
@@ -286,12 +288,18 @@ def log(
         owner = channel == "private" and agent is None
 
         def shown(event: Event) -> tuple[dict[str, Any], str]:
-            return _whole(plane, event, owner=owner) if whole else (fields_of(event), rows([event]))
+            return (
+                _whole(plane, event, owner=owner)
+                if whole
+                else (event_json(event), event_rows([event]))
+            )
 
         events = read(after, limit or None) if after is not None else _last(read, head, limit)
         if not follow:
             found = [shown(event) for event in events]
-            put([one for one, _ in found], "\n".join(said for _, said in found), as_json=as_json)
+            print_answer(
+                [one for one, _ in found], "\n".join(said for _, said in found), as_json=as_json
+            )
             return
         _print(events, shown, as_json=as_json)
         try:
@@ -314,9 +322,17 @@ def _last(read: Callable[[int, int | None], list[Event]], head: int, limit: int)
 
 
 def _follow(
-    plane: Plane, seen: int, kind: str | None, session: str | None, ns: str | None, channel: str,
-    agent: str | None, shown: _Show, *, as_json: bool,
-) -> None:  # fmt: skip
+    plane: Plane,
+    seen: int,
+    kind: str | None,
+    session: str | None,
+    ns: str | None,
+    channel: str,
+    agent: str | None,
+    shown: _Show,
+    *,
+    as_json: bool,
+) -> None:
     while True:
         head = plane.head().seq
         if head > seen:
@@ -331,15 +347,15 @@ def _follow(
 
 def _print(events: list[Event], shown: _Show, *, as_json: bool) -> None:
     for event in events:
-        put(*shown(event), as_json=as_json)
+        print_answer(*shown(event), as_json=as_json)
     sys.stdout.flush()
 
 
 def _whole(plane: Plane, event: Event, *, owner: bool) -> tuple[dict[str, Any], str]:
     """An event with its whole text; for the owner with what was moved out of it."""
     text, blocks = plane.text(event), recalled(plane, event) if owner else []
-    fields = {**fields_of(event), "text": text, **({"recalled": blocks} if blocks else {})}
-    head = rows([event._replace(text="")])
+    fields = {**event_json(event), "text": text, **({"recalled": blocks} if blocks else {})}
+    head = event_rows([event._replace(text="")])
     return fields, "\n".join([head, *([text] if text else []), *in_words(blocks), ""])
 
 
@@ -354,7 +370,7 @@ def print_status(home: str | None, *, as_json: bool) -> int:
         say_damage(plane)
         found = _found(plane)
     say_aside(plane)
-    put(found, _words(found), as_json=as_json)
+    print_answer(found, _words(found), as_json=as_json)
     return BROKEN if found["mistakes"] or found["gaps"] or found["damage"] else FINE
 
 
@@ -378,14 +394,18 @@ def initialise(
     path = folder or home or os.environ.get("MEMPLANE_HOME") or None
     folder_path = Path(path or HOME_NAME).expanduser().absolute()
     there = (folder_path / "plane.json").exists()
-    above = None if there else find(str(folder_path.parent))
+    above = None if there else nearest_home(str(folder_path.parent))
     with init(path) as plane:
         where = str(plane.home.absolute())
         place = filesystem(plane.home)
         unfit = None if place.status == "ok" else f"{place.found}: {place.remedy}"
         facts = {
-            "home": where, "plane": plane.id, "made": not there, "above": above, "unfit": unfit,
-        }  # fmt: skip
+            "home": where,
+            "plane": plane.id,
+            "made": not there,
+            "above": above,
+            "unfit": unfit,
+        }
     say_if_untrusted(where)
     if above is not None:
         below = folder_path.parent if folder_path.name == HOME_NAME else folder_path

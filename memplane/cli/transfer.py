@@ -15,9 +15,9 @@ import typer
 
 from memplane.cli.app import FINE, NO, command
 from memplane.cli.options import Home, Json
-from memplane.cli.output import Bar, counted, one_line, put, say
+from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
 from memplane.errors import InputError, WriteError
-from memplane.importers import SOURCES, Found, ImportReport, git, import_paths, sources_of
+from memplane.importers import SOURCES, FoundSource, ImportReport, find_sources, git, import_paths
 from memplane.importers.detection import FILES_MAX, Discovered, discover
 from memplane.importers.run import Source
 from memplane.upkeep.doctor import filesystem
@@ -26,14 +26,14 @@ from memplane.upkeep.restore import RestoreReport
 from memplane.wiring import open_plane
 from memplane.wiring import restore as restore_plane
 
-__all__ = ["choose", "export", "import_files", "restore"]
+__all__ = ["choose", "export_to_file", "import_files", "restore_from_file"]
 
 
 _STREAM: Final = "-"
 
 
 @command("export", example="export ~/plane.jsonl")
-def export(
+def export_to_file(
     path: Annotated[
         str, typer.Argument(metavar="[PATH|-]", help="The file to write; - is stdout.")
     ] = _STREAM,
@@ -83,7 +83,7 @@ def export(
             since=since, until=until, redact=redact, secret=secret, progress=bar,
         )  # fmt: skip
     words = _exported(report)
-    put(report.as_json(), "" if path == _STREAM else words, as_json=as_json)
+    print_answer(report.as_json(), "" if path == _STREAM else words, as_json=as_json)
     if path == _STREAM:
         say(words)
     if report.whole:
@@ -113,7 +113,7 @@ class _Stream:
 
 
 @command("restore", example="restore ~/plane.jsonl --into ~/copy")
-def restore(
+def restore_from_file(
     path: Annotated[str, typer.Argument(metavar="EXPORT", help="What `export` wrote; - is stdin.")],
     *,
     home: Annotated[
@@ -142,13 +142,13 @@ def restore(
             with tempfile.TemporaryFile() as kept:
                 shutil.copyfileobj(sys.stdin.buffer, kept)
                 report = restore_plane(kept, home, name="stdin", progress=bar)
-    put(report.as_json(), _restored(report), as_json=as_json)
+    print_answer(report.as_json(), _restored(report), as_json=as_json)
     place = filesystem(Path(report.home))
     if place.status != "ok":
         say(f"a poor place for a plane: {place.found}: {place.remedy}")
     merged = report.merged
     if merged is not None and merged.still_here:
-        named = ", ".join(one_line(id_, 40) for id_ in merged.still_here[:5])
+        named = ", ".join(clipped_line(id_, 40) for id_ in merged.still_here[:5])
         say(
             f"{counted(len(merged.still_here), 'event')} purged there are still in this plane: "
             f"{named}; `memplane purge` erases them here too"
@@ -157,9 +157,10 @@ def restore(
 
 def _exported(report: ExportReport) -> str:
     what = counted(
-        report.events, "line of the log" if report.whole else "event",
+        report.events,
+        "line of the log" if report.whole else "event",
         "lines of the log" if report.whole else "",
-    )  # fmt: skip
+    )
     lines = [
         f"exported  {what}, {counted(report.bodies, 'body', 'bodies')}, as of seq "
         f"{report.seq}" + ("" if report.path is None else f", to {report.path}")
@@ -189,7 +190,7 @@ def _restored(report: RestoreReport) -> str:
         return "\n".join(lines)
     kept = f", kept {counted(merged.kept, 'newer value')}" if merged.kept else ""
     lines = [
-        f"recorded  {counted(merged.recorded, 'event')} from plane {one_line(opened.plane, 40)}"
+        f"recorded  {counted(merged.recorded, 'event')} from plane {clipped_line(opened.plane, 40)}"
         + kept
     ]
     if merged.repeated:
@@ -199,7 +200,7 @@ def _restored(report: RestoreReport) -> str:
     if merged.refusals:
         lines.append(f"refused   {merged.refusals}:")
         lines += [
-            f"  seq {one.seq}: {one.id}: {one.reason}: {one_line(one.message, 200)}"
+            f"  seq {one.seq}: {one.id}: {one.reason}: {clipped_line(one.message, 200)}"
             for one in merged.refused
         ]
         unlisted = merged.refusals - len(merged.refused)
@@ -253,8 +254,8 @@ def import_files(
 ) -> None:
     """Record what files hold. A second run records nothing twice; refused rows are listed."""
     if detect:
-        found = [one for path in what or _usual_places() for one in sources_of(path)]
-        put([one._asdict() for one in found], _table(found), as_json=as_json)
+        found = [one for path in what or _usual_places() for one in find_sources(path)]
+        print_answer([one._asdict() for one in found], _table(found), as_json=as_json)
         return
     parts = _parts(what or [], discover=discover, yes=yes, dry_run=dry_run, as_json=as_json)
     report = ImportReport()
@@ -268,7 +269,7 @@ def import_files(
         if report.events:
             with Bar("indexing") as indexing:
                 plane.index(indexing)
-    put(report.as_json(), _words(report), as_json=as_json)
+    print_answer(report.as_json(), _words(report), as_json=as_json)
 
 
 def _parts(
@@ -309,14 +310,14 @@ def _usual_places() -> list[str]:
     return [".", *(str(place) for place in places if place.is_dir())]
 
 
-def _table(found: list[Found]) -> str:
+def _table(found: list[FoundSource]) -> str:
     """What there is, a line each, with the command behind it."""
     lines = []
     for one in found:
         noun = "commit" if one.source == git.SOURCE else "file"
         items = "commits" if one.items is None else counted(one.items, noun)
         said = one.command or "of no source that is known"
-        lines.append(f"{one_line(one.path)}: {one.source or 'unknown'}, {items}: {said}")
+        lines.append(f"{clipped_line(one.path)}: {one.source or 'unknown'}, {items}: {said}")
     return "\n".join(lines) or "nothing here that memplane imports"
 
 
@@ -334,12 +335,14 @@ def _words(report: ImportReport) -> str:
     if report.archived:
         lines.append(f"archived  {report.archived} that their file states no more")
     if report.skipped:
-        reasons = ", ".join(f"{one_line(name)} {count}" for name, count in report.skipped.items())
+        reasons = ", ".join(
+            f"{clipped_line(name)} {count}" for name, count in report.skipped.items()
+        )
         lines.append(f"skipped   {sum(report.skipped.values())}: {reasons}")
     if report.refusals:
         lines.append(f"refused   {report.refusals}:")
         lines += [
-            f"  {one_line(row.file)}: {row.id}: {row.reason}: {one_line(row.message, 200)}"
+            f"  {clipped_line(row.file)}: {row.id}: {row.reason}: {clipped_line(row.message, 200)}"
             for row in report.refused
         ]
         unlisted = report.refusals - len(report.refused)
@@ -369,7 +372,7 @@ def choose(*, yes: bool, dry_run: bool, as_json: bool) -> list[Discovered] | int
             say("nothing is of this project; without --yes, --discover says what else there is")
             return NO
         return here
-    put([_as_json(one) for one in found], _found_table(found), as_json=as_json)
+    print_answer([_as_json(one) for one in found], _found_table(found), as_json=as_json)
     if not found or dry_run:
         return FINE if dry_run else NO
     if not asks:
@@ -414,7 +417,7 @@ def _found_table(found: list[Discovered]) -> str:
         here = ", of this project" if one.here else ""
         files = counted(one.files, "file")
         lines.append(f"{number:>3}  {one.what}{here}: {files}, {_size(one.bytes)}, {days}")
-        lines.append(f"     {one_line(one.command or 'memplane import --discover --yes', 400)}")
+        lines.append(f"     {clipped_line(one.command or 'memplane import --discover --yes', 400)}")
     return "\n".join(lines) or "no agent has kept anything here that memplane imports"
 
 

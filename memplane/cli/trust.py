@@ -17,7 +17,7 @@ import typer
 from memplane import home as homes
 from memplane.cli.app import FINE, NO, command, policy_app
 from memplane.cli.options import Home, Json
-from memplane.cli.output import counted, put, say
+from memplane.cli.output import counted, print_answer, say
 from memplane.errors import (
     HomeError,
     InputError,
@@ -27,11 +27,19 @@ from memplane.errors import (
     WriteError,
 )
 from memplane.intake.redact import masked
-from memplane.trust import Store, is_own, location_of, named, printable, quoted, upward
+from memplane.trust import (
+    TrustStore,
+    is_own_plane,
+    location_of,
+    named_plane,
+    printable,
+    shell_word,
+    upward,
+)
 from memplane.wiring import clock
 
 if TYPE_CHECKING:
-    from memplane.explain.trusting import Survey
+    from memplane.explain.trusting import TrustSurvey
 
 __all__ = ["accept", "ask_once", "say_if_untrusted", "trust"]
 
@@ -68,7 +76,9 @@ def trust(
         raise InputError("expected one of --found, --list and --revoke")
     if listed:
         return _list(as_json=as_json)
-    chosen = [named(path) for path in paths or []] + ([] if home is None else [named(home)])
+    chosen = [named_plane(path) for path in paths or []] + (
+        [] if home is None else [named_plane(home)]
+    )
     if revoke:
         return _revoke(chosen or [_nearest()], as_json=as_json)
     if not chosen:
@@ -78,8 +88,11 @@ def trust(
         say("no plane was met that you do not trust")
     taken = [_shown_and_taken(one, yes=yes, as_json=as_json) for one in surveys]
     if as_json:
-        put([{**_facts(one), "trusted": now} for one, now in zip(surveys, taken, strict=True)],
-            "", as_json=True)  # fmt: skip
+        print_answer(
+            [{**_facts(one), "trusted": now} for one, now in zip(surveys, taken, strict=True)],
+            "",
+            as_json=True,
+        )
     return FINE if all(taken) else NO
 
 
@@ -90,16 +103,16 @@ def accept(*, yes: _Yes = False, home: Home = None, as_json: Json = False) -> in
     For a plane that is found by looking upward: its views, privacy.yaml, channels.yaml and the
     hooks part of plane.yaml count as you trusted them until then.
     """
-    from memplane.wiring import find  # noqa: PLC0415 - for this alone
+    from memplane.wiring import find_plane  # noqa: PLC0415 - for this alone
 
-    found = _survey(find(home).folder)
+    found = _survey(find_plane(home).folder)
     taken = True
     if found.own:
         say(f"{found.location}: is your own plane; its policies and views count as they are")
     elif found.kept is None:
         say(
             f"{printable(found.location)}: is used as it is where it is named; where it is found "
-            f"it is not trusted: `memplane trust {quoted(found.location)}`"
+            f"it is not trusted: `memplane trust {shell_word(found.location)}`"
         )
     elif found.mistakes:
         raise PolicyError(found.mistakes)  # nothing would be packed under them
@@ -107,7 +120,9 @@ def accept(*, yes: _Yes = False, home: Home = None, as_json: Json = False) -> in
         taken = _shown_and_taken(found, yes=yes, as_json=as_json)
     if as_json:
         changed = [one._asdict() for one in found.changes]
-        put({"home": found.location, "changes": changed, "accepted": taken}, "", as_json=True)
+        print_answer(
+            {"home": found.location, "changes": changed, "accepted": taken}, "", as_json=True
+        )
     return FINE if taken else NO
 
 
@@ -116,7 +131,7 @@ def ask_once(error: UntrustedError) -> bool:
 
     Elsewhere nothing is asked. The plane is noted, for `memplane trust --found`.
     """
-    store = Store(os.environ)
+    store = TrustStore(os.environ)
     asks = _asks() and not error.fault and not store.was_asked(error.path)
     try:
         store.meet(error.path, asked=asks)
@@ -141,7 +156,7 @@ def say_if_untrusted(path: str) -> None:
     if found.passed is not None and not found.fault:
         say(
             "is not trusted yet, so not used where it is found by looking upward: `memplane trust "
-            f"{quoted(path)}` shows what its files say"
+            f"{shell_word(path)}` shows what its files say"
         )
 
 
@@ -151,16 +166,16 @@ def _asks() -> bool:
 
 def _nearest() -> str:
     if given := os.environ.get("MEMPLANE_HOME"):
-        return named(given)
+        return named_plane(given)
     here = os.getcwd()  # noqa: PTH109 - a text is asked for
-    found = homes.find(here)
+    found = homes.nearest_home(here)
     if found is None:
         raise HomeError(f"{here}: no plane here or above; name one: `memplane trust PATH`")
     return found
 
 
 def _met() -> list[str]:
-    store = Store(os.environ)
+    store = TrustStore(os.environ)
     paths = [one.location for one in store.met()]
     with suppress(HomeError):
         nearest = location_of(_nearest())
@@ -169,25 +184,23 @@ def _met() -> list[str]:
     return [path for path in paths if not _is_trusted(path, store)]
 
 
-def _is_trusted(path: str, store: Store) -> bool:
-    return is_own(path, _user()) or store.get(path)[0] is not None
+def _is_trusted(path: str, store: TrustStore) -> bool:
+    return is_own_plane(path, _user()) or store.get(path)[0] is not None
 
 
 def _user() -> str:
     return os.path.expanduser("~")  # noqa: PTH111 - pathlib raises where there is no user
 
 
-def _survey(path: str) -> Survey:
-    from memplane.explain.trusting import survey  # noqa: PLC0415 - `--list` does without
+def _survey(path: str) -> TrustSurvey:
+    from memplane.explain.trusting import survey_plane  # noqa: PLC0415 - `--list` does without
 
-    return survey(path, os.environ, clock=clock, user=_user(), loads=orjson.loads)
+    return survey_plane(path, os.environ, clock=clock, user=_user(), loads=orjson.loads)
 
 
-def _shown_and_taken(
-    found: Survey, *, yes: bool, as_json: bool, out: Any = None
-) -> bool:  # fmt: skip
+def _shown_and_taken(found: TrustSurvey, *, yes: bool, as_json: bool, out: Any = None) -> bool:
     """Print what the plane is, ask unless `yes`, and trust it; True where it is trusted then."""
-    from memplane.explain.trusting import take  # noqa: PLC0415 - see above
+    from memplane.explain.trusting import trust_plane  # noqa: PLC0415 - see above
 
     if not as_json:
         print(_words(found), file=out or sys.stdout, flush=True)
@@ -202,56 +215,68 @@ def _shown_and_taken(
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             say("not trusted; nothing was changed")
             return False
-    take(found, os.environ, clock())
+    trust_plane(found, os.environ, clock())
     if not as_json:
         say(f"{printable(found.location)}: trusted")
     return True
 
 
 def _list(*, as_json: bool) -> int:
-    store = Store(os.environ)
+    store = TrustStore(os.environ)
     rows: list[dict[str, Any]] = [
-        {"path": one.location, "plane": one.plane, "trusted": one.at,
-         "there": os.path.isfile(os.path.join(one.location, "plane.json"))}  # noqa: PTH113, PTH118
+        {
+            "path": one.location,
+            "plane": one.plane,
+            "trusted": one.at,
+            "there": os.path.isfile(os.path.join(one.location, "plane.json")),  # noqa: PTH113, PTH118
+        }
         for one in store.records()
-    ]  # fmt: skip
+    ]
     lines = [
         f"{row['trusted'][:10]}  {printable(str(row['path']))}{'' if row['there'] else '  (gone)'}"
         for row in rows
     ]
-    put(rows, "\n".join(lines), as_json=as_json)
+    print_answer(rows, "\n".join(lines), as_json=as_json)
     for fault in store.faults():
         say(f"cannot be used: {fault}")
     return FINE
 
 
 def _revoke(paths: list[str], *, as_json: bool) -> int:
-    store = Store(os.environ)
+    store = TrustStore(os.environ)
     gone = [path for path in map(location_of, paths) if store.drop(path)]
     kept = [path for path in map(location_of, paths) if path not in gone]
     words = "\n".join(f"{printable(path)}: trusted no longer" for path in gone)
-    put({"revoked": gone}, words, as_json=as_json)
+    print_answer({"revoked": gone}, words, as_json=as_json)
     for path in kept:
         say(f"{printable(path)}: was not trusted")
     return NO if kept else FINE
 
 
-def _facts(found: Survey) -> dict[str, Any]:
+def _facts(found: TrustSurvey) -> dict[str, Any]:
     """The same as plain JSON values, secrets masked."""
     changed = [{**one._asdict(), "words": masked(one.words)} for one in found.changes]
     for one in changed:
         del one["before"], one["after"]
     return {
-        "path": found.location, "plane": found.home.plane_id, "created": found.created,
-        "memplane": found.memplane, "owner": found.owner, "own": found.own,
-        "tracked": found.tracked, "events": found.events, "first": found.first or None,
-        "last": found.last or None, "was": None if found.kept is None else found.kept.at,
-        "changes": changed, "views": {name: masked(text) for name, text in found.views.items()},
+        "path": found.location,
+        "plane": found.home.plane_id,
+        "created": found.created,
+        "memplane": found.memplane,
+        "owner": found.owner,
+        "own": found.own,
+        "tracked": found.tracked,
+        "events": found.events,
+        "first": found.first or None,
+        "last": found.last or None,
+        "was": None if found.kept is None else found.kept.at,
+        "changes": changed,
+        "views": {name: masked(text) for name, text in found.views.items()},
         "lost": list(found.lost),
-    }  # fmt: skip
+    }
 
 
-def _words(found: Survey) -> str:
+def _words(found: TrustSurvey) -> str:
     if found.own:
         return f"{printable(found.location)}: your own plane, which needs no trust"
     if found.kept is not None and not found.differs:
@@ -278,7 +303,7 @@ def _words(found: Survey) -> str:
     return "\n".join(lines)
 
 
-def _changes(found: Survey) -> list[str]:
+def _changes(found: TrustSurvey) -> list[str]:
     lines = []
     for one in found.changes:
         said = masked(str(one)).split("\n")

@@ -8,7 +8,7 @@ import typer
 
 from memplane.cli.app import command, session_app, task_app
 from memplane.cli.options import Agent, Channel, Home, Json
-from memplane.cli.output import counted, one_line, put, say
+from memplane.cli.output import clipped_line, counted, print_answer, say
 from memplane.errors import InputError
 from memplane.plane import Receipt
 from memplane.wiring import open_plane
@@ -28,7 +28,7 @@ __all__ = [
     "show_task",
     "start",
     "switch",
-    "update",
+    "update_task",
 ]
 
 
@@ -59,7 +59,7 @@ def start(
     with open_plane(home) as plane:
         started = plane.sessions.start(session, agent=agent, branch=branch)
         words = [started.session, *(_ended(one) for one in started.ended)]
-    put(started.as_json(), "\n".join(words), as_json=as_json)
+    print_answer(started.as_json(), "\n".join(words), as_json=as_json)
 
 
 @command("checkpoint", example='session checkpoint s1 "tests are green"', group=session_app)
@@ -73,7 +73,7 @@ def checkpoint(
     """Mark a point in a session: the head of its blocks is chosen anew from here on."""
     with open_plane(home) as plane:
         receipt = plane.sessions.checkpoint(session, text)
-    put(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
+    print_answer(receipt.as_json(), f"{receipt.seq} {receipt.id}", as_json=as_json)
 
 
 @command("end", example="session end s1", group=session_app)
@@ -98,11 +98,11 @@ def end(
         if session is None:
             many = plane.sessions.end_idle(summary=not no_summary)
             words = "\n".join(_ended(one) for one in many) or "no session is idle"
-            put([one.as_json() for one in many], words, as_json=as_json)
+            print_answer([one.as_json() for one in many], words, as_json=as_json)
             return
         ended = plane.sessions.end(session, summary=not no_summary)
         words = _ended(ended)
-    put(ended.as_json(), words, as_json=as_json)
+    print_answer(ended.as_json(), words, as_json=as_json)
 
 
 @command("list", example="session list --open", group=session_app)
@@ -121,7 +121,7 @@ def list_sessions(
     with open_plane(home) as plane:
         found = plane.sessions.list(agent=agent, only_open=only_open, channel=channel)
     words = "\n".join(_session_row(one) for one in found)
-    put([one.as_json() for one in found], words, as_json=as_json)
+    print_answer([one.as_json() for one in found], words, as_json=as_json)
 
 
 @command("show", example="session show s1", group=session_app)
@@ -139,11 +139,11 @@ def show_session(
     """Print what a session came to, in figures, and its summary."""
     with open_plane(home) as plane:
         found = plane.sessions.get(session, channel=channel, agent=agent)
-    put(found.as_json(), _whole_session(found), as_json=as_json)
+    print_answer(found.as_json(), _whole_session(found), as_json=as_json)
 
 
 def _ended(ended: Ended) -> str:
-    name = one_line(ended.session)
+    name = clipped_line(ended.session)
     if ended.already:
         return f"{name} had ended already ({_reason(ended.reason)}); nothing was written"
     summary = ended.summary
@@ -152,19 +152,19 @@ def _ended(ended: Ended) -> str:
 
 
 def _reason(reason: str | None) -> str:
-    return one_line(reason or "no reason given")
+    return clipped_line(reason or "no reason given")
 
 
 def _session_row(one: Session) -> str:
     more = "+" if one.partial else ""
     events = f"{sum(one.events.values())}{more} events"
-    agent = one_line(one.agent or "", 20)
-    name = one_line(one.id, 60)
+    agent = clipped_line(one.agent or "", 20)
+    name = clipped_line(one.id, 60)
     return f"{one.last[:19]}Z  {one.status:<5}  {events:>12}  {agent:<10}  {name}"
 
 
 def _whole_session(one: Session) -> str:
-    status = one.status if one.reason is None else f"{one.status} ({one_line(one.reason)})"
+    status = one.status if one.reason is None else f"{one.status} ({clipped_line(one.reason)})"
     kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(one.events.items()))
     tools = f"{counted(one.calls, 'tool call')}, {counted(one.errors, 'error')}"
     lines = [
@@ -183,7 +183,7 @@ def _whole_session(one: Session) -> str:
         ("files", _named(one.files, more=one.more)),
         ("tasks", _named(one.tasks, more=False)),
     ]
-    shown = [f"{name:<12}{one_line(value, 1000)}" for name, value in lines if value]
+    shown = [f"{name:<12}{clipped_line(value, 1000)}" for name, value in lines if value]
     return "\n".join([*shown, "", one.summary.text] if one.summary else shown)
 
 
@@ -248,7 +248,7 @@ def open_task(
 
 
 @command("update", example='task update parser "the lexer is in" --done 1', group=task_app)
-def update(
+def update_task(
     task: _Task,
     text: _Text = "",
     *,
@@ -264,9 +264,15 @@ def update(
     """Note something on a task, give it another plan, or mark steps of its plan (repeatable)."""
     with open_plane(home) as plane:
         receipt = plane.tasks.update(
-            task, text, plan=plan or (), done=done or (), doing=doing or (), failed=failed or (),
-            todo=todo or (), session=session,
-        )  # fmt: skip
+            task,
+            text,
+            plan=plan or (),
+            done=done or (),
+            doing=doing or (),
+            failed=failed or (),
+            todo=todo or (),
+            session=session,
+        )
         _tell(receipt, "updated", as_json=as_json)
 
 
@@ -328,7 +334,9 @@ def list_open(
     """List the open tasks, newest first, in a sentence or two each; * marks the active one."""
     with open_plane(home) as plane:
         views = plane.tasks.list(all=everything, session=session, channel=channel, agent=agent)
-    put([_brief(view) for view in views], "\n".join(map(_task_row, views)), as_json=as_json)
+    print_answer(
+        [_brief(view) for view in views], "\n".join(map(_task_row, views)), as_json=as_json
+    )
     if not views:
         say("no task is open" if not everything else "no task yet")
 
@@ -348,12 +356,14 @@ def show_task(
     """Print what stands about a task, as a block shows the active one."""
     with open_plane(home) as plane:
         view = plane.tasks.get(task, session=session, channel=channel, agent=agent)
-    put(view.as_json(), view.paragraph.rstrip("\n"), as_json=as_json)
+    print_answer(view.as_json(), view.paragraph.rstrip("\n"), as_json=as_json)
 
 
 def _tell(receipt: Receipt, word: str, *, as_json: bool) -> None:
     task = receipt.event.task or ""
-    put({**receipt.as_json(), "task": task}, f"{one_line(task)}: {word}", as_json=as_json)
+    print_answer(
+        {**receipt.as_json(), "task": task}, f"{clipped_line(task)}: {word}", as_json=as_json
+    )
 
 
 def _brief(view: TaskView) -> dict[str, Any]:
@@ -363,4 +373,6 @@ def _brief(view: TaskView) -> dict[str, Any]:
 
 def _task_row(view: TaskView) -> str:
     mark = "*" if view.active else " "
-    return f"{mark} {one_line(view.id, 48):<20}  {view.status:<9}  {one_line(view.short, 200)}"
+    return (
+        f"{mark} {clipped_line(view.id, 48):<20}  {view.status:<9}  {clipped_line(view.short, 200)}"
+    )

@@ -8,7 +8,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-__all__ = ["AGENTS", "SERVER", "Agent", "Hook", "Program", "Scope", "Wanted", "places", "words_of"]
+__all__ = [
+    "AGENTS",
+    "SERVER",
+    "Agent",
+    "Hook",
+    "Program",
+    "Scope",
+    "WantedHook",
+    "places",
+    "words_of",
+]
 
 Scope = Literal["user", "project"]
 SERVER: Final = "memplane"  # the MCP server's name
@@ -24,7 +34,7 @@ class Hook(NamedTuple):
     background: bool = False
 
 
-class Wanted(NamedTuple):
+class WantedHook(NamedTuple):
     """A hook as the agent's file has it."""
 
     hook: Hook
@@ -46,9 +56,9 @@ class Agent(NamedTuple):
     hooks: tuple[Hook, ...]
     by_shell: bool
 
-    def wanted(self, program: Program) -> list[Wanted]:
+    def wanted(self, program: Program) -> list[WantedHook]:
         """The hooks as they are written for this program."""
-        return [Wanted(hook, self._handler(hook, program)) for hook in self.hooks]
+        return [WantedHook(hook, self._handler(hook, program)) for hook in self.hooks]
 
     def server(self, program: Program) -> dict[str, Any]:
         """The MCP server as it is written for this program."""

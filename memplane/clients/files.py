@@ -37,13 +37,13 @@ from memplane.trust import state_folder
 
 __all__ = [
     "ChangedMeanwhileError",
-    "Record",
-    "Store",
+    "SettingsRecord",
+    "SettingsStore",
     "Traces",
     "back_up",
-    "decoded",
-    "put",
-    "read",
+    "decode_settings",
+    "put_settings",
+    "read_settings",
     "refuse_unwritable",
     "take_away",
     "take_folders",
@@ -57,7 +57,7 @@ class ChangedMeanwhileError(Exception):
     """The file is no longer what was read; nothing was written."""
 
 
-def read(path: Path) -> bytes | None:
+def read_settings(path: Path) -> bytes | None:
     """The bytes of a file, None where there is none. Raises InputError, WriteError."""
     try:
         with path.open("rb") as file:
@@ -75,7 +75,7 @@ def read(path: Path) -> bytes | None:
     return data
 
 
-def decoded(data: bytes) -> str:
+def decode_settings(data: bytes) -> str:
     """The text of a file. Raises InputError naming the place where it is not UTF-8."""
     try:
         return data.decode()
@@ -100,7 +100,7 @@ def refuse_unwritable(path: Path) -> None:
         raise WriteError(f"{above}: is read-only; nothing was changed")
 
 
-def put(path: Path, data: bytes, was: bytes | None, new_mode: int) -> list[str]:
+def put_settings(path: Path, data: bytes, was: bytes | None, new_mode: int) -> list[str]:
     """Replace a file that holds `was` (None: there is none), and give the folders made for it.
 
     Raises ChangedMeanwhileError where it holds something else, WriteError where it cannot be done.
@@ -111,7 +111,7 @@ def put(path: Path, data: bytes, was: bytes | None, new_mode: int) -> list[str]:
     try:
         made = _make(real.parent)
         _write(draft, data, real, new_mode)
-        if read(path) != was:
+        if read_settings(path) != was:
             raise ChangedMeanwhileError
         if was is None:
             try:
@@ -132,7 +132,7 @@ def put(path: Path, data: bytes, was: bytes | None, new_mode: int) -> list[str]:
 
 def take_away(path: Path, was: bytes, folders: tuple[str, ...]) -> None:
     """Delete a file that holds `was`, and those of the folders that then are empty."""
-    if read(path) != was:
+    if read_settings(path) != was:
         raise ChangedMeanwhileError
     try:
         Path(os.path.realpath(path)).unlink()
@@ -221,7 +221,7 @@ class Traces:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class SettingsRecord:
     """What is remembered of a file: the traces in it, and what it was before."""
 
     file: str
@@ -231,32 +231,34 @@ class Record:
     folders: tuple[str, ...] = ()
     traces: Traces = field(default_factory=Traces)
 
-    def with_more(self, traces: Traces) -> Record:
+    def with_more(self, traces: Traces) -> SettingsRecord:
         """The same after another edit: what was there before the first one stays known."""
         known = self.traces
         inner = dict(traces.inner) | dict(known.inner)
         made = dict.fromkeys((*known.made, *traces.made))
         blank = traces.blank if known.blank is None else known.blank
         more = Traces(
-            made=tuple(made), inner=tuple(inner.items()), blank=blank,
+            made=tuple(made),
+            inner=tuple(inner.items()),
+            blank=blank,
             joint=known.joint or traces.joint,
-        )  # fmt: skip
+        )
         return replace(self, traces=more)
 
 
-class Store:
+class SettingsStore:
     """The records of one user."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         # Resolved: a person may have put a link anywhere in it.
         self._folder = (Path(state_folder(environment)) / "clients").resolve()
 
-    def get(self, file: Path, part: str) -> Record | None:
+    def get(self, file: Path, part: str) -> SettingsRecord | None:
         """The record of a file, None where there is none that can be read."""
         try:
             found = json.loads(self._place(file, part).read_bytes())
             traces = found.pop("traces")
-            return Record(
+            return SettingsRecord(
                 **{
                     **found,
                     "folders": tuple(found["folders"]),
@@ -265,13 +267,14 @@ class Store:
                 traces=Traces(
                     made=tuple(tuple(path) for path in traces["made"]),
                     inner=tuple((tuple(path), text) for path, text in traces["inner"]),
-                    blank=traces["blank"], joint=traces["joint"],
+                    blank=traces["blank"],
+                    joint=traces["joint"],
                 ),
-            )  # fmt: skip
+            )
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
 
-    def put(self, record: Record) -> None:
+    def put(self, record: SettingsRecord) -> None:
         """Keep a record; WriteError where that cannot be."""
         place = self._place(Path(record.file), record.part)
         if not replace_file(place, (json.dumps(asdict(record), indent=1) + "\n").encode()):

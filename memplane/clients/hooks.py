@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from memplane.clients import jsontext
-from memplane.clients.agents import Agent, Wanted, words_of
+from memplane.clients.agents import Agent, WantedHook, words_of
 from memplane.clients.files import Traces
 from memplane.errors import InputError
 
-__all__ = ["add", "in_turn", "remove"]
+__all__ = ["add_hooks", "in_turn", "remove_hooks"]
 
 _HOOKS: Final = "hooks"
 
 
-def add(text: str, agent: Agent, wanted: Sequence[Wanted]) -> tuple[str, Traces]:
+def add_hooks(text: str, agent: Agent, wanted: Sequence[WantedHook]) -> tuple[str, Traces]:
     """Put hooks into the text of a settings file that has not all of them yet.
 
     One that is there and runs the same stays as it is, with what was changed in it; one that runs
@@ -26,29 +26,29 @@ def add(text: str, agent: Agent, wanted: Sequence[Wanted]) -> tuple[str, Traces]
         groups = {event: [_group(those)] for event, those in _by_event(wanted)}
         paths = ((_HOOKS,), *((_HOOKS, event) for event in groups))
         return jsontext.new({_HOOKS: groups}, text), Traces(made=paths, blank=text)
-    _check(jsontext.parse(text), wanted)
+    _check(jsontext.parse_json(text), wanted)
     made: list[jsontext.Path] = []
     inner: dict[jsontext.Path, str] = {}
     for event, those in _by_event(wanted):
         missing = []
         for one in those:
-            place = _same(jsontext.parse(text), agent, one)
+            place = _same(jsontext.parse_json(text), agent, one)
             if place is None:
                 missing.append(one)
             else:
                 text = _renewed(text, place, one)
-        there = jsontext.parse(text)
+        there = jsontext.parse_json(text)
         if not missing:
             continue
         path, key, value = _where(there, event, _group(missing))
-        text, was = jsontext.insert(text, path, value, key)
+        text, was = jsontext.insert_value(text, path, value, key)
         made += [each for each in ((_HOOKS,), (_HOOKS, event)) if len(each) > len(path)]
         if was is not None:
             inner[path] = was
     return text, Traces(made=tuple(made), inner=tuple(inner.items()))
 
 
-def remove(text: str, agent: Agent, traces: Traces) -> str:
+def remove_hooks(text: str, agent: Agent, traces: Traces) -> str:
     """Take our hooks out, wherever they stand, and what `traces` says was made for them.
 
     A group that has hooks of others too stays with those.
@@ -56,18 +56,18 @@ def remove(text: str, agent: Agent, traces: Traces) -> str:
     if jsontext.is_blank(text):
         return text
     inner = dict(traces.inner)
-    while (place := next(in_turn(there := jsontext.parse(text), agent), None)) is not None:
+    while (place := next(in_turn(there := jsontext.parse_json(text), agent), None)) is not None:
         _, event, group, _, _ = place
         if len(there[_HOOKS][event][group][_HOOKS]) > 1:
-            text = jsontext.remove(text, place)
+            text = jsontext.remove_value(text, place)
             continue
-        text = jsontext.remove(text, (_HOOKS, event, group), inner.get((_HOOKS, event), ""))
+        text = jsontext.remove_value(text, (_HOOKS, event, group), inner.get((_HOOKS, event), ""))
         left = len(there[_HOOKS][event]) - 1
         if not left and (_HOOKS, event) in traces.made:
-            text = jsontext.remove(text, (_HOOKS, event), inner.get((_HOOKS,), ""))
+            text = jsontext.remove_value(text, (_HOOKS, event), inner.get((_HOOKS,), ""))
             if len(there[_HOOKS]) == 1 and (_HOOKS,) in traces.made:
-                text = jsontext.remove(text, (_HOOKS,), inner.get((), ""))
-    if traces.blank is not None and jsontext.parse(text) == {}:
+                text = jsontext.remove_value(text, (_HOOKS,), inner.get((), ""))
+    if traces.blank is not None and jsontext.parse_json(text) == {}:
         return traces.blank
     return text
 
@@ -83,12 +83,12 @@ def in_turn(settings: Any, agent: Agent) -> Iterator[tuple[str, str, int, str, i
                     yield _HOOKS, event, number, _HOOKS, at
 
 
-def _by_event(wanted: Sequence[Wanted]) -> list[tuple[str, list[Wanted]]]:
+def _by_event(wanted: Sequence[WantedHook]) -> list[tuple[str, list[WantedHook]]]:
     events = dict.fromkeys(one.hook.event for one in wanted)
     return [(event, [one for one in wanted if one.hook.event == event]) for event in events]
 
 
-def _group(those: Sequence[Wanted]) -> dict[str, Any]:
+def _group(those: Sequence[WantedHook]) -> dict[str, Any]:
     """The hooks of one event as one group: they share its matcher."""
     matcher = those[0].hook.matcher
     handlers = [one.handler for one in those]
@@ -104,7 +104,7 @@ def _where(settings: Any, event: str, group: Any) -> tuple[jsontext.Path, str | 
     return (_HOOKS, event), None, group
 
 
-def _same(settings: Any, agent: Agent, one: Wanted) -> jsontext.Path | None:
+def _same(settings: Any, agent: Agent, one: WantedHook) -> jsontext.Path | None:
     """Where a wanted hook stands already, whichever copy of memplane it runs."""
     for place in in_turn(settings, agent):
         _, event, group, _, at = place
@@ -114,17 +114,17 @@ def _same(settings: Any, agent: Agent, one: Wanted) -> jsontext.Path | None:
     return None
 
 
-def _renewed(text: str, place: jsontext.Path, one: Wanted) -> str:
+def _renewed(text: str, place: jsontext.Path, one: WantedHook) -> str:
     """The text with the hook at a place running what is wanted; the rest of the hook stays."""
-    value = jsontext.value_at(jsontext.parse(text), place)
+    value = jsontext.value_at(jsontext.parse_json(text), place)
     if words_of(value) == words_of(one.handler):
         return text
     run = {key: one.handler[key] for key in ("command", "args") if key in one.handler}
     kept = {key: each for key, each in value.items() if key != "args"}
-    return jsontext.replace(text, place, kept | run)
+    return jsontext.replace_value(text, place, kept | run)
 
 
-def _check(settings: Any, wanted: Sequence[Wanted]) -> None:
+def _check(settings: Any, wanted: Sequence[WantedHook]) -> None:
     """Refuse settings whose hooks are not where, or not of the kind that, they have to be."""
     if not isinstance(settings, dict):
         raise InputError("expected a JSON object, found another value")

@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple
 
 from memplane.clients import files, hooks, jsontext, servers, tomltext
 from memplane.clients.agents import Agent, Program, Scope, places
-from memplane.clients.files import Record, Store, Traces
+from memplane.clients.files import SettingsRecord, SettingsStore, Traces
 from memplane.errors import InputError, MemplaneError, WriteError
 from memplane.intake.redact import masked
 
-__all__ = ["Change", "Part", "Where", "install", "switched_off", "uninstall"]
+__all__ = ["FileChange", "Part", "Where", "install", "switched_off", "uninstall"]
 
 Part = Literal["hooks", "mcp"]
 _TRIES = 5
@@ -37,7 +37,7 @@ class Where(NamedTuple):
         return of_hooks if part == "hooks" else of_servers
 
 
-class Change(NamedTuple):
+class FileChange(NamedTuple):
     """What was done to one file, or would be: `did` is a word for people and for programs.
 
     `absent` is a file that is not there, and was not. Secrets in the diff are masked: it shows what
@@ -63,7 +63,7 @@ class _Plan(NamedTuple):
     path: Path
     was: bytes | None
     new: bytes | None
-    record: Record | None
+    record: SettingsRecord | None
 
     @property
     def changes(self) -> bool:
@@ -72,13 +72,13 @@ class _Plan(NamedTuple):
 
 def install(
     where: Where, parts: Sequence[Part], program: Program, *, dry_run: bool = False
-) -> list[Change]:
+) -> list[FileChange]:
     """Put memplane into an agent's settings; a second time changes nothing.
 
     All or none of the files: what was written goes back where a later one cannot be. Raises
     InputError for a file that is not what its agent reads, WriteError where the disk refuses.
     """
-    store = Store(where.environment)
+    store = SettingsStore(where.environment)
 
     def plan(part: Part) -> _Plan:
         return _to_install(where, part, program, store)
@@ -86,14 +86,14 @@ def install(
     return _carried_out(parts, plan, _Install(where, store), dry_run=dry_run)
 
 
-def uninstall(where: Where, parts: Sequence[Part], *, dry_run: bool = False) -> list[Change]:
+def uninstall(where: Where, parts: Sequence[Part], *, dry_run: bool = False) -> list[FileChange]:
     """Take memplane out of an agent's settings: nothing else is touched.
 
     A file that nobody edited since the install is again what it was, byte for byte, and gone where
     there was none. The copies that installs made go; of a file that was edited since, one stays: as
     it was just before. Raises as `install` does.
     """
-    store = Store(where.environment)
+    store = SettingsStore(where.environment)
 
     def plan(part: Part) -> _Plan:
         return _to_uninstall(where, part, store)
@@ -106,12 +106,12 @@ def uninstall(where: Where, parts: Sequence[Part], *, dry_run: bool = False) -> 
     return changes
 
 
-def _forget(path: Path, part: Part, store: Store) -> None:
+def _forget(path: Path, part: Part, store: SettingsStore) -> None:
     """Drop what is remembered of a file, copies of it that nobody changed, folders made for it."""
     record = store.get(path, part)
     for copy, digest in () if record is None else record.backups:
         with contextlib.suppress(OSError, MemplaneError):
-            if _digest_or_none(files.read(Path(copy))) == digest:
+            if _digest_or_none(files.read_settings(Path(copy))) == digest:
                 Path(copy).unlink()
     if record is not None and not path.exists():
         files.take_folders(record.folders)
@@ -122,14 +122,14 @@ def switched_off(where: Where) -> str:
     """The setting of this scope that keeps every hook from running, "" where none does."""
     path = where.file("mcp" if where.agent.by_shell else "hooks")
     try:
-        text = files.decoded(files.read(path) or b"")
+        text = files.decode_settings(files.read_settings(path) or b"")
         if where.agent.by_shell:
-            features = tomltext.parse(text).get("features")
+            features = tomltext.parse_toml(text).get("features")
             flags = features if isinstance(features, dict) else {}
             names = ("hooks", "codex_hooks")  # the second is its older name
             found = [f"features.{name} = false" for name in names if flags.get(name) is False]
         else:
-            there = {} if jsontext.is_blank(text) else jsontext.parse(text)
+            there = {} if jsontext.is_blank(text) else jsontext.parse_json(text)
             off = isinstance(there, dict) and there.get("disableAllHooks") is True
             found = ["disableAllHooks"] if off else []
     except MemplaneError:
@@ -137,35 +137,35 @@ def switched_off(where: Where) -> str:
     return f"{found[0]} in {path}" if found else ""
 
 
-def _to_install(where: Where, part: Part, program: Program, store: Store) -> _Plan:
+def _to_install(where: Where, part: Part, program: Program, store: SettingsStore) -> _Plan:
     path, agent = where.file(part), where.agent
-    was = files.read(path)
+    was = files.read_settings(path)
     record = store.get(path, part)
     with _named(path):
-        text = files.decoded(was or b"")
+        text = files.decode_settings(was or b"")
         ours_before = _has_ours(text, agent, path, part)
         if part == "hooks":
-            new, traces = hooks.add(text, agent, agent.wanted(program))
+            new, traces = hooks.add_hooks(text, agent, agent.wanted(program))
         else:
-            add = servers.add_table if path.suffix == ".toml" else servers.add
+            add = servers.add_server_table if path.suffix == ".toml" else servers.add_server
             new, traces = add(text, agent, agent.server(program))
     if new == text:
         return _Plan(part, path, was, was, record)
     if record is None or not ours_before:
         before = None if was is None else _digest(was)
         backups = () if record is None else record.backups
-        record = Record(file=str(path), part=part, before=before, backups=backups)
+        record = SettingsRecord(file=str(path), part=part, before=before, backups=backups)
     return _Plan(part, path, was, new.encode(), record.with_more(traces))
 
 
-def _to_uninstall(where: Where, part: Part, store: Store) -> _Plan:
+def _to_uninstall(where: Where, part: Part, store: SettingsStore) -> _Plan:
     path = where.file(part)
-    was, record = files.read(path), store.get(path, part)
+    was, record = files.read_settings(path), store.get(path, part)
     if was is None:
         return _Plan(part, path, None, None, record)
     traces = Traces() if record is None else record.traces
     with _named(path):
-        text = files.decoded(was)
+        text = files.decode_settings(was)
         left = _taken_out(text, where.agent, path, part, traces)
     new: bytes | None = was if left == text else left.encode()
     if left != text and record is not None and record.before is None and _is_empty(left, path):
@@ -175,8 +175,8 @@ def _to_uninstall(where: Where, part: Part, store: Store) -> _Plan:
 
 def _taken_out(text: str, agent: Agent, path: Path, part: Part, traces: Traces) -> str:
     if part == "hooks":
-        return hooks.remove(text, agent, traces)
-    remove = servers.remove_table if path.suffix == ".toml" else servers.remove
+        return hooks.remove_hooks(text, agent, traces)
+    remove = servers.remove_server_table if path.suffix == ".toml" else servers.remove_server
     return remove(text, agent, traces)
 
 
@@ -188,10 +188,10 @@ def _has_ours(text: str, agent: Agent, path: Path, part: Part) -> bool:
 
 
 def _is_empty(text: str, path: Path) -> bool:
-    return jsontext.is_blank(text) or (path.suffix != ".toml" and jsontext.parse(text) == {})
+    return jsontext.is_blank(text) or (path.suffix != ".toml" and jsontext.parse_json(text) == {})
 
 
-def _backed_up(where: Where, plan: _Plan, store: Store) -> Path | None:
+def _backed_up(where: Where, plan: _Plan, store: SettingsStore) -> Path | None:
     """A copy of a file that is there: beside it; that of a project's not, which is often in git."""
     if plan.was is None:
         return None
@@ -203,10 +203,10 @@ def _backed_up(where: Where, plan: _Plan, store: Store) -> Path | None:
 class _Install:
     """Writes a planned file, behind a backup and a record of what it was."""
 
-    def __init__(self, where: Where, store: Store) -> None:
+    def __init__(self, where: Where, store: SettingsStore) -> None:
         self._where, self._store = where, store
 
-    def __call__(self, plan: _Plan) -> Change:
+    def __call__(self, plan: _Plan) -> FileChange:
         assert plan.record is not None
         assert plan.new is not None
         record = plan.record
@@ -220,7 +220,7 @@ class _Install:
             # Before the file: a record without an install is forgotten, one that lacks is missed.
             self._store.put(record)
             mode = 0o600 if self._where.scope == "user" else 0o666
-            made = files.put(plan.path, plan.new, plan.was, mode)
+            made = files.put_settings(plan.path, plan.new, plan.was, mode)
         except BaseException:
             if copy is not None:
                 copy.unlink(missing_ok=True)
@@ -229,7 +229,7 @@ class _Install:
         if folders:
             self._store.put(replace(record, folders=tuple(folders)))
         did: Literal["created", "changed"] = "created" if plan.was is None else "changed"
-        return Change(plan.part, str(plan.path), did, None if copy is None else str(copy), "")
+        return FileChange(plan.part, str(plan.path), did, None if copy is None else str(copy), "")
 
     def _made_for_the_other(self, plan: _Plan) -> list[str]:
         """Folders that the agent's other file brought along and that this one lies in too."""
@@ -238,14 +238,14 @@ class _Install:
         above = {str(one) for one in Path(os.path.realpath(plan.path)).parents}
         return [one for one in record.folders if one in above] if record is not None else []
 
-    def undo(self, plan: _Plan, change: Change) -> None:
+    def undo(self, plan: _Plan, change: FileChange) -> None:
         """Give a file back that was written, as far as nobody wrote it since."""
         assert plan.new is not None
         record = self._store.get(plan.path, plan.part)
         if plan.was is None:
             files.take_away(plan.path, plan.new, () if record is None else record.folders)
         else:
-            files.put(plan.path, plan.was, plan.new, 0o600)
+            files.put_settings(plan.path, plan.was, plan.new, 0o600)
         if change.backup is not None:
             Path(change.backup).unlink(missing_ok=True)
 
@@ -253,10 +253,10 @@ class _Install:
 class _Uninstall:
     """Writes or deletes a planned file; a backup is only needed where people edited it since."""
 
-    def __init__(self, where: Where, store: Store) -> None:
+    def __init__(self, where: Where, store: SettingsStore) -> None:
         self._where, self._store = where, store
 
-    def __call__(self, plan: _Plan) -> Change:
+    def __call__(self, plan: _Plan) -> FileChange:
         assert plan.was is not None
         record, copy = plan.record, None
         same = record is not None and _digest_or_none(plan.new) == record.before
@@ -265,7 +265,7 @@ class _Uninstall:
         else:
             copy = None if same else _backed_up(self._where, plan, self._store)
             try:
-                files.put(plan.path, plan.new, plan.was, 0o600)
+                files.put_settings(plan.path, plan.new, plan.was, 0o600)
             except BaseException:
                 if copy is not None:
                     copy.unlink(missing_ok=True)
@@ -273,26 +273,29 @@ class _Uninstall:
         did: Literal["deleted", "restored", "removed"] = "restored" if same else "removed"
         if plan.new is None:
             did = "deleted"
-        return Change(plan.part, str(plan.path), did, None if copy is None else str(copy), "")
+        return FileChange(plan.part, str(plan.path), did, None if copy is None else str(copy), "")
 
-    def undo(self, plan: _Plan, change: Change) -> None:
+    def undo(self, plan: _Plan, change: FileChange) -> None:
         """Give a file back that was written."""
         assert plan.was is not None
-        files.put(plan.path, plan.was, plan.new, 0o600)
+        files.put_settings(plan.path, plan.was, plan.new, 0o600)
         if change.backup is not None:
             Path(change.backup).unlink(missing_ok=True)
 
 
 def _carried_out(
-    parts: Sequence[Part], plan: Callable[[Part], _Plan], carry_out: _Install | _Uninstall, *,
+    parts: Sequence[Part],
+    plan: Callable[[Part], _Plan],
+    carry_out: _Install | _Uninstall,
+    *,
     dry_run: bool,
-) -> list[Change]:  # fmt: skip
+) -> list[FileChange]:
     """Do what is planned; a file that another program wrote meanwhile is planned anew."""
     plans = [plan(part) for part in parts]
     for one in plans:
         if one.changes:
             files.refuse_unwritable(one.path)
-    done: list[tuple[_Plan, Change]] = []
+    done: list[tuple[_Plan, FileChange]] = []
     try:
         for one in plans:
             done.append(_done(one, plan, carry_out, dry_run=dry_run))  # noqa: PERF401 - undone
@@ -307,19 +310,19 @@ def _carried_out(
 
 def _done(
     one: _Plan, plan: Callable[[Part], _Plan], carry_out: _Install | _Uninstall, *, dry_run: bool
-) -> tuple[_Plan, Change]:
+) -> tuple[_Plan, FileChange]:
     for _ in range(_TRIES):
         if not one.changes:
             found: Literal["unchanged", "absent"] = "unchanged"
             if one.was is None:
                 found = "absent"
-            return one, Change(one.part, str(one.path), found, None, "")
+            return one, FileChange(one.part, str(one.path), found, None, "")
         diff = _diff(one)
         if dry_run:
             did: Literal["created", "changed", "deleted"] = "changed"
             if one.was is None or one.new is None:
                 did = "created" if one.was is None else "deleted"
-            return one, Change(one.part, str(one.path), did, None, diff)
+            return one, FileChange(one.part, str(one.path), did, None, diff)
         try:
             return one, carry_out(one)._replace(diff=diff)
         except files.ChangedMeanwhileError:

@@ -18,7 +18,16 @@ from typing import Any, Final, NamedTuple, cast
 
 from memplane.errors import InputError
 
-__all__ = ["Path", "insert", "is_blank", "new", "parse", "remove", "replace", "value_at"]
+__all__ = [
+    "Path",
+    "insert_value",
+    "is_blank",
+    "new",
+    "parse_json",
+    "remove_value",
+    "replace_value",
+    "value_at",
+]
 
 Path = tuple[str | int, ...]
 
@@ -64,7 +73,7 @@ def is_blank(text: str) -> bool:
     return not text.removeprefix(_BOM).strip(" \t\n\r")
 
 
-def parse(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """The value of the text, whose mark of byte order is passed over.
 
     Raises InputError naming line and column where it is no JSON; comments are named as such.
@@ -98,7 +107,9 @@ def value_at(value: Any, path: Path) -> Any:
     return value
 
 
-def insert(text: str, path: Path, value: Any, key: str | None = None) -> tuple[str, str | None]:
+def insert_value(
+    text: str, path: Path, value: Any, key: str | None = None
+) -> tuple[str, str | None]:
     """Put a value behind the others of the container at a path; an object's gets a key.
 
     Gives the text, and what stood between the brackets if that was nothing but white space.
@@ -125,7 +136,7 @@ def insert(text: str, path: Path, value: Any, key: str | None = None) -> tuple[s
     return f"{text[: last.end]},{body}{text[last.end :]}", None
 
 
-def remove(text: str, path: Path, inner: str = "") -> str:
+def remove_value(text: str, path: Path, inner: str = "") -> str:
     """Take out the member at a path; a container that it was alone in is left with `inner`."""
     start = _place(text, path[:-1])
     found, close = _members(text, start)
@@ -137,7 +148,7 @@ def remove(text: str, path: Path, inner: str = "") -> str:
     return text[: found[number - 1].end] + text[found[number].end :]
 
 
-def replace(text: str, path: Path, value: Any) -> str:
+def replace_value(text: str, path: Path, value: Any) -> str:
     """Put another value where one stands; one over several lines stays so."""
     start = _place(text, path)
     _, end = _DECODER.raw_decode(text, start)

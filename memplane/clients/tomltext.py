@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from memplane.errors import InputError
 
-__all__ = ["add_table", "parse", "remove_table", "set_values"]
+__all__ = ["add_table", "parse_toml", "remove_table", "set_values"]
 
 Path = tuple[str, ...]
 
@@ -40,7 +40,7 @@ class _Statement(NamedTuple):
     end: int
 
 
-def parse(text: str) -> dict[str, Any]:
+def parse_toml(text: str) -> dict[str, Any]:
     """The tables of a text. Raises InputError naming line and column where it is no TOML."""
     try:
         return tomllib.loads(text.removeprefix(_BOM), parse_float=str)
@@ -59,13 +59,13 @@ def add_table(text: str, path: Path, values: dict[str, Any]) -> tuple[str, str]:
         joint = newline * 2
     lines = [f"[{'.'.join(path)}]", *(f"{key} = {_value(one)}" for key, one in values.items())]
     added = text + joint + "".join(line + newline for line in lines)
-    _must_say(added, path, _with(parse(text), path, values))
+    _must_say(added, path, _with(parse_toml(text), path, values))
     return added, joint
 
 
 def set_values(text: str, path: Path, values: dict[str, Any]) -> str:
     """Give keys of a table other values; those that it has not come first in it."""
-    expected = _with(parse(text), path, {**_at(parse(text), path), **values})
+    expected = _with(parse_toml(text), path, {**_at(parse_toml(text), path), **values})
     for key, value in values.items():
         found = list(_statements(text))
         place = next((one for one in found if one.path == (*path, key)), None)
@@ -83,7 +83,7 @@ def set_values(text: str, path: Path, values: dict[str, Any]) -> str:
 
 def remove_table(text: str, path: Path, joint: str) -> str:
     """Take out a table and those below it; at the end of the text, `joint` before it too."""
-    expected = _with(parse(text), path, None)
+    expected = _with(parse_toml(text), path, None)
     gone = [one for one in _statements(text) if one.path[: len(path)] == path]
     for one in reversed(gone):
         text = text[: one.start] + text[one.end :]
@@ -173,7 +173,7 @@ def _with(tables: dict[str, Any], path: Path, values: dict[str, Any] | None) -> 
 
 def _must_say(text: str, path: Path, expected: dict[str, Any]) -> None:
     try:
-        said = parse(text)
+        said = parse_toml(text)
     except InputError:
         said = {}
     if not said.get(path[0], True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from memplane.errors import InputError
 from memplane.event import IMPORTANCE_DEFAULT
 from memplane.intake import Redactor, cleaned, namespace, normalise, timestamp
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.pack.request import Request
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ __all__ = [
     "check_named",
     "check_text",
     "check_texts",
-    "request_of",
-    "texts",
+    "checked_request",
+    "texts_of_argument",
 ]
 
 
@@ -33,12 +33,12 @@ _SEQ_MAX: Final = 2**63 - 1
 def check_text(value: object, where: str) -> str:
     """Return a text; raises InputError for what is none, or is none that UTF-8 can hold."""
     if not isinstance(value, str):
-        raise InputError(f"expected a text, found {shown(value)}", where=where)
+        raise InputError(f"expected a text, found {quoted_value(value)}", where=where)
     try:
         value.encode()
     except UnicodeEncodeError:
         raise InputError(
-            f"expected a text without half a character, found {shown(value)}", where=where
+            f"expected a text without half a character, found {quoted_value(value)}", where=where
         ) from None
     return value
 
@@ -53,7 +53,9 @@ def check_texts(**given: object) -> None:
 def check_count(value: object, where: str, least: int = 0) -> int:
     """Return a whole number of at least so many."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _SEQ_MAX:
-        raise InputError(f"expected a whole number from {least}, found {shown(value)}", where=where)
+        raise InputError(
+            f"expected a whole number from {least}, found {quoted_value(value)}", where=where
+        )
     return value
 
 
@@ -61,10 +63,10 @@ def check_named(value: object, where: str) -> str | int:
     """Return what names an event: its id, or its seq."""
     if isinstance(value, int) and not isinstance(value, bool):
         if not 0 <= value <= _SEQ_MAX:
-            raise InputError(f"expected a seq or an id, found {shown(value)}", where=where)
+            raise InputError(f"expected a seq or an id, found {quoted_value(value)}", where=where)
         return value
     if not isinstance(value, str):
-        raise InputError(f"expected a seq or an id, found {shown(value)}", where=where)
+        raise InputError(f"expected a seq or an id, found {quoted_value(value)}", where=where)
     return check_text(value, where)
 
 
@@ -88,13 +90,19 @@ def check_channel(policies: Policies, channel: str) -> str:
     if channel in CHANNELS or policies.channels.known(channel):
         return channel
     known = ", ".join(dict.fromkeys((*policies.channels.views, *CHANNELS)))
-    raise InputError(f"unknown channel {shown(channel)}; known: {known}", where="channel")
+    raise InputError(f"unknown channel {quoted_value(channel)}; known: {known}", where="channel")
 
 
-def request_of(
-    query: str, asked: dict[str, Any], policies: Policies, *, head: int, clock: Callable[[], str],
-    seq_by: Callable[[str], int], redactor: Redactor,
-) -> Request:  # fmt: skip
+def checked_request(
+    query: str,
+    asked: dict[str, Any],
+    policies: Policies,
+    *,
+    head: int,
+    clock: Callable[[], str],
+    seq_by: Callable[[str], int],
+    redactor: Redactor,
+) -> Request:
     """Check what was asked; raises InputError naming the argument.
 
     Secrets in it are masked, in identifiers too: a report of the pack keeps what was asked, and the
@@ -111,7 +119,7 @@ def request_of(
         if value is not None:
             fields[name] = redactor.name(check_text(value, name))
     for name in _LISTS:
-        fields[name] = tuple(map(redactor.name, texts(name, asked.get(name))))
+        fields[name] = tuple(map(redactor.name, texts_of_argument(name, asked.get(name))))
     fields |= {name: tuple(dict.fromkeys(map(str.lower, fields[name]))) for name in _TAGS}
     fields["importance_min"] = _importance(asked.get("importance_min"))
     for ns in fields["ns"]:
@@ -139,7 +147,7 @@ def _unknown(name: str) -> InputError:
 
 def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise InputError(f"expected true or false, found {shown(value)}", where=name)
+        raise InputError(f"expected true or false, found {quoted_value(value)}", where=name)
     return value
 
 
@@ -154,7 +162,7 @@ def _importance(value: Any) -> int:
         raise InputError(said, where="importance_min") from None
 
 
-def texts(name: str, value: object) -> tuple[str, ...]:
+def texts_of_argument(name: str, value: object) -> tuple[str, ...]:
     """One text or several, as a tuple; none of None."""
     if value is None:
         return ()
@@ -164,14 +172,14 @@ def texts(name: str, value: object) -> tuple[str, ...]:
         found = tuple(value)
         if all(isinstance(one, str) for one in found):
             return found
-    raise InputError(f"expected a list of texts, found {shown(value)}", where=name)
+    raise InputError(f"expected a list of texts, found {quoted_value(value)}", where=name)
 
 
 def _seq(name: str, value: object) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(f"expected a seq of 0 or more, found {shown(value)}", where=name)
+        raise InputError(f"expected a seq of 0 or more, found {quoted_value(value)}", where=name)
     return value
 
 
@@ -181,5 +189,7 @@ def _as_of(value: object, head: int, seq_by: Callable[[str], int]) -> int:
     if isinstance(value, (str, datetime)):
         return min(head, seq_by(timestamp(value, where="as_of")))
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= head:
-        raise InputError(f"expected a seq from 0 to {head}, found {shown(value)}", where="as_of")
+        raise InputError(
+            f"expected a seq from 0 to {head}, found {quoted_value(value)}", where="as_of"
+        )
     return value

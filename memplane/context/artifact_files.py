@@ -18,9 +18,16 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from memplane import nofollow
 from memplane.errors import ChangedError, InputError
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.log.bodies import body_path
-from memplane.projections.artifacts import COPY, NAME_MAX, ArtifactTable, Facts, Said, facts_of
+from memplane.projections.artifacts import (
+    COPY,
+    NAME_MAX,
+    ApprovalChange,
+    ArtifactFacts,
+    ArtifactTable,
+    facts_of,
+)
 
 if TYPE_CHECKING:
     from memplane.ports import Line
@@ -30,18 +37,18 @@ __all__ = [
     "COPY_BYTES_MAX",
     "REFERENCE_BYTES_MAX",
     "SEARCHED_BYTES_MAX",
-    "Approvals",
+    "ArtifactApprovals",
     "Progress",
     "Taken",
-    "content",
+    "artifact_bytes",
     "copy_changed",
-    "decoded",
-    "examine",
+    "decode_text",
+    "examine_artifact",
     "lies_at",
     "mime_of",
     "put_file",
+    "read_added_file",
     "refuse_special",
-    "take",
 ]
 
 
@@ -54,17 +61,36 @@ _CHUNK: Final = 1 << 20
 _UNKNOWN: Final = "application/octet-stream"
 # What Python's own table does not name everywhere; all of it is text.
 _TEXT_TYPES: Final = {
-    ".md": "text/markdown", ".markdown": "text/markdown", ".yaml": "application/yaml",
-    ".yml": "application/yaml", ".toml": "application/toml", ".jsonl": "application/jsonl",
-    ".log": "text/plain", ".rst": "text/x-rst", ".diff": "text/x-diff", ".patch": "text/x-diff",
-}  # fmt: skip
+    ".md": "text/markdown",
+    ".markdown": "text/markdown",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".toml": "application/toml",
+    ".jsonl": "application/jsonl",
+    ".log": "text/plain",
+    ".rst": "text/x-rst",
+    ".diff": "text/x-diff",
+    ".patch": "text/x-diff",
+}
 _TEXT_ENDINGS: Final = (
-    "json", "xml", "javascript", "sql", "x-sh", "x-csh", "x-tcl", "x-tex", "x-latex", "postscript",
-)  # fmt: skip
+    "json",
+    "xml",
+    "javascript",
+    "sql",
+    "x-sh",
+    "x-csh",
+    "x-tcl",
+    "x-tex",
+    "x-latex",
+    "postscript",
+)
 _KINDS: Final = (
-    (stat.S_ISDIR, "a folder"), (stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a device"),
-)  # fmt: skip
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
 
 
 class Taken(NamedTuple):
@@ -78,7 +104,7 @@ class Taken(NamedTuple):
     data: bytes | None
 
 
-def take(
+def read_added_file(
     path: str | os.PathLike[str], where: str, *, reference: bool, progress: Progress | None = None
 ) -> Taken:
     """Read a file that is to be added; raises InputError for what is none, or too large.
@@ -106,20 +132,24 @@ def take(
                     kept.append(chunk)
             after = os.fstat(file.fileno())
     except OSError as error:
-        raise InputError(f"{shown(real, 300)}: {error.strerror or error}", where=where) from error
+        raise InputError(
+            f"{quoted_value(real, 300)}: {error.strerror or error}", where=where
+        ) from error
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-        raise InputError(f"{shown(real, 300)} changed while it was read; add it again", where=where)
+        raise InputError(
+            f"{quoted_value(real, 300)} changed while it was read; add it again", where=where
+        )
     data = None if reference else b"".join(kept)
     head = kept[0] if kept else b""
     return Taken(real, Path(real).name, size, digest.hexdigest(), head, data)
 
 
-def content(home: Path, facts: Facts) -> bytes:
+def artifact_bytes(home: Path, facts: ArtifactFacts) -> bytes:
     """Return the bytes of an artifact; raises ChangedError where they are not what was added."""
-    return examine(home, facts, keep=True, most=max(facts.bytes, 1))
+    return examine_artifact(home, facts, keep=True, most=max(facts.bytes, 1))
 
 
-def copy_changed(home: Path, facts: Facts) -> bool:
+def copy_changed(home: Path, facts: ArtifactFacts) -> bool:
     """Whether the copy of an artifact is not what was added, read again once it is another file.
 
     One that is too long to be searched is not looked at, nor is a reference: no block quotes them
@@ -138,20 +168,22 @@ def copy_changed(home: Path, facts: Facts) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _differs(home: Path, facts: Facts, _: tuple[int, ...]) -> bool:
+def _differs(home: Path, facts: ArtifactFacts, _: tuple[int, ...]) -> bool:
     try:
-        examine(home, facts)
+        examine_artifact(home, facts)
     except ChangedError:
         return True
     return False
 
 
-def lies_at(home: Path, facts: Facts) -> str:
+def lies_at(home: Path, facts: ArtifactFacts) -> str:
     """Where the bytes of an artifact lie."""
     return body_path(os.fspath(home), facts.sha256) if facts.stored == COPY else facts.path
 
 
-def examine(home: Path, facts: Facts, *, keep: bool = False, most: int | None = None) -> bytes:
+def examine_artifact(
+    home: Path, facts: ArtifactFacts, *, keep: bool = False, most: int | None = None
+) -> bytes:
     """Compare the file of an artifact with its hash, and return its bytes where they are wanted.
 
     Raises ChangedError, which names the path and both hashes. Of a file that grew beyond `most`
@@ -162,7 +194,7 @@ def examine(home: Path, facts: Facts, *, keep: bool = False, most: int | None = 
     kept: list[bytes] = []
     own = facts.stored == COPY
     try:
-        with nofollow.opened(path, home=home) if own else _opened(path) as file:
+        with nofollow.open_regular(path, home=home) if own else _opened(path) as file:
             while chunk := file.read(_CHUNK):
                 size += len(chunk)
                 if size > REFERENCE_BYTES_MAX:
@@ -179,7 +211,7 @@ def examine(home: Path, facts: Facts, *, keep: bool = False, most: int | None = 
     return b"".join(kept)
 
 
-def decoded(data: bytes) -> str | None:
+def decode_text(data: bytes) -> str | None:
     """Return the text that the bytes are; None where they are none."""
     if b"\0" in data:
         return None
@@ -214,7 +246,7 @@ def refuse_special(path: str | os.PathLike[str]) -> None:
         return  # not there, or the write says what is wrong
     if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)):
         raise InputError(
-            f"{shown(os.fspath(path), 300)} is no file that could be replaced; name another",
+            f"{quoted_value(os.fspath(path), 300)} is no file that could be replaced; name another",
             where="to",
         )
 
@@ -239,12 +271,13 @@ def put_file(path: Path, data: bytes, *, replace: bool) -> None:
             draft.unlink(missing_ok=True)
     except FileExistsError:
         raise InputError(
-            f"{shown(os.fspath(path), 300)} is there already; name another, or say to replace it",
+            f"{quoted_value(os.fspath(path), 300)} is there already; name another, or say to "
+            "replace it",
             where="to",
         ) from None
     except OSError as error:
         raise InputError(
-            f"{shown(os.fspath(path), 300)}: {error.strerror or error}", where="to"
+            f"{quoted_value(os.fspath(path), 300)}: {error.strerror or error}", where="to"
         ) from error
 
 
@@ -252,18 +285,19 @@ def _resolved(path: str | os.PathLike[str], place: str) -> str:
     try:
         given = os.fspath(path)
     except TypeError:
-        raise InputError(f"expected a path, found {shown(path)}", where=place) from None
+        raise InputError(f"expected a path, found {quoted_value(path)}", where=place) from None
     if not isinstance(given, str) or not given or "\0" in given:
-        raise InputError(f"expected a path, found {shown(given)}", where=place)
+        raise InputError(f"expected a path, found {quoted_value(given)}", where=place)
     try:
         os.fsencode(given)
     except UnicodeEncodeError:
-        raise InputError(f"expected a path, found {shown(given)}", where=place) from None
+        raise InputError(f"expected a path, found {quoted_value(given)}", where=place) from None
     real = os.path.realpath(given)
     name = Path(real).name
     if not real.isprintable() or len(name) > NAME_MAX:
         raise InputError(
-            f"{shown(real, 300)}: its name cannot stand on one line of text; rename it", where=place
+            f"{quoted_value(real, 300)}: its name cannot stand on one line of text; rename it",
+            where=place,
         )
     return real
 
@@ -293,7 +327,7 @@ def _too_large(path: str, size: int, place: str, *, reference: bool) -> InputErr
     most = REFERENCE_BYTES_MAX if reference else COPY_BYTES_MAX
     hint = "" if reference else "; add it by reference, which leaves it where it is"
     return InputError(
-        f"{shown(path, 300)} has {size} bytes; expected at most {most}{hint}", where=place
+        f"{quoted_value(path, 300)} has {size} bytes; expected at most {most}{hint}", where=place
     )
 
 
@@ -327,16 +361,19 @@ class _Named(NamedTuple):
     sha256: str
 
 
-class Approvals:
+class ArtifactApprovals:
     """What was approved in a log. Hold the plane's lock.
 
     `find` gives a line by its id; without `home` no copy is looked at.
     """
 
     def __init__(
-        self, table: ArtifactTable, memories: Memories, find: Callable[[str], Line | None],
+        self,
+        table: ArtifactTable,
+        memories: Memories,
+        find: Callable[[str], Line | None],
         home: Path | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._table, self._memories, self._find = table, memories, find
         self._home = home
         self._named: dict[str, _Named] = {}
@@ -374,7 +411,7 @@ class Approvals:
         facts = None if line is None else facts_of(line.event)
         return facts is not None and copy_changed(self._home, facts)
 
-    def said_of(self, id: str, *, as_of: int, now: str) -> list[tuple[Said, bool]]:  # noqa: A002
+    def said_of(self, id: str, *, as_of: int, now: str) -> list[tuple[ApprovalChange, bool]]:  # noqa: A002
         """Return what was said of an artifact, in log order, each with whether it holds now."""
         named = self._artifact(id)
         if named is None:
@@ -386,7 +423,7 @@ class Approvals:
     def _holds(self, id_: str, named: _Named, as_of: int, now: str) -> bool:
         return next(self._holding(id_, named, as_of, now), None) is not None
 
-    def _holding(self, id_: str, named: _Named, as_of: int, now: str) -> Iterator[Said]:
+    def _holding(self, id_: str, named: _Named, as_of: int, now: str) -> Iterator[ApprovalChange]:
         """The approvals that cover it, the newest first."""
         for one in reversed(self._table.said.get(id_, ())):
             if not named.seq < one.seq <= as_of:  # nobody approves what is not there yet

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, cas
 
 from memplane import nofollow
 from memplane.context.arguments import check_channel, check_texts
-from memplane.context.artifact_files import Approvals
+from memplane.context.artifact_files import ArtifactApprovals
 from memplane.context.folds import (
     PREFIXES_KEPT,
     Folds,
-    Places,
+    GroupedProjections,
     Prefix,
     Prefixes,
-    Seen,
+    VisibleProjections,
     files_fold,
     group_fold,
     items_of_event,
@@ -34,7 +34,7 @@ from memplane.errors import HomeError, InputError, WriteError
 from memplane.event import UPKEEP_KINDS, Draft, Event
 from memplane.home import Home, replace_file
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.log import FileLog
 from memplane.nofollow import Tally, counting
 from memplane.pack.render import defused
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from memplane.context.event_access import Reader
+    from memplane.context.event_access import EventAccess
     from memplane.context.receipts import Receipt, Recorder
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import Head, Line
-    from memplane.projections.chains import Row
+    from memplane.projections.chains import KeyValueRow
     from memplane.projections.files import FilesState
     from memplane.projections.memories import Memories
     from memplane.projections.sessions import SessionsState
@@ -62,8 +62,8 @@ __all__ = [
     "Drafting",
     "MakeCounter",
     "MakeEmbedder",
-    "Part",
     "PlaneContext",
+    "PlanePart",
     "Recent",
     "RefoldWarning",
     "Requester",
@@ -85,9 +85,11 @@ class Recent:
         self._read = read
         self._lines: OrderedDict[tuple[int, str, int, int], Line] = OrderedDict()
         self._at: Head | None = None
-        self._rows: dict[tuple[str, str], Row | None] = {}
+        self._rows: dict[tuple[str, str], KeyValueRow | None] = {}
 
-    def current(self, memories: Memories, ns: str, key: str, upto: int | None) -> Row | None:
+    def current(
+        self, memories: Memories, ns: str, key: str, upto: int | None
+    ) -> KeyValueRow | None:
         """Return the value in force as `Memories.current` does; `upto` is always the same."""
         at = memories.position
         if at != self._at or len(self._rows) >= _KEPT:
@@ -97,7 +99,7 @@ class Recent:
             self._rows[place] = memories.current(ns, key, upto=upto)
         return self._rows[place]
 
-    def line(self, row: Row) -> Line | None:
+    def line(self, row: KeyValueRow) -> Line | None:
         """Return the line of a row, if it is there and verifies."""
         key = (row.seq, row.id, row.segment, row.offset)
         found = self._lines.get(key)
@@ -131,14 +133,14 @@ NO_END = 2**63
 MakeCounter = Callable[[str, int], TokenCounter]
 MakeEmbedder = Callable[[str], Embedder]
 Made = TypeVar("Made")
-OnePart = TypeVar("OnePart", bound="Part")
+OnePart = TypeVar("OnePart", bound="PlanePart")
 
 
 class RefoldWarning(UserWarning):
     """Projections of another version of memplane were folded again from the log."""
 
 
-class Part(Protocol):
+class PlanePart(Protocol):
     """What lives as long as an open plane and follows what is recorded there."""
 
     def __init__(self, context: PlaneContext) -> None: ...
@@ -210,14 +212,14 @@ class PlaneContext:
         self._folds: Folds | None = None
         self._prefixes = Prefixes(self.log, home.plane_id)
         self._intake: tuple[str, Intake] | None = None
-        self._approvals: Approvals | None = None
+        self._approvals: ArtifactApprovals | None = None
         self._alone: dict[tuple[object, ...], Any] = {}  # folds of a part of the log alone
         self._pinned: dict[tuple[object, str], tuple[Event, Item]] = {}  # read for their pins
         self._recorded = 0  # since the last fold
         self._finished = 0
         self._seen: Head | None = None  # the head of the log when purges were looked for
         self.recent = Recent(self.log.line)
-        self._parts: dict[type[Part], Part] = {}
+        self._parts: dict[type[PlanePart], PlanePart] = {}
         self.closed = False
         if log is None and not self.read_only:
             from memplane.log.log import take_in_all  # noqa: PLC0415 - readers do without
@@ -339,15 +341,20 @@ class PlaneContext:
         return Printer(counter, redact, stamp, cites)
 
     def reader(
-        self, channel: str, now: str | datetime | None = None, *, agent: str | None = None,
-        ns: str | None = None, policies: Policies | None = None,
-    ) -> Reader:  # fmt: skip
+        self,
+        channel: str,
+        now: str | datetime | None = None,
+        *,
+        agent: str | None = None,
+        ns: str | None = None,
+        policies: Policies | None = None,
+    ) -> EventAccess:
         """Answers for one channel and agent, at the clock's time or another.
 
         `ns` is the one namespace that is asked for, if any: ScopeError where it may not be.
         `policies` are those of now unless they are given; then any channel will do.
         """
-        from memplane.context.event_access import Reader  # noqa: PLC0415 - a pack does without
+        from memplane.context.event_access import EventAccess  # noqa: PLC0415 - a pack does without
 
         self.check_open()
         check_texts(agent=agent)
@@ -359,12 +366,18 @@ class PlaneContext:
         # What is found is there: only a plane of a prefix has an end that is not the log's own.
         as_of = NO_END if self.as_of is None else self.as_of
         redactor = self.intake(policies).redactor
-        return Reader(
-            policies, channel, now=moment, as_of=as_of, agent=agent, ns=ns, redactor=redactor,
+        return EventAccess(
+            policies,
+            channel,
+            now=moment,
+            as_of=as_of,
+            agent=agent,
+            ns=ns,
+            redactor=redactor,
             covers=self._covers,
-        )  # fmt: skip
+        )
 
-    def reader_of(self, request: Request) -> Reader:
+    def reader_of(self, request: Request) -> EventAccess:
         """Answers for who asks; ScopeError for a namespace of the request that is not for them."""
         channel, now, agent = request.channel, request.now, request.agent
         return [self.reader(channel, now, agent=agent, ns=ns) for ns in request.ns or (None,)][-1]
@@ -375,13 +388,15 @@ class PlaneContext:
 
     # --- projections ---
 
-    def approvals(self, folds: Folds | None = None) -> Approvals:
+    def approvals(self, folds: Folds | None = None) -> ArtifactApprovals:
         """Which artifacts are approved, as of the log's head or of a prefix. Hold `lock`."""
         folds = folds or self.caught_up()
         table, memories = folds.artifacts.state, folds.memories
         known = self._approvals
         if known is None or not known.reads(table, memories):
-            known = self._approvals = Approvals(table, memories, self.log.find, self.home.path)
+            known = self._approvals = ArtifactApprovals(
+                table, memories, self.log.find, self.home.path
+            )
         return known
 
     def caught_up(
@@ -439,9 +454,13 @@ class PlaneContext:
     def scope(self, request: Request, policies: Policies) -> Scope:
         """What decides of which groups of events whoever asks sees something."""
         return Scope.of(
-            policies, request.channel, now=request.now, as_of=request.as_of, ns=request.ns,
+            policies,
+            request.channel,
+            now=request.now,
+            as_of=request.as_of,
+            ns=request.ns,
             agent=request.agent,
-        )  # fmt: skip
+        )
 
     def files(self, folds: Folds, request: Request, policies: Policies) -> FilesState:
         """The files view of whoever asks."""
@@ -465,7 +484,7 @@ class PlaneContext:
         """
         return folds.memories if self._folds is None else self._folds.memories
 
-    def part(self, kind: type[OnePart], key: type[Part] | None = None) -> OnePart:
+    def part(self, kind: type[OnePart], key: type[PlanePart] | None = None) -> OnePart:
         """The one object of a kind that lives as long as the open plane, made when asked for.
 
         It follows what is recorded, and is closed with the plane. `key` is the kind that it stands
@@ -490,7 +509,7 @@ class PlaneContext:
         if now is None or not now <= seq <= head:
             found = "the log's head" if now is None else now
             raise InputError(
-                f"expected a seq from {found} to {head}, found {shown(seq)}", where="advance"
+                f"expected a seq from {found} to {head}, found {quoted_value(seq)}", where="advance"
             )
         with self.lock:
             self.as_of = seq
@@ -501,7 +520,7 @@ class PlaneContext:
         assert self.as_of is not None
         return Prefix(self.log, self.as_of).head()
 
-    def seen(self, folds: Folds, request: Request, policies: Policies) -> Seen:
+    def seen(self, folds: Folds, request: Request, policies: Policies) -> VisibleProjections:
         """What whoever asks sees of the projections, with the request's session in it."""
         scope = self.scope(request, policies)
         counter, (places, gap) = self.counter(policies), self.places(folds, scope, policies)
@@ -509,9 +528,11 @@ class PlaneContext:
         ring = hotset.sessions.get(session) if session is not None else None
         if session is not None and (ring is None or ring.partial):
             turns = self._folded_alone(
-                folds, policies, ("session", session, *_reader(scope)),
+                folds,
+                policies,
+                ("session", session, *_reader(scope)),
                 lambda: session_fold(folds, session, counter, scope.sees),
-            )  # fmt: skip
+            )
             hotset, gap = (hotset, True) if turns is None else (hotset.joined(turns), gap)
         whole = places == folds.places  # no group had to be read from the log
         reader = _reader(scope) if whole else None
@@ -552,7 +573,9 @@ class PlaneContext:
         item.superseded = item.forgotten = folds.memories.archived(event, upto=as_of) is not None
         return item
 
-    def places(self, folds: Folds, scope: Scope, policies: Policies) -> tuple[Places, bool]:
+    def places(
+        self, folds: Folds, scope: Scope, policies: Policies
+    ) -> tuple[GroupedProjections, bool]:
         """What is kept by groups of events, with all groups that a reader sees.
 
         And whether some are missing, as the log is too long to fold them.
@@ -562,9 +585,11 @@ class PlaneContext:
         if not missing:
             return places, False
         alone = self._folded_alone(
-            folds, policies, ("groups", *_reader(scope)),
+            folds,
+            policies,
+            ("groups", *_reader(scope)),
             lambda: group_fold(folds, missing, counter),
-        )  # fmt: skip
+        )
         return (places, True) if alone is None else (places.filled(alone), False)
 
     def _folded_alone(
@@ -640,7 +665,7 @@ def _reader(scope: Scope) -> tuple[object, ...]:
 
 
 def _no_embedder(name: str) -> Embedder:
-    raise InputError(f"no embedder {shown(name)} here: the plane was opened without any")
+    raise InputError(f"no embedder {quoted_value(name)} here: the plane was opened without any")
 
 
 def _variant(policies: Policies) -> str:

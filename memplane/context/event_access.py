@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from memplane.errors import NotFoundError, ScopeError
 from memplane.event import UPKEEP_KINDS, Event
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.recall.score import Remembered, importance_now, is_stale
 from memplane.recall.suppress import NAMED, Scope, is_pattern, within
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from memplane.intake import Redactor
     from memplane.policy import Policies
     from memplane.ports import Line
-    from memplane.projections.chains import Row
+    from memplane.projections.chains import KeyValueRow
     from memplane.projections.memories import Memories
 
-__all__ = ["Reader", "Standing", "Version"]
+__all__ = ["EventAccess", "KeyVersion", "Standing"]
 
 
 _AGENTS: Final = "/agent/"
 
 
-class Version(NamedTuple):
+class KeyVersion(NamedTuple):
     """One value that a key had, what became of it, and the seq of the value before it.
 
     `reason`: None while it is in force; `superseded`, `forgotten` or `evicted`, by the event
@@ -89,14 +89,21 @@ class Fading(Remembered, Protocol):
     def id(self) -> str: ...
 
 
-class Reader:
+class EventAccess:
     """Reads for one channel at one time. Built per call; holds no state of its own."""
 
     def __init__(
-        self, policies: Policies, channel: str, *, now: str, as_of: int, agent: str | None = None,
-        ns: str | None = None, redactor: Redactor,
+        self,
+        policies: Policies,
+        channel: str,
+        *,
+        now: str,
+        as_of: int,
+        agent: str | None = None,
+        ns: str | None = None,
+        redactor: Redactor,
         covers: Callable[[int, str, int, str], bool],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Read as who asks may; ScopeError where that is not the namespace asked for.
 
         A pattern (`/agent/*`) asks for what there is for them, and is never refused.
@@ -109,19 +116,21 @@ class Reader:
         self._scoring = policies.scoring
         self._redactor = redactor
         if ns is not None and not is_pattern(ns) and not self._scope.reaches(ns):
-            raise ScopeError(f"namespace {shown(ns)} is not for {self._who()}")
+            raise ScopeError(f"namespace {quoted_value(ns)} is not for {self._who()}")
 
     def shows(self, event: Event) -> bool:
         """Whether a list may have the event, in force or archived."""
         # Of what is not approved `emit` shows no text.
         return self._reason(event) in NAMED
 
-    def shows_row(self, row: Row) -> bool:
+    def shows_row(self, row: KeyValueRow) -> bool:
         """The same of a value that is not read from the log."""
         seen = _Seen(row.seq, row.id, "", row.kind, row.ns, row.sensitivity)
         return self._scope.hides(seen) in NAMED
 
-    def rows(self, rows: Sequence[Row], memories: Memories) -> list[tuple[Row, int | None]]:
+    def rows(
+        self, rows: Sequence[KeyValueRow], memories: Memories
+    ) -> list[tuple[KeyValueRow, int | None]]:
         """The values of a key that may be shown, each with the seq of the one it took the place of.
 
         `rows` are all of them, oldest first. A neighbour that is hidden has no seq here.
@@ -129,7 +138,7 @@ class Reader:
         shown = {row.seq: self.shows_row(row) for row in rows}
         # What came from another plane too late took nothing's place.
         in_turn = all(older.seq < newer.seq for older, newer in pairwise(rows))
-        found: list[tuple[Row, int | None]] = []
+        found: list[tuple[KeyValueRow, int | None]] = []
         for at, row in enumerate(rows):
             if not shown[row.seq]:
                 continue
@@ -144,7 +153,7 @@ class Reader:
         own = self._scope.owner or ns == f"{_AGENTS}{self._scope.agent}"
         return own or not ns.startswith(_AGENTS)
 
-    def may_replace(self, value: Row | None) -> bool:
+    def may_replace(self, value: KeyValueRow | None) -> bool:
         """Whether a value under the same key may be written: none is there that is withheld here.
 
         One that is out of time may be replaced; only for now nobody reads it.
@@ -153,9 +162,10 @@ class Reader:
 
     def unwritable(self, ns: str, key: str | None) -> ScopeError:
         """The refusal of a write: the same for another agent's namespace and a withheld value."""
-        what = "a statement" if key is None else shown(key)
+        what = "a statement" if key is None else quoted_value(key)
         return ScopeError(
-            f"{what} in {shown(ns, 160)} is not for {self._who()} to write; choose another place"
+            f"{what} in {quoted_value(ns, 160)} is not for {self._who()} to write; choose another "
+            "place"
         )
 
     @property
@@ -178,9 +188,11 @@ class Reader:
 
     def _who(self) -> str:
         agent = self._scope.agent
-        return f"channel {self.channel}" if agent is None else (
-            f"agent {shown(agent)} on channel {self.channel}"
-        )  # fmt: skip
+        return (
+            f"channel {self.channel}"
+            if agent is None
+            else (f"agent {quoted_value(agent)} on channel {self.channel}")
+        )
 
     def in_time(self, event: _Timed) -> bool:
         """Whether the event is valid at the reader's clock."""
@@ -235,9 +247,13 @@ class Reader:
 
     def _stale(self, event: Remembered, touched: str | None, *, pinned: bool) -> bool:
         return is_stale(
-            event, touched, pinned=pinned, now=self._scope.now,
-            half_lives=self._scoring.half_lives, after_days=self._scoring.stale_after_days,
-        )  # fmt: skip
+            event,
+            touched,
+            pinned=pinned,
+            now=self._scope.now,
+            half_lives=self._scoring.half_lives,
+            after_days=self._scoring.stale_after_days,
+        )
 
     def emit(self, event: Event, *, review: bool = False) -> Event:
         """The event as it leaves the plane: redacted by today's policy once more.
@@ -264,13 +280,18 @@ class Reader:
     def one(self, line: Line | None, named: str | int) -> Event:
         """The event of a line; NotFoundError where there is none that may be read."""
         if line is None or not self.may_read(line.event):
-            raise NotFoundError(f"no event {shown(named)}")
+            raise NotFoundError(f"no event {quoted_value(named)}")
         return self.emit(line.event)
 
     def events(
-        self, lines: Iterator[Line], *, kind: str | None, session: str | None, ns: str | None,
+        self,
+        lines: Iterator[Line],
+        *,
+        kind: str | None,
+        session: str | None,
+        ns: str | None,
         limit: int | None,
-    ) -> Iterator[Event]:  # fmt: skip
+    ) -> Iterator[Event]:
         """The visible events that match, in log order; hidden ones are passed over silently."""
         given = 0
         for line in lines:

@@ -11,19 +11,19 @@ from memplane.ports import Head, Line, TokenCounter
 from memplane.projections.artifacts import Artifacts, ArtifactTable
 from memplane.projections.catchup import Folded, Follower, catch_up
 from memplane.projections.files import AllFiles, AllFilesState
-from memplane.projections.hotset import Hotsets, HotsetsState, HotsetState, without
+from memplane.projections.hotset import Hotsets, HotsetsState, HotsetState, without_gaps
 from memplane.projections.item import Item
 from memplane.projections.ledger import (
     Cards,
     Decisions,
     Ledgers,
     LedgersProjector,
-    Statement,
+    LedgerStatement,
     items_of,
 )
 from memplane.projections.memories import Memories
 from memplane.projections.projector import Bundle, Replayable
-from memplane.projections.sessions import Sessions, SessionsState
+from memplane.projections.sessions import SessionsProjector, SessionsState
 from memplane.projections.system_map import MapsState, MapState, PlaneMaps
 from memplane.projections.tasks import Tasks, owner_of
 
@@ -34,19 +34,19 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.log import FileLog
     from memplane.ports import Line, TokenCounter
-    from memplane.projections.groups import Group, Grouped, Sees
+    from memplane.projections.groups import Grouped, Sees, VisibilityGroup
     from memplane.projections.projector import Replayable
-    from memplane.projections.task_table import Task, TaskTable
+    from memplane.projections.task_table import TaskRecord, TaskTable
 
 __all__ = [
     "PREFIXES_KEPT",
     "Folds",
+    "GroupedProjections",
     "OfTask",
-    "Places",
     "Prefix",
     "Prefixes",
-    "Seen",
     "SnapshotLog",
+    "VisibleProjections",
     "files_fold",
     "group_fold",
     "items_of_event",
@@ -126,7 +126,7 @@ class Prefix:
                 last = next(iter(self._log.read(seq - 1, seq)), None)
                 if last is not None:
                     break
-            self._head = Head(0, "", 0, 0) if last is None else behind(last)
+            self._head = Head(0, "", 0, 0) if last is None else end_of_line(last)
         return self._head
 
     def advance(self, upto: int) -> None:
@@ -135,7 +135,7 @@ class Prefix:
         fresh = self._read_on(before, upto)
         self._fresh, self._upto = (before, fresh), upto
         if fresh:
-            self._head = behind(fresh[-1])
+            self._head = end_of_line(fresh[-1])
 
     def _read_on(self, before: Head, upto: int) -> list[Line]:
         """The lines behind a place, to a seq."""
@@ -164,15 +164,19 @@ class Prefix:
             yield line
 
 
-def behind(line: Line) -> Head:
+def end_of_line(line: Line) -> Head:
     """The place behind a line."""
     return Head(line.event.seq, line.event.h, line.segment, line.end)
 
 
 # Checkpoints that every pack needs, small enough to be read together.
 _BUNDLED: Final = (
-    "decisions.json", "cards.json", "tasks.json", "plane_map.json", "artifacts.json",
-)  # fmt: skip
+    "decisions.json",
+    "cards.json",
+    "tasks.json",
+    "plane_map.json",
+    "artifacts.json",
+)
 
 
 class Folds:
@@ -182,18 +186,26 @@ class Folds:
     """
 
     def __init__(
-        self, log: Replayable, folder: Path | None, plane_id: str, counter: TokenCounter,
+        self,
+        log: Replayable,
+        folder: Path | None,
+        plane_id: str,
+        counter: TokenCounter,
         variant: str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         # One prefix for all of a request; that of an earlier seq stands still anyway.
         self.log = log = log if isinstance(log, Prefix) else SnapshotLog(log)
         self.variant = variant  # names the counter and its scale: another one is another fold
         self.memories = memories = Memories(log, folder, plane=plane_id)
         self.bundle = Bundle(folder, plane_id, _BUNDLED)
         self.hotset: Folded[HotsetsState] = Folded(
-            Hotsets(counter), log, folder, plane=plane_id, variant=variant,
+            Hotsets(counter),
+            log,
+            folder,
+            plane=plane_id,
+            variant=variant,
             arriving=memories.arriving,
-        )  # fmt: skip
+        )
         opened = partial(Folded, log=log, folder=folder, plane=plane_id, reads=self.bundle.read)
         in_force = partial(opened, arriving=memories.arriving)
         self.decisions: Folded[Ledgers] = in_force(
@@ -220,7 +232,7 @@ class Folds:
         if self._sessions is None:
             folder, plane, counter = self._place
             self._sessions = Folded(
-                Sessions(counter), self.log, folder, plane=plane, variant=self.variant
+                SessionsProjector(counter), self.log, folder, plane=plane, variant=self.variant
             )
             self._sessions.catch_up()
         return self._sessions
@@ -259,9 +271,15 @@ class Folds:
     @property
     def followers(self) -> list[Follower]:
         return [
-            self.memories, self.hotset, self.decisions, self.cards, self.tasks, self.plane_map,
-            self.artifacts, *self._opened,
-        ]  # fmt: skip
+            self.memories,
+            self.hotset,
+            self.decisions,
+            self.cards,
+            self.tasks,
+            self.plane_map,
+            self.artifacts,
+            *self._opened,
+        ]
 
     def catch_up(self) -> int:
         """Fold what was appended since; return the lines read."""
@@ -281,9 +299,14 @@ class Folds:
     def outdated(self) -> list[str]:
         """Files of these projections that another version of memplane made: folded anew."""
         bounded: list[Folded[Any]] = [
-            self.hotset, self.decisions, self.cards, self.tasks, self.plane_map, self.artifacts,
+            self.hotset,
+            self.decisions,
+            self.cards,
+            self.tasks,
+            self.plane_map,
+            self.artifacts,
             *self._opened,
-        ]  # fmt: skip
+        ]
         found = [f"{one.projector.name}.json" for one in bounded if one.outdated]
         return found + ["cache.sqlite"] * self.memories.outdated
 
@@ -330,13 +353,13 @@ class Folds:
         self.memories.close()
 
     @property
-    def places(self) -> Places:
+    def places(self) -> GroupedProjections:
         """The projections whose places are kept by what can hide an event."""
-        return Places(
+        return GroupedProjections(
             self.hotset.state, self.decisions.state, self.cards.state, self.plane_map.state
-        )  # fmt: skip
+        )
 
-    def items(self, name: str, statements: list[Statement]) -> list[Item]:
+    def items(self, name: str, statements: list[LedgerStatement]) -> list[Item]:
         """The statements of a ledger as items, which carry their rendered forms from pack to pack.
 
         Those in force stay, the others go. `left`: of decisions that the ledger has no text of.
@@ -362,7 +385,7 @@ class Folds:
             items.append(item)
         return items
 
-    def stated(self, places: Places, sees: Sees, reader: object) -> Stated:
+    def stated(self, places: GroupedProjections, sees: Sees, reader: object) -> Stated:
         """What is in force for a reader; of whom `reader` names, from the last time if it stands.
 
         None: `places` are not those of these folds.
@@ -372,12 +395,15 @@ class Folds:
             return known[1]
         decisions, cards = places.decisions.active(sees), places.cards.active(sees)
         found = Stated(
-            self.items("decisions", decisions), self.items("cards", cards),
+            self.items("decisions", decisions),
+            self.items("cards", cards),
             {one.seq: one.pinned_at for one in (*decisions, *cards) if one.pinned_at},
-            self.items("left", places.decisions.left(sees)), places.decisions.more(sees),
+            self.items("left", places.decisions.left(sees)),
+            places.decisions.more(sees),
             max(places.decisions.shed_seq(sees), places.cards.shed_seq(sees)),
-            places.plane_map.seen(sees), self.tasks.state.seen_by(sees),
-        )  # fmt: skip
+            places.plane_map.seen(sees),
+            self.tasks.state.seen_by(sees),
+        )
         if reader is not None and self._caught is not None:
             self._stated = key, found
         return found
@@ -396,7 +422,7 @@ class Stated(NamedTuple):
     tasks: TaskTable
 
 
-class Places(NamedTuple):
+class GroupedProjections(NamedTuple):
     """What was folded by groups of events that are open to the same readers."""
 
     hotset: HotsetsState
@@ -404,16 +430,18 @@ class Places(NamedTuple):
     cards: Ledgers
     plane_map: MapsState
 
-    def missing(self, sees: Sees, named: tuple[str, ...]) -> set[Group]:
+    def missing(self, sees: Sees, named: tuple[str, ...]) -> set[VisibilityGroup]:
         """The groups that a reader sees and that only the log has whole: see `Groups.missing`."""
         return {group for one in self for group in one.missing(sees, named)}
 
-    def filled(self, other: Places) -> Places:
+    def filled(self, other: GroupedProjections) -> GroupedProjections:
         """These with the groups of another fold in place of their own."""
-        return Places(
-            self.hotset.filled(other.hotset), self.decisions.filled(other.decisions),
-            self.cards.filled(other.cards), self.plane_map.filled(other.plane_map),
-        )  # fmt: skip
+        return GroupedProjections(
+            self.hotset.filled(other.hotset),
+            self.decisions.filled(other.decisions),
+            self.cards.filled(other.cards),
+            self.plane_map.filled(other.plane_map),
+        )
 
 
 def items_of_event(event: Event, counter: TokenCounter) -> Item:
@@ -422,7 +450,7 @@ def items_of_event(event: Event, counter: TokenCounter) -> Item:
     return Item.of(event, tokens)
 
 
-class Seen(NamedTuple):
+class VisibleProjections(NamedTuple):
     """What the projections hold for one reader: what he does not see shapes nothing of it.
 
     `gap`: the log is too long to read what is missing of it. `hidden` gives the items of what he
@@ -444,14 +472,21 @@ class Seen(NamedTuple):
 
 
 def seen_by(
-    folds: Folds, places: Places, hotset: HotsetState, sees: Sees, *, gap: bool,
+    folds: Folds,
+    places: GroupedProjections,
+    hotset: HotsetState,
+    sees: Sees,
+    *,
+    gap: bool,
     reader: object = None,
-) -> Seen:  # fmt: skip
+) -> VisibleProjections:
     """What a reader sees of the projections, `places` with the groups that were missing in them.
 
     `hotset` is his, with all that he needs; `reader` names him where no group was missing.
     """
-    return Seen(hotset, *folds.stated(places, sees, reader), gap, partial(_hidden, folds, sees))
+    return VisibleProjections(
+        hotset, *folds.stated(places, sees, reader), gap, partial(_hidden, folds, sees)
+    )
 
 
 def _hidden(folds: Folds, sees: Sees) -> Iterator[Item]:
@@ -470,24 +505,28 @@ def _hidden(folds: Folds, sees: Sees) -> Iterator[Item]:
     yield from items.values()
 
 
-def group_fold(folds: Folds, groups: set[Group], counter: TokenCounter) -> Places:
+def group_fold(
+    folds: Folds, groups: set[VisibilityGroup], counter: TokenCounter
+) -> GroupedProjections:
     """Fold some groups alone, for a request that sees them when they are not all here."""
 
     def wanted(high: bool, space: str) -> bool:
         return (high, space) in groups
 
     parts: tuple[Grouped[Any], ...] = (
-        Hotsets(counter, only=wanted), LedgersProjector(Decisions, only=wanted),
-        LedgersProjector(Cards, only=wanted), PlaneMaps(only=wanted),
-    )  # fmt: skip
+        Hotsets(counter, only=wanted),
+        LedgersProjector(Decisions, only=wanted),
+        LedgersProjector(Cards, only=wanted),
+        PlaneMaps(only=wanted),
+    )
     states = [part.initial() for part in parts]
     for line in _in_force(folds):
         for part, state in zip(parts, states, strict=True):
             part.apply(state, line)
-    return Places(*states)
+    return GroupedProjections(*states)
 
 
-def files_fold(folds: Folds, groups: set[Group]) -> AllFilesState:
+def files_fold(folds: Folds, groups: set[VisibilityGroup]) -> AllFilesState:
     """`group_fold` of the files view."""
     projector = AllFiles(only=lambda high, space: (high, space) in groups)
     state: AllFilesState = projector.initial()
@@ -496,9 +535,7 @@ def files_fold(folds: Folds, groups: set[Group]) -> AllFilesState:
     return state
 
 
-def session_fold(
-    folds: Folds, session: str, counter: TokenCounter, sees: Sees
-) -> HotsetState:  # fmt: skip
+def session_fold(folds: Folds, session: str, counter: TokenCounter, sees: Sees) -> HotsetState:
     """Fold what a reader sees of one session, for a request about one that the hotset let go of."""
     projector = Hotsets(counter, only=sees)
     state = projector.initial()
@@ -513,7 +550,7 @@ def session_fold(
     return alone
 
 
-def task_fold(folds: Folds, task: str) -> Task | None:
+def task_fold(folds: Folds, task: str) -> TaskRecord | None:
     """Fold the log for one task with all its details, also of one that was closed long ago."""
     projector = Tasks(keep=task)
     state = projector.initial()
@@ -609,7 +646,7 @@ class Prefixes:
         if state.gaps:
             missing = (seq for gap in state.gaps for seq in range(gap[0], gap[1] + 1)[:_LOOKED_AT])
             gone = {seq for seq in missing if self._log.purged(seq) is not None}
-            state.gaps = without(state.gaps, gone)
+            state.gaps = without_gaps(state.gaps, gone)
 
     def clear(self) -> None:
         """Let go of all."""

@@ -7,26 +7,26 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.context.arguments import request_of
+from memplane.context.arguments import checked_request
 from memplane.context.folds import items_of_event, seq_by
 from memplane.errors import InputError
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.pack.layout import budget_of
 from memplane.pack.pack import Laid, pack
 from memplane.pack.request import Expansion, LastSession, Materials, Request, View
 from memplane.pack.tools import naming_texts
 from memplane.pack.window import prompt_of
 from memplane.recall.files import guess
-from memplane.recall.suppress import WITHHELD, Approvals, Labels, Scope
+from memplane.recall.suppress import WITHHELD, ApprovalLookup, Labels, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memplane.context.context import PlaneContext
-    from memplane.context.folds import Folds, Seen
+    from memplane.context.folds import Folds, VisibleProjections
     from memplane.context.watched_files import Watched
     from memplane.pack.block import Block
-    from memplane.pack.expansion_depths import Opened
+    from memplane.pack.expansion_depths import OpenedHandle
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import Line
@@ -40,11 +40,11 @@ __all__ = [
     "FileView",
     "Stopwatch",
     "files_for",
-    "last_sessions",
     "list_files",
     "materials_of",
-    "run",
+    "run_pack",
     "view_paths",
+    "visible_last_sessions",
 ]
 
 
@@ -74,13 +74,20 @@ def view_paths(policies: Policies, channel: str) -> list[str]:
 
 
 def materials_of(
-    policies: Policies, folds: Folds, seen: Seen, *, views: list[View],
-    expansions: list[Expansion | Opened | View],
+    policies: Policies,
+    folds: Folds,
+    seen: VisibleProjections,
+    *,
+    views: list[View],
+    expansions: list[Expansion | OpenedHandle | View],
     memo: dict[tuple[str, int, str], tuple[str, int, bool]],
-    files: FilesState | None = None, retriever: Callable[[], Retriever] | None = None,
-    query_seq: int = 0, sessions: Callable[[], tuple[LastSession, ...]] | None = None,
-    approvals: Approvals | None = None, line: Callable[[int], Line | None] | None = None,
-) -> Materials:  # fmt: skip
+    files: FilesState | None = None,
+    retriever: Callable[[], Retriever] | None = None,
+    query_seq: int = 0,
+    sessions: Callable[[], tuple[LastSession, ...]] | None = None,
+    approvals: ApprovalLookup | None = None,
+    line: Callable[[int], Line | None] | None = None,
+) -> Materials:
     """Put together what the stages read."""
 
     def touched(item: Item, upto: int) -> tuple[str | None, bool]:
@@ -96,11 +103,31 @@ def materials_of(
         return None if found is None else Labels(found.event.tags, found.event.importance)
 
     return Materials(
-        policies, seen.hotset, seen.tasks, tuple(seen.decisions), tuple(seen.cards),
-        seen.pinned, tuple(views), tuple(expansions), memo, seen.gap, seen.shed_seq, files,
-        retriever, query_seq, seen.plane_map, sessions, approvals, touched, moment, labels,
-        seen.hidden, tuple(seen.left), seen.left_more, tuple(seen.pins),
-    )  # fmt: skip
+        policies,
+        seen.hotset,
+        seen.tasks,
+        tuple(seen.decisions),
+        tuple(seen.cards),
+        seen.pinned,
+        tuple(views),
+        tuple(expansions),
+        memo,
+        seen.gap,
+        seen.shed_seq,
+        files,
+        retriever,
+        query_seq,
+        seen.plane_map,
+        sessions,
+        approvals,
+        touched,
+        moment,
+        labels,
+        seen.hidden,
+        tuple(seen.left),
+        seen.left_more,
+        tuple(seen.pins),
+    )
 
 
 def load_views(watched: Watched, policies: Policies, channel: str) -> list[View]:
@@ -111,10 +138,15 @@ def load_views(watched: Watched, policies: Policies, channel: str) -> list[View]
     return [*views, *(View(path, "", "", "limit") for path in paths[most:])]
 
 
-def run(
-    request: Request, materials: Materials, printer: Printer, watch: Stopwatch,
-    head: tuple[int, str], *, laid: Callable[[Laid], None] | None = None,
-) -> Block:  # fmt: skip
+def run_pack(
+    request: Request,
+    materials: Materials,
+    printer: Printer,
+    watch: Stopwatch,
+    head: tuple[int, str],
+    *,
+    laid: Callable[[Laid], None] | None = None,
+) -> Block:
     """Pack and add to the report what only the plane knows: the log's head and the timings."""
     printer = printer._replace(redact=_remembering(printer.redact))
     block = pack(request, materials, printer, mark=watch.mark, watch=laid)
@@ -144,8 +176,12 @@ _SESSIONS_MAX: Final = 8
 _WORDS: Final = ("summary", "plan", "user", "assistant")
 
 
-def last_sessions(
-    context: PlaneContext, folds: Folds, request: Request, policies: Policies, seen: Seen
+def visible_last_sessions(
+    context: PlaneContext,
+    folds: Folds,
+    request: Request,
+    policies: Policies,
+    seen: VisibleProjections,
 ) -> tuple[LastSession, ...]:
     """The newest sessions but the asking one, the newest first, as far as whoever asks sees them.
 
@@ -180,7 +216,7 @@ def _items(
     folds: Folds,
     request: Request,
     policies: Policies,
-    seen: Seen,
+    seen: VisibleProjections,
     scope: Scope,
     session: str,
 ) -> list[Item]:
@@ -273,13 +309,13 @@ def list_files(
 ) -> list[FileView]:  # fmt: skip
     """The session's own files, the warmest first, then those that it may need."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
-        raise InputError(f"expected 1 to {LIMIT_MAX}, found {shown(limit)}", where="limit")
+        raise InputError(f"expected 1 to {LIMIT_MAX}, found {quoted_value(limit)}", where="limit")
     if branch is not None and not isinstance(branch, str):
-        raise InputError(f"expected a text, found {shown(branch)}", where="branch")
+        raise InputError(f"expected a text, found {quoted_value(branch)}", where="branch")
     with context.lock:
         policies = context.watched.policies()
         folds = context.caught_up(policies)
-        request = request_of(
+        request = checked_request(
             query, {**asked, "session": session}, policies, head=folds.log.head().seq,
             clock=context.clock, seq_by=partial(seq_by, context.log),
             redactor=context.intake(policies).redactor,
@@ -323,12 +359,17 @@ def _own(
         return []
     return [
         FileView(
-            path, touch.branch, touch.seq, hotset.items[touch.seq].id,
-            _touches(state, path, scope), _OWN + table.heat(touch), ("session",),
+            path,
+            touch.branch,
+            touch.seq,
+            hotset.items[touch.seq].id,
+            _touches(state, path, scope),
+            _OWN + table.heat(touch),
+            ("session",),
         )
         for path, touch in table.warmest()
         if not scope.hides(hotset.items[touch.seq])
-    ]  # fmt: skip
+    ]
 
 
 def _touches(state: FilesState, path: str, scope: Scope) -> int:

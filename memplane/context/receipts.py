@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from memplane.clock import ulid
 from memplane.errors import ConflictError, InputError, NotFoundError, PurgedError
 from memplane.intake import Intake, check_whole
-from memplane.intake.redact import masked, shown
+from memplane.intake.redact import masked, quoted_value
 
 if TYPE_CHECKING:
     from memplane.event import Draft, Event
@@ -45,9 +45,11 @@ class Receipt:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "seq": self.seq, "id": self.id, "durability": self.durability,
+            "seq": self.seq,
+            "id": self.id,
+            "durability": self.durability,
             "duplicate": self.duplicate,
-        }  # fmt: skip
+        }
 
     def __repr__(self) -> str:
         again = ", duplicate" if self.duplicate else ""
@@ -108,12 +110,21 @@ class Recorder:
         self._append, self._resolve = append, resolve
 
     def draft(
-        self, row: Mapping[str, Any], intake: Intake, now: str, count: Callable[[str], int] | None,
-        where: str = "", *, internal: bool = False, recalled: Sequence[str] = (),
-    ) -> Draft:  # fmt: skip
+        self,
+        row: Mapping[str, Any],
+        intake: Intake,
+        now: str,
+        count: Callable[[str], int] | None,
+        where: str = "",
+        *,
+        internal: bool = False,
+        recalled: Sequence[str] = (),
+    ) -> Draft:
         """Check one row; refs given as seqs become ids. `recalled`: see `prepare`."""
         if not isinstance(row, Mapping):
-            raise InputError(f"expected an object of event fields, found {shown(row)}", where=where)
+            raise InputError(
+                f"expected an object of event fields, found {quoted_value(row)}", where=where
+            )
         refs = row.get("refs")
         if isinstance(refs, (list, tuple)) and any(isinstance(ref, int) for ref in refs):
             row = {
@@ -133,9 +144,13 @@ class Recorder:
         return draft
 
     def many(
-        self, rows: Iterable[Mapping[str, Any]], batch: int, make: Callable[[Any, str], Draft],
-        *, strict: bool,
-    ) -> tuple[list[Appended], list[Refusal]]:  # fmt: skip
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        batch: int,
+        make: Callable[[Any, str], Draft],
+        *,
+        strict: bool,
+    ) -> tuple[list[Appended], list[Refusal]]:
         """Append rows in batches. Strict: all are checked before the first is written."""
         numbered: Iterable[tuple[int, Any]] = enumerate(rows)
         if strict:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memplane.pack.request import View
-    from memplane.policy.check import Checked
-    from memplane.policy.files import Row
+    from memplane.policy.check import PolicyCheck
+    from memplane.policy.files import PolicyValue
     from memplane.policy.plane import Hooks
 
-__all__ = ["Frozen", "Held", "Watched", "put_schemas", "watched"]
+__all__ = ["Frozen", "HeldPolicies", "Watched", "put_schemas", "watched"]
 
 
 # A file that changed this recently may change again within one tick of its time stamp.
@@ -70,10 +70,14 @@ class Watched:
     """
 
     def __init__(
-        self, home: Path | str, keep: Callable[[], bool],
+        self,
+        home: Path | str,
+        keep: Callable[[], bool],
         overrides: Mapping[str, str] = _NO_OVERRIDES,
-        counts: Callable[[Policies], object] = bool, *, salt: str = "",
-    ) -> None:  # fmt: skip
+        counts: Callable[[Policies], object] = bool,
+        *,
+        salt: str = "",
+    ) -> None:
         self._home = home
         self._keep = keep  # whether parsed forms may be written
         self.overrides, self._counts = overrides, counts
@@ -102,7 +106,7 @@ class Watched:
         if seen is not None and seen.settled and seen.signature == signature:
             return seen.data
         try:
-            data = nofollow.read(path, most, home=self._home)
+            data = nofollow.read_bytes(path, most, home=self._home)
         except OSError as error:
             self._seen.pop(path, None)
             self._unread[path] = error.strerror or str(error)
@@ -159,10 +163,15 @@ class Watched:
 
     def _loaded(self, files: dict[str, bytes | None], overrides: Mapping[str, str]) -> Policies:
         with _problems_in_the_home(files, overrides):
-            return policy.load(
-                files, defaults=Assets("policies", NAMES), schemas=Assets("schemas", _SCHEMAS),
-                version=self._version, overrides=overrides, cached=self._cached, keep=self._kept,
-            )  # fmt: skip
+            return policy.load_policies(
+                files,
+                defaults=Assets("policies", NAMES),
+                schemas=Assets("schemas", _SCHEMAS),
+                version=self._version,
+                overrides=overrides,
+                cached=self._cached,
+                keep=self._kept,
+            )
 
     def form_differs(self) -> bool:
         """Whether the parsed form that is kept of the policies is believed and says other things.
@@ -171,36 +180,43 @@ class Watched:
         """
         files = self._policy_bytes()
         with _problems_in_the_home(files, self.overrides):
-            anew = policy.load(
-                files, defaults=Assets("policies", NAMES), schemas=Assets("schemas", _SCHEMAS),
-                version=self._version, overrides=self.overrides,
-            )  # fmt: skip
+            anew = policy.load_policies(
+                files,
+                defaults=Assets("policies", NAMES),
+                schemas=Assets("schemas", _SCHEMAS),
+                version=self._version,
+                overrides=self.overrides,
+            )
         return self._loaded(files, self.overrides) != anew
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[PolicyValue]:
         """Every value in force, with its origin; raises PolicyError."""
-        from memplane.policy.files import rows  # noqa: PLC0415 - for people
+        from memplane.policy.files import policy_values  # noqa: PLC0415 - for people
 
         files = self._policy_bytes()
         with _problems_in_the_home(files, self.overrides):
-            return rows(
-                files, defaults=Assets("policies", NAMES),
-                schemas=Assets("schemas", _SCHEMAS), overrides=self.overrides,
-            )  # fmt: skip
+            return policy_values(
+                files,
+                defaults=Assets("policies", NAMES),
+                schemas=Assets("schemas", _SCHEMAS),
+                overrides=self.overrides,
+            )
 
-    def checked(self) -> Checked:
+    def checked(self) -> PolicyCheck:
         """Every mistake and every doubt, also about views that do not exist."""
-        from memplane.policy.check import check  # noqa: PLC0415 - for people
+        from memplane.policy.check import check_files  # noqa: PLC0415 - for people
 
         folder = f"{self._home}/views"
         above = len(f"{self._home}/")
-        views = sorted(path[above:] for path in nofollow.walk(folder))
+        views = sorted(path[above:] for path in nofollow.walk_files(folder))
         files = self._bytes_of_all()
-        found = check(
-            files, defaults=Assets("policies", NAMES),
-            schemas=Assets("schemas", _SCHEMAS), overrides=self.overrides,
+        found = check_files(
+            files,
+            defaults=Assets("policies", NAMES),
+            schemas=Assets("schemas", _SCHEMAS),
+            overrides=self.overrides,
             views=[view for view in views if view.endswith(".md") and not self.view(view).lost],
-        )  # fmt: skip
+        )
         problems = partial(_placed, files=files, overrides=self.overrides)
         mistakes = [*self._unreadable(), *problems(found.mistakes)]
         return found._replace(mistakes=mistakes, doubts=problems(found.doubts))
@@ -219,12 +235,14 @@ class Watched:
         """A policy that cannot be read is a mistake: it is not for us to guess what it forbids."""
         return [
             Problem(
-                f"policies/{name}", 0, "",
+                f"policies/{name}",
+                0,
+                "",
                 f"cannot be read: {self._unread[path]}; expected a file that you may read",
             )
             for name, path in self._paths.items()
             if path in self._unread
-        ]  # fmt: skip
+        ]
 
     def policies_last_read(self) -> Policies:
         """The policies of a moment ago, for what follows in the same call."""
@@ -320,7 +338,7 @@ class Watched:
 
     def _cached(self, key: str) -> bytes | None:
         with contextlib.suppress(OSError):
-            return nofollow.read(f"{self._home}/projections/policy-{key}.json")
+            return nofollow.read_bytes(f"{self._home}/projections/policy-{key}.json")
         return None
 
     def _kept(self, key: str, form: bytes) -> None:
@@ -330,11 +348,11 @@ class Watched:
 
                 folder = Path(self._home, "projections")
                 replace_file(folder / f"policy-{key}.json", form)
-                files = [folder / name for name in nofollow.files(folder)]
+                files = [folder / name for name in nofollow.file_names(folder)]
                 # The name is a tie-break: files of one tick are ordered too.
                 forms = [(file.lstat().st_mtime_ns, file) for file in files if _is_form(file.name)]
                 for _, old in sorted(forms)[:-_FORMS_KEPT]:
-                    nofollow.remove(old)
+                    nofollow.remove_name(old)
 
 
 class Frozen(Watched):
@@ -344,9 +362,13 @@ class Frozen(Watched):
     """
 
     def __init__(
-        self, home: Path, files: Mapping[str, bytes],
-        counts: Callable[[Policies], object] = bool, *, salt: str = "",
-    ) -> None:  # fmt: skip
+        self,
+        home: Path,
+        files: Mapping[str, bytes],
+        counts: Callable[[Policies], object] = bool,
+        *,
+        salt: str = "",
+    ) -> None:
         super().__init__(home, lambda: False, _NO_OVERRIDES, counts, salt=salt)
         self._files = files
         self._read: set[str] = set()  # asked only
@@ -363,17 +385,20 @@ class Frozen(Watched):
         return True  # whatever the home has become, these bytes were read then
 
 
-class Held(Watched):
+class HeldPolicies(Watched):
     """Policies and views of a plane that was found: where they differ from `trusted`, in its bytes.
 
     That is for views, privacy.yaml and channels.yaml, and for plane.yaml where its `hooks` differ.
     """
 
     def __init__(
-        self, home: Path | str, keep: Callable[[], bool], trusted: Trusted,
+        self,
+        home: Path | str,
+        keep: Callable[[], bool],
+        trusted: Trusted,
         overrides: Mapping[str, str] = _NO_OVERRIDES,
         counts: Callable[[Policies], object] = bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(home, keep, overrides, counts, salt=trusted.salt)
         self._trusted = trusted.files
         self._agreed: dict[bytes, bool] = {}  # bytes of plane.yaml, whether its hooks are trusted
@@ -407,7 +432,7 @@ class Held(Watched):
                 found.append(name)
         return found
 
-    def checked(self) -> Checked:
+    def checked(self) -> PolicyCheck:
         """Every mistake in the files themselves, be they in use or not."""
         return Watched(self._home, self._keep, self.overrides, self._counts).checked()
 
@@ -437,13 +462,15 @@ def _is_form(name: str) -> bool:
 
 
 def watched(
-    home: Home, keep: Callable[[], bool],
-    overrides: Mapping[str, str] = _NO_OVERRIDES, counts: Callable[[Policies], object] = bool,
-) -> Watched:  # fmt: skip
+    home: Home,
+    keep: Callable[[], bool],
+    overrides: Mapping[str, str] = _NO_OVERRIDES,
+    counts: Callable[[Policies], object] = bool,
+) -> Watched:
     """The policies and views that count for an opened home."""
     if home.trusted is None:
         return Watched(home.folder, keep, overrides, counts)
-    return Held(home.folder, keep, home.trusted, overrides, counts)
+    return HeldPolicies(home.folder, keep, home.trusted, overrides, counts)
 
 
 @contextlib.contextmanager
@@ -463,15 +490,15 @@ def _placed(
     """The problems with their files as they lie in the home, and without the secrets in them."""
     if not (problems := list(problems)):
         return problems
-    from memplane.intake.redact import secrets_in, without  # noqa: PLC0415 - of mistakes only
+    from memplane.intake.redact import secrets_in, without_secrets  # noqa: PLC0415 - of mistakes only
 
     texts = [data.decode(errors="replace") for data in files.values() if data is not None]
     secrets = [secret for text in (*texts, *overrides.values()) for secret in secrets_in(text)]
     return [
         problem._replace(
             file=f"policies/{problem.file}" if problem.file in NAMES else problem.file,
-            key=without(problem.key, secrets),
-            message=without(problem.message, secrets),
+            key=without_secrets(problem.key, secrets),
+            message=without_secrets(problem.message, secrets),
         )
         for problem in problems
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from memplane.evaluate.baselines import BASELINES
 from memplane.evaluate.beir import Collection, rank_collection, read_collection
-from memplane.evaluate.dataset import Conversation, Dataset, Question, read_dataset
+from memplane.evaluate.dataset import Conversation, Dataset, LabelledQuestion, read_dataset
 from memplane.evaluate.figures import (
     Choice,
     CrossValidated,
@@ -16,32 +16,39 @@ from memplane.evaluate.figures import (
     collection_table,
     cross_validate,
     deal,
-    report_of,
+    evaluation_report,
     table,
 )
-from memplane.evaluate.run import Asked, Builders, Measured, Outcome, Ranked, measure
+from memplane.evaluate.run import (
+    EvaluationMode,
+    Measured,
+    QuestionOutcome,
+    RankedQuestion,
+    SystemFactory,
+    measure,
+)
 
 __all__ = [
     "BASELINES",
-    "Asked",
-    "Builders",
     "Choice",
     "Collection",
     "Conversation",
     "CrossValidated",
     "Dataset",
+    "EvaluationMode",
+    "LabelledQuestion",
     "Measured",
-    "Outcome",
-    "Question",
-    "Ranked",
+    "QuestionOutcome",
+    "RankedQuestion",
+    "SystemFactory",
     "collection_report",
     "collection_table",
     "cross_validate",
     "deal",
+    "evaluation_report",
     "measure",
     "rank_collection",
     "read_collection",
     "read_dataset",
-    "report_of",
     "table",
 ]

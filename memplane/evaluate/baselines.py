@@ -22,8 +22,8 @@ from memplane.index import store, terms
 from memplane.index.document import Document
 from memplane.intake.redact import Redactor
 from memplane.pack.evidence import FOUND
-from memplane.pack.layout import FRAMED_FROM, Sheet, budget_of, entry_of, group_of
-from memplane.pack.render import Rendered, frame_reserve, render
+from memplane.pack.layout import FRAMED_FROM, Sheet, budget_of, entry_group, entry_of
+from memplane.pack.render import Rendered, frame_reserve, render_block
 from memplane.projections.item import Printer
 
 if TYPE_CHECKING:
@@ -78,13 +78,13 @@ class Shelf:
         room = sheet.room(FOUND)
         for at in order:
             form, item = self._forms[at], self._items[at]
-            group = group_of(item)
+            group = entry_group(item)
             if form[1] <= room and form[1] + sheet.date_tokens(FOUND, group) <= room:
                 sheet.put(FOUND, entry_of(FOUND, item, form), group)
                 room = sheet.room(FOUND)
                 if room < self._least:
                     break
-        block = render(sheet.entries(), self._printer.counter, sheet.frame, framed=framed)
+        block = render_block(sheet.entries(), self._printer.counter, sheet.frame, framed=framed)
         assert block.tokens <= budget, "a baseline has no more room than the product"
         return block
 
@@ -125,7 +125,7 @@ def _lexical(events: Sequence[Event], index: Index) -> Order:
     """The index's own scores and nothing else; what it does not find is not taken."""
     places = {event.seq: at for at, event in enumerate(events)}
     for event in events:
-        index.add(event.seq, event.text, fields_of(event))
+        index.add(event.seq, event.text, index_fields(event))
     last = events[-1].seq if events else 0
 
     def order(question: str) -> list[int]:
@@ -135,7 +135,7 @@ def _lexical(events: Sequence[Event], index: Index) -> Order:
     return order
 
 
-def fields_of(event: Event) -> dict[str, str]:
+def index_fields(event: Event) -> dict[str, str]:
     """Give an event's fields to an index, those that have a value."""
     fields = {"actor": event.actor, "role": event.role, "session": event.session, "ts": event.ts}
     return {name: value for name, value in fields.items() if value}

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.errors import InputError
 from memplane.evaluate.baselines import check_baselines, order_of
 from memplane.evaluate.dataset import Conversation
-from memplane.evaluate.rows import Mistakes, checked_file, label, rows_of
-from memplane.evaluate.run import DEPTH, PRODUCT, Builders, ranking_of, recorded
+from memplane.evaluate.rows import Mistakes, checked_file, read_label, read_rows
+from memplane.evaluate.run import DEPTH, PRODUCT, SystemFactory, plane_ranking, recorded
 from memplane.importers.jsonl import Jsonl
 from memplane.importers.records import read_lines
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.plane import Plane
 
-__all__ = ["Collection", "CollectionRun", "Placed", "rank_collection", "read_collection"]
+__all__ = ["Collection", "CollectionRun", "RankedQuery", "rank_collection", "read_collection"]
 
 _NAME: Final = "collection"
 _NO_POLICIES: Final[Mapping[str, bytes]] = {}
@@ -56,7 +56,7 @@ class Collection(NamedTuple):
     unresolved: int
 
 
-class Placed(NamedTuple):
+class RankedQuery(NamedTuple):
     """One query, ranked by one system: nDCG@10, and the ranks at which relevant documents stand."""
 
     query: str
@@ -74,7 +74,7 @@ class Placed(NamedTuple):
 class CollectionRun(NamedTuple):
     """Every ranking, and what was ranked."""
 
-    rankings: list[Placed]
+    rankings: list[RankedQuery]
     documents: int
     queries: int
     judged: int
@@ -98,10 +98,14 @@ def read_collection(
 
 
 def rank_collection(
-    collection: Collection, baselines: Sequence[str], builders: Builders,
-    policies: Mapping[str, bytes] = _NO_POLICIES, *, channel: str = "private",
+    collection: Collection,
+    baselines: Sequence[str],
+    builders: SystemFactory,
+    policies: Mapping[str, bytes] = _NO_POLICIES,
+    *,
+    channel: str = "private",
     progress: Callable[[int, int], None] | None = None,
-) -> CollectionRun:  # fmt: skip
+) -> CollectionRun:
     """Rank the documents for each judged query: by `search`, and by the baselines.
 
     Raises InputError for recency, which has no query.
@@ -109,7 +113,7 @@ def rank_collection(
     check_baselines(baselines)
     if "recency" in baselines:
         raise InputError("recency ranks no documents: it takes no query", where="baselines")
-    rankings: list[Placed] = []
+    rankings: list[RankedQuery] = []
     with recorded([collection.documents], builders, policies) as made:
         systems = _systems(made.plane, baselines, builders, channel)
         done, total = 0, len(collection.relevant) * len(systems)
@@ -123,16 +127,19 @@ def rank_collection(
                 if progress is not None:
                     progress(done, total)
     return CollectionRun(
-        rankings, len(collection.documents.lines), len(collection.queries),
-        len(collection.relevant), collection.unresolved,
-    )  # fmt: skip
+        rankings,
+        len(collection.documents.lines),
+        len(collection.queries),
+        len(collection.relevant),
+        collection.unresolved,
+    )
 
 
 def _systems(
-    plane: Plane, baselines: Sequence[str], builders: Builders, channel: str
+    plane: Plane, baselines: Sequence[str], builders: SystemFactory, channel: str
 ) -> dict[str, Ranking]:
     systems: dict[str, Ranking] = {}
-    systems[PRODUCT] = lambda query: list(ranking_of(plane.search, query, channel))
+    systems[PRODUCT] = lambda query: list(plane_ranking(plane.search, query, channel))
     events = [event for event in plane.events(channel=channel) if event.kind == "message"]
     for name in baselines:
         order = order_of(name, events, builders.make_index)
@@ -145,15 +152,19 @@ def _first(order: Order, events: Sequence[Event], query: str) -> list[str | None
 
 
 def _placed(
-    collection: Collection, query: str, gains: dict[str, int], system: str,
-    found: list[str | None], ns: int,
-) -> Placed:  # fmt: skip
+    collection: Collection,
+    query: str,
+    gains: dict[str, int],
+    system: str,
+    found: list[str | None],
+    ns: int,
+) -> RankedQuery:
     ids = collection.documents.ids
     gain_of = {ids[name]: gain for name, gain in gains.items() if name in ids}
     ranked = [gain_of.get(one, 0) if one is not None else 0 for one in found]
     ranks = tuple(rank for rank, gain in enumerate(ranked, start=1) if gain)
     score = ndcg(ranked, list(gains.values()), 10)
-    return Placed(query, system, score, len(gains), ranks, ns)
+    return RankedQuery(query, system, score, len(gains), ranks, ns)
 
 
 def _documents(path: Path, mistakes: Mistakes) -> Conversation:
@@ -161,8 +172,8 @@ def _documents(path: Path, mistakes: Mistakes) -> Conversation:
     reader = Jsonl()
     found = Conversation(_NAME, [], {})
     seen: dict[str, int] = {}
-    for row in rows_of(path, mistakes):
-        name = label(row, "_id", path, mistakes)
+    for row in read_rows(path, mistakes):
+        name = read_label(row, "_id", path, mistakes)
         if not name:
             continue
         if seen.setdefault(name, row.line) != row.line:
@@ -187,8 +198,8 @@ def _documents(path: Path, mistakes: Mistakes) -> Conversation:
 
 def _queries(path: Path, mistakes: Mistakes) -> dict[str, str]:
     found: dict[str, str] = {}
-    for row in rows_of(path, mistakes):
-        name, text = label(row, "_id", path, mistakes), row.record.get("text")
+    for row in read_rows(path, mistakes):
+        name, text = read_label(row, "_id", path, mistakes), row.record.get("text")
         if not isinstance(text, str) or not text.strip():
             mistakes.add(path, row.line, "text", f"expected a text, found {text!r:.60}")
         elif name:

@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from memplane.errors import InputError
-from memplane.evaluate.rows import Mistakes, Row, checked_file, label, rows_of
+from memplane.evaluate.rows import DataRow, Mistakes, checked_file, read_label, read_rows
 from memplane.importers.jsonl import Jsonl
 from memplane.intake import timestamp
 
 if TYPE_CHECKING:
     import os
 
-__all__ = ["Conversation", "Dataset", "Question", "read_dataset"]
+__all__ = ["Conversation", "Dataset", "LabelledQuestion", "read_dataset"]
 
 
-class Question(NamedTuple):
+class LabelledQuestion(NamedTuple):
     """One question. `evidence` are the event ids of the set that an answer needs, each once."""
 
     conversation: str
@@ -54,7 +54,7 @@ class Dataset(NamedTuple):
     """
 
     conversations: dict[str, Conversation]
-    questions: list[Question]
+    questions: list[LabelledQuestion]
     unresolved: list[tuple[str, str, str]]
 
     @property
@@ -63,7 +63,7 @@ class Dataset(NamedTuple):
         return sum(len(one.lines) for one in self.conversations.values())
 
     @property
-    def asked(self) -> list[Question]:
+    def asked(self) -> list[LabelledQuestion]:
         """The questions that have evidence: the others measure nothing here."""
         return [question for question in self.questions if question.evidence]
 
@@ -105,10 +105,10 @@ def read_dataset(events: str | os.PathLike[str], questions: str | os.PathLike[st
 def _conversations(path: Path, mistakes: Mistakes) -> dict[str, Conversation]:
     reader = Jsonl()
     found: dict[str, Conversation] = {}
-    seen: dict[tuple[str, str], Row] = {}
-    for row in rows_of(path, mistakes):
-        name = label(row, "conversation_id", path, mistakes)
-        event = label(row, "event_id", path, mistakes)
+    seen: dict[tuple[str, str], DataRow] = {}
+    for row in read_rows(path, mistakes):
+        name = read_label(row, "conversation_id", path, mistakes)
+        event = read_label(row, "event_id", path, mistakes)
         if not name or not event:
             continue
         first = seen.setdefault((name, event), row)
@@ -126,27 +126,31 @@ def _conversations(path: Path, mistakes: Mistakes) -> dict[str, Conversation]:
 
 def _questions(
     path: Path, conversations: dict[str, Conversation], mistakes: Mistakes
-) -> list[Question]:
-    found: list[Question] = []
+) -> list[LabelledQuestion]:
+    found: list[LabelledQuestion] = []
     seen: dict[tuple[str, str], int] = {}
-    for row in rows_of(path, mistakes):
-        name = label(row, "conversation_id", path, mistakes)
-        question = label(row, "question_id", path, mistakes)
+    for row in read_rows(path, mistakes):
+        name = read_label(row, "conversation_id", path, mistakes)
+        question = read_label(row, "question_id", path, mistakes)
         if name and name not in conversations:
             mistakes.add(path, row.line, "conversation_id", f"no event is of {name!r:.60}")
         if question and (first := seen.setdefault((name, question), row.line)) != row.line:
             message = f"{question!r:.60} was asked already, in line {first}"
             mistakes.add(path, row.line, "question_id", message)
         found.append(
-            Question(
-                name, question, _text(row, path, mistakes), _category(row),
-                _asked_at(row, path, mistakes), _evidence(row, path, mistakes),
+            LabelledQuestion(
+                name,
+                question,
+                _text(row, path, mistakes),
+                _category(row),
+                _asked_at(row, path, mistakes),
+                _evidence(row, path, mistakes),
             )
-        )  # fmt: skip
+        )
     return found
 
 
-def _text(row: Row, path: Path, mistakes: Mistakes) -> str:
+def _text(row: DataRow, path: Path, mistakes: Mistakes) -> str:
     text = row.record.get("question")
     if isinstance(text, str) and text.strip():
         return text
@@ -154,12 +158,12 @@ def _text(row: Row, path: Path, mistakes: Mistakes) -> str:
     return ""
 
 
-def _category(row: Row) -> str:
+def _category(row: DataRow) -> str:
     value = row.record.get("category")
     return str(value) if isinstance(value, str | int) and value != "" else "none"
 
 
-def _asked_at(row: Row, path: Path, mistakes: Mistakes) -> str | None:
+def _asked_at(row: DataRow, path: Path, mistakes: Mistakes) -> str | None:
     value = row.record.get("asked_at")
     if value is None:
         return None
@@ -170,7 +174,7 @@ def _asked_at(row: Row, path: Path, mistakes: Mistakes) -> str | None:
         return None
 
 
-def _evidence(row: Row, path: Path, mistakes: Mistakes) -> tuple[str, ...]:
+def _evidence(row: DataRow, path: Path, mistakes: Mistakes) -> tuple[str, ...]:
     """The ids in their order, each once: evidence that is named twice is no more evidence."""
     key = "evidence_event_ids"
     value = row.record.get(key, "nothing")

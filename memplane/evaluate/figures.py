@@ -12,7 +12,7 @@ from memplane.errors import InputError
 from memplane.evaluate.beir import CollectionRun
 from memplane.evaluate.dataset import Dataset
 from memplane.evaluate.rows import LISTED
-from memplane.evaluate.run import PRODUCT, Asked, Measured, Outcome, Ranked
+from memplane.evaluate.run import PRODUCT, EvaluationMode, Measured, QuestionOutcome, RankedQuestion
 
 __all__ = [
     "RANKS",
@@ -25,10 +25,10 @@ __all__ = [
     "collection_table",
     "cross_validate",
     "deal",
+    "evaluation_report",
     "mean",
     "mean_of",
     "percentile",
-    "report_of",
     "se_groups",
     "se_values",
     "table",
@@ -39,10 +39,15 @@ RANKS: Final = (5, 10, 20, 50, 100)
 _PLACES: Final = 5
 
 
-def report_of(
-    dataset: Dataset, asked: Asked, measured: Measured, *, by_category: bool = False,
-    folds: int = 0, questions: bool = False,
-) -> dict[str, Any]:  # fmt: skip
+def evaluation_report(
+    dataset: Dataset,
+    asked: EvaluationMode,
+    measured: Measured,
+    *,
+    by_category: bool = False,
+    folds: int = 0,
+    questions: bool = False,
+) -> dict[str, Any]:
     """Put the figures of a measurement together.
 
     `groups` of rows: all questions, then each category and each fold where they are wanted.
@@ -90,14 +95,14 @@ def _set(dataset: Dataset, measured: Measured) -> dict[str, Any]:
 
 
 def _group(
-    kind: str, name: str, outcomes: Sequence[Outcome], searched: Sequence[Ranked]
+    kind: str, name: str, outcomes: Sequence[QuestionOutcome], searched: Sequence[RankedQuestion]
 ) -> dict[str, Any]:
     keys = dict.fromkeys((one.system, one.budget) for one in outcomes)
     rows = [_row([one for one in outcomes if (one.system, one.budget) == key]) for key in keys]
     return {"group": kind, "name": name, "rows": rows, "search": _search_row(searched)}
 
 
-def _row(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _row(outcomes: Sequence[QuestionOutcome]) -> dict[str, Any]:
     first = outcomes[0]
     times = [one.ns for one in outcomes if one.ns is not None]
     return {
@@ -113,7 +118,7 @@ def _row(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def _recall(column: Column, outcomes: Sequence[Outcome]) -> dict[str, float | None]:
+def _recall(column: Column, outcomes: Sequence[QuestionOutcome]) -> dict[str, float | None]:
     """Mean recall, both errors, and how many questions have any and all of their evidence."""
     shares = [one.share(column) for one in outcomes]
     groups: dict[str, list[float]] = {}
@@ -132,7 +137,7 @@ def _rounded(error: float | None) -> float | None:
     return None if error is None else round(error, _PLACES)
 
 
-def _search_row(searched: Sequence[Ranked]) -> dict[str, Any] | None:
+def _search_row(searched: Sequence[RankedQuestion]) -> dict[str, Any] | None:
     if not searched:
         return None
     times = [one.ns for one in searched]
@@ -167,12 +172,14 @@ def collection_report(run: CollectionRun) -> dict[str, Any]:
         )
     return {
         "collection": {
-            "documents": run.documents, "queries": run.queries, "judged": run.judged,
+            "documents": run.documents,
+            "queries": run.queries,
+            "judged": run.judged,
             "unresolved": run.unresolved,
         },
         "bootstrap": {"resamples": RESAMPLES, "seed": SEED},
         "rows": rows,
-    }  # fmt: skip
+    }
 
 
 # Figures for people: tables of at most 100 columns.
@@ -375,9 +382,12 @@ def deal(conversations: Mapping[str, int], k: int) -> dict[str, int]:
 
 
 def cross_validate(
-    candidates: Mapping[str, bytes], measured: Callable[[bytes], Sequence[Outcome]], k: int, *,
+    candidates: Mapping[str, bytes],
+    measured: Callable[[bytes], Sequence[QuestionOutcome]],
+    k: int,
+    *,
     column: Column = "whole",
-) -> CrossValidated:  # fmt: skip
+) -> CrossValidated:
     """Choose among scoring.yaml documents (name -> bytes) without looking at what judges them.
 
     `measured` asks every question under one document, e.g. `lambda document: measure(dataset,
@@ -397,7 +407,7 @@ def cross_validate(
         counts[one.conversation] = counts.get(one.conversation, 0) + 1
     folds = deal(counts, k)
     choices = []
-    judged: list[Outcome] = []
+    judged: list[QuestionOutcome] = []
     for fold in range(k):
         others = {
             name: mean([o for o in run if folds[o.conversation] != fold], column)
@@ -411,6 +421,6 @@ def cross_validate(
     return CrossValidated(tuple(choices), mean(judged, column), fitted)
 
 
-def mean(outcomes: Sequence[Outcome], column: Column) -> float:
+def mean(outcomes: Sequence[QuestionOutcome], column: Column) -> float:
     """Mean recall; 0 of nothing."""
     return sum(one.share(column) for one in outcomes) / len(outcomes) if outcomes else 0.0

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from memplane.errors import InputError
-from memplane.importers.records import parse, read_lines
+from memplane.importers.records import parse_records, read_lines
 
-__all__ = ["LISTED", "Mistakes", "Row", "checked_file", "label", "rows_of"]
+__all__ = ["LISTED", "DataRow", "Mistakes", "checked_file", "read_label", "read_rows"]
 
 _SHOWN: Final = 60
 
@@ -18,7 +18,7 @@ _SHOWN: Final = 60
 LISTED: Final = 20  # mistakes that are named
 
 
-class Row(NamedTuple):
+class DataRow(NamedTuple):
     """One object of a file, with the number of its line and the line itself."""
 
     line: int
@@ -52,7 +52,7 @@ def checked_file(path: Path, where: str) -> Path:
     return path
 
 
-def rows_of(path: Path, mistakes: Mistakes) -> Iterator[Row]:
+def read_rows(path: Path, mistakes: Mistakes) -> Iterator[DataRow]:
     """Yield the objects of a .jsonl or .jsonl.gz file; blank lines are passed over."""
     with closing(read_lines(path)) as lines:
         for line in lines:
@@ -61,15 +61,15 @@ def rows_of(path: Path, mistakes: Mistakes) -> Iterator[Row]:
                 continue
             if not line.body.strip():
                 continue
-            records, broken = parse(line.body)
+            records, broken = parse_records(line.body)
             if broken or len(records) != 1:
                 start = line.body[:_SHOWN].decode("utf-8", "replace")
                 mistakes.add(path, line.number, "", f"expected one JSON object, found {start!r}")
                 continue
-            yield Row(line.number, records[0], line.body)
+            yield DataRow(line.number, records[0], line.body)
 
 
-def label(row: Row, key: str, path: Path, mistakes: Mistakes) -> str:
+def read_label(row: DataRow, key: str, path: Path, mistakes: Mistakes) -> str:
     """Read an identifier, a text or a whole number; "" where it is missing, which is a mistake."""
     value = row.record.get(key)
     if type(value) is int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import BudgetError
 from memplane.evaluate.baselines import Shelf, check_baselines, order_of
-from memplane.evaluate.dataset import Conversation, Dataset, Question
+from memplane.evaluate.dataset import Conversation, Dataset, LabelledQuestion
 from memplane.importers import import_paths
 from memplane.plane import Plane
 from memplane.policy.plane import NO_EMBEDDER
@@ -24,15 +24,15 @@ __all__ = [
     "BUDGETS",
     "DEPTH",
     "PRODUCT",
-    "Asked",
-    "Builders",
+    "EvaluationMode",
     "Measured",
-    "Outcome",
-    "Ranked",
+    "QuestionOutcome",
+    "RankedQuestion",
     "Recorded",
+    "SystemFactory",
     "found_in",
     "measure",
-    "ranking_of",
+    "plane_ranking",
     "recorded",
 ]
 
@@ -47,7 +47,7 @@ _EVENTS_A_QUESTION: Final = 30
 Progress = Callable[[int, int], None]
 
 
-class Asked(NamedTuple):
+class EvaluationMode(NamedTuple):
     """How a set is asked. `together`: all its conversations lie in one plane."""
 
     budgets: tuple[int, ...] = BUDGETS
@@ -63,8 +63,8 @@ class Measured(NamedTuple):
     `counter` the name behind every token.
     """
 
-    outcomes: list[Outcome]
-    searched: list[Ranked]
+    outcomes: list[QuestionOutcome]
+    searched: list[RankedQuestion]
     events: int
     refused: list[str]
     policies: dict[str, str]
@@ -72,9 +72,13 @@ class Measured(NamedTuple):
 
 
 def measure(
-    dataset: Dataset, asked: Asked, builders: Builders,
-    policies: Mapping[str, bytes] = _NO_POLICIES, *, progress: Progress | None = None,
-) -> Measured:  # fmt: skip
+    dataset: Dataset,
+    asked: EvaluationMode,
+    builders: SystemFactory,
+    policies: Mapping[str, bytes] = _NO_POLICIES,
+    *,
+    progress: Progress | None = None,
+) -> Measured:
     """Record the conversations and ask the questions that have evidence.
 
     Each question is a new query, without a session, at the time it was asked. The answers come in
@@ -97,7 +101,7 @@ def measure(
 
 def _planes(
     dataset: Dataset, *, together: bool
-) -> Iterator[tuple[list[Conversation], list[Question]]]:
+) -> Iterator[tuple[list[Conversation], list[LabelledQuestion]]]:
     """Yield the conversations of each plane and the questions that are asked of it."""
     asked = dataset.asked
     if together:
@@ -113,9 +117,13 @@ class _Run:
     """One measurement: what is asked, and the answers as they come."""
 
     def __init__(
-        self, dataset: Dataset, asked: Asked, builders: Builders, policies: Mapping[str, bytes],
+        self,
+        dataset: Dataset,
+        asked: EvaluationMode,
+        builders: SystemFactory,
+        policies: Mapping[str, bytes],
         progress: Progress | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._dataset, self._asked, self._builders = dataset, asked, builders
         self._policies, self._progress = policies, progress
         self._total = sum(
@@ -123,14 +131,14 @@ class _Run:
             for conversations, questions in _planes(dataset, together=asked.together)
         )
         self._done = 0
-        self.outcomes: list[Outcome] = []
-        self.searched: list[Ranked] = []
+        self.outcomes: list[QuestionOutcome] = []
+        self.searched: list[RankedQuestion] = []
         self.events = 0
         self.refused: list[str] = []
         self.hashes: dict[str, str] = {}
         self.counter = ""
 
-    def ask(self, conversations: list[Conversation], questions: list[Question]) -> None:
+    def ask(self, conversations: list[Conversation], questions: list[LabelledQuestion]) -> None:
         """Make a plane of the conversations and ask it."""
         count = sum(len(one.lines) for one in conversations)
 
@@ -169,7 +177,7 @@ class _Run:
         if self._progress is not None:
             self._progress(self._done + more, self._total)
 
-    def _packs(self, plane: Plane, question: Question) -> None:
+    def _packs(self, plane: Plane, question: LabelledQuestion) -> None:
         at: dict[str, Any] = {} if question.asked_at is None else {"now": question.asked_at}
         for budget in self._asked.budgets:
             begun = time.perf_counter_ns()
@@ -177,15 +185,22 @@ class _Run:
             ns = time.perf_counter_ns() - begun
             self._keep(question, PRODUCT, budget, block.entries, block.tokens, ns)
 
-    def _baseline(self, name: str, shelf: Shelf, order: Sequence[int], question: Question) -> None:
+    def _baseline(
+        self, name: str, shelf: Shelf, order: Sequence[int], question: LabelledQuestion
+    ) -> None:
         for budget in self._asked.budgets:
             block = shelf.fill(order, budget)
             self._keep(question, name, budget, block.entries, block.tokens, None)
 
     def _keep(
-        self, question: Question, system: str, budget: int, entries: Iterable[Entry], tokens: int,
+        self,
+        question: LabelledQuestion,
+        system: str,
+        budget: int,
+        entries: Iterable[Entry],
+        tokens: int,
         ns: int | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         whole: set[str] = set()
         parts: set[str] = set()
         for entry in entries:
@@ -193,15 +208,24 @@ class _Run:
             parts.update(entry.parts)
         in_whole, touched, missing = found_in(self._evidence(question), whole, parts)
         self.outcomes.append(
-            Outcome(
-                question.conversation, question.id, question.category, system, budget,
-                len(question.evidence), in_whole, touched, tokens, ns, missing,
+            QuestionOutcome(
+                question.conversation,
+                question.id,
+                question.category,
+                system,
+                budget,
+                len(question.evidence),
+                in_whole,
+                touched,
+                tokens,
+                ns,
+                missing,
             )
-        )  # fmt: skip
+        )
 
-    def _search(self, search: Callable[..., Any], question: Question) -> None:
+    def _search(self, search: Callable[..., Any], question: LabelledQuestion) -> None:
         begun = time.perf_counter_ns()
-        ranking = ranking_of(search, question.text, self._asked.channel)
+        ranking = plane_ranking(search, question.text, self._asked.channel)
         ns = time.perf_counter_ns() - begun
         ranks = [
             ranking[plane_id]
@@ -209,18 +233,23 @@ class _Run:
             if plane_id in ranking
         ]
         self.searched.append(
-            Ranked(
-                question.conversation, question.id, question.category, PRODUCT,
-                len(question.evidence), tuple(sorted(ranks)), ns,
+            RankedQuestion(
+                question.conversation,
+                question.id,
+                question.category,
+                PRODUCT,
+                len(question.evidence),
+                tuple(sorted(ranks)),
+                ns,
             )
-        )  # fmt: skip
+        )
 
-    def _evidence(self, question: Question) -> dict[str, str | None]:
+    def _evidence(self, question: LabelledQuestion) -> dict[str, str | None]:
         ids = self._dataset.conversations[question.conversation].ids
         return {event: ids.get(event) for event in question.evidence}
 
 
-def ranking_of(search: Callable[..., Any], query: str, channel: str) -> dict[str | None, int]:
+def plane_ranking(search: Callable[..., Any], query: str, channel: str) -> dict[str | None, int]:
     """Ask a plane's `search`; return event id -> rank from 1. An event counts where it is first."""
     ranks: dict[str | None, int] = {}
     for hit in search(query, k=DEPTH, channel=channel):
@@ -231,7 +260,7 @@ def ranking_of(search: Callable[..., Any], query: str, channel: str) -> dict[str
 # Planes made for one measurement, in a folder that is gone afterwards.
 
 
-class Builders(NamedTuple):
+class SystemFactory(NamedTuple):
     """What makes the parts, handed in by whoever may know their names.
 
     `make_plane` makes a plane in an empty folder and opens it, under policies (file name -> bytes;
@@ -254,9 +283,11 @@ class Recorded(NamedTuple):
 
 @contextmanager
 def recorded(
-    conversations: list[Conversation], builders: Builders, policies: Mapping[str, bytes],
+    conversations: list[Conversation],
+    builders: SystemFactory,
+    policies: Mapping[str, bytes],
     progress: Callable[[int, int, int], None] | None = None,
-) -> Iterator[Recorded]:  # fmt: skip
+) -> Iterator[Recorded]:
     """Give a plane that holds the conversations, imported as anybody would, one after the other.
 
     `progress` is the importer's: bytes done, bytes in all, events recorded.
@@ -278,7 +309,7 @@ def recorded(
 PRODUCT = "memplane"  # the system that is measured, beside the baselines
 
 
-class Outcome(NamedTuple):
+class QuestionOutcome(NamedTuple):
     """One question, answered by one system within one budget.
 
     `evidence` is how many events it needs, `whole` how many of them the block holds whole,
@@ -304,7 +335,7 @@ class Outcome(NamedTuple):
         return found / self.evidence
 
 
-class Ranked(NamedTuple):
+class RankedQuestion(NamedTuple):
     """One question, answered by one ranking: the ranks (from 1) at which evidence stands."""
 
     conversation: str

@@ -22,30 +22,30 @@ from typing import IO, Any, Final, NamedTuple
 from memplane import nofollow
 from memplane.errors import InputError, NotFoundError
 from memplane.home import Assets, asset
-from memplane.intake.redact import masked, shown
+from memplane.intake.redact import masked, quoted_value
 from memplane.policy import NAMES
-from memplane.policy.document import plain
-from memplane.policy.files import Documents, Row, as_yaml, documents, rows_of
+from memplane.policy.document import without_places
+from memplane.policy.files import Documents, PolicyValue, as_yaml, documents, values_of_policy
 
 __all__ = [
     "HEAD",
     "NOW",
-    "Change",
-    "Commit",
     "GitError",
-    "Repository",
-    "Version",
-    "answer",
+    "PolicyChange",
+    "PolicyCommit",
+    "PolicyRepository",
+    "PolicyVersion",
     "changes",
-    "command",
     "environment",
-    "history",
+    "git_command",
+    "git_output",
     "in_folder",
     "in_home",
+    "policy_history",
+    "policy_version",
     "reading",
     "reason",
     "say_the_same",
-    "version",
 ]
 
 
@@ -60,7 +60,7 @@ _STEP: Final = re.compile(r"[.\[]")
 Value = tuple[Any, str]  # and where it comes from: file or default
 
 
-class Change(NamedTuple):
+class PolicyChange(NamedTuple):
     """One thing that is otherwise.
 
     `what`: changed, added, removed (a key, with its value; a file, without a key), written or
@@ -86,14 +86,16 @@ class _File(NamedTuple):
     mistakes: tuple[str, ...]
 
 
-def history(repository: Repository, limit: int) -> Iterator[tuple[Commit, list[Change] | None]]:
+def policy_history(
+    repository: PolicyRepository, limit: int
+) -> Iterator[tuple[PolicyCommit, list[PolicyChange] | None]]:
     """Yield the newest commits that touched policies or views, with what they changed.
 
     None where that cannot be known: the first commit of a shallow clone.
     """
-    kept: dict[str, Version] = {}
+    kept: dict[str, PolicyVersion] = {}
 
-    def at(hash_: str) -> Version:
+    def at(hash_: str) -> PolicyVersion:
         if hash_ not in kept:
             kept[hash_] = repository.at(hash_)
         return kept[hash_]
@@ -102,15 +104,15 @@ def history(repository: Repository, limit: int) -> Iterator[tuple[Commit, list[C
         if not commit.known:
             yield commit, None
             continue
-        before = Version("", {}) if commit.parent is None else at(commit.parent)
+        before = PolicyVersion("", {}) if commit.parent is None else at(commit.parent)
         after = at(commit.hash)
         kept = {commit.hash: after} if commit.parent is None else {commit.parent: before}
         yield commit, changes(before, after)
 
 
-def changes(old: Version, new: Version) -> list[Change]:
+def changes(old: PolicyVersion, new: PolicyVersion) -> list[PolicyChange]:
     """What is otherwise in the new version, file by file."""
-    found: list[Change] = []
+    found: list[PolicyChange] = []
     for name in NAMES:
         path = f"policies/{name}"
         if old.files.get(path) != new.files.get(path):
@@ -123,16 +125,18 @@ def changes(old: Version, new: Version) -> list[Change]:
             found.append(_of_view(path, old.files.get(path), new.files.get(path)))
     for path in sorted({*new.lost} - {*old.lost}):
         found.append(
-            Change(path, "", "broken", None, None, f"cannot be read at {new}: a link, or too many")
+            PolicyChange(
+                path, "", "broken", None, None, f"cannot be read at {new}: a link, or too many"
+            )
         )
     return found
 
 
-def _bytes(version: Version) -> tuple[tuple[str, bytes], ...]:
+def _bytes(version: PolicyVersion) -> tuple[tuple[str, bytes], ...]:
     return tuple((path, data) for path, data in version.files.items() if path.startswith("pol"))
 
 
-def _of_policy(name: str, old: Version, new: Version) -> list[Change]:
+def _of_policy(name: str, old: PolicyVersion, new: PolicyVersion) -> list[PolicyChange]:
     before, after = _file(name, *_bytes(old)), _file(name, *_bytes(new))
     path = f"policies/{name}"
     whole = _whole_file(name, path in old.files, path in new.files)
@@ -145,30 +149,32 @@ def _of_policy(name: str, old: Version, new: Version) -> list[Change]:
         found += _orders(name, before.document, after.document, ())
         if not found:
             words = "only comments or layout changed"
-            found.append(Change(name, "", "layout", None, None, words))
+            found.append(PolicyChange(name, "", "layout", None, None, words))
     elif not found:
         found.append(whole[0]._replace(words=f"{whole[0].words}; every value is as it was"))
         return found
     return [*whole, *found]
 
 
-def _broken(name: str, mistakes: Sequence[str], where: str) -> Change:
+def _broken(name: str, mistakes: Sequence[str], where: str) -> PolicyChange:
     listed = "".join(f"\n  {mistake}" for mistake in mistakes)
     words = f"has mistakes {where}, so what it says there is not known:{listed}"
-    return Change(name, "", "broken", None, list(mistakes), words)
+    return PolicyChange(name, "", "broken", None, list(mistakes), words)
 
 
-def _where(version: Version, otherwise: str) -> str:
+def _where(version: PolicyVersion, otherwise: str) -> str:
     return f"at {version}" if version.name else otherwise
 
 
-def _whole_file(name: str, was: bool, is_: bool) -> list[Change]:
+def _whole_file(name: str, was: bool, is_: bool) -> list[PolicyChange]:
     if was and not is_:
         words = "removed; memplane's defaults stand for it"
-        return [Change(name, "", "removed", None, None, words)]
+        return [PolicyChange(name, "", "removed", None, None, words)]
     if is_ and not was:
         return [
-            Change(name, "", "added", None, None, "added; memplane's defaults stood for it before")
+            PolicyChange(
+                name, "", "added", None, None, "added; memplane's defaults stood for it before"
+            )
         ]
     return []
 
@@ -182,9 +188,9 @@ def _file(name: str, *files: tuple[str, bytes]) -> _File:
         placed = (problem._replace(file=f"policies/{name}") for problem in own)
         return _File({}, None, tuple(masked(str(problem)) for problem in placed))
     written = any(path == f"policies/{name}" for path, _ in files)
-    rows = list(rows_of(name, read, written=written, defaults=Assets("policies", NAMES)))
+    rows = list(values_of_policy(name, read, written=written, defaults=Assets("policies", NAMES)))
     root = read.roots[name]
-    return _File(_by_name(rows), None if root is None else plain(root), ())
+    return _File(_by_name(rows), None if root is None else without_places(root), ())
 
 
 @lru_cache(maxsize=4)
@@ -195,11 +201,11 @@ def _documents(*files: tuple[str, bytes]) -> Documents:
     return documents(dict(data), defaults=defaults, schemas=schemas)
 
 
-def _by_name(rows: Sequence[Row]) -> dict[str, Value]:
+def _by_name(rows: Sequence[PolicyValue]) -> dict[str, Value]:
     """Values by key; channels go by their names, wherever they stand in the list."""
     names = {row.key: str(row.value) for row in rows if _NAME_OF_ITEM.sub("", row.key) == ".name"}
 
-    def key(row: Row) -> str:
+    def key(row: PolicyValue) -> str:
         found = _NAME_OF_ITEM.match(row.key)
         name = names.get(f"{found[0]}.name") if found else None
         return row.key if name is None or not found else f"channels[{name}]{row.key[found.end() :]}"
@@ -209,7 +215,7 @@ def _by_name(rows: Sequence[Row]) -> dict[str, Value]:
 
 def _values(
     name: str, before: dict[str, Value], after: dict[str, Value], *, both: bool
-) -> Iterator[Change]:
+) -> Iterator[PolicyChange]:
     """What holds otherwise; with `both` files there, also what is merely written or not."""
     silent: dict[str, list[str]] = {"written": [], "unwritten": []}
     told: set[str] = set()
@@ -230,18 +236,18 @@ def _values(
         value = _gathered(top, own)
         what = "removed" if gone else "added"
         words = f"{top} {what}, it was {_said(value)}" if gone else f"{top} {what}: {_said(value)}"
-        yield Change(name, top, what, value if gone else None, None if gone else value, words)
+        yield PolicyChange(name, top, what, value if gone else None, None if gone else value, words)
     if both:
         for what, keys in silent.items():
             if keys:
                 how = "now written, with" if what == "written" else "no longer written, which keeps"
                 words = f"{_some(keys)} {how} the value of the default"
-                yield Change(name, ", ".join(keys), what, None, None, words)
+                yield PolicyChange(name, ", ".join(keys), what, None, None, words)
 
 
-def _changed(name: str, key: str, before: Value, after: Value) -> Iterator[Change]:
+def _changed(name: str, key: str, before: Value, after: Value) -> Iterator[PolicyChange]:
     (old, was), (new, is_) = before, after
-    one = Change(name, key, "changed", old, new, "")
+    one = PolicyChange(name, key, "changed", old, new, "")
     if isinstance(old, list) and isinstance(new, list):
         gone = list((Counter(map(_said, old)) - Counter(map(_said, new))).elements())
         come = list((Counter(map(_said, new)) - Counter(map(_said, old))).elements())
@@ -283,9 +289,7 @@ def _note(was: str, is_: str) -> str:
     return " (the default: no longer written)" if is_ == "default" else " (was the default)"
 
 
-def _orders(
-    name: str, before: Any, after: Any, path: tuple[str, ...]
-) -> Iterator[Change]:  # fmt: skip
+def _orders(name: str, before: Any, after: Any, path: tuple[str, ...]) -> Iterator[PolicyChange]:
     """Mappings below the top whose keys stand in another order, and channels that do."""
     if path == ("channels",) and isinstance(before, list) and isinstance(after, list):
         before, after = ({row["name"]: None for row in rows} for rows in (before, after))
@@ -296,7 +300,7 @@ def _orders(
     if path and old != new:
         key = ".".join(path)
         words = f"{key}: in another order: {_some(new)}"
-        yield Change(name, key, "order", old, new, words)
+        yield PolicyChange(name, key, "order", old, new, words)
     for key in old:
         yield from _orders(name, before[key], after[key], (*path, key))
 
@@ -325,7 +329,7 @@ def _gathered(top: str, values: dict[str, Value]) -> Any:
     }
 
 
-def _of_view(path: str, old: bytes | None, new: bytes | None) -> Change:
+def _of_view(path: str, old: bytes | None, new: bytes | None) -> PolicyChange:
     """The lines that came and went; one that moved did neither."""
     was, is_ = _lines(old), _lines(new)
     gone, come = _without(was, is_), _without(is_, was)
@@ -335,11 +339,11 @@ def _of_view(path: str, old: bytes | None, new: bytes | None) -> Change:
         words = f"{what}, {count} line{'s' * (count != 1)}"
     elif not gone and not come:
         words = "the same lines in another order, or with other ends"
-        return Change(path, "", "layout", None, None, words)
+        return PolicyChange(path, "", "layout", None, None, words)
     else:
         what = "lines"
         words = f"{len(come)} line{'s' * (len(come) != 1)} added, {len(gone)} removed"
-    return Change(path, "", what, gone, come, words)
+    return PolicyChange(path, "", what, gone, come, words)
 
 
 def _lines(data: bytes | None) -> list[str]:
@@ -391,7 +395,7 @@ _ABBREVIATED: Final = 8
 _FIELDS: Final = ("%H", "%P", "%ct", "%an", "%s")
 
 
-class Version(NamedTuple):
+class PolicyVersion(NamedTuple):
     """Bytes by path under the home: `policies/budgets.yaml`, `views/rules.project.md`.
 
     A policy that is not among them is memplane's default. `lost` are files that are there and
@@ -406,7 +410,7 @@ class Version(NamedTuple):
         return self.name
 
 
-class Commit(NamedTuple):
+class PolicyCommit(NamedTuple):
     """One commit. `known` is False where a shallow clone does not have what came before it."""
 
     hash: str
@@ -417,13 +421,13 @@ class Commit(NamedTuple):
     known: bool
 
 
-class Repository:
+class PolicyRepository:
     """The repository that a home lies in. Raises NotFoundError where there is none, or no git."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
         try:
-            said = answer(home, "rev-parse", "--is-shallow-repository", most=_LINE_BYTES)
+            said = git_output(home, "rev-parse", "--is-shallow-repository", most=_LINE_BYTES)
         except GitError as error:
             if "not a git repository" not in error.words:
                 raise
@@ -438,47 +442,65 @@ class Repository:
         if given and not given.startswith("-") and "\0" not in given:
             asked = ("rev-parse", "--verify", "--quiet", f"{given}^{{commit}}")
             with suppress(GitError):
-                return answer(self.home, *asked, most=_LINE_BYTES).decode().strip()
+                return git_output(self.home, *asked, most=_LINE_BYTES).decode().strip()
         if given == HEAD:
             raise NotFoundError(f"{self.home}: its repository has no commit yet")
         raise NotFoundError(
             f"expected a commit, branch or tag of the repository that {self.home} lies in, "
-            f"found {shown(given)}"
+            f"found {quoted_value(given)}"
         )
 
-    def at(self, given: str) -> Version:
+    def at(self, given: str) -> PolicyVersion:
         """The files at a revision."""
         commit = self.commit(given)
         short = commit[:_ABBREVIATED]
         name = short if commit.startswith(given) else f"{given} ({short})"
-        return Version(name, *self._files(commit))
+        return PolicyVersion(name, *self._files(commit))
 
-    def log(self, limit: int) -> Iterator[Commit]:
+    def log(self, limit: int) -> Iterator[PolicyCommit]:
         """Yield the newest commits that touched what memplane reads, newest first."""
         self.commit(HEAD)
-        said = answer(
-            self.home, "log", "-z", f"--max-count={limit}", "--no-color", "--no-show-signature",
-            "--encoding=UTF-8", "--no-mailmap", f"--format={'%x00'.join(_FIELDS)}%x00", HEAD,
-            "--", *POLICIES, _VIEWS, most=_LISTING_BYTES,
-        )  # fmt: skip
+        said = git_output(
+            self.home,
+            "log",
+            "-z",
+            f"--max-count={limit}",
+            "--no-color",
+            "--no-show-signature",
+            "--encoding=UTF-8",
+            "--no-mailmap",
+            f"--format={'%x00'.join(_FIELDS)}%x00",
+            HEAD,
+            "--",
+            *POLICIES,
+            _VIEWS,
+            most=_LISTING_BYTES,
+        )
         fields = iter(said.decode("utf-8", "replace").split("\0"))
         for hash_, parents, seconds, author, subject, _ in zip(*[fields] * 6, strict=False):
             parent = next(iter(parents.split()), None)
             known = parent is not None or not self._shallow
-            yield Commit(hash_, _time(seconds), author, subject, parent, known)
+            yield PolicyCommit(hash_, _time(seconds), author, subject, parent, known)
 
     def ignored(self) -> bool:
         """Whether git is told to pass the policies over."""
         try:
-            return bool(answer(self.home, "check-ignore", POLICIES[0], most=_VIEW_BYTES))
+            return bool(git_output(self.home, "check-ignore", POLICIES[0], most=_VIEW_BYTES))
         except GitError:
             return False
 
     def _files(self, commit: str) -> tuple[dict[str, bytes], tuple[str, ...]]:
-        said = answer(
-            self.home, "ls-tree", "-r", "-z", commit, "--", "policies/", "views/",
+        said = git_output(
+            self.home,
+            "ls-tree",
+            "-r",
+            "-z",
+            commit,
+            "--",
+            "policies/",
+            "views/",
             most=_LISTING_BYTES,
-        )  # fmt: skip
+        )
         listed = [_listed(row) for row in said.decode("utf-8", "replace").split("\0") if row]
         wanted = {path: (mode, hash_) for mode, hash_, path in listed if _is_read(path)}
         views = [path for path in sorted(wanted) if path not in POLICIES]
@@ -504,7 +526,7 @@ class Repository:
             return {one: data for one in hashes if (data := _blob(stream)) is not None}
 
 
-def version(home: Path, given: str) -> Version:
+def policy_version(home: Path, given: str) -> PolicyVersion:
     """The version that a person names: `now`, a revision, or a folder.
 
     Raises NotFoundError naming what there could have been.
@@ -518,26 +540,26 @@ def version(home: Path, given: str) -> Version:
     if spelled and folder.is_dir():
         return in_folder(home, folder)
     try:
-        return Repository(home).at(given)
+        return PolicyRepository(home).at(given)
     except NotFoundError:
         if not folder.is_dir():
             raise
     return in_folder(home, folder)
 
 
-def say_the_same(one: Version, other: Version) -> bool:
+def say_the_same(one: PolicyVersion, other: PolicyVersion) -> bool:
     """Whether both have the same files, the defaults where there are none."""
     defaults = {path: asset(path) for path in POLICIES}
     return {**defaults, **one.files} == {**defaults, **other.files}
 
 
-def in_home(home: Path) -> Version:
+def in_home(home: Path) -> PolicyVersion:
     """The files as they lie in the home now."""
     files, lost = _read(home, home)
-    return Version("the working tree", files, lost)
+    return PolicyVersion("the working tree", files, lost)
 
 
-def in_folder(home: Path, folder: Path) -> Version:
+def in_folder(home: Path, folder: Path) -> PolicyVersion:
     """The files of a folder; what it has not is as it lies in the home.
 
     They lie in `policies/` and `views/` below it, or the policies in the folder itself.
@@ -554,7 +576,7 @@ def in_folder(home: Path, folder: Path) -> Version:
             f"{folder}: expected policies ({', '.join(NAMES)}) in it or in its policies/, "
             "found none"
         )
-    return Version(os.fspath(folder), {**_read(home, home)[0], **own}, lost)
+    return PolicyVersion(os.fspath(folder), {**_read(home, home)[0], **own}, lost)
 
 
 def _read(root: Path, inside: Path) -> tuple[dict[str, bytes], tuple[str, ...]]:
@@ -576,7 +598,7 @@ def _read(root: Path, inside: Path) -> tuple[dict[str, bytes], tuple[str, ...]]:
 
 def _bytes_at(root: Path, name: str, most: int) -> bytes | None:
     try:
-        return nofollow.read(root / name, most, home=root)
+        return nofollow.read_bytes(root / name, most, home=root)
     except OSError:
         return None
 
@@ -627,9 +649,15 @@ SECONDS_MAX: Final = 60.0
 _WORDS_BYTES: Final = 64 * 1024
 # A repository's own configuration must neither run programs nor change what is read.
 _PLAIN: Final = (
-    "--no-pager", "--no-replace-objects", "-c", "core.fsmonitor=false", "-c", "log.showRoot=true",
-    "-c", "protocol.allow=never",
-)  # fmt: skip
+    "--no-pager",
+    "--no-replace-objects",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "log.showRoot=true",
+    "-c",
+    "protocol.allow=never",
+)
 
 
 class GitError(NotFoundError):
@@ -640,7 +668,7 @@ class GitError(NotFoundError):
         self.words = words
 
 
-def command(path: Path, *argv: str) -> list[str]:
+def git_command(path: Path, *argv: str) -> list[str]:
     """The words that run git in a folder."""
     return ["git", "-C", os.fspath(path.absolute()), *_PLAIN, *argv]
 
@@ -649,9 +677,12 @@ def environment() -> dict[str, str]:
     """What git may know of the environment: nothing that names a repository or a program."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     return {
-        **kept, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0",
+        **kept,
+        "LC_ALL": "C",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
         "GIT_NO_LAZY_FETCH": "1",
-    }  # fmt: skip
+    }
 
 
 def reason(words: bytes) -> str:
@@ -668,7 +699,7 @@ def reason(words: bytes) -> str:
     return f"git cannot read it: {(lines or ['it said nothing'])[-1][:300]}"
 
 
-def answer(path: Path, *argv: str, most: int) -> bytes:
+def git_output(path: Path, *argv: str, most: int) -> bytes:
     """What git prints, at most so many bytes; raises GitError."""
     with reading(path, *argv) as stream:
         data = stream.read(most + 1)
@@ -688,9 +719,12 @@ def reading(path: Path, *argv: str, given: bytes = b"") -> Generator[IO[bytes]]:
         asked.seek(0)
         try:
             process = subprocess.Popen(  # noqa: S603 - a list of words, no shell
-                command(path, *argv), stdin=asked, stdout=subprocess.PIPE, stderr=words,
+                git_command(path, *argv),
+                stdin=asked,
+                stdout=subprocess.PIPE,
+                stderr=words,
                 env=environment(),
-            )  # fmt: skip
+            )
         except OSError as error:
             raise GitError(
                 f"git: the program cannot be run ({error.strerror}); install git, or put it on PATH"

@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from memplane.context.folds import Folds
 from memplane.errors import MemplaneError, PolicyError
-from memplane.explain.history import Version
+from memplane.explain.history import PolicyVersion
 from memplane.explain.replay import asked_of
 from memplane.pack.block import Block, Entry
-from memplane.pack.report import Story, chain_of, compared, shape_of
+from memplane.pack.report import LogChanges, chain_of, compared, shape_of
 from memplane.policy import Policies
-from memplane.recall.retrieval import Finding
+from memplane.recall.retrieval import SearchResult
 from memplane.recall.suppress import Scope
 from memplane.search.retriever import LogRetriever
-from memplane.search.service import IndexService, Wanted
+from memplane.search.service import IndexReach, IndexService
 from memplane.upkeep.reports import Saved, saved
 
 if TYPE_CHECKING:
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 __all__ = [
     "Blocks",
     "Moved",
-    "Packed",
-    "Part",
     "SharedIndexService",
     "Side",
     "Trial",
+    "TrialPack",
+    "TrialPart",
     "Tried",
-    "blocks_of",
     "halves",
     "in_order",
     "last",
-    "part",
     "seq_of",
     "trial",
+    "trial_blocks",
+    "try_part",
 ]
 
 
@@ -55,7 +55,7 @@ Report: TypeAlias = dict[str, Any]
 Progress: TypeAlias = Callable[[int, int], None]
 Key: TypeAlias = tuple[str, str, str]
 
-_NO_STORY: Final = Story(lambda _: None, lambda _: None, lambda: False)
+_NO_STORY: Final = LogChanges(lambda _: None, lambda _: None, lambda: False)
 _PPM: Final = 1_000_000
 # What two reports are compared by, besides their prefix.
 _COMPARED: Final = ("policies", "views", "budget", "channel", "entries", "tokens")
@@ -76,7 +76,7 @@ class Moved(NamedTuple):
     tokens: int
 
 
-class Packed(NamedTuple):
+class TrialPack(NamedTuple):
     """One pack: its hash, its tokens by section, and what it repeats of the one before it.
 
     `common_tokens` is None where the session has no pack before it among those tried.
@@ -98,8 +98,8 @@ class Tried(NamedTuple):
     report: str
     seq: int
     session: str | None
-    before: Packed | None
-    after: Packed | None
+    before: TrialPack | None
+    after: TrialPack | None
     enters: tuple[Moved, ...] = ()
     leaves: tuple[Moved, ...] = ()
     resized: tuple[Moved, ...] = ()
@@ -122,14 +122,17 @@ class Tried(NamedTuple):
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {
-            "report": self.report, "seq": self.seq, "session": self.session, "same": self.same,
+            "report": self.report,
+            "seq": self.seq,
+            "session": self.session,
+            "same": self.same,
             "before": None if self.before is None else self.before._asdict(),
             "after": None if self.after is None else self.after._asdict(),
             "enters": [one._asdict() for one in self.enters],
             "leaves": [one._asdict() for one in self.leaves],
             "resized": [one._asdict() for one in self.resized],
             "why": self.why,
-        }  # fmt: skip
+        }
 
 
 class Side(NamedTuple):
@@ -157,7 +160,7 @@ class Trial(NamedTuple):
 
     def side(self, name: str) -> Side:
         """The packs of one side, `before` or `after`, of those that could be packed under both."""
-        packs: list[Packed] = [getattr(row, name) for row in self.packed]
+        packs: list[TrialPack] = [getattr(row, name) for row in self.packed]
         sections: Counter[str] = Counter()
         for pack in packs:
             sections.update(pack.sections)
@@ -165,9 +168,10 @@ class Trial(NamedTuple):
         common = sum(pack.common_tokens or 0 for pack in repeating)
         total = sum(pack.tokens for pack in repeating)
         return Side(
-            sum(pack.tokens for pack in packs), dict(sections),
+            sum(pack.tokens for pack in packs),
+            dict(sections),
             common * _PPM // max(1, total) if repeating else None,
-        )  # fmt: skip
+        )
 
     def largest(self, most: int) -> list[Tried]:
         """The packs that changed, those with the largest change first."""
@@ -178,14 +182,17 @@ class Trial(NamedTuple):
         """Plain JSON values."""
         packed = self.packed
         return {
-            "from": self.old, "to": self.new,
-            "packs": len(self.rows), "failed": len(self.rows) - len(packed),
+            "from": self.old,
+            "to": self.new,
+            "packs": len(self.rows),
+            "failed": len(self.rows) - len(packed),
             "same": sum(row.same for row in packed),
-            "before": self.side("before")._asdict(), "after": self.side("after")._asdict(),
+            "before": self.side("before")._asdict(),
+            "after": self.side("after")._asdict(),
             "enters": _by_section(row.enters for row in packed),
             "leaves": _by_section(row.leaves for row in packed),
             "rows": [row.as_json() for row in self.rows],
-        }  # fmt: skip
+        }
 
 
 def last(home: Path, most: int) -> list[Saved]:
@@ -197,9 +204,14 @@ def last(home: Path, most: int) -> list[Saved]:
 
 
 def trial(
-    plane: Plane, asked: Sequence[Saved], old: Version, new: Version, *,
-    progress: Progress | None = None, processes: int = 1,
-) -> Trial:  # fmt: skip
+    plane: Plane,
+    asked: Sequence[Saved],
+    old: PolicyVersion,
+    new: PolicyVersion,
+    *,
+    progress: Progress | None = None,
+    processes: int = 1,
+) -> Trial:
     """Pack the saved requests again under both versions. Reads only.
 
     `progress` is told requests done and requests in all. With two `processes` a fork of this one
@@ -210,41 +222,44 @@ def trial(
     if processes > 1 and len(order) >= _SHARED_FROM:
         parts = halves(plane, order, old, new, progress)
     else:
-        parts = [part(plane, order, old, new, progress)]
+        parts = [try_part(plane, order, old, new, progress)]
     rows = parts[0].rows
     for before, after in pairwise(parts):
         rows += _joined(before, after)
     return Trial(old.name, new.name, tuple(rows))
 
 
-class Part(NamedTuple):
+class TrialPart(NamedTuple):
     """Some of the requests, one after the other; `sides` keep what joins them to others."""
 
     rows: list[Tried]
     sides: tuple[_Sessions, _Sessions]
 
 
-def part(
-    plane: Plane, order: Sequence[Saved], old: Version, new: Version,
+def try_part(
+    plane: Plane,
+    order: Sequence[Saved],
+    old: PolicyVersion,
+    new: PolicyVersion,
     progress: Progress | None = None,
-) -> Part:  # fmt: skip
+) -> TrialPart:
     """Try requests that are in the order of the log."""
-    made = Part([], (_Sessions(), _Sessions()))
+    made = TrialPart([], (_Sessions(), _Sessions()))
     with _uncollected():
-        for one, blocks, why in blocks_of(plane, order, old, new):
+        for one, blocks, why in trial_blocks(plane, order, old, new):
             made.rows.append(_tried(one, blocks, why, made))
             if progress is not None:
                 progress(len(made.rows), len(order))
     return made
 
 
-def _joined(before: Part, after: Part) -> list[Tried]:
+def _joined(before: TrialPart, after: TrialPart) -> list[Tried]:
     """The rows of the later part, its first packs of a session held against the earlier part's."""
     rows = list(after.rows)
     for number, late in enumerate(after.sides):
         for shape, (at, report) in late.first.items():
             old, packed = before.sides[number].last.get(shape), rows[at][_SIDES_AT + number]
-            if old is not None and isinstance(packed, Packed):
+            if old is not None and isinstance(packed, TrialPack):
                 joined = packed._replace(common_tokens=_common(old, report))
                 fields = list(rows[at])
                 fields[_SIDES_AT + number] = joined
@@ -274,7 +289,7 @@ class _Sessions:
         self.first: dict[str, tuple[int, Report]] = {}
         self.last: dict[str, Report] = {}
 
-    def packed(self, block: Block, at: int) -> Packed:
+    def packed(self, block: Block, at: int) -> TrialPack:
         """Note the next pack, and hold it against the one before."""
         report = block.report
         common = None
@@ -288,7 +303,7 @@ class _Sessions:
                 self.first[shape] = at, kept
             self.last[shape] = kept
         sections = {name: row["used"] for name, row in report["sections"].items()}
-        return Packed(report["acb_sha256"], block.tokens, sections, common)
+        return TrialPack(report["acb_sha256"], block.tokens, sections, common)
 
 
 def _common(old: Report, new: Report) -> int:
@@ -296,7 +311,7 @@ def _common(old: Report, new: Report) -> int:
     return tokens
 
 
-def _tried(asked: Saved, blocks: Blocks, why: str, made: Part) -> Tried:
+def _tried(asked: Saved, blocks: Blocks, why: str, made: TrialPart) -> Tried:
     old, new = blocks
     at = len(made.rows)
     before, after = (
@@ -357,8 +372,8 @@ def seq_of(asked: Saved) -> int:
     return seq
 
 
-def blocks_of(
-    plane: Plane, asked: Sequence[Saved], old: Version, new: Version
+def trial_blocks(
+    plane: Plane, asked: Sequence[Saved], old: PolicyVersion, new: PolicyVersion
 ) -> Generator[tuple[Saved, Blocks, str]]:
     """Yield each report with its block under both versions, and why there is none, in log order.
 
@@ -379,7 +394,11 @@ class _Desk:
     """Two versions over one plane of a prefix, taking turns; over two where they share nothing."""
 
     def __init__(
-        self, plane: Plane, versions: tuple[Version, Version], seq: int, stack: ExitStack
+        self,
+        plane: Plane,
+        versions: tuple[PolicyVersion, PolicyVersion],
+        seq: int,
+        stack: ExitStack,
     ) -> None:
         first = stack.enter_context(plane.under(versions[0].files, seq))
         other = stack.enter_context(plane.under(versions[1].files, seq))
@@ -427,7 +446,7 @@ class _Side:
             self._intake = context._intake  # noqa: SLF001 - likewise
 
 
-def _policies(plane: Plane, version: Version) -> Policies:
+def _policies(plane: Plane, version: PolicyVersion) -> Policies:
     try:
         return plane.policies
     except PolicyError as error:
@@ -463,14 +482,21 @@ class SharedIndexService(IndexService):
         self._made = None
 
     def retriever(
-        self, policies: Policies, folds: Folds,
-        wanted: Wanted = Wanted(),  # noqa: B008 - immutable
-    ) -> LogRetriever:  # fmt: skip
+        self,
+        policies: Policies,
+        folds: Folds,
+        wanted: IndexReach = IndexReach(),  # noqa: B008 - immutable
+    ) -> LogRetriever:
         """See `Finder.retriever`."""
         key = (
-            folds, folds.log.head(), folds.variant, wanted[:2], policies.scoring,
-            policies.plane.embedder, policies.plane.tool_result_tokens,
-        )  # fmt: skip
+            folds,
+            folds.log.head(),
+            folds.variant,
+            wanted[:2],
+            policies.scoring,
+            policies.plane.embedder,
+            policies.plane.tool_result_tokens,
+        )
         if self._made is None or self._made[0] != key:
             made = super().retriever(policies, folds, wanted)
             # Behind the index nothing is shared: such requests are few.
@@ -483,12 +509,19 @@ class _Retriever(LogRetriever):
 
     def __init__(self, made: LogRetriever) -> None:
         vars(self).update(vars(made))
-        self._findings: dict[tuple[object, ...], Finding] = {}
+        self._findings: dict[tuple[object, ...], SearchResult] = {}
 
     def find(
-        self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
-        only: Sequence[Sequence[str]] = (), bytes_max: int | None = None,
-    ) -> Finding:  # fmt: skip
+        self,
+        query: str,
+        *,
+        upto: int,
+        scope: Scope,
+        never: Collection[int] = (),
+        most: int,
+        only: Sequence[Sequence[str]] = (),
+        bytes_max: int | None = None,
+    ) -> SearchResult:
         seen = (
             query,
             upto,
@@ -515,10 +548,21 @@ class _Retriever(LogRetriever):
 def _sees(scope: Scope) -> tuple[Any, ...]:
     """All that decides what a scope shows, but for the approvals, which the log decides."""
     return (
-        scope.levels, scope.kinds, scope.now, scope.as_of, scope.ns, scope.task, scope.agent,
-        scope.shared, scope.owner, scope.specs, scope.since, scope.until, scope.exclude,
+        scope.levels,
+        scope.kinds,
+        scope.now,
+        scope.as_of,
+        scope.ns,
+        scope.task,
+        scope.agent,
+        scope.shared,
+        scope.owner,
+        scope.specs,
+        scope.since,
+        scope.until,
+        scope.exclude,
         scope.held,
-    )  # fmt: skip
+    )
 
 
 # A trial of many requests in two processes: this one does the earlier half, a fork the later one.
@@ -528,8 +572,12 @@ def _sees(scope: Scope) -> tuple[Any, ...]:
 
 
 def halves(
-    plane: Plane, order: Sequence[Saved], old: Version, new: Version, progress: Progress | None
-) -> list[Part]:
+    plane: Plane,
+    order: Sequence[Saved],
+    old: PolicyVersion,
+    new: PolicyVersion,
+    progress: Progress | None,
+) -> list[TrialPart]:
     """Try the requests, which are in the order of the log; return both parts."""
     middle = len(order) // 2
     early, late = order[:middle], order[middle:]
@@ -547,7 +595,7 @@ def halves(
             progress(done, len(order))
 
     try:
-        first = part(plane, early, old, new, told)
+        first = try_part(plane, early, old, new, told)
         while heard.part is None and heard.open:
             hears.poll(0.1)
             told(middle, middle)
@@ -558,7 +606,7 @@ def halves(
         hears.close()
     if heard.part is not None:
         return [first, heard.part]
-    return [first, part(plane, late, old, new, lambda done, _: told(middle + done, 0))]
+    return [first, try_part(plane, late, old, new, lambda done, _: told(middle + done, 0))]
 
 
 class _Heard:
@@ -567,7 +615,7 @@ class _Heard:
     def __init__(self, hears: Connection) -> None:
         self._hears = hears
         self._done = 0
-        self.part: Part | None = None
+        self.part: TrialPart | None = None
         self.open = True
 
     def listen(self) -> int:
@@ -585,8 +633,8 @@ class _Heard:
 
 
 def _say(
-    says: Connection, plane: Plane, order: Sequence[Saved], old: Version, new: Version
+    says: Connection, plane: Plane, order: Sequence[Saved], old: PolicyVersion, new: PolicyVersion
 ) -> None:
     """Try the requests and say so; whatever goes wrong is met again by who listens."""
     with suppress(Exception, KeyboardInterrupt), says:
-        says.send(part(plane, order, old, new, lambda done, _: says.send(done)))
+        says.send(try_part(plane, order, old, new, lambda done, _: says.send(done)))

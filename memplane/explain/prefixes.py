@@ -8,7 +8,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import NotFoundError
-from memplane.explain.replay import replay
+from memplane.explain.replay import replay_pack
 from memplane.pack.report import Cost, cost_of, marks_of, shape_of
 from memplane.upkeep import reports
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memplane.policy.plane import CachePrices
     from memplane.upkeep.reports import Saved
 
-__all__ = ["Difference", "Shared", "differing", "shared_by"]
+__all__ = ["Difference", "Shared", "first_difference", "shared_by"]
 
 _MILLION: Final = 1_000_000
 _FRESH: Final = 1_000  # price of a fresh token, in thousandths of one
@@ -80,7 +80,7 @@ class Shared(NamedTuple):
         return self.costs[reuse].price * _MILLION // max(1, self.tokens * _FRESH)
 
 
-def differing(plane: Plane, block: Block) -> Difference | None:
+def first_difference(plane: Plane, block: Block) -> Difference | None:
     """Hold a block whose report was saved against the pack before it, made again.
 
     None where no pack of its session and shape was saved before. Raises NotFoundError where that
@@ -90,8 +90,8 @@ def differing(plane: Plane, block: Block) -> Difference | None:
     name = prefix.get("compared_with")
     if name is None:
         return None
-    old = reports.find(plane.home, name)
-    again = replay(plane, old)
+    old = reports.find_report(plane.home, name)
+    again = replay_pack(plane, old)
     if again.block is None or not again.same:
         why = "; ".join([*map(str, again.lost), *([again.note] if again.note else [])])
         raise NotFoundError(f"the pack before, {name}, cannot be made again: {why}")
@@ -103,10 +103,14 @@ def differing(plane: Plane, block: Block) -> Difference | None:
     same = len("".join(f"{line}\n" for line in others[:at]).encode())
     entry = _entry_at(block, same)
     return Difference(
-        name, same, at + 1, lines[at] if at < len(lines) else None,
-        others[at] if at < len(others) else None, None if entry is None else entry["section"],
+        name,
+        same,
+        at + 1,
+        lines[at] if at < len(lines) else None,
+        others[at] if at < len(others) else None,
+        None if entry is None else entry["section"],
         "same" if before == block.text else _cause(old.report, block.report, entry),
-    )  # fmt: skip
+    )
 
 
 def _entry_at(block: Block, byte: int) -> dict[str, Any] | None:
@@ -159,9 +163,14 @@ def _shared(session: str, shape: str, found: list[dict[str, Any]], prices: Cache
             known[reuse].update((byte, digest) for byte, _, digest in marks)
     later = [one["prefix"] for one in found if one["prefix"]["compared_with"] is not None]
     return Shared(
-        session, shape, found[0]["budget"], len(found),
+        session,
+        shape,
+        found[0]["budget"],
+        len(found),
         tuple(prefix["share_ppm"] for prefix in later),
-        sum(1 for prefix in later if prefix["stable_kept"]), dict(sorted(breaks.items())),
-        sum(report["tokens"] for report in found), costs,
+        sum(1 for prefix in later if prefix["stable_kept"]),
+        dict(sorted(breaks.items())),
+        sum(report["tokens"] for report in found),
+        costs,
         sum(1 for report in found if report["prefix"]["below_minimum"]),
-    )  # fmt: skip
+    )

@@ -10,15 +10,15 @@ from memplane.errors import CorruptError, MemplaneError
 from memplane.home import VERSION
 from memplane.pack.block import Block
 from memplane.pack.render import FORM
-from memplane.upkeep.reports import Saved, body_path
+from memplane.upkeep.reports import Saved, kept_bytes_path
 
 if TYPE_CHECKING:
     from memplane.plane import Plane
 
-__all__ = ["Lost", "Replay", "asked_of", "plane_of", "replay"]
+__all__ = ["MissingInput", "Replay", "asked_of", "plane_of", "replay_pack"]
 
 
-class Lost(NamedTuple):
+class MissingInput(NamedTuple):
     """Something that a report names and that is not there: `what` (policy, view, log), `name`."""
 
     what: str
@@ -39,7 +39,7 @@ class Replay(NamedTuple):
     saved: Saved
     block: Block | None
     same: bool
-    lost: tuple[Lost, ...]
+    lost: tuple[MissingInput, ...]
     note: str  # what else may make it another one, "" if nothing is known
 
     def as_json(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Replay(NamedTuple):
         }
 
 
-def replay(plane: Plane, saved: Saved) -> Replay:
+def replay_pack(plane: Plane, saved: Saved) -> Replay:
     """Make the pack of a report again, under the policies and views that it names.
 
     Reads only. What else was recorded since, and what policies and views have become, changes
@@ -76,7 +76,7 @@ def replay(plane: Plane, saved: Saved) -> Replay:
     return Replay(saved, block, same, tuple(lost), note)
 
 
-def plane_of(plane: Plane, saved: Saved) -> tuple[Plane | None, list[Lost]]:
+def plane_of(plane: Plane, saved: Saved) -> tuple[Plane | None, list[MissingInput]]:
     """The plane as a report saw it, read only, and what of it is lost.
 
     None where the log has another past, or a policy is lost: what stands for it would be a guess.
@@ -96,49 +96,57 @@ def asked_of(saved: Saved) -> dict[str, Any]:
     return asked
 
 
-def _snapshots(plane: Plane, saved: Saved) -> tuple[dict[str, bytes], list[Lost]]:
+def _snapshots(plane: Plane, saved: Saved) -> tuple[dict[str, bytes], list[MissingInput]]:
     """The bytes of policies and views that the report names, by path under the home."""
-    report, files, lost = saved.report, dict[str, bytes](), list[Lost]()
+    report, files, lost = saved.report, dict[str, bytes](), list[MissingInput]()
     named = [("policy", f"policies/{name}", one) for name, one in report["policies"].items()]
     named += [("view", path, one) for path, one in report["views"].items()]
     for what, path, sha256 in named:
-        file = body_path(plane.home, sha256)
+        file = kept_bytes_path(plane.home, sha256)
         try:
-            data = nofollow.read(file, home=plane.home)
+            data = nofollow.read_bytes(file, home=plane.home)
         except OSError:
-            lost.append(Lost(what, path, f"its bytes are not in bodies/ (sha256 {sha256[:12]})"))
+            lost.append(
+                MissingInput(what, path, f"its bytes are not in bodies/ (sha256 {sha256[:12]})")
+            )
             continue
         if hashlib.sha256(data).hexdigest() != sha256:
-            lost.append(Lost(what, path, f"bodies/ has other bytes for sha256 {sha256[:12]}"))
+            lost.append(
+                MissingInput(what, path, f"bodies/ has other bytes for sha256 {sha256[:12]}")
+            )
             continue
         files[path] = data
     return files, lost
 
 
-def _files(saved: Saved, block: Block) -> list[Lost]:
+def _files(saved: Saved, block: Block) -> list[MissingInput]:
     """The artifacts whose file is not what it was: the pack of then showed what this one cannot."""
     shown = {id_ for one in saved.report["entries"] for id_ in (*one["events"], *one["parts"])}
     lost = dict.fromkeys(o.id for o in block.omissions if o.reason == "changed" and o.id in shown)
-    return [Lost("artifact", id_, "its file is gone, or another than was added") for id_ in lost]
+    return [
+        MissingInput("artifact", id_, "its file is gone, or another than was added") for id_ in lost
+    ]
 
 
-def _log(plane: Plane, saved: Saved) -> list[Lost]:
+def _log(plane: Plane, saved: Saved) -> list[MissingInput]:
     """Whether this log is the one that the pack was made of, up to its last event."""
     seq, digest = saved.report["log"]["seq"], saved.report["log"]["h"]
     if not seq:
         return []
     if seq > plane.head().seq:
         found = f"it ends at event {plane.head().seq}"
-        return [Lost("log", f"event {seq}", f"this log is shorter: {found}")]
+        return [MissingInput("log", f"event {seq}", f"this log is shorter: {found}")]
     try:
         line = plane.context.log.line(seq)
     except CorruptError as error:
-        return [Lost("log", f"event {seq}", str(error))]
+        return [MissingInput("log", f"event {seq}", str(error))]
     if line is None:
-        return [Lost("log", f"event {seq}", "its line does not verify; see `memplane verify`")]
+        return [
+            MissingInput("log", f"event {seq}", "its line does not verify; see `memplane verify`")
+        ]
     if line.event.h != digest:
         found = f"its hash is {line.event.h}, the report has {digest}"
-        return [Lost("log", f"event {seq}", f"another log: {found}")]
+        return [MissingInput("log", f"event {seq}", f"another log: {found}")]
     return []
 
 

@@ -25,20 +25,20 @@ from memplane.errors import (
     StrangeFileError,
     WriteError,
 )
-from memplane.explain.history import Change, Version, answer, changes, in_home
+from memplane.explain.history import PolicyChange, PolicyVersion, changes, git_output, in_home
 from memplane.home import Home, asset, open_home
 from memplane.log import FileLog
 from memplane.policy import NAMES
 from memplane.ports import Clock
-from memplane.trust import Record, Store, is_own, location_of, record_of, salt
+from memplane.trust import TrustRecord, TrustStore, is_own_plane, location_of, record_of, salt
 
-__all__ = ["Survey", "survey", "take"]
+__all__ = ["TrustSurvey", "survey_plane", "trust_plane"]
 
 _CACHES: Final = ("projections", "index")
 _FACTS_BYTES_MAX: Final = 64 * 1024
 
 
-class Survey(NamedTuple):
+class TrustSurvey(NamedTuple):
     """A plane as it is now. `kept` is the trust that counts already, if any.
 
     `tracked`: whether git holds its log, None where there is no repository. `changes`: what differs
@@ -56,8 +56,8 @@ class Survey(NamedTuple):
     events: int | None
     first: str
     last: str
-    kept: Record | None
-    changes: list[Change]
+    kept: TrustRecord | None
+    changes: list[PolicyChange]
     views: dict[str, str]
     lost: tuple[str, ...]
     mistakes: tuple[Problem, ...]
@@ -69,29 +69,44 @@ class Survey(NamedTuple):
         return self.kept is None or dict(self.kept.files) != self.files
 
 
-def survey(
-    path: str, environment: Mapping[str, str], *, clock: Clock, user: str,
+def survey_plane(
+    path: str,
+    environment: Mapping[str, str],
+    *,
+    clock: Clock,
+    user: str,
     loads: Callable[[bytes], Any],
-) -> Survey:  # fmt: skip
+) -> TrustSurvey:
     """Look at a plane and write nothing. Raises what `open_home` does."""
     home = open_home(path)
     facts = _facts(home)
     now = in_home(home.path)
     location = location_of(path)
-    kept, _ = Store(environment).get(location)
+    kept, _ = TrustStore(environment).get(location)
     if kept is not None and (kept.path, kept.plane) != (_real(home), home.plane_id):
         kept = None
     events, first, last = _events(home, clock, loads)
     before = _defaults() if kept is None else _as_trusted(kept, now)
-    return Survey(
-        home, location, facts["created"], facts["memplane"], home.path.stat().st_uid,
-        is_own(location, user), _tracked(home.path), events, first, last, kept,
+    return TrustSurvey(
+        home,
+        location,
+        facts["created"],
+        facts["memplane"],
+        home.path.stat().st_uid,
+        is_own_plane(location, user),
+        _tracked(home.path),
+        events,
+        first,
+        last,
+        kept,
         [one for one in changes(before, now) if kept is not None or not _is_view(one.file)],
-        {} if kept is not None else _views(now), now.lost, *_read(home, now),
-    )  # fmt: skip
+        {} if kept is not None else _views(now),
+        now.lost,
+        *_read(home, now),
+    )
 
 
-def take(found: Survey, environment: Mapping[str, str], at: str) -> None:
+def trust_plane(found: TrustSurvey, environment: Mapping[str, str], at: str) -> None:
     """Trust a plane as it was surveyed: its caches go, its files become the owner's alone.
 
     Raises HomeError where another plane lies there by now, WriteError where that cannot be done, or
@@ -107,14 +122,14 @@ def take(found: Survey, environment: Mapping[str, str], at: str) -> None:
             _make_private(found.home.path)
     except OSError as error:
         raise WriteError(f"{error.filename}: {error.strerror}; nothing was trusted") from error
-    Store(environment).put(record_of(found.home, found.location, found.files, at))
+    TrustStore(environment).put(record_of(found.home, found.location, found.files, at))
 
 
 def _facts(home: Home) -> dict[str, str]:
     """What plane.json says of who made it; a stranger's words."""
     found: dict[str, Any] = {}
     with suppress(ValueError):  # more than that is nobody's plane.json
-        found = json.loads(nofollow.read(home.path / "plane.json", _FACTS_BYTES_MAX))
+        found = json.loads(nofollow.read_bytes(home.path / "plane.json", _FACTS_BYTES_MAX))
     return {name: str(found.get(name, ""))[:100] for name in ("created", "memplane")}
 
 
@@ -122,16 +137,16 @@ def _real(home: Home) -> str:
     return os.path.realpath(home.folder)
 
 
-def _defaults() -> Version:
-    return Version("", {f"policies/{name}": asset(f"policies/{name}") for name in NAMES})
+def _defaults() -> PolicyVersion:
+    return PolicyVersion("", {f"policies/{name}": asset(f"policies/{name}") for name in NAMES})
 
 
-def _as_trusted(kept: Record, now: Version) -> Version:
+def _as_trusted(kept: TrustRecord, now: PolicyVersion) -> PolicyVersion:
     """The files as they were trusted; those that count as they are, as they are."""
     same = {name: data for name, data in now.files.items() if name.startswith("policies/")}
     same = {name: data for name, data in same.items() if name not in kept.files}
     trusted = {name: data for name, data in kept.files.items() if data is not None}
-    return Version("", {**same, **trusted})
+    return PolicyVersion("", {**same, **trusted})
 
 
 _LOG_BYTES_MAX: Final = 1 << 30
@@ -141,7 +156,7 @@ def _is_view(file: str) -> bool:
     return file.startswith("views/")
 
 
-def _views(now: Version) -> dict[str, str]:
+def _views(now: PolicyVersion) -> dict[str, str]:
     return {
         name: data.decode("utf-8", "replace") for name, data in now.files.items() if _is_view(name)
     }
@@ -154,7 +169,7 @@ def _events(home: Home, clock: Clock, loads: Callable[[bytes], Any]) -> tuple[in
     """
     count, first, last = 0, "", ""
     folder = home.path / "log"
-    sizes = [(folder / name).lstat().st_size for name in nofollow.files(folder, home.folder)]
+    sizes = [(folder / name).lstat().st_size for name in nofollow.file_names(folder, home.folder)]
     if sum(sizes) > _LOG_BYTES_MAX:
         return None, "", ""
     log = FileLog(home.folder, home.plane_id, clock=clock, loads=loads, read_only=True)
@@ -167,7 +182,7 @@ def _events(home: Home, clock: Clock, loads: Callable[[bytes], Any]) -> tuple[in
     return count, first, last
 
 
-def _read(home: Home, now: Version) -> tuple[tuple[Problem, ...], dict[str, bytes | None]]:
+def _read(home: Home, now: PolicyVersion) -> tuple[tuple[Problem, ...], dict[str, bytes | None]]:
     """The mistakes of the policies, and what a trust would keep; no parsed form is believed."""
     files, mistakes = Frozen(home.path, now.files, salt=salt()), tuple[Problem, ...]()
     try:
@@ -179,7 +194,7 @@ def _read(home: Home, now: Version) -> tuple[tuple[Problem, ...], dict[str, byte
 
 def _tracked(path: Path) -> bool | None:
     with suppress(NotFoundError, OSError):
-        said = answer(
+        said = git_output(
             path.parent, "ls-files", "-z", "--", f"{path.name}/log", most=_FACTS_BYTES_MAX
         )
         return bool(said)
@@ -192,7 +207,7 @@ def _drop(folder: Path) -> None:
         try:
             nofollow.remove_tree(folder)
         except StrangeFileError:
-            nofollow.remove(folder)
+            nofollow.remove_name(folder)
 
 
 def _make_private(top: Path) -> None:

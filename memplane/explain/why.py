@@ -17,17 +17,17 @@ from memplane.context.folds import items_of_event
 from memplane.errors import InputError, NotFoundError
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.explain.replay import asked_of, plane_of
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.pack.block import Block, Entry
-from memplane.pack.ground import last_sessions, query_event
+from memplane.pack.ground import packed_last_sessions, query_event
 from memplane.pack.layout import STEADY_FROM, ladder
 from memplane.pack.pack import Laid, lay
 from memplane.pack.request import Expansion, Materials, Request, View
-from memplane.pack.retrieved import parts_of
-from memplane.pack.tail import is_own
+from memplane.pack.retrieved import score_parts
+from memplane.pack.tail import is_own_section
 from memplane.projections.hotset import NO_TURNS, SESSION_RING
 from memplane.projections.order import KEYLESS_KINDS
-from memplane.recall.retrieval import ONE, Candidates, Finding, Retriever
+from memplane.recall.retrieval import ONE, Candidates, Retriever, SearchResult
 from memplane.recall.suppress import NAMED, OWNER, Scope
 
 if TYPE_CHECKING:
@@ -46,20 +46,21 @@ __all__ = [
     "WINDOW",
     "Allocated",
     "Archive",
+    "CandidateSource",
+    "EntryPlacement",
+    "EventScore",
+    "EventTrace",
     "Gone",
-    "Held",
+    "HoldingProjections",
     "LeftOut",
     "Logged",
     "Memory",
-    "Outcome",
-    "Placed",
+    "PackOutcome",
     "Retold",
-    "Scored",
     "Smallest",
-    "Source",
     "Sourced",
-    "Story",
     "Why",
+    "candidate_sources",
     "ledgers_of",
     "left_out",
     "never_of",
@@ -68,7 +69,6 @@ __all__ = [
     "retold",
     "rings_of",
     "smallest_for",
-    "sources_of",
     "suppressed",
     "tasks_of",
     "why",
@@ -125,7 +125,7 @@ class Memory(NamedTuple):
     current: bool
 
 
-class Held(NamedTuple):
+class HoldingProjections(NamedTuple):
     """Which projections held the event as of the pack.
 
     `hotset` names its rings and tables, `ledgers` is decisions and cards, `tasks` quote it.
@@ -162,7 +162,7 @@ class Sourced(NamedTuple):
         return ", ".join(self.names) or f"none: {self.why}"
 
 
-class Scored(NamedTuple):
+class EventScore(NamedTuple):
     """How well the event answers the query, in thousandths; `rank` among the `of` that do.
 
     What scores less than `floor` is not shown as evidence.
@@ -202,7 +202,7 @@ class Allocated(NamedTuple):
         )
 
 
-class Placed(NamedTuple):
+class EntryPlacement(NamedTuple):
     """One entry of the block that has the event. `entry` counts from 1; 0: it is not told.
 
     `how`: `whole`, `part`, or `named` in a line that says nothing of its text.
@@ -216,7 +216,7 @@ class Placed(NamedTuple):
     tokens: int
     source: str
 
-    def bare(self) -> Placed:
+    def bare(self) -> EntryPlacement:
         """The place without what other entries decide or share with it."""
         return self._replace(entry=0, tokens=0, source="")
 
@@ -294,7 +294,7 @@ class Smallest(NamedTuple):
         return f"not below {self.not_below}; the smallest of those tried is {found}; {tried}"
 
 
-class Story(NamedTuple):
+class EventTrace(NamedTuple):
     """One event in one pack, step by step. `outcome`: `placed`, `named` or `left_out`.
 
     `allocated` has every section that showed it or turned it away.
@@ -303,11 +303,11 @@ class Story(NamedTuple):
     id: str
     outcome: str
     logged: Logged
-    held: Held
+    held: HoldingProjections
     sourced: Sourced
-    scored: Scored | str  # why it has no score, where it has none
+    scored: EventScore | str  # why it has no score, where it has none
     allocated: tuple[Allocated, ...]
-    places: tuple[Placed, ...]
+    places: tuple[EntryPlacement, ...]
     left_out: tuple[LeftOut, ...]
     smallest: Smallest | None = None
 
@@ -357,7 +357,7 @@ class Why(NamedTuple):
     same: bool
     note: str
     entry: dict[str, Any] | None
-    stories: tuple[Story, ...]
+    stories: tuple[EventTrace, ...]
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -423,7 +423,7 @@ _WORDS: Final = {
     "section": "no section that shows it was asked for",
     "past_end": "the handle begins behind its end",
     "cut": "shown in part",
-}  # fmt: skip
+}
 _LIMITS: Final = {"relevant_decisions": "decisions_max", "knowledge_cards": "cards_max"}
 
 
@@ -511,14 +511,21 @@ def _noted(
     free = facts.budget - laid.rendered.tokens
     if short_by > free:
         return LeftOut(
-            "budget", f"the block had no more room: {short_by} tokens short", section, tokens,
-            short_by, "block",
-        )  # fmt: skip
+            "budget",
+            f"the block had no more room: {short_by} tokens short",
+            section,
+            tokens,
+            short_by,
+            "block",
+        )
     return LeftOut(
         "budget",
         f"the section had no more room: {short_by} tokens short ({free} of the block stayed free)",
-        section, tokens, short_by, "section",
-    )  # fmt: skip
+        section,
+        tokens,
+        short_by,
+        "section",
+    )
 
 
 def _limit(laid: Laid, event: Event, section: str) -> str:
@@ -560,7 +567,7 @@ ITSELF: Final = "it is the query itself, which would only find itself"
 _NEVER: Final = frozenset((*UPKEEP_KINDS, "session", "secret"))
 
 
-class Source(NamedTuple):
+class CandidateSource(NamedTuple):
     """One place that holds the event for a pack: `hotset`, `decisions`, `cards`, `index`, ...
 
     `tail`: what it offers stands in the tail, whose room depends on the budget to the token.
@@ -570,30 +577,30 @@ class Source(NamedTuple):
     tail: bool
 
 
-def sources_of(laid: Laid, event: Event) -> list[Source]:
+def candidate_sources(laid: Laid, event: Event) -> list[CandidateSource]:
     """Every source of a pack that holds the event, whatever room there is for it."""
     found = dict.fromkeys((*_recent(laid, event), *_ranked(laid, event), *_asked(laid, event)))
     return list(found)
 
 
-def _recent(laid: Laid, event: Event) -> Iterator[Source]:
+def _recent(laid: Laid, event: Event) -> Iterator[CandidateSource]:
     """What does not depend on the query: the window, statements, tasks, tools, own sections."""
     ground, seq = laid.ground, event.seq
     materials, held = ground.materials, ledgers_of(laid, seq)
     if event.kind not in NO_TURNS and _in_window(laid, seq):
-        yield Source("window", tail=False)
+        yield CandidateSource("window", tail=False)
     for name in held:
-        yield Source(name, tail=False)
+        yield CandidateSource(name, tail=False)
     if any(one.item.seq == seq for one in ground.stated):
-        yield Source("statements since the epoch", tail=True)
+        yield CandidateSource("statements since the epoch", tail=True)
     if tasks_of(laid, seq):
-        yield Source("tasks", tail=True)
+        yield CandidateSource("tasks", tail=True)
     if any(seq in seqs for seqs in materials.hotset.tools.values()):
-        yield Source("tools", tail=True)
+        yield CandidateSource("tools", tail=True)
     if held or seq in materials.hotset.items:
         for section in materials.policies.budgets.sections:
-            if is_own(section) and event.kind in section.kinds:
-                yield Source(f"section {section.name}", tail=True)
+            if is_own_section(section) and event.kind in section.kinds:
+                yield CandidateSource(f"section {section.name}", tail=True)
 
 
 def _in_window(laid: Laid, seq: int) -> bool:
@@ -605,23 +612,23 @@ def _in_window(laid: Laid, seq: int) -> bool:
     return seq in materials.hotset.plane[-materials.policies.budgets.limits.hotset_max_events :]
 
 
-def _ranked(laid: Laid, event: Event) -> Iterator[Source]:
+def _ranked(laid: Laid, event: Event) -> Iterator[CandidateSource]:
     """Evidence: what answers the query well enough to be shown, if there is room."""
     ranked, marked = laid.facts.sheet.ranked, laid.facts.sheet.marked_turns.get(event.seq)
     if marked is not None:
-        yield Source("marked turns", tail=marked.area == "G")
+        yield CandidateSource("marked turns", tail=marked.area == "G")
     if ranked is None:
         return
     tail, rows = ranked.part.area == "G", ranked.rows
     if not isinstance(rows, Candidates):
         # The floor moves with what the block shows already: here whatever matches may pass it.
         if any(hit.item.seq == event.seq for hit in rows):
-            yield Source("hotset", tail)
+            yield CandidateSource("hotset", tail)
     elif event.seq in rows.seqs and rows.seqs.index(event.seq) < rows.above(ranked.floor):
-        yield Source("index", tail)
+        yield CandidateSource("index", tail)
 
 
-def _asked(laid: Laid, event: Event) -> Iterator[Source]:
+def _asked(laid: Laid, event: Event) -> Iterator[CandidateSource]:
     """What the request asked for by name: handles, and the last sessions."""
     ground, seq = laid.ground, event.seq
     for opened in ground.materials.expansions:
@@ -634,11 +641,11 @@ def _asked(laid: Laid, event: Event) -> Iterator[Source]:
                 one.item.seq == seq for one in opened.members(0, False)
             )
         if inside:
-            yield Source("expansion", tail=True)
+            yield CandidateSource("expansion", tail=True)
     if ground.intent == "orient" and any(
-        item.seq == seq for session in last_sessions(ground) for item in session.items
+        item.seq == seq for session in packed_last_sessions(ground) for item in session.items
     ):
-        yield Source("last sessions", tail=True)
+        yield CandidateSource("last sessions", tail=True)
 
 
 def no_source(laid: Laid, event: Event) -> tuple[str, str]:  # noqa: PLR0911 - a reason, a return
@@ -737,9 +744,13 @@ class _Stretch(NamedTuple):
 
 
 def smallest_for(
-    laid: Laid, then: Plane, event: Event, why: str, fits: int,
+    laid: Laid,
+    then: Plane,
+    event: Event,
+    why: str,
+    fits: int,
     progress: Callable[[int, int], None] | None = None,
-) -> Smallest:  # fmt: skip
+) -> Smallest:
     """Find the smallest budget above the pack's own at which a block shows the event's text.
 
     The promise: at the budget named the event is in, at one token less it is not, and none below
@@ -748,7 +759,7 @@ def smallest_for(
     """
     own, budgets = laid.facts.budget, laid.ground.materials.policies.budgets
     most = budgets.acb_total_max_tokens - budgets.reserve_tokens
-    if not why and not sources_of(laid, event):
+    if not why and not candidate_sources(laid, event):
         why = "no budget brings it in: no part of the pack looks at it"
     if why:
         return Smallest(None, "", "", exact=True, not_below=most + 1, most=most, fits=0, why=why)
@@ -764,7 +775,7 @@ def _stretches(laid: Laid, event: Event) -> list[_Stretch]:
     own, ground = laid.facts.budget, laid.ground
     budgets = ground.materials.policies.budgets
     most = budgets.acb_total_max_tokens - budgets.reserve_tokens
-    tail = ground.orients or any(source.tail for source in sources_of(laid, event))
+    tail = ground.orients or any(source.tail for source in candidate_sources(laid, event))
     found: list[_Stretch] = []
     first = own + 1
     while first <= most:
@@ -788,9 +799,13 @@ class _Search:
     """Packs at one budget after the other. What was found out is kept."""
 
     def __init__(
-        self, laid: Laid, event: Event, stretches: Sequence[_Stretch], fits: int,
+        self,
+        laid: Laid,
+        event: Event,
+        stretches: Sequence[_Stretch],
+        fits: int,
         progress: Callable[[int, int], None] | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._stretches = stretches
         self._request, self._printer = laid.ground.request, laid.facts.sheet.printer
         self._materials = _asked_once(laid.ground.materials)
@@ -857,9 +872,14 @@ class _Search:
         there = found <= self._most and self._edged(found, not_below)
         how, section = self._known[found] if there else _NOT_IN
         return Smallest(
-            found if there else None, how, section, exact=found == not_below,
-            not_below=not_below, most=self._most, fits=len(self._known),
-        )  # fmt: skip
+            found if there else None,
+            how,
+            section,
+            exact=found == not_below,
+            not_below=not_below,
+            most=self._most,
+            fits=len(self._known),
+        )
 
     def _edged(self, found: int, not_below: int) -> bool:
         """Whether it is known that one token less than what was found does not do."""
@@ -880,14 +900,14 @@ class _Search:
         return known != _NOT_IN
 
 
-class Outcome(NamedTuple):
+class PackOutcome(NamedTuple):
     """What a pack shows: how and in which section by the event's id. `settled`: see `_settled`."""
 
     shown: dict[str, tuple[str, str]]
     settled: bool
 
 
-def outcome(request: Request, materials: Materials, printer: Printer, budget: int) -> Outcome:
+def outcome(request: Request, materials: Materials, printer: Printer, budget: int) -> PackOutcome:
     """Pack with a budget, and say what became of each event."""
     laid = lay(request._replace(budget=budget), materials, printer)
     shown: dict[str, tuple[str, str]] = {}
@@ -897,7 +917,7 @@ def outcome(request: Request, materials: Materials, printer: Printer, budget: in
                 shown.setdefault(id_, ("part", entry.section))
             for id_ in entry.events:
                 shown[id_] = ("whole", entry.section)
-    return Outcome(shown, _settled(laid))
+    return PackOutcome(shown, _settled(laid))
 
 
 def _settled(laid: Laid) -> bool:
@@ -944,15 +964,22 @@ class _Remembering:
     def __init__(self, retriever: Retriever) -> None:
         self._retriever, self.dense_seq = retriever, retriever.dense_seq
         self.index_seq = retriever.index_seq
-        self._found: dict[tuple[object, ...], Finding] = {}
+        self._found: dict[tuple[object, ...], SearchResult] = {}
         self._passages: dict[tuple[int, int], str] = {}
         self.item, self.id = retriever.item, retriever.id
         self.text, self.words = retriever.text, retriever.words
 
     def find(
-        self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
-        only: Sequence[Sequence[str]] = (), bytes_max: int | None = None,
-    ) -> Finding:  # fmt: skip
+        self,
+        query: str,
+        *,
+        upto: int,
+        scope: Scope,
+        never: Collection[int] = (),
+        most: int,
+        only: Sequence[Sequence[str]] = (),
+        bytes_max: int | None = None,
+    ) -> SearchResult:
         key = (query, upto, frozenset(never), most, tuple(map(tuple, only)), bytes_max)
         if key not in self._found:
             self._found[key] = self._retriever.find(
@@ -985,10 +1012,16 @@ _PRIVATE: Final = ("sensitivity", "kind", "ns")
 
 
 def why(
-    plane: Plane, saved: Saved, given: str | int, *, channel: str | None = None,
-    agent: str | None = None, smallest: bool = False, fits: int = FITS_MAX,
+    plane: Plane,
+    saved: Saved,
+    given: str | int,
+    *,
+    channel: str | None = None,
+    agent: str | None = None,
+    smallest: bool = False,
+    fits: int = FITS_MAX,
     progress: Callable[[int, int], None] | None = None,
-) -> Why:  # fmt: skip
+) -> Why:
     """Tell the story of an event (id, seq, `#seq`) or of those of an entry (`entry:N`) in a pack.
 
     Who asks is the report's channel and agent, or those given; `private` without an agent is the
@@ -1053,9 +1086,11 @@ class _Asker(NamedTuple):
         )
 
     def __str__(self) -> str:
-        return f"channel {self.channel}" if self.agent is None else (
-            f"agent {shown(self.agent)} on channel {self.channel}"
-        )  # fmt: skip
+        return (
+            f"channel {self.channel}"
+            if self.agent is None
+            else (f"agent {quoted_value(self.agent)} on channel {self.channel}")
+        )
 
 
 class Retold:
@@ -1076,47 +1111,50 @@ class Retold:
         if line is None and self._asker.owner:
             self._lost(given)
         if line is None or not self._asker.may_see(line.event):
-            raise self._unknown(f"event {shown(given)}")
+            raise self._unknown(f"event {quoted_value(given)}")
         return None, [line]
 
-    def story(self, line: Line) -> Story:
+    def story(self, line: Line) -> EventTrace:
         """What became of one event."""
         event, laid = line.event, self._laid
         places = tuple(self._places(event))
         reasons = tuple(map(self._named, left_out(laid, event, self._archive)))
-        names = tuple(source.name for source in sources_of(laid, event))
+        names = tuple(source.name for source in candidate_sources(laid, event))
         if not places and not reasons:
             unseen = _passed_over(names) if names else no_source(laid, event)
             reasons = (LeftOut(*unseen, counted=False),)
         told = any(place.how != "named" for place in places)
         outcome = "placed" if told else "named" if places else "left_out"
         none = "" if names else self._no_source(event)
-        logged = Logged(
-            line.segment, event.seq, event.rec, event.kind, event.ns, event.session
-        )  # fmt: skip
+        logged = Logged(line.segment, event.seq, event.rec, event.kind, event.ns, event.session)
         allocated = tuple(self._allocated(places, reasons))
-        scored: Scored | str = UNTOLD
+        scored: EventScore | str = UNTOLD
         if self._foreign:
             places, allocated = tuple(place.bare() for place in places), ()
             reasons = tuple(reason.bare() for reason in reasons)
         else:
             scored = self._scored(event)
-        return Story(
-            event.id, outcome, logged, self._held(event), Sourced(names, none),
-            scored, allocated, places, reasons,
-        )  # fmt: skip
+        return EventTrace(
+            event.id,
+            outcome,
+            logged,
+            self._held(event),
+            Sourced(names, none),
+            scored,
+            allocated,
+            places,
+            reasons,
+        )
 
     def smallest(
-        self, line: Line, story: Story, fits: int, progress: Callable[[int, int], None] | None
+        self, line: Line, story: EventTrace, fits: int, progress: Callable[[int, int], None] | None
     ) -> Smallest:
         """The smallest budget at which the event would come in."""
         laid, event = self._laid, line.event
         if self._foreign:
             budgets = laid.ground.materials.policies.budgets
             most = budgets.acb_total_max_tokens - budgets.reserve_tokens
-            return Smallest(
-                None, "", "", exact=False, not_below=1, most=most, fits=0, why=UNTOLD
-            )  # fmt: skip
+            return Smallest(None, "", "", exact=False, not_below=1, most=most, fits=0, why=UNTOLD)
         why = "it is in the block" if story.outcome == "placed" else ""
         if not why:
             reason = suppressed(laid, event, self._archive)
@@ -1141,7 +1179,7 @@ class Retold:
         number = given.removeprefix(_ENTRY)
         entries = self._block.entries
         if not _is_number(number):
-            raise InputError(f"expected {_ENTRY}1 for the first entry, found {shown(given)}")
+            raise InputError(f"expected {_ENTRY}1 for the first entry, found {quoted_value(given)}")
         at = int(number)
         entry = entries[at - 1] if 0 < at <= len(entries) else None
         found_lines = [] if entry is None else list(self._lines_of(entry))
@@ -1149,9 +1187,13 @@ class Retold:
         if entry is None or self._foreign:
             raise self._unknown(f"entry {at}")
         fields = {
-            "entry": at, "section": entry.section, "place": entry.place, "area": entry.part,
-            "tokens": entry.tokens, "source": entry.source,
-        }  # fmt: skip
+            "entry": at,
+            "section": entry.section,
+            "place": entry.place,
+            "area": entry.part,
+            "tokens": entry.tokens,
+            "source": entry.source,
+        }
         return fields, lines
 
     def _lines_of(self, entry: Entry) -> Iterator[Line]:
@@ -1174,12 +1216,13 @@ class Retold:
         digits = str(given).removeprefix("#")
         if _is_number(digits) and 0 < int(digits) <= self._log.head().seq:
             raise NotFoundError(
-                f"the log cannot give event {shown(given)}: its line does not verify; "
+                f"the log cannot give event {quoted_value(given)}: its line does not verify; "
                 "see `memplane verify`"
             )
         if self._log.gaps():
             raise NotFoundError(
-                f"no event {shown(given)} in what the log can give: parts of it do not verify; "
+                f"no event {quoted_value(given)} in what the log can give: parts of it do not "
+                "verify; "
                 "see `memplane verify`"
             )
 
@@ -1211,7 +1254,7 @@ class Retold:
             return seq, line.event.id
         return seq if self._asker.owner else 0, ""
 
-    def _held(self, event: Event) -> Held:
+    def _held(self, event: Event) -> HoldingProjections:
         laid, seq = self._laid, event.seq
         materials = laid.ground.materials
         tasks = tasks_of(laid, seq)
@@ -1221,18 +1264,20 @@ class Retold:
         if event.key is not None and event.kind not in KEYLESS_KINDS:
             current = self._archive.current(event)
             memory = Memory(event.key, current)
-        gone = tuple(
-            Gone(reason, *self._told_of(by)) for reason, by in self._archive.gone(event)
-        )  # fmt: skip
+        gone = tuple(Gone(reason, *self._told_of(by)) for reason, by in self._archive.gone(event))
         pin = materials.pinned.get(seq, 0)
         if pin:
             pin, _ = self._told_of(pin)
-        return Held(
-            tuple(rings_of(laid, seq)), tuple(ledgers_of(laid, seq)), tuple(tasks), memory, gone,
+        return HoldingProjections(
+            tuple(rings_of(laid, seq)),
+            tuple(ledgers_of(laid, seq)),
+            tuple(tasks),
+            memory,
+            gone,
             pin,
-        )  # fmt: skip
+        )
 
-    def _scored(self, event: Event) -> Scored | str:
+    def _scored(self, event: Event) -> EventScore | str:
         ranked = self._laid.facts.sheet.ranked
         if ranked is None:
             asked = bool(self._laid.ground.query)
@@ -1244,29 +1289,32 @@ class Retold:
             at = rows.seqs.index(event.seq)
             found, floor = rows[at], ranked.floor * _PERMILLE // ONE
             score = found.score * _PERMILLE // ONE
-            return Scored(score, parts_of(found), at + 1, len(rows), floor)
+            return EventScore(score, score_parts(found), at + 1, len(rows), floor)
         hit = next((hit for hit in rows if hit.item.seq == event.seq), None)
         if hit is None:
             return none
         parts = {
-            "words": hit.words, "tags": hit.tags, "key": hit.key, "neighbours": hit.neighbours,
+            "words": hit.words,
+            "tags": hit.tags,
+            "key": hit.key,
+            "neighbours": hit.neighbours,
             "markers": hit.markers,
-        }  # fmt: skip
+        }
         rank = 1 + sum(1 for other in rows if other.score > hit.score)
-        return Scored(hit.score, parts, rank, len(rows), ranked.floor)
+        return EventScore(hit.score, parts, rank, len(rows), ranked.floor)
 
-    def _places(self, event: Event) -> Iterator[Placed]:
+    def _places(self, event: Event) -> Iterator[EntryPlacement]:
         for at, entry in enumerate(self._block.entries, 1):
             if event.id in entry.events or event.id in entry.parts:
                 how = "whole" if event.id in entry.events else "part"
                 if entry.source in NAMING:
                     how = "named"
-                yield Placed(
+                yield EntryPlacement(
                     at, entry.section, entry.place, entry.part, how, entry.tokens, entry.source
                 )
 
     def _allocated(
-        self, places: tuple[Placed, ...], reasons: tuple[LeftOut, ...]
+        self, places: tuple[EntryPlacement, ...], reasons: tuple[LeftOut, ...]
     ) -> Iterator[Allocated]:
         tokens = {reason.section: reason.tokens for reason in reversed(reasons)}
         shown_in = [place for place in reversed(places) if place.how != "named"]
@@ -1274,9 +1322,13 @@ class Retold:
         for name, section in self._block.report["sections"].items():
             if name in tokens:
                 yield Allocated(
-                    name, section["share_ppm"], section["room"], section["cap"], section["used"],
+                    name,
+                    section["share_ppm"],
+                    section["room"],
+                    section["cap"],
+                    section["used"],
                     tokens[name],
-                )  # fmt: skip
+                )
 
 
 def _passed_over(names: tuple[str, ...]) -> tuple[str, str]:

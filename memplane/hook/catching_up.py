@@ -13,10 +13,10 @@ from memplane.importers.client_records import HOOK_TAG
 if TYPE_CHECKING:
     from memplane.plane import Plane
 
-__all__ = ["catch_up"]
+__all__ = ["catch_up_plane"]
 
 
-def catch_up(plane: Plane) -> None:
+def catch_up_plane(plane: Plane) -> None:
     """Sum up the sessions that are over; bring projections and index up to the log, keep them."""
     plane.index()  # first: who runs this may end it after a second
     plane.sessions.sum_up(HOOK_TAG)

@@ -35,18 +35,18 @@ from memplane.importers.client_records import (
     asked_of_codex,
     compaction,
     own_command,
-    render,
+    render_tool_call,
     spoken,
     touched,
 )
-from memplane.importers.rows import Row, name, text_of, told
-from memplane.intake.recalled import is_own
+from memplane.importers.rows import Row, name, short_text, told
+from memplane.intake.recalled import is_own_tool
 from memplane.intake.redact import masked_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["AGENTS", "Told", "answer", "read"]
+__all__ = ["AGENTS", "HookPayload", "read_payload", "tool_answer"]
 
 
 AGENTS: Final = ("claude-code", "codex")
@@ -57,7 +57,7 @@ _FORGETS: Final = "compact"
 _SIDECHAIN: Final = "sidechain"
 
 
-class Told(NamedTuple):
+class HookPayload(NamedTuple):
     """One call of a hook.
 
     `asks`: "start" where the session begins or the client has dropped what it held, "prompt" where
@@ -78,19 +78,19 @@ class Told(NamedTuple):
     marks: tuple[str, ...] = ()
 
 
-def read(agent: str, said: Mapping[str, Any]) -> Told:
+def read_payload(agent: str, said: Mapping[str, Any]) -> HookPayload:
     """Say what a hook was told by one of AGENTS."""
     said = _clean(said)
-    event, sub = text_of(said, "hook_event_name"), text_of(said, "agent_id")
-    session, folder = _session(agent, said), text_of(said, "cwd")
+    event, sub = short_text(said, "hook_event_name"), short_text(said, "agent_id")
+    session, folder = _session(agent, said), short_text(said, "cwd")
     frame: Row = {"session": name(session)} if session else {}
     made = _ROWS[event](agent, said) if event in _ROWS else []
     rows = tuple(_framed(frame, row, sub) for row in made)
     marks = (agent, session, word) if rows and (word := _mark(event, said)) else ()
-    found = Told(event, frame.get("session", ""), folder, rows, marks=marks)
+    found = HookPayload(event, frame.get("session", ""), folder, rows, marks=marks)
     if sub:  # it holds what the agent above it has told it, and that is enough
         return found
-    source = text_of(said, "source")
+    source = short_text(said, "source")
     if event == "SessionStart" and source != _FORKS:
         compacted = source == _FORGETS
         begins = compacted or source in _BEGINS
@@ -109,7 +109,7 @@ def _clean(said: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     changed: dict[str, str] = {}
     for field in _WHOSE + _WHICH:
-        given = text_of(said, field)
+        given = short_text(said, field)
         if given and (masked := masked_name(given)) != given:
             changed[field] = masked if field in _WHOSE else ""
     return {**said, **changed} if changed else said
@@ -122,7 +122,7 @@ _WHICH: Final = ("prompt_id", "turn_id", "tool_use_id")
 def _mark(event: str, said: Mapping[str, Any]) -> str:
     if event == "SessionEnd":
         return "end"
-    goes_on = event == "SessionStart" and text_of(said, "source") not in (*_BEGINS, _FORKS)
+    goes_on = event == "SessionStart" and short_text(said, "source") not in (*_BEGINS, _FORKS)
     return "resumed" if goes_on else ""
 
 
@@ -133,7 +133,7 @@ def _framed(frame: Row, row: Row, sub: str) -> Row:
 
 
 def _begun(agent: str, said: Mapping[str, Any]) -> list[Row]:
-    session, source = _session(agent, said), text_of(said, "source")
+    session, source = _session(agent, said), short_text(said, "source")
     if not session or source == _FORGETS:
         return []
     if source in _BEGINS or source == _FORKS:
@@ -144,8 +144,8 @@ def _begun(agent: str, said: Mapping[str, Any]) -> list[Row]:
 
 def _started(agent: str, said: Mapping[str, Any]) -> Row:
     """That a session began, named as an import of the transcript names it."""
-    folder = text_of(said, "cwd").rstrip("/\\").replace("\\", "/").rpartition("/")[2]
-    session, parent = _session(agent, said), text_of(said, "session_id")
+    folder = short_text(said, "cwd").rstrip("/\\").replace("\\", "/").rpartition("/")[2]
+    session, parent = _session(agent, said), short_text(said, "session_id")
     above = parent if parent != session else ""
     data = told({"status": "start", "folder": folder, "parent": above})
     row: Row = {"kind": "session", "text": "Session started", "data": data}
@@ -161,13 +161,13 @@ def _prompted(agent: str, said: Mapping[str, Any]) -> list[Row]:
         row["tags"] = [words.tag]
     # What is typed while the agent works belongs to the same turn.
     row |= _named(agent, said, "prompt", words.text)
-    if _session(agent, said) == text_of(said, "session_id"):
+    if _session(agent, said) == short_text(said, "session_id"):
         return [_hooked(row)]
     return [_started(agent, said), _hooked(row)]  # nothing else says that a sub-agent's begins
 
 
 def _used(agent: str, said: Mapping[str, Any]) -> list[Row]:
-    text, status = answer(said.get("tool_response"))
+    text, status = tool_answer(said.get("tool_response"))
     if agent == "codex" and isinstance(said.get("tool_response"), str):
         status = ""  # what a command printed, whether it failed or not
     return _called(agent, said, text, status)
@@ -179,12 +179,16 @@ def _failed(agent: str, said: Mapping[str, Any]) -> list[Row]:
 
 def _called(agent: str, said: Mapping[str, Any], text: str, status: str) -> list[Row]:
     """A call and what came of it."""
-    tool, call = text_of(said, "tool_name") or "tool", text_of(said, "tool_use_id")
-    if is_own(tool):  # its answer is memory that came back
+    tool, call = short_text(said, "tool_name") or "tool", short_text(said, "tool_use_id")
+    if is_own_tool(tool):  # its answer is memory that came back
         return []
-    given, folder = said.get("tool_input"), text_of(said, "cwd")
+    given, folder = said.get("tool_input"), short_text(said, "cwd")
     data = told({"tool": tool, "call": call, "path": touched(tool, given, (folder,))})
-    asked: Row = {"kind": "tool_call", "role": "assistant", "text": render(tool, given, folder)}
+    asked: Row = {
+        "kind": "tool_call",
+        "role": "assistant",
+        "text": render_tool_call(tool, given, folder),
+    }
     rows = [{**asked, "data": data}]
     if text.strip():
         answered: Row = {"kind": "tool_result", "role": "tool", "text": text}
@@ -216,7 +220,7 @@ def _compacted(agent: str, said: Mapping[str, Any]) -> list[Row]:
 
 
 def _ended(agent: str, said: Mapping[str, Any]) -> list[Row]:
-    session, reason = _session(agent, said), text_of(said, "reason")
+    session, reason = _session(agent, said), short_text(said, "reason")
     if not session or reason == "resume":
         return []
     data = told({"status": "end", "reason": reason})
@@ -244,7 +248,7 @@ def _named(agent: str, said: Mapping[str, Any], part: str, text: str) -> Row:
 
     Of what was said as little as tells it from the rest of its turn: the id outlives a purge.
     """
-    turn = text_of(said, "prompt_id") or text_of(said, "turn_id")
+    turn = short_text(said, "prompt_id") or short_text(said, "turn_id")
     if not turn:
         return {}
     digest = hashlib.sha256(text.strip().encode("utf-8", "surrogatepass")).hexdigest()
@@ -253,19 +257,19 @@ def _named(agent: str, said: Mapping[str, Any], part: str, text: str) -> Row:
 
 def _session(agent: str, said: Mapping[str, Any]) -> str:
     """The session as its transcript names it: each sub-agent of Codex has one of its own."""
-    sub = text_of(said, "agent_id") if agent == "codex" else ""
-    return sub or text_of(said, "session_id")
+    sub = short_text(said, "agent_id") if agent == "codex" else ""
+    return sub or short_text(said, "session_id")
 
 
 def _spoken(agent: str, said: Mapping[str, Any]) -> Spoken:
     """A prompt, and whose words it is: the orders of a sub-agent are no user's."""
     text = _text(said, "prompt")
     words = (
-        spoken(text, text_of(said, "source"))
+        spoken(text, short_text(said, "source"))
         if agent == "claude-code"
         else Spoken(asked_of_codex(text))
     )
-    ordered = words.role == "user" and text_of(said, "agent_id")
+    ordered = words.role == "user" and short_text(said, "agent_id")
     return words._replace(role="system") if ordered else words
 
 
@@ -284,16 +288,27 @@ def _text(said: Mapping[str, Any], field: str) -> str:
 _SHOWN: Final = ("stdout", "stderr", "error", "content", "result")
 _FAILED: Final = ("is_error", "isError", "interrupted")
 # What an object of an unknown tool may hold and nobody reads.
-_LEFT_OUT: Final = frozenset({
-    "originalFile", "originalContent", "structuredPatch", "oldString", "newString", "oldTodos",
-    "newTodos", "base64", "data", "blob", "signature",
-})  # fmt: skip
+_LEFT_OUT: Final = frozenset(
+    {
+        "originalFile",
+        "originalContent",
+        "structuredPatch",
+        "oldString",
+        "newString",
+        "oldTodos",
+        "newTodos",
+        "base64",
+        "data",
+        "blob",
+        "signature",
+    }
+)
 _CHARACTERS_MAX: Final = 2_000  # of what has no text of its own
 _PATCH_LINES_MAX: Final = 400
 _DEPTH_MAX: Final = 20
 
 
-def answer(response: Any) -> tuple[str, str]:
+def tool_answer(response: Any) -> tuple[str, str]:
     """The text of a tool's answer, and ok or error.
 
     Clients give a text, a list of blocks, or an object of their own.

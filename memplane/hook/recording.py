@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
     from memplane.event import Draft, Event
     from memplane.home import Home
-    from memplane.hook.payload import Told
+    from memplane.hook.payload import HookPayload
     from memplane.importers.rows import Row
     from memplane.policy import Policies
     from memplane.ports import Clock
 
-__all__ = ["Recording", "marked"]
+__all__ = ["HookLog", "marked_rows"]
 
 
-class Recording:
+class HookLog:
     """The log of a plane, for rows that must not wait. `faults` gathers what was refused, in words.
 
     Raises HomeError where nothing may be written.
@@ -49,10 +49,14 @@ class Recording:
         )
         self._clock = clock
         self._log = FileLog(
-            home.folder, home.plane_id, clock=clock, same=self._same,
-            lock_wait_ms_max=self.policies.plane.hooks.wait_ms, read_only=home.read_only,
+            home.folder,
+            home.plane_id,
+            clock=clock,
+            same=self._same,
+            lock_wait_ms_max=self.policies.plane.hooks.wait_ms,
+            read_only=home.read_only,
             brief=True,
-        )  # fmt: skip
+        )
         self.faults: list[str] = []
 
     def record(self, rows: Sequence[Row]) -> None:
@@ -79,9 +83,9 @@ class Recording:
                 except MemplaneError as again:
                     self.faults.append(str(again))
 
-    def mark(self, said: Told) -> Sequence[Row]:
+    def mark(self, said: HookPayload) -> Sequence[Row]:
         """The rows that say that a session ended or went on, named by what the log has last."""
-        return marked(self._log, said)
+        return marked_rows(self._log, said)
 
     def close(self) -> None:
         """Let go of the files."""
@@ -138,7 +142,7 @@ class Recording:
 _LOOK_MAX: Final = 1_000  # lines; who has been silent for longer is named by the very last one
 
 
-def marked(log: FileLog, said: Told) -> Sequence[Row]:
+def marked_rows(log: FileLog, said: HookPayload) -> Sequence[Row]:
     """The rows of a Told that `marks`; none where the log has the same from the same time."""
     [row] = said.rows
     with suppress(MemplaneError, OSError):  # whoever appends says what is wrong

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from memplane.ports import Clock
     from memplane.trust import Located
 
-__all__ = ["Openers", "run"]
+__all__ = ["Openers", "run_hook"]
 
 _STDIN_BYTES_MAX: Final = 16 * 1024 * 1024
 # Until the policy is read: a plane on a disk that does not answer must not hold the agent up.
@@ -42,7 +42,7 @@ class Openers(NamedTuple):
     whole: Callable[[Home], Plane]
 
 
-def run(argv: Sequence[str], environment: Mapping[str, str], opened: Openers) -> int:
+def run_hook(argv: Sequence[str], environment: Mapping[str, str], opened: Openers) -> int:
     """Do what `memplane hook` was called for. Raises nothing, gives 0."""
     watch = _Watch()
     try:
@@ -61,15 +61,15 @@ def run(argv: Sequence[str], environment: Mapping[str, str], opened: Openers) ->
             watch.tell(f"unknown agent {agent!r}: expected {' or '.join(payload.AGENTS)}")
             return 0
         if "--catch-up" in argv:
-            from memplane.hook.catching_up import catch_up  # noqa: PLC0415 - in the background
+            from memplane.hook.catching_up import catch_up_plane  # noqa: PLC0415 - in the background
 
             # Claude Code asks what runs in the background to end with it, and waits for a second.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             watch.end_after(_CATCH_UP_MILLISECONDS[agent])
             with opened.whole(home) as plane:
-                catch_up(plane)
+                catch_up_plane(plane)
             return 0
-        heard = payload.read(agent, said)
+        heard = payload.read_payload(agent, said)
         text = _answered(home, watch, environment, heard, opened)
         _write(_answer(heard.event, text, _notice(agent, said, found, environment)))
     except BaseException as error:  # noqa: BLE001 - the agent that runs this must not notice
@@ -98,7 +98,7 @@ def _works_here(folder: object) -> bool:
 
 def _notice(
     agent: str, said: Mapping[str, Any], found: Located, environment: Mapping[str, str]
-) -> str:  # fmt: skip
+) -> str:
     """What the person is told where a session starts beside a plane that is not trusted.
 
     The plane is noted, for `memplane trust --found`.
@@ -108,14 +108,14 @@ def _notice(
     if agent not in payload.AGENTS or said.get("source") == "compact":
         return ""
     from memplane.errors import WriteError  # noqa: PLC0415 - few sessions start beside one
-    from memplane.trust import Store, printable, quoted  # noqa: PLC0415 - likewise
+    from memplane.trust import TrustStore, printable, shell_word  # noqa: PLC0415 - likewise
 
     with suppress(WriteError):
-        Store(environment).meet(found.passed)
+        TrustStore(environment).meet(found.passed)
     used = "no memory is used" if found.home is None else f"{printable(found.home.folder)} is used"
     return (
         f"memplane: {printable(found.passed)} is a plane that you have not trusted, so {used}; "
-        f"to look at it and trust it: memplane trust {quoted(found.passed)}"
+        f"to look at it and trust it: memplane trust {shell_word(found.passed)}"
     )
 
 
@@ -136,14 +136,18 @@ def _write(answer: str) -> None:
 
 
 def _answered(
-    home: Home, watch: _Watch, environment: Mapping[str, str], said: payload.Told, opened: Openers
-) -> str:  # fmt: skip
+    home: Home,
+    watch: _Watch,
+    environment: Mapping[str, str],
+    said: payload.HookPayload,
+    opened: Openers,
+) -> str:
     """Record what was said; give back the text for the agent, "" for none."""
     from memplane.clock import clock  # noqa: PLC0415 - see `_home`
-    from memplane.hook.recording import Recording  # noqa: PLC0415 - likewise
+    from memplane.hook.recording import HookLog  # noqa: PLC0415 - likewise
     from memplane.policy import variables  # noqa: PLC0415 - likewise
 
-    recording = Recording(home, clock, variables(environment))
+    recording = HookLog(home, clock, variables(environment))
     try:
         hooks = recording.policies.plane.hooks
         watch.end_after(hooks.milliseconds_max)

@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING
 from memplane.lazy import lazily
 
 if TYPE_CHECKING:
-    from memplane.importers.detection import Found, detect, sources_of
+    from memplane.importers.detection import FoundSource, detect, find_sources
     from memplane.importers.reading import FileReport, ImportReport, Refused
     from memplane.importers.run import SOURCES, import_paths
 
 __all__ = [
     "SOURCES",
     "FileReport",
-    "Found",
+    "FoundSource",
     "ImportReport",
     "Refused",
     "detect",
+    "find_sources",
     "import_paths",
-    "sources_of",
 ]
 
 __getattr__ = lazily(
     __name__,
     {
         "memplane.importers.detection": (
-            "Found",
+            "FoundSource",
             "detect",
-            "sources_of",
+            "find_sources",
         ),
         "memplane.importers.run": (
             "SOURCES",

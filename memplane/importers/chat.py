@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError
-from memplane.importers.codex import ITEMS, Calls, others_in, parts_of, reasoning_of, text_parts
-from memplane.importers.rows import Outcome, Row, digest, name, text_of, word
+from memplane.importers.codex import ITEMS, Calls, item_row, others_in, reasoning_of, text_parts
+from memplane.importers.rows import ReadOutcome, Row, json_digest, name, short_text, type_word
 from memplane.intake.check import NAME_MAX, timestamp
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Chat:
         self._file = file.split(".", 1)[0] or file
         chats = state.get("chats")
         self._chats = chats if type(chats) is int else 0
-        session, stem = (text_of(state, field) for field in ("session", "hash"))
+        session, stem = (short_text(state, field) for field in ("session", "hash"))
         self._lines = _Talk(session, stem, Calls(state.get("calls")))
 
     def state(self) -> dict[str, Any]:
@@ -70,10 +70,13 @@ class Chat:
         lines = self._lines
         calls = lines.calls.state()
         return {
-            "chats": self._chats, "session": lines.session, "hash": lines.hash, "calls": calls,
-        }  # fmt: skip
+            "chats": self._chats,
+            "session": lines.session,
+            "hash": lines.hash,
+            "calls": calls,
+        }
 
-    def read(self, record: dict[str, Any], body: bytes) -> Outcome:
+    def read(self, record: dict[str, Any], body: bytes) -> ReadOutcome:
         """Say what the record comes to; never raises, whatever it holds."""
         del body  # an id comes from the messages before
         messages = record.get("messages")
@@ -81,12 +84,12 @@ class Chat:
             return self._chat(record, messages)
         if is_message(record):
             return self._message(self._lines, record)
-        return Outcome(skipped=("no message",))
+        return ReadOutcome(skipped=("no message",))
 
-    def _chat(self, record: Mapping[str, Any], messages: list[Any]) -> Outcome:
+    def _chat(self, record: Mapping[str, Any], messages: list[Any]) -> ReadOutcome:
         self._chats += 1
         given = next((str(record[one]) for one in _NAMES if _is_name(record.get(one))), "")
-        talk = _Talk(name(given) if given else "", digest(given)[:32] if given else "")
+        talk = _Talk(name(given) if given else "", json_digest(given)[:32] if given else "")
         rows: list[Row] = []
         skipped: list[str] = []
         if record.get("system"):
@@ -95,17 +98,17 @@ class Chat:
             outcome = (
                 self._message(talk, message)
                 if isinstance(message, dict)
-                else Outcome(skipped=("no message",))
+                else ReadOutcome(skipped=("no message",))
             )
             rows += outcome.rows
             skipped += outcome.skipped
-        return Outcome(tuple(rows), tuple(skipped or ([] if rows else ["empty chat"])))
+        return ReadOutcome(tuple(rows), tuple(skipped or ([] if rows else ["empty chat"])))
 
-    def _message(self, talk: _Talk, message: Mapping[str, Any]) -> Outcome:
+    def _message(self, talk: _Talk, message: Mapping[str, Any]) -> ReadOutcome:
         said = {key: value for key, value in message.items() if key != "cache_control"}
         if isinstance(said.get("content"), list):
             said["content"] = [_uncached(part) for part in said["content"]]
-        talk.hash = digest(talk.hash, said)[:32]
+        talk.hash = json_digest(talk.hash, said)[:32]
         if not talk.session:
             number = f"{self._chats}-" if self._chats > 1 else ""
             talk.session = name(SOURCE, self._file, f"{number}{talk.hash[:8]}", joint="/")
@@ -118,19 +121,19 @@ class Chat:
                 skipped.append(made)
             else:
                 rows.append({"id": name(SOURCE, talk.hash, str(part)), **frame, **made})
-        return Outcome(tuple(rows), tuple(skipped or ([] if rows else ["empty message"])))
+        return ReadOutcome(tuple(rows), tuple(skipped or ([] if rows else ["empty message"])))
 
     def _parts(self, talk: _Talk, message: Mapping[str, Any]) -> Iterator[Row | str]:
         """Each part that makes an event, or the reason why it makes none."""
-        kind, role = text_of(message, "type"), _ROLES.get(text_of(message, "role"), "")
+        kind, role = short_text(message, "type"), _ROLES.get(short_text(message, "role"), "")
         if not role and kind in ITEMS and "role" not in message:
             yield from self._item(talk, kind, message)
             return
         if not role:
-            yield f"unknown role {word(text_of(message, 'role'))}"
+            yield f"unknown role {type_word(short_text(message, 'role'))}"
             return
         if role == "tool":
-            call = text_of(message, "tool_call_id") or text_of(message, "name")
+            call = short_text(message, "tool_call_id") or short_text(message, "name")
             yield from _result(talk, call, message.get("content"))
             return
         thought = message.get("reasoning_content")
@@ -150,23 +153,23 @@ class Chat:
         elif kind in {"message", "agent_message"}:
             yield "unknown role (none)"
         else:
-            yield parts_of(item, talk.calls, ())
+            yield item_row(item, talk.calls, ())
             yield from others_in(item.get("output"))
 
     def _content(
         self, talk: _Talk, role: str, content: Any, message: Mapping[str, Any]
     ) -> Iterator[Row | str]:
-        speaker = text_of(message, "name").strip()
+        speaker = short_text(message, "name").strip()
         for block in content if isinstance(content, list) else [content]:
-            shape = text_of(block, "type") if isinstance(block, dict) else ""
+            shape = short_text(block, "type") if isinstance(block, dict) else ""
             if shape in _TOOL_USES:
                 call = {"type": "function_call", "name": block.get("name")}
                 call |= {"call_id": block.get("id"), "arguments": block.get("input")}
-                yield parts_of(call, talk.calls, ())
+                yield item_row(call, talk.calls, ())
             elif shape in _TOOL_RESULTS:
                 output = {"content": block.get("content")}
                 failed = block.get("is_error") is True
-                yield from _result(talk, text_of(block, "tool_use_id"), output, failed=failed)
+                yield from _result(talk, short_text(block, "tool_use_id"), output, failed=failed)
             elif shape in _THOUGHTS:
                 thought = block.get("thinking") or block.get("text")
                 yield self._thought(thought if isinstance(thought, str) else "")
@@ -203,9 +206,9 @@ def is_chat(record: Mapping[str, Any]) -> bool:
 
 def is_message(record: Mapping[str, Any]) -> bool:
     """Tell a message, or an item of the Responses API that is none."""
-    if text_of(record, "role") in _ROLES:
+    if short_text(record, "role") in _ROLES:
         return not {"content", "tool_calls", "function_call", "refusal"}.isdisjoint(record)
-    kind = text_of(record, "type")
+    kind = short_text(record, "type")
     return kind in ITEMS and not {"call_id", "summary", "action"}.isdisjoint(record)
 
 
@@ -217,17 +220,17 @@ def _calls(talk: _Talk, message: Mapping[str, Any]) -> Iterator[Row | str]:
             yield "unknown tool call"
             continue
         kind = "function_call" if "function" in call else "custom_tool_call"
-        yield parts_of({**called, "type": kind, "call_id": call.get("id")}, talk.calls, ())
+        yield item_row({**called, "type": kind, "call_id": call.get("id")}, talk.calls, ())
     called = message.get("function_call")
     if isinstance(called, dict):
         # Before calls had ids, a function's answer named the function.
         item = {**called, "type": "function_call", "call_id": called.get("name")}
-        yield parts_of(item, talk.calls, ())
+        yield item_row(item, talk.calls, ())
 
 
 def _result(talk: _Talk, call: str, output: Any, *, failed: bool = False) -> Iterator[Row | str]:
     item = {"type": "function_call_output", "call_id": call, "output": output}
-    made = parts_of(item, talk.calls, ())
+    made = item_row(item, talk.calls, ())
     if failed and not isinstance(made, str):
         made["data"]["status"] = "error"
     yield made

@@ -37,17 +37,17 @@ from memplane.importers.client_records import (
     Call,
     compaction,
     own_command,
-    render,
+    render_tool_call,
     spoken,
     touched,
 )
-from memplane.importers.rows import Outcome, Row, name, text_of, told, word
-from memplane.intake.recalled import is_own
+from memplane.importers.rows import ReadOutcome, Row, name, short_text, told, type_word
+from memplane.intake.recalled import is_own_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["SOURCE", "ClaudeCode", "end_id", "sessions_in"]
+__all__ = ["SOURCE", "ClaudeCode", "claude_end_id", "claude_sessions_in"]
 
 SOURCE: Final = "claude-code"
 
@@ -93,7 +93,7 @@ class ClaudeCode:
     def begin(self, state: Mapping[str, Any], file: str = "") -> None:
         """Begin a file, or go on with one where `state()` was left."""
         del file  # its records say whose they are
-        self._ts, self._turn = text_of(state, "ts"), text_of(state, "turn")
+        self._ts, self._turn = short_text(state, "ts"), short_text(state, "turn")
         self._open = {}
         calls = state.get("calls")
         for call, known in calls.items() if isinstance(calls, dict) else ():
@@ -117,22 +117,22 @@ class ClaudeCode:
             "sessions": {each: self._folders.get(each, "") for each in sorted(self._sessions)},
         }
 
-    def read(self, record: dict[str, Any], body: bytes) -> Outcome:
+    def read(self, record: dict[str, Any], body: bytes) -> ReadOutcome:
         """Say what the record comes to; never raises, whatever it holds."""
         record = _with_turn(record)
-        kind = text_of(record, "type")
+        kind = short_text(record, "type")
         if kind not in {"user", "assistant", "system"}:
             known = "" if kind in _WITHOUT_MEMORY else "unknown "
-            return Outcome(skipped=(f"{known}record type {word(kind)}",))
-        uuid = text_of(record, "uuid")
+            return ReadOutcome(skipped=(f"{known}record type {type_word(kind)}",))
+        uuid = short_text(record, "uuid")
         if uuid in self._seen:
-            return Outcome(repeated=self._seen[uuid])
-        ts = text_of(record, "timestamp")
+            return ReadOutcome(repeated=self._seen[uuid])
+        ts = short_text(record, "timestamp")
         # A record without a time happened no earlier than the one before it.
         self._ts = ts or self._ts
-        self._turn = text_of(record, "promptId") or self._turn
-        session = text_of(record, "sessionId")
-        if folder := text_of(record, "cwd"):
+        self._turn = short_text(record, "promptId") or self._turn
+        session = short_text(record, "sessionId")
+        if folder := short_text(record, "cwd"):
             self._folders.setdefault(session, folder)
         rows, skipped = [], []
         stem = uuid or hashlib.sha256(body).hexdigest()[:32]
@@ -152,7 +152,7 @@ class ClaudeCode:
             if session not in self._started:
                 self._started.add(session)
                 rows.insert(0, self._start(session, record))
-        return Outcome(tuple(rows), tuple(skipped), turn=self._turn)
+        return ReadOutcome(tuple(rows), tuple(skipped), turn=self._turn)
 
     def _frame(self, session: str, record: Mapping[str, Any], tags: list[str]) -> Row:
         frame: Row = {"ts": self._ts} if self._ts else {}
@@ -160,13 +160,13 @@ class ClaudeCode:
             frame["session"] = name(session)
         if record.get("isSidechain") is True:
             tags = ["sidechain", *tags]
-            if agent := text_of(record, "agentId"):
+            if agent := short_text(record, "agentId"):
                 frame["actor"] = name(agent)
         return {**frame, "tags": tags} if tags else frame
 
     def _start(self, session: str, record: Mapping[str, Any]) -> Row:
-        folder = re.split(r"[/\\]", text_of(record, "cwd").rstrip("/\\"))[-1]
-        data = {"status": "start", "branch": text_of(record, "gitBranch"), "folder": folder}
+        folder = re.split(r"[/\\]", short_text(record, "cwd").rstrip("/\\"))[-1]
+        data = {"status": "start", "branch": short_text(record, "gitBranch"), "folder": folder}
         return {
             "id": name(SOURCE, session, "start"),
             **({"ts": self._ts} if self._ts else {}),
@@ -194,7 +194,7 @@ class ClaudeCode:
             yield from _images_within(block)
 
     def _block(self, kind: str, record: Mapping[str, Any], block: Mapping[str, Any]) -> Row | str:
-        shape = text_of(block, "type")
+        shape = short_text(block, "type")
         if shape == "text":
             text = block.get("text")
             if not isinstance(text, str) or not text.strip():
@@ -207,7 +207,7 @@ class ClaudeCode:
         if shape in _RESULTS:
             return self._result(record, block)
         known = shape in {"image", "document", "redacted_thinking"}
-        return f"{'' if known else 'unknown '}block type {word(shape)}"
+        return f"{'' if known else 'unknown '}block type {type_word(shape)}"
 
     def _thinking(self, record: Mapping[str, Any], block: Mapping[str, Any]) -> Row | str:
         text = block.get("thinking")
@@ -221,29 +221,29 @@ class ClaudeCode:
         return {**row, "tags": ["reasoning"]}
 
     def _call(self, record: Mapping[str, Any], block: Mapping[str, Any]) -> Row | str:
-        tool, call = text_of(block, "name") or "tool", text_of(block, "id")
-        given, folder = block.get("input"), text_of(record, "cwd")
+        tool, call = short_text(block, "name") or "tool", short_text(block, "id")
+        given, folder = block.get("input"), short_text(record, "cwd")
         # An agent changes its folder as it goes. The text must be the same in every file that
         # holds the record; the path is to be the same in the whole session.
-        home = self._folders.get(text_of(record, "sessionId"), "")
+        home = self._folders.get(short_text(record, "sessionId"), "")
         path = touched(tool, given, (home, folder))
         if call:
             self._calls[call] = self._open[call] = Call(tool, path, own_command(tool, given))
-        if is_own(tool):
+        if is_own_tool(tool):
             return OWN_CALL
-        data = {"tool": tool, "call": call, "path": path, "branch": text_of(record, "gitBranch")}
+        data = {"tool": tool, "call": call, "path": path, "branch": short_text(record, "gitBranch")}
         return {
             "kind": "tool_call",
             "role": "assistant",
-            "text": render(tool, given, folder),
+            "text": render_tool_call(tool, given, folder),
             "data": told({**data, "message": _message_id(record)}),
         }
 
     def _result(self, record: Mapping[str, Any], block: Mapping[str, Any]) -> Row | str:
-        call = text_of(block, "tool_use_id")
+        call = short_text(block, "tool_use_id")
         tool, path, command = self._calls.get(call, Call())
         self._open.pop(call, None)
-        if is_own(tool):
+        if is_own_tool(tool):
             return OWN_ANSWER
         text = _result_text(block.get("content"))
         if not text.strip():
@@ -254,16 +254,16 @@ class ClaudeCode:
             "kind": "tool_result",
             "role": "tool",
             "text": text,
-            "data": told({**data, "branch": text_of(record, "gitBranch")}),
+            "data": told({**data, "branch": short_text(record, "gitBranch")}),
         }
 
 
-def end_id(session: str, word: str, last: str) -> str:
+def claude_end_id(session: str, word: str, last: str) -> str:
     """Name what is added behind the last event of a session."""
     return name(SOURCE, session, word, last.removeprefix(f"{SOURCE}:"))
 
 
-def sessions_in(state: Mapping[str, Any]) -> list[str]:
+def claude_sessions_in(state: Mapping[str, Any]) -> list[str]:
     """The sessions of a file, by what `state()` kept of it, as their events name them."""
     known = state.get("sessions")
     return [name(session) for session in known if session] if isinstance(known, dict) else []
@@ -272,12 +272,12 @@ def sessions_in(state: Mapping[str, Any]) -> list[str]:
 def _with_turn(record: dict[str, Any]) -> dict[str, Any]:
     """The record, and as one of a user what a person typed while the agent was at work."""
     said = record.get("attachment")
-    if not isinstance(said, dict) or text_of(said, "type") != "queued_command":
+    if not isinstance(said, dict) or short_text(said, "type") != "queued_command":
         return record
-    if text_of(said, "commandMode") != "prompt" or said.get("isMeta") is True:
+    if short_text(said, "commandMode") != "prompt" or said.get("isMeta") is True:
         return record
     origin = said.get("origin")
-    if isinstance(origin, dict) and text_of(origin, "kind") not in {"", "human"}:
+    if isinstance(origin, dict) and short_text(origin, "kind") not in {"", "human"}:
         return record
     return {**record, "type": "user", "message": {"content": said.get("prompt")}}
 
@@ -286,7 +286,7 @@ def _from_user(record: Mapping[str, Any], text: str) -> Row:
     if record.get("isCompactSummary") is True:
         bare = compaction(text) or text
         return {"kind": "summary", "role": "system", "text": bare, "tags": ["compact"]}
-    said = spoken(text, text_of(record, "promptSource"))
+    said = spoken(text, short_text(record, "promptSource"))
     text, role, tags = said.text, said.role, [said.tag] if said.tag else []
     if said.tag != "command" or role != "user":
         if record.get("isMeta") is True:
@@ -295,7 +295,7 @@ def _from_user(record: Mapping[str, Any], text: str) -> Row:
             role, tags = "system", ["transcript-only"]
     if record.get("isSidechain") is True:
         role = "system" if role == "user" else role  # the orders of the agent above it
-    data = told({"branch": text_of(record, "gitBranch")})
+    data = told({"branch": short_text(record, "gitBranch")})
     row: Row = {"kind": "message", "role": role, "text": text, "data": data}
     return {**row, "tags": tags} if tags else row
 
@@ -313,9 +313,9 @@ def _from_assistant(record: Mapping[str, Any], text: str) -> Row | str:
 
 
 def _system(record: Mapping[str, Any]) -> tuple[str, Row] | str:
-    subtype, content = text_of(record, "subtype"), record.get("content")
+    subtype, content = short_text(record, "subtype"), record.get("content")
     text = content if isinstance(content, str) and content.strip() else ""
-    branch = text_of(record, "gitBranch")
+    branch = short_text(record, "gitBranch")
     if subtype == "compact_boundary":
         data = told({"status": "checkpoint", "branch": branch})
         return "0", {"kind": "session", "text": text or "Conversation compacted", "data": data}
@@ -327,7 +327,7 @@ def _system(record: Mapping[str, Any]) -> tuple[str, Row] | str:
         data = {"status": "error"}
         row = {"kind": "message", "role": "system", "text": text, "tags": ["api-error"]}
         return "0", {**row, "data": data}
-    return f"record type system {word(subtype)}"
+    return f"record type system {type_word(subtype)}"
 
 
 def _images_within(block: Any) -> Iterator[str]:
@@ -348,7 +348,7 @@ def _result_text(content: Any) -> str:
 
 def _message_id(record: Mapping[str, Any]) -> str:
     message = record.get("message")
-    return text_of(message, "id") if isinstance(message, dict) else ""
+    return short_text(message, "id") if isinstance(message, dict) else ""
 
 
 def _is_text(value: Any) -> bool:

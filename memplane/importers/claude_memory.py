@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.importers.statements import Statement, Told, bounded, key_of, tag
+from memplane.importers.statements import FileStatement, StatedFile, bounded, key_of, tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,9 +30,9 @@ __all__ = [
     "SOURCE",
     "folder_of",
     "is_memory",
+    "memory_key_prefix",
     "origin_of",
-    "prefix_of",
-    "told_by",
+    "statements_of_claude",
 ]
 
 SOURCE: Final = "claude-memory"
@@ -67,7 +67,7 @@ def is_memory(path: Path) -> bool:
     return folder.name == FOLDER and (folder / INDEX).is_file()
 
 
-def prefix_of(folder: Path) -> str:
+def memory_key_prefix(folder: Path) -> str:
     """How all keys of a memory folder begin: with the project's name, which is its parent's."""
     project = folder.parent.name if folder.name == FOLDER else folder.name
     return f"{key_of(SOURCE, project)}/"
@@ -77,15 +77,15 @@ def origin_of(path: Path) -> str:
     """How a file is named in keys: project/file."""
     folder = folder_of(path)
     file = key_of(*path.absolute().relative_to(folder).parts)
-    return f"{prefix_of(folder)}{file}".removeprefix(f"{SOURCE}/")
+    return f"{memory_key_prefix(folder)}{file}".removeprefix(f"{SOURCE}/")
 
 
-def told_by(path: Path, content: bytes) -> Told:
+def statements_of_claude(path: Path, content: bytes) -> StatedFile:
     """What a file states."""
     origin = origin_of(path)
     text = content.decode("utf-8-sig", "replace").replace("\r\n", "\n")
     about, text = _front_matter(text)
-    statements: list[Statement] = []
+    statements: list[FileStatement] = []
     skipped: list[str] = []
     counts: Counter[str] = Counter()
     for section in _sections(text):
@@ -102,18 +102,18 @@ def told_by(path: Path, content: bytes) -> Told:
         statements.append(_statement(origin, "", "", "", about))
     if not statements and not skipped:
         skipped.append("empty file")
-    return Told(origin, f"{SOURCE}/{origin}#"[:200], statements, skipped, whole=True)
+    return StatedFile(origin, f"{SOURCE}/{origin}#"[:200], statements, skipped, whole=True)
 
 
 def _statement(
     origin: str, place: str, headings: str, body: str, about: dict[str, str]
-) -> Statement:
+) -> FileStatement:
     topic = about.get("type", "")
     liked = topic in _OF_A_PERSON or _PREFERENCE.search(headings)
     text = "\n".join(filter(None, (headings, about.get("description", ""), body)))
     tags = tuple(filter(None, (tag(topic),)))
     key = bounded(f"{SOURCE}/{origin}#{place}")
-    return Statement(key, "preference" if liked else "fact", text, tags)
+    return FileStatement(key, "preference" if liked else "fact", text, tags)
 
 
 def _front_matter(text: str) -> tuple[dict[str, str], str]:

@@ -22,7 +22,7 @@ __all__ = [
     "below",
     "compaction",
     "own_command",
-    "render",
+    "render_tool_call",
     "spoken",
     "touched",
 ]
@@ -219,7 +219,7 @@ def touched(tool: str, arguments: Any, folders: tuple[str, ...]) -> str:
     return next((short for folder in folders if (short := below(path, folder)) != path), path)
 
 
-def render(tool: str, arguments: Any, folder: str) -> str:
+def render_tool_call(tool: str, arguments: Any, folder: str) -> str:
     """Show the tool with its arguments: short ones on the first line, long ones as blocks below.
 
     Text stands as it is, not as JSON: a search must find a line of code by its words.

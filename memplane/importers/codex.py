@@ -39,11 +39,11 @@ from memplane.importers.client_records import (
     below,
     compaction,
     own_command,
-    render,
+    render_tool_call,
     touched,
 )
-from memplane.importers.rows import Outcome, Row, digest, name, text_of, told, word
-from memplane.intake.recalled import is_own
+from memplane.importers.rows import ReadOutcome, Row, json_digest, name, short_text, told, type_word
+from memplane.intake.recalled import is_own_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -53,12 +53,12 @@ __all__ = [
     "SOURCE",
     "Calls",
     "Codex",
-    "end_id",
+    "codex_end_id",
+    "codex_sessions_in",
     "is_record",
+    "item_row",
     "others_in",
-    "parts_of",
     "reasoning_of",
-    "sessions_in",
     "text_parts",
 ]
 
@@ -67,20 +67,34 @@ SOURCE: Final = "codex"
 
 _WITHOUT_MEMORY: Final = frozenset(
     {
-        "inter_agent_communication_metadata", "realtime_item", "retained_context",
-        "security_risk_score", "session_meta", "session_state", "state", "token_usage_record",
-        "turn_context", "world_state",
+        "inter_agent_communication_metadata",
+        "realtime_item",
+        "retained_context",
+        "security_risk_score",
+        "session_meta",
+        "session_state",
+        "state",
+        "token_usage_record",
+        "turn_context",
+        "world_state",
     }
-)  # fmt: skip
+)
 # The types of records in an envelope.
 _RECORDS: Final = frozenset(
     {"response_item", "event_msg", "compacted", "inter_agent_communication", *_WITHOUT_MEMORY}
 )
 # An item is the same with or without them: they differ between versions, and in copies.
 _VOLATILE: Final = frozenset(
-    {"id", "status", "phase", "end_turn", "metadata", "encrypted_content",
-     "internal_chat_message_metadata_passthrough"}
-)  # fmt: skip
+    {
+        "id",
+        "status",
+        "phase",
+        "end_turn",
+        "metadata",
+        "encrypted_content",
+        "internal_chat_message_metadata_passthrough",
+    }
+)
 # How a text begins that the client wrote under the user's name, and that is not taken.
 _CLIENT_TEXT: Final = re.compile(
     r"\s*(?:"
@@ -133,11 +147,11 @@ class Codex:
             "calls": self._calls.state(),
         }
 
-    def read(self, record: dict[str, Any], body: bytes) -> Outcome:
+    def read(self, record: dict[str, Any], body: bytes) -> ReadOutcome:
         """Say what the record comes to; never raises, whatever it holds."""
         del body  # an id comes from the items before
-        kind, payload = text_of(record, "type"), record.get("payload")
-        if ts := text_of(record, "timestamp"):
+        kind, payload = short_text(record, "type"), record.get("payload")
+        if ts := short_text(record, "timestamp"):
             self._file["ts"] = ts
         if isinstance(payload, dict):
             return self._enveloped(kind, payload)
@@ -145,12 +159,12 @@ class Codex:
             return self._item(record)
         if _is_header(record):
             self._meta(record)
-            return Outcome(skipped=("record type session_meta",))
+            return ReadOutcome(skipped=("record type session_meta",))
         if _is_rollout(record):
             return self._rollout(record["session"], record["items"])
-        return Outcome(skipped=(_unknown(kind or text_of(record, "record_type")),))
+        return ReadOutcome(skipped=(_unknown(kind or short_text(record, "record_type")),))
 
-    def _rollout(self, session: dict[str, Any], items: list[Any]) -> Outcome:
+    def _rollout(self, session: dict[str, Any], items: list[Any]) -> ReadOutcome:
         self._meta(session)
         rows: list[Row] = []
         skipped = ["record type session_meta"]
@@ -158,9 +172,9 @@ class Codex:
             outcome = self._item(item if isinstance(item, dict) else {})
             rows += outcome.rows
             skipped += outcome.skipped
-        return Outcome(tuple(rows), tuple(skipped))
+        return ReadOutcome(tuple(rows), tuple(skipped))
 
-    def _enveloped(self, kind: str, payload: dict[str, Any]) -> Outcome:
+    def _enveloped(self, kind: str, payload: dict[str, Any]) -> ReadOutcome:
         if kind == "response_item":
             return self._item(payload)
         if kind == "compacted":
@@ -168,21 +182,23 @@ class Codex:
         if kind == "inter_agent_communication":
             return self._item({**payload, "type": "agent_message"})
         if kind == "event_msg":
-            return Outcome(skipped=(f"event_msg {word(text_of(payload, 'type'))}",))
+            return ReadOutcome(skipped=(f"event_msg {type_word(short_text(payload, 'type'))}",))
         if kind == "session_meta":
             self._meta(payload)
         if kind == "turn_context":
-            named = told({"folder": text_of(payload, "cwd"), "turn": text_of(payload, "turn_id")})
+            named = told(
+                {"folder": short_text(payload, "cwd"), "turn": short_text(payload, "turn_id")}
+            )
             self._file |= named
-        return Outcome(skipped=(_unknown(kind),))
+        return ReadOutcome(skipped=(_unknown(kind),))
 
     def _of(self, field: str) -> str:
         return self._file.get(field, "")
 
     def _meta(self, meta: Mapping[str, Any]) -> None:
         """Take the session of the file from the first one; a later one of another is a copy's."""
-        session = text_of(meta, "id") or text_of(meta, "session_id")
-        if ts := text_of(meta, "timestamp"):
+        session = short_text(meta, "id") or short_text(meta, "session_id")
+        if ts := short_text(meta, "timestamp"):
             self._file.setdefault("ts", ts)
         if "session" not in self._file:
             git, source = meta.get("git"), meta.get("source")
@@ -191,16 +207,16 @@ class Codex:
                 spawned = spawned["thread_spawn"]
             parent = spawned if isinstance(spawned, dict) else {}
             self._sidechain = spawned is not None or meta.get("thread_source") == "subagent"
-            named = text_of(meta, "agent_nickname") or text_of(parent, "agent_nickname")
-            folder = text_of(meta, "cwd")
+            named = short_text(meta, "agent_nickname") or short_text(parent, "agent_nickname")
+            folder = short_text(meta, "cwd")
             self._file |= told(
                 {
                     "home": folder,
                     "folder": folder,
-                    "branch": text_of(git, "branch") if isinstance(git, dict) else "",
-                    "parent": text_of(parent, "parent_thread_id")
-                    or text_of(meta, "parent_thread_id")
-                    or text_of(meta, "forked_from_id"),
+                    "branch": short_text(git, "branch") if isinstance(git, dict) else "",
+                    "parent": short_text(parent, "parent_thread_id")
+                    or short_text(meta, "parent_thread_id")
+                    or short_text(meta, "forked_from_id"),
                     "agent": (named or session) if self._sidechain else "",
                 }
             )
@@ -209,11 +225,11 @@ class Codex:
             # Written again in its own file, when the session is resumed, it changes nothing.
             self._file["of"], self._file["hash"] = session, ""
 
-    def _item(self, item: Mapping[str, Any]) -> Outcome:
-        kind = text_of(item, "type")
+    def _item(self, item: Mapping[str, Any]) -> ReadOutcome:
+        kind = short_text(item, "type")
         made = list(self._parts(kind, item))
         content = {key: value for key, value in item.items() if key not in _VOLATILE}
-        stem = digest(self._of("hash"), content)[:32]
+        stem = json_digest(self._of("hash"), content)[:32]
         rows = [
             {"id": name(SOURCE, self._of("of"), stem, str(part)), **self._frame(row), **row}
             for part, row in enumerate(made)
@@ -223,11 +239,13 @@ class Codex:
             # What is left out of some imports, or of some copies, does not name what follows.
             self._file["hash"] = stem
         skipped = tuple(one for one in made if isinstance(one, str))
-        return Outcome((*self._start(rows), *rows), skipped, turn=self._of("turn"))
+        return ReadOutcome((*self._start(rows), *rows), skipped, turn=self._of("turn"))
 
-    def _compacted(self, payload: Mapping[str, Any]) -> Outcome:
+    def _compacted(self, payload: Mapping[str, Any]) -> ReadOutcome:
         text = payload.get("message")
-        stem = digest(self._of("hash"), "compacted", text if isinstance(text, str) else "")[:32]
+        stem = json_digest(self._of("hash"), "compacted", text if isinstance(text, str) else "")[
+            :32
+        ]
         self._file["hash"] = stem
         checkpoint = told({"status": "checkpoint", "branch": self._of("branch")})
         made: list[Row] = [
@@ -240,7 +258,7 @@ class Codex:
             {"id": name(SOURCE, self._of("of"), stem, str(part)), **self._frame(row), **row}
             for part, row in enumerate(made)
         ]
-        return Outcome((*self._start(rows), *rows), turn=self._of("turn"))
+        return ReadOutcome((*self._start(rows), *rows), turn=self._of("turn"))
 
     def _frame(self, row: Row) -> Row:
         """Time, session and who, put on in place of a row's own tags and branch."""
@@ -281,21 +299,21 @@ class Codex:
         elif kind == "reasoning":
             yield self._thought(item)
         else:
-            yield parts_of(item, self._calls, (self._of("home"), self._of("folder")))
+            yield item_row(item, self._calls, (self._of("home"), self._of("folder")))
             yield from others_in(item.get("output"))
 
     def _said(self, kind: str, item: Mapping[str, Any], text: str, origin: str) -> Row | str:
-        role = text_of(item, "role")
+        role = short_text(item, "role")
         if kind == "agent_message":
             row: Row = {"kind": "message", "role": "system", "text": text, "tags": ["sidechain"]}
-            author = text_of(item, "author")
+            author = short_text(item, "author")
             return {**row, "actor": name(author)} if author else row
         if role == "assistant":
             return {"kind": "message", "role": "assistant", "text": text}
         if role != "user":
-            return f"message of role {word(role)}"
+            return f"message of role {type_word(role)}"
         if client := _client_text(text, origin):
-            return f"client text {word(client)}"
+            return f"client text {type_word(client)}"
         for beginning, its_role, tag in _MARKED_TEXTS:
             if text.lstrip().startswith(beginning):
                 return {"kind": "message", "role": its_role, "text": text, "tags": [tag]}
@@ -315,14 +333,14 @@ class Codex:
 def is_record(record: Mapping[str, Any]) -> bool:
     """Tell a record of a rollout; the items of one without envelope may be anybody's."""
     if isinstance(record.get("payload"), dict):
-        return text_of(record, "type") in _RECORDS
+        return short_text(record, "type") in _RECORDS
     return _is_header(record) or _is_rollout(record) or record.get("record_type") == "state"
 
 
 def _is_header(record: Mapping[str, Any]) -> bool:
     if "type" in record or "payload" in record or "record_type" in record:
         return False
-    named = bool(text_of(record, "id")) and bool(text_of(record, "timestamp"))
+    named = bool(short_text(record, "id")) and bool(short_text(record, "timestamp"))
     return named and ("instructions" in record or "git" in record)
 
 
@@ -331,12 +349,12 @@ def _is_rollout(record: Mapping[str, Any]) -> bool:
     return isinstance(session, dict) and "id" in session and isinstance(record.get("items"), list)
 
 
-def end_id(session: str, said: str, last: str) -> str:
+def codex_end_id(session: str, said: str, last: str) -> str:
     """Name what is added behind the last event of a session."""
     return name(SOURCE, session, said, last.removeprefix(f"{SOURCE}:"))
 
 
-def sessions_in(state: Mapping[str, Any]) -> list[str]:
+def codex_sessions_in(state: Mapping[str, Any]) -> list[str]:
     """The session of a file, by what `state()` kept of it, as its events name it."""
     kept = state.get("file")
     session = kept.get("session") if isinstance(kept, dict) else None
@@ -362,7 +380,7 @@ def _client_text(text: str, origin: str) -> str:
 
 
 def _unknown(kind: str) -> str:
-    return f"{'' if kind in _RECORDS else 'unknown '}record type {word(kind)}"
+    return f"{'' if kind in _RECORDS else 'unknown '}record type {type_word(kind)}"
 
 
 # Items that a model and its client exchange, as the Responses API writes them: rows or reasons.
@@ -380,12 +398,22 @@ _OUTPUTS: Final = frozenset(
 )
 _ITEM_WITHOUT_MEMORY: Final = frozenset(
     {
-        "additional_tools", "compaction", "compaction_summary", "compaction_trigger",
-        "configuration_update", "context_compaction", "file_search_call", "ghost_snapshot",
-        "image_generation_call", "item_reference", "mcp_list_tools", "other", "tool_search_call",
+        "additional_tools",
+        "compaction",
+        "compaction_summary",
+        "compaction_trigger",
+        "configuration_update",
+        "context_compaction",
+        "file_search_call",
+        "ghost_snapshot",
+        "image_generation_call",
+        "item_reference",
+        "mcp_list_tools",
+        "other",
+        "tool_search_call",
         "tool_search_output",
     }
-)  # fmt: skip
+)
 ITEMS: Final = frozenset(
     {"message", "reasoning", "agent_message", *_CALLS, *_OUTPUTS, *_ITEM_WITHOUT_MEMORY}
 )
@@ -425,45 +453,47 @@ class Calls:
         return {call: named.state() for call, named in self._open.items()}
 
 
-class Part(NamedTuple):
+class MessagePart(NamedTuple):
     """A text of a message, or the reason why it has none."""
 
     text: str
     reason: str
 
 
-def parts_of(item: Mapping[str, Any], calls: Calls, folders: tuple[str, ...]) -> Row | str:
+def item_row(item: Mapping[str, Any], calls: Calls, folders: tuple[str, ...]) -> Row | str:
     """The row of an item that is no message and no reasoning, or the reason why it makes none."""
-    kind = text_of(item, "type")
+    kind = short_text(item, "type")
     if kind in _CALLS:
         return _call(kind, item, calls, folders)
     if kind in _OUTPUTS:
         return _output(item, calls)
-    return f"{'' if kind in ITEMS else 'unknown '}item type {word(kind)}"
+    return f"{'' if kind in ITEMS else 'unknown '}item type {type_word(kind)}"
 
 
-def text_parts(content: Any) -> Iterator[Part]:
+def text_parts(content: Any) -> Iterator[MessagePart]:
     """The texts of a message's content, in order, and what stands between them."""
     if isinstance(content, str):
-        yield Part(content, "") if content.strip() else Part("", "empty text")
+        yield MessagePart(content, "") if content.strip() else MessagePart("", "empty text")
         return
     if not isinstance(content, list) or not content:
-        yield Part("", "empty message")
+        yield MessagePart("", "empty message")
         return
     for part in content:
         if isinstance(part, str):
-            yield Part(part, "") if part.strip() else Part("", "empty text")
+            yield MessagePart(part, "") if part.strip() else MessagePart("", "empty text")
             continue
-        shape = text_of(part, "type") if isinstance(part, dict) else ""
+        shape = short_text(part, "type") if isinstance(part, dict) else ""
         text = part.get("text") if shape in _TEXTS else None
         if shape == "refusal":
             text = part.get("refusal")
         if isinstance(text, str) and text.strip():
-            yield Part(text, "")
+            yield MessagePart(text, "")
         elif shape in _TEXTS or shape == "refusal":
-            yield Part("", "empty text")
+            yield MessagePart("", "empty text")
         else:
-            yield Part("", f"{'' if shape in _MEDIA else 'unknown '}part type {word(shape)}")
+            yield MessagePart(
+                "", f"{'' if shape in _MEDIA else 'unknown '}part type {type_word(shape)}"
+            )
 
 
 def others_in(output: Any) -> Iterator[str]:
@@ -483,20 +513,22 @@ def reasoning_of(item: Mapping[str, Any]) -> str:
     return ""
 
 
-def _call(
-    kind: str, item: Mapping[str, Any], calls: Calls, folders: tuple[str, ...]
-) -> Row | str:  # fmt: skip
-    tool = text_of(item, "name") or _TOOLS.get(kind, "tool")
-    if space := text_of(item, "namespace").rstrip("_"):
+def _call(kind: str, item: Mapping[str, Any], calls: Calls, folders: tuple[str, ...]) -> Row | str:
+    tool = short_text(item, "name") or _TOOLS.get(kind, "tool")
+    if space := short_text(item, "namespace").rstrip("_"):
         tool = f"{space}__{tool}"
-    call = text_of(item, "call_id") or (text_of(item, "id") if kind in _TOOLS else "")
+    call = short_text(item, "call_id") or (short_text(item, "id") if kind in _TOOLS else "")
     given = _arguments(kind, item)
     folder = folders[-1] if folders else ""
     path = touched(tool, given, folders) or _patched(given, folders)
     calls.add(call, Call(tool, path, own_command(tool, given)))
-    if is_own(tool):
+    if is_own_tool(tool):
         return OWN_CALL
-    text = f"{tool}\n{given}" if isinstance(given, str) and given else render(tool, given, folder)
+    text = (
+        f"{tool}\n{given}"
+        if isinstance(given, str) and given
+        else render_tool_call(tool, given, folder)
+    )
     data = {"tool": tool, "call": call, "path": path}
     return {"kind": "tool_call", "role": "assistant", "text": text, "data": told(data)}
 
@@ -542,9 +574,9 @@ def _patched(given: Any, folders: tuple[str, ...]) -> str:
 
 
 def _output(item: Mapping[str, Any], calls: Calls) -> Row | str:
-    call = text_of(item, "call_id")
+    call = short_text(item, "call_id")
     tool, path, command = calls.take(call)
-    if is_own(tool):
+    if is_own_tool(tool):
         return OWN_ANSWER
     text, failed = _output_text(item.get("output"))
     if not text.strip():

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.errors import InputError
 from memplane.importers import chat, claude_code, claude_memory, codex, git, jsonl, mcp_memory
 from memplane.importers.documents import may_be_document, parse_array, parse_document, read_all
-from memplane.importers.git import Repository, is_repository
-from memplane.importers.records import files_below, is_zstd, parse, read_lines, written_at
+from memplane.importers.git import GitRepository, is_repository
+from memplane.importers.records import files_below, is_zstd, parse_records, read_lines, written_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,13 +27,13 @@ __all__ = [
     "FIRST_LINES",
     "Discovered",
     "Discovery",
-    "Found",
-    "Look",
+    "FirstLines",
+    "FoundSource",
     "detect",
     "discover",
+    "find_sources",
     "look",
     "refuse_repository",
-    "sources_of",
     "takeable",
 ]
 
@@ -53,7 +53,7 @@ _LISTED: Final = (
 )
 
 
-class Look(NamedTuple):
+class FirstLines(NamedTuple):
     """What the first lines show. `json_lines`: there is a record, or nothing that is none.
 
     `found` is how the first line begins that is none. `document`: the file is one JSON value that
@@ -66,7 +66,7 @@ class Look(NamedTuple):
     document: bool = False
 
 
-class Found(NamedTuple):
+class FoundSource(NamedTuple):
     """What a path holds of one source, and the command that imports it.
 
     `items` are files, of the source git commits (None: git cannot say). `source` None:
@@ -96,7 +96,7 @@ def detect(path: str | os.PathLike[str]) -> str | None:
         raise InputError(f"{path}: cannot be read: {error.strerror}", where="path") from error
 
 
-def sources_of(path: str | os.PathLike[str]) -> list[Found]:
+def find_sources(path: str | os.PathLike[str]) -> list[FoundSource]:
     """What could be imported from a file or folder; reads first lines and writes nothing.
 
     Planes below the folder are left out. InputError where there is nothing by that name.
@@ -112,10 +112,10 @@ def sources_of(path: str | os.PathLike[str]) -> list[Found]:
     if path.is_dir() and is_repository(path):
         commits = None
         with suppress(InputError):
-            commits = Repository(path).count()
+            commits = GitRepository(path).count()
         found.append(_found(path, git.SOURCE, commits))
     if counts[None]:
-        found.append(Found(str(path), None, counts[None], None))
+        found.append(FoundSource(str(path), None, counts[None], None))
     return found
 
 
@@ -134,8 +134,8 @@ def refuse_repository(path: Path, files: list[Path]) -> None:
     )
 
 
-def _found(path: Path, source: str, items: int | None) -> Found:
-    return Found(str(path), source, items, f"memplane import {source} {quote(str(path))}")
+def _found(path: Path, source: str, items: int | None) -> FoundSource:
+    return FoundSource(str(path), source, items, f"memplane import {source} {quote(str(path))}")
 
 
 def _outside_planes(folder: Path, files: list[Path]) -> list[Path]:
@@ -157,28 +157,30 @@ def takeable(folder: Path) -> list[Path]:
     return sorted([*files_below(folder), *notes], key=os.fspath)
 
 
-def look(path: Path) -> Look:
+def look(path: Path) -> FirstLines:
     """Look at the first 20 lines that are not blank, or at all of a document."""
     if path.suffix.lower() == ".md":
-        return Look(claude_memory.SOURCE if claude_memory.is_memory(path) else None, False, "")
+        return FirstLines(
+            claude_memory.SOURCE if claude_memory.is_memory(path) else None, False, ""
+        )
     if is_zstd(path):
-        return Look(None, False, "zstd")
+        return FirstLines(None, False, "zstd")
     records: list[dict[str, Any]] = []
     junk: list[bytes] = []
     with closing(read_lines(path)) as lines:
         said = (line for line in lines if line.body.strip() or line.fault)
         for line in islice(said, FIRST_LINES):
-            made = parse(line.body).records or parse_array(line.body)
+            made = parse_records(line.body).records or parse_array(line.body)
             if not made and not records and not junk and (whole := _document(path)):
                 # Its lines may be JSON, too, and no records by themselves.
-                return Look(next(_sources(whole), None), False, "", document=True)
+                return FirstLines(next(_sources(whole), None), False, "", document=True)
             records += made
             # The writer of a transcript may be in the middle of its first record.
             begun = not line.whole and line.body.lstrip().startswith(b"{")
             if not made and not begun and line.body.strip() != _NO_MESSAGES:
                 junk.append(line.body[:40] or line.fault.encode())
     found = junk[0].decode("utf-8", "replace") if junk else ""
-    return Look(next(_sources(records), None), bool(records) or not junk, found)
+    return FirstLines(next(_sources(records), None), bool(records) or not junk, found)
 
 
 def _document(path: Path) -> tuple[dict[str, Any], ...]:
@@ -294,9 +296,16 @@ class _Files:
     ) -> Discovered:
         shown = " ".join(quote(str(path)) for path in paths)
         return Discovered(
-            source, what, tuple(map(str, paths)), len(self.paths), self.bytes, self.first,
-            self.last, here, None if picked else f"memplane import {source} {shown}",
-        )  # fmt: skip
+            source,
+            what,
+            tuple(map(str, paths)),
+            len(self.paths),
+            self.bytes,
+            self.first,
+            self.last,
+            here,
+            None if picked else f"memplane import {source} {shown}",
+        )
 
 
 class _Looking:
@@ -437,7 +446,7 @@ def _folder_of(rollout: Path) -> str | None:
             line = file.readline(_FIRST_LINE_BYTES)
     except OSError:
         return None
-    for record in parse(line).records:
+    for record in parse_records(line).records:
         meta = record.get("payload", record)
         folder = meta.get("cwd") if isinstance(meta, dict) else None
         return folder if isinstance(folder, str) else None

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import InputError
-from memplane.explain.history import command, environment, reason
+from memplane.explain.history import environment, git_command, reason
 from memplane.importers.rows import Row, name
 from memplane.intake.check import NAME_MAX
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SOURCE",
-    "Commit",
-    "Repository",
+    "GitCommit",
+    "GitRepository",
+    "git_version",
     "is_repository",
     "row_of",
-    "version",
 ]
 
 
@@ -54,14 +54,26 @@ _HASH: Final = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
 _FIELDS: Final = ("%H", "%P", "%at", "%ct", "%an", "%B")
 _ADDRESS: Final = re.compile(r"(?m)^([\w-]+-by:[^<\n]*?)[ \t]*<[^<>\n]*@[^<>\n]*>[ \t]*$")
 _LOG: Final = (
-    "log", "-O/dev/null", "--reverse", "--topo-order", "-z", "--name-status", "--no-color",
-    "--no-ext-diff", "--no-textconv", "--no-show-signature", "--no-diff-merges",
-    "--no-relative", "--no-mailmap",
-    "--ignore-submodules=none", "--encoding=UTF-8", f"--format={'%x00'.join(_FIELDS)}%x00",
-)  # fmt: skip
+    "log",
+    "-O/dev/null",
+    "--reverse",
+    "--topo-order",
+    "-z",
+    "--name-status",
+    "--no-color",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-show-signature",
+    "--no-diff-merges",
+    "--no-relative",
+    "--no-mailmap",
+    "--ignore-submodules=none",
+    "--encoding=UTF-8",
+    f"--format={'%x00'.join(_FIELDS)}%x00",
+)
 
 
-class Commit(NamedTuple):
+class GitCommit(NamedTuple):
     """One commit as git tells it. `changes` are the first of its `changed` files."""
 
     hash: str
@@ -74,7 +86,7 @@ class Commit(NamedTuple):
     changed: int
 
 
-class Repository:
+class GitRepository:
     """A repository, by any path inside it. Raises InputError where git finds none."""
 
     def __init__(self, path: Path) -> None:
@@ -105,7 +117,7 @@ class Repository:
 
     def commits(
         self, *, without: Sequence[str] = (), newest: int | None = None
-    ) -> Generator[Commit]:
+    ) -> Generator[GitCommit]:
         """Yield the commits up to HEAD that `without` does not reach, parents before children.
 
         Holds one of them at a time. Raises InputError where git cannot read on.
@@ -115,7 +127,7 @@ class Repository:
         # Renames are told by contents, which a partial clone would have to fetch.
         partial = self._try("config", "--get-regexp", r"^extensions\.partialclone$|\.promisor$")
         renames = "--no-renames" if partial else "-M"
-        words = command(self.path, *_LOG, renames, *self._span(without, newest), "--")
+        words = git_command(self.path, *_LOG, renames, *self._span(without, newest), "--")
         with closing(_output(words, str(self.path))) as chunks:
             yield from _commits(_tokens(chunks))
 
@@ -129,14 +141,14 @@ class Repository:
 
     def _say(self, *argv: str) -> list[str]:
         """What git answers, by lines; InputError with its words where it refuses."""
-        done = _run(command(self.path, *argv))
+        done = _run(git_command(self.path, *argv))
         if done.returncode:
             raise _refusal(str(self.path), done.stderr)
         return _text(done.stdout).removesuffix("\n").split("\n")
 
     def _try(self, *argv: str, given: bytes = b"") -> list[str]:
         """What git answers; nothing where it says no."""
-        done = _run(command(self.path, *argv), given)
+        done = _run(git_command(self.path, *argv), given)
         return [] if done.returncode else _text(done.stdout).splitlines()
 
 
@@ -146,7 +158,7 @@ def is_repository(path: Path) -> bool:
     return bare or (path / ".git").exists()
 
 
-def version() -> str | None:
+def git_version() -> str | None:
     """The version of the program, None where there is none."""
     try:
         done = _run(["git", "--version"])
@@ -155,7 +167,7 @@ def version() -> str | None:
     return _text(done.stdout).strip().removeprefix("git version ") if not done.returncode else None
 
 
-def row_of(commit: Commit, branch: str, boundary: frozenset[str] = frozenset()) -> Row | None:
+def row_of(commit: GitCommit, branch: str, boundary: frozenset[str] = frozenset()) -> Row | None:
     """Return the commit as an event; None where it says nothing at all."""
     changes, changed = (commit.changes, commit.changed)
     if commit.hash in boundary:
@@ -198,7 +210,7 @@ def _time(seconds: int) -> str:
         return ""
 
 
-def _commits(tokens: Iterator[bytes]) -> Iterator[Commit]:
+def _commits(tokens: Iterator[bytes]) -> Iterator[GitCommit]:
     """Take git's fields apart: six of a commit, then one or two paths behind each status.
 
     No status looks like a hash and no field has a NUL, so nothing that a commit holds can
@@ -224,12 +236,18 @@ def _commits(tokens: Iterator[bytes]) -> Iterator[Commit]:
         yield _commit(header, changes, changed)
 
 
-def _commit(header: list[bytes], changes: list[tuple[str, str, str]], changed: int) -> Commit:
+def _commit(header: list[bytes], changes: list[tuple[str, str, str]], changed: int) -> GitCommit:
     hash_, parents, authored, committed, author, message = (_text(field) for field in header)
-    return Commit(
-        hash_, len(parents.split()), _number(authored), _number(committed), author, message,
-        tuple(changes), changed,
-    )  # fmt: skip
+    return GitCommit(
+        hash_,
+        len(parents.split()),
+        _number(authored),
+        _number(committed),
+        author,
+        message,
+        tuple(changes),
+        changed,
+    )
 
 
 def _number(digits: str) -> int:
@@ -285,9 +303,12 @@ def _run(argv: list[str], given: bytes = b"") -> subprocess.CompletedProcess[byt
 def _start(argv: list[str], words: IO[bytes]) -> subprocess.Popen[bytes]:
     try:
         return subprocess.Popen(  # noqa: S603 - a list of words, no shell
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=words,
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=words,
             env=environment(),
-        )  # fmt: skip
+        )
     except OSError as error:
         raise _missing(error) from error
 

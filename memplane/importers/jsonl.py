@@ -22,7 +22,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.event import ROLES, is_kind
-from memplane.importers.rows import Outcome, Row, name, text_of
+from memplane.importers.rows import ReadOutcome, Row, name, short_text
 from memplane.intake.check import NAME_MAX, OWN_KINDS
 
 if TYPE_CHECKING:
@@ -81,29 +81,29 @@ class Jsonl:
         """Return the calls that wait for a result."""
         return {"calls": [list(call) for call in self._open]} if self._open else {}
 
-    def read(self, record: dict[str, Any], body: bytes) -> Outcome:
+    def read(self, record: dict[str, Any], body: bytes) -> ReadOutcome:
         """Say what the record comes to; never raises, whatever it holds."""
         if "conversation_id" in record or "event_id" in record:
             return _turn(self._answered(record), body)
         if record.get("purged") is True:
-            return Outcome(skipped=("purged event",))
+            return ReadOutcome(skipped=("purged event",))
         if "kind" not in record and "text" not in record:
-            return Outcome(skipped=("no event",))
-        kind = text_of(record, "kind")
+            return ReadOutcome(skipped=("no event",))
+        kind = short_text(record, "kind")
         if kind in OWN_KINDS:
-            return Outcome(skipped=(f"event about the old log: {kind}",))
+            return ReadOutcome(skipped=(f"event about the old log: {kind}",))
         row = {field: value for field, value in record.items() if field not in _OF_THE_LOG}
         if row.get("id") is None:
             row["id"] = _id_of_line(body)
-        return Outcome(rows=(row,))
+        return ReadOutcome(rows=(row,))
 
     def _answered(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
         """Give a result with the tool and the path of its call, if that is known."""
         session = "/".join(_label(record, field) for field in ("conversation_id", "session_id"))
-        call, kind = text_of(record, "call_id"), record.get("kind")
+        call, kind = short_text(record, "call_id"), record.get("kind")
         if kind == "tool_call":
             self._open = self._open[1 - _OPEN_CALLS_MAX :]
-            tool, path = text_of(record, "tool"), text_of(record, "path")
+            tool, path = short_text(record, "tool"), short_text(record, "path")
             self._open.append(_Call(session, call, tool, path))
         elif kind == "tool_result":
             for at, known in enumerate(self._open):
@@ -118,13 +118,15 @@ class Jsonl:
         return record
 
 
-def _turn(record: Mapping[str, Any], body: bytes) -> Outcome:
+def _turn(record: Mapping[str, Any], body: bytes) -> ReadOutcome:
     text = record.get("text")
     if not isinstance(text, str) or not text.strip():
-        return Outcome(skipped=("empty text",))
+        return ReadOutcome(skipped=("empty text",))
     conversation, event = _label(record, "conversation_id"), _label(record, "event_id")
-    kind, tags = _KINDS.get(text_of(record, "kind"), ("", []))
-    kind = kind or (text_of(record, "kind") if is_kind(text_of(record, "kind")) else "message")
+    kind, tags = _KINDS.get(short_text(record, "kind"), ("", []))
+    kind = kind or (
+        short_text(record, "kind") if is_kind(short_text(record, "kind")) else "message"
+    )
     row: Row = {
         "id": name(SOURCE, conversation, event) if event else _id_of_line(body),
         "kind": kind,
@@ -142,11 +144,11 @@ def _turn(record: Mapping[str, Any], body: bytes) -> Outcome:
         row["tags"] = list(tags)
     if data := _data(record, kind):
         row["data"] = data
-    return Outcome(rows=(row,))
+    return ReadOutcome(rows=(row,))
 
 
 def _who(record: Mapping[str, Any], row: Row) -> None:
-    given, speaker = text_of(record, "role"), text_of(record, "speaker").strip()
+    given, speaker = short_text(record, "role"), short_text(record, "speaker").strip()
     role = "system" if record.get("kind") == "meta" else _ROLES.get(given.lower(), "")
     if role:
         row["role"] = role
@@ -156,7 +158,7 @@ def _who(record: Mapping[str, Any], row: Row) -> None:
 
 
 def _data(record: Mapping[str, Any], kind: str) -> dict[str, str]:
-    data = {ours: text_of(record, theirs) for theirs, ours in _DATA.items()}
+    data = {ours: short_text(record, theirs) for theirs, ours in _DATA.items()}
     if kind == "tool_result":
         data["status"] = "error" if record.get("is_error") is True else "ok"
     return {field: value for field, value in data.items() if value}
@@ -165,7 +167,7 @@ def _data(record: Mapping[str, Any], kind: str) -> dict[str, str]:
 def _label(record: Mapping[str, Any], field: str) -> str:
     """Return an identifier as text; files written by hand number things."""
     value = record.get(field)
-    return str(value) if type(value) is int else text_of(record, field)
+    return str(value) if type(value) is int else short_text(record, field)
 
 
 def _id_of_line(body: bytes) -> str:

@@ -16,15 +16,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane.importers.documents import parse_document
-from memplane.importers.records import parse
-from memplane.importers.rows import digest, text_of, word
-from memplane.importers.statements import Statement, Told, key_of, tag
+from memplane.importers.records import parse_records
+from memplane.importers.rows import json_digest, short_text, type_word
+from memplane.importers.statements import FileStatement, StatedFile, key_of, tag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["SOURCE", "is_graph", "told_by"]
+__all__ = ["SOURCE", "is_graph", "statements_of_mcp"]
 
 SOURCE: Final = "mcp-memory"
 
@@ -39,13 +39,13 @@ def is_graph(record: Mapping[str, Any]) -> bool:
     return kind == "relation" and {"from", "to", "relationType"} <= record.keys()
 
 
-def told_by(path: Path, content: bytes) -> Told:
+def statements_of_mcp(path: Path, content: bytes) -> StatedFile:
     """What a file states. It is named by its place without the ending, which the server changed."""
     records = parse_document(content).records if _is_document(content) else ()
     faults = 0
     if not records:
         records, faults = _of_lines(content)
-    statements: list[Statement] = []
+    statements: list[FileStatement] = []
     skipped = ["malformed line"] * faults
     for record in records:
         made = list(_stated(record))
@@ -54,9 +54,9 @@ def told_by(path: Path, content: bytes) -> Told:
     if not statements and not skipped:
         skipped.append("empty file")
     # A graph may lie anywhere, in several places under one name.
-    origin = f"{path.stem}-{digest(str(path.with_suffix('')))[:12]}"
+    origin = f"{path.stem}-{json_digest(str(path.with_suffix('')))[:12]}"
     whole = not any(reason.startswith("malformed") for reason in skipped)
-    return Told(origin, f"{SOURCE}/", statements, skipped, whole)
+    return StatedFile(origin, f"{SOURCE}/", statements, skipped, whole)
 
 
 def _is_document(content: bytes) -> bool:
@@ -68,32 +68,35 @@ def _of_lines(content: bytes) -> tuple[tuple[dict[str, Any], ...], int]:
     broken = 0
     for line in content.split(b"\n"):
         if line.strip():
-            parsed = parse(line)
+            parsed = parse_records(line)
             records += parsed.records
             broken += parsed.broken
     return tuple(records), broken
 
 
-def _stated(record: Mapping[str, Any]) -> Iterator[Statement | str]:
-    kind = text_of(record, "type")
+def _stated(record: Mapping[str, Any]) -> Iterator[FileStatement | str]:
+    kind = short_text(record, "type")
     if kind == "entity":
         yield from _entity(record)
     elif kind == "relation":
         yield _relation(record)
     else:
-        yield f"unknown record type {word(kind)}"
+        yield f"unknown record type {type_word(kind)}"
 
 
-def _entity(record: Mapping[str, Any]) -> Iterator[Statement | str]:
-    entity, kind = text_of(record, "name").strip(), text_of(record, "entityType").strip()
+def _entity(record: Mapping[str, Any]) -> Iterator[FileStatement | str]:
+    entity, kind = short_text(record, "name").strip(), short_text(record, "entityType").strip()
     observations = record.get("observations")
     if not entity or not isinstance(observations, list):
         yield "malformed entity"
         return
     tags = _tags(entity, kind)
     if kind:
-        yield Statement(
-            key_of(SOURCE, entity, digest("type", kind)[:16]), "fact", f"{entity}: {kind}", tags
+        yield FileStatement(
+            key_of(SOURCE, entity, json_digest("type", kind)[:16]),
+            "fact",
+            f"{entity}: {kind}",
+            tags,
         )
     for observation in observations:
         if not isinstance(observation, str):
@@ -103,18 +106,18 @@ def _entity(record: Mapping[str, Any]) -> Iterator[Statement | str]:
         else:
             named = observation.lower().startswith(entity.lower())
             text = observation if named else f"{entity}: {observation}"
-            key = key_of(SOURCE, entity, digest(observation)[:16])
-            yield Statement(key, "fact", text, tags)
+            key = key_of(SOURCE, entity, json_digest(observation)[:16])
+            yield FileStatement(key, "fact", text, tags)
     if not kind and not observations:
         yield "empty entity"
 
 
-def _relation(record: Mapping[str, Any]) -> Statement | str:
-    said = [text_of(record, field).strip() for field in ("from", "relationType", "to")]
+def _relation(record: Mapping[str, Any]) -> FileStatement | str:
+    said = [short_text(record, field).strip() for field in ("from", "relationType", "to")]
     if not all(said):
         return "malformed relation"
-    key = key_of(SOURCE, "", digest(said)[:16])
-    return Statement(key, "fact", " ".join(said), _tags(said[0], said[2]))
+    key = key_of(SOURCE, "", json_digest(said)[:16])
+    return FileStatement(key, "fact", " ".join(said), _tags(said[0], said[2]))
 
 
 def _tags(*words: str) -> tuple[str, ...]:

@@ -17,15 +17,15 @@ from memplane.importers.codex import Codex
 from memplane.importers.detection import look
 from memplane.importers.documents import parse_array, parse_document, read_all
 from memplane.importers.jsonl import Jsonl
-from memplane.importers.records import files_below, is_zstd, parse, read_lines, written_at
+from memplane.importers.records import files_below, is_zstd, parse_records, read_lines, written_at
 from memplane.importers.resume import Consumed, Hooked
-from memplane.importers.statements import forget_all, gone, lost_with, rows_of
+from memplane.importers.statements import forget_all, gone, lost_with, statement_rows
 from memplane.intake.redact import masked
 from memplane.intake.skeleton import with_permitted_actor
 
 if TYPE_CHECKING:
-    from memplane.importers.records import Line
-    from memplane.importers.rows import Outcome, Reader, Row
+    from memplane.importers.records import SourceLine
+    from memplane.importers.rows import ReadOutcome, RecordReader, Row
     from memplane.plane import Plane
 
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
     "Progress",
     "Reading",
     "Refused",
-    "size_of",
+    "source_bytes",
 ]
 
 # Of the bytes, of all bytes, and events that were recorded.
@@ -49,14 +49,14 @@ _PROGRESS_BYTES: Final = 1024 * 1024
 
 # Files that state what holds now, and are compared with the plane.
 _STATING: Final = {
-    claude_memory.SOURCE: claude_memory.told_by,
-    mcp_memory.SOURCE: mcp_memory.told_by,
+    claude_memory.SOURCE: claude_memory.statements_of_claude,
+    mcp_memory.SOURCE: mcp_memory.statements_of_mcp,
 }
 
 # Transcripts, whose sessions are over when they have been silent for long.
 _WITH_SESSIONS: Final = {
-    claude_code.SOURCE: (claude_code.sessions_in, claude_code.end_id),
-    codex.SOURCE: (codex.sessions_in, codex.end_id),
+    claude_code.SOURCE: (claude_code.claude_sessions_in, claude_code.claude_end_id),
+    codex.SOURCE: (codex.codex_sessions_in, codex.codex_end_id),
 }
 
 # A record that stands in several files, with the id of the first.
@@ -74,7 +74,7 @@ class Reading:
         self.total = 0
         self._consumed = Consumed(plane, fresh=full)
         self._hooked = Hooked(plane)
-        self._readers: dict[str, Reader] = {
+        self._readers: dict[str, RecordReader] = {
             jsonl.SOURCE: Jsonl(),
             claude_code.SOURCE: ClaudeCode(reasoning=reasoning),
             codex.SOURCE: Codex(reasoning=reasoning),
@@ -92,7 +92,7 @@ class Reading:
         self._known: dict[str, dict[str, None]] = defaultdict(dict)  # likewise, of other files
         self._folders: dict[Path, None] = {}  # of memory
         self._runs = False  # a session that hooks are told of
-        self._unanswered: list[Outcome] = []  # what was said last in it
+        self._unanswered: list[ReadOutcome] = []  # what was said last in it
 
     def file(self, path: Path, source: str | None) -> None:
         """Read one file as far as it goes and record what it holds."""
@@ -105,7 +105,7 @@ class Reading:
                 self._file(file, path)
         except OSError:
             file.skip("unreadable file")
-        self._done += size_of(path)
+        self._done += source_bytes(path)
         self._tell(self._done)
 
     def end(self) -> None:
@@ -119,7 +119,7 @@ class Reading:
         for folder in self._folders:
             if (folder / claude_memory.INDEX).is_file():
                 there = {claude_memory.origin_of(path) for path in files_below(folder, (".md",))}
-                prefix = claude_memory.prefix_of(folder)
+                prefix = claude_memory.memory_key_prefix(folder)
                 lost = lost_with(self.plane, claude_memory.SOURCE, prefix, there.__contains__)
                 self.report.archived += forget_all(self.plane, claude_memory.SOURCE, lost)
         self._consumed.save()
@@ -165,7 +165,7 @@ class Reading:
         self._consumed.keep(path, how, before=before, offset=end, state=state, whole=document)
 
     def _take_lines(
-        self, file: FileReport, reader: Reader, path: Path, offset: int
+        self, file: FileReport, reader: RecordReader, path: Path, offset: int
     ) -> tuple[int, dict[str, Any] | None]:
         """Take the lines; say where the next import goes on, and with what if not as it is now.
 
@@ -201,7 +201,7 @@ class Reading:
         ts = written_at(before).isoformat()
         for reason in told.skipped:
             file.skip(reason)
-        for made in rows_of(self.plane, file.source, told, ts):
+        for made in statement_rows(self.plane, file.source, told, ts):
             if not isinstance(made, str):
                 file.items += 1
                 self._add(file, made)
@@ -227,7 +227,7 @@ class Reading:
         """Name what decides which events a file gives: read otherwise, it is read again."""
         return {"version": _VERSION, "source": file.source, "reasoning": self._reasoning}
 
-    def _take_document(self, file: FileReport, reader: Reader, text: bytes | None) -> None:
+    def _take_document(self, file: FileReport, reader: RecordReader, text: bytes | None) -> None:
         records, broken = ((), True) if text is None else parse_document(text)
         for record in records:
             self._count(file, reader.read(record, b""))
@@ -235,7 +235,7 @@ class Reading:
         if broken or not records:
             file.skip("damaged or overlong file" if text is None else "not JSON lines")
 
-    def _take(self, file: FileReport, reader: Reader, line: Line) -> bool:
+    def _take(self, file: FileReport, reader: RecordReader, line: SourceLine) -> bool:
         """Take one line; False leaves it for the import that finds it whole."""
         if line.fault == "damaged":
             file.skip("damaged file")
@@ -247,7 +247,7 @@ class Reading:
         if not line.body.strip():
             file.skip("blank line")
             return True
-        records, broken = parse(line.body)
+        records, broken = parse_records(line.body)
         if not records and file.source == chat.SOURCE and (records := parse_array(line.body)):
             broken = False
         if broken and not line.whole:
@@ -261,7 +261,7 @@ class Reading:
             file.skip("malformed line")
         return True
 
-    def _count(self, file: FileReport, outcome: Outcome) -> None:
+    def _count(self, file: FileReport, outcome: ReadOutcome) -> None:
         if self._runs:
             if any(row.get("role") in ("user", "tool") for row in outcome.rows):
                 waited, self._unanswered = self._unanswered, []
@@ -275,7 +275,7 @@ class Reading:
                 return
         self._settle(file, outcome)
 
-    def _settle(self, file: FileReport, outcome: Outcome) -> None:
+    def _settle(self, file: FileReport, outcome: ReadOutcome) -> None:
         for reason in outcome.skipped:
             file.skip(reason)
         file.items += outcome.repeated + len(outcome.rows)
@@ -348,7 +348,7 @@ class Reading:
             self._progress(min(done, self.total), self.total, self._events)
 
 
-def size_of(path: Path) -> int:
+def source_bytes(path: Path) -> int:
     """Bytes on disk; 0 where there are none to be read."""
     try:
         return path.stat().st_size

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LINE_BYTES_MAX",
-    "Line",
     "Parsed",
+    "SourceLine",
     "files_below",
     "is_gzip",
     "is_zstd",
-    "parse",
+    "parse_records",
     "read_lines",
     "written_at",
 ]
@@ -44,7 +44,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 _DECODER: Final = json.JSONDecoder(strict=False)
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """One line without its newline.
 
     `end` is the byte behind it in the text, `done` how far the file on disk was
@@ -95,7 +95,7 @@ def is_zstd(path: Path) -> bool:
         return file.read(4) == _ZSTD_MAGIC
 
 
-def read_lines(path: Path, offset: int = 0, limit: int = LINE_BYTES_MAX) -> Generator[Line]:
+def read_lines(path: Path, offset: int = 0, limit: int = LINE_BYTES_MAX) -> Generator[SourceLine]:
     """Yield the lines behind `offset`, a byte of the text at which a line begins.
 
     Holds one line of at most `limit` bytes in memory; a longer one is passed over.
@@ -112,7 +112,7 @@ def read_lines(path: Path, offset: int = 0, limit: int = LINE_BYTES_MAX) -> Gene
 
 def _lines(
     text: IO[bytes] | gzip.GzipFile, disk: IO[bytes], offset: int, limit: int
-) -> Iterator[Line]:
+) -> Iterator[SourceLine]:
     number, end = 0, offset
     try:
         text.seek(offset)
@@ -124,19 +124,19 @@ def _lines(
                 while rest and not rest.endswith(b"\n"):
                     rest = text.readline(_CHUNK)
                     end += len(rest)
-                yield Line(number, b"", end, disk.tell(), fault="overlong")
+                yield SourceLine(number, b"", end, disk.tell(), fault="overlong")
                 continue
             whole = body.endswith(b"\n")
             # Handed over: this frame holds no long line while its text is recorded.
             held = [body[:-1] if whole else body]
             del body
-            yield Line(number, held.pop(), end, disk.tell(), whole=whole)
+            yield SourceLine(number, held.pop(), end, disk.tell(), whole=whole)
     except (OSError, EOFError, zlib.error):
         # A copy that was cut short: what could be unpacked has been given out.
-        yield Line(number + 1, b"", end, disk.tell(), fault="damaged")
+        yield SourceLine(number + 1, b"", end, disk.tell(), fault="damaged")
 
 
-def parse(body: bytes) -> Parsed:
+def parse_records(body: bytes) -> Parsed:
     """Return the objects on a line.
 
     Writers that crash lose newlines, so one line may hold several records. Bad

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
     from memplane.plane import Plane
-from memplane.importers.git import SOURCE, Commit, Repository, row_of
+from memplane.importers.git import SOURCE, GitCommit, GitRepository, row_of
 
 __all__ = ["import_repositories"]
 
@@ -52,7 +52,7 @@ def import_repositories(
     """
     if max_count is not None and max_count < 1:
         raise InputError(f"expected 1 or more, found {max_count}", where="max_count")
-    repositories = [Repository(Path(path)) for path in paths]
+    repositories = [GitRepository(Path(path)) for path in paths]
     report = ImportReport()
     consumed = Consumed(plane)
     for repository in repositories:
@@ -67,9 +67,12 @@ class _Reading:
     """One repository on its way into the plane."""
 
     def __init__(
-        self, plane: Plane, report: ImportReport, file: FileReport,
+        self,
+        plane: Plane,
+        report: ImportReport,
+        file: FileReport,
         progress: Callable[[int, int, int], None] | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._plane, self._report, self._file, self._progress = plane, report, file, progress
         self._rows: list[Row] = []
         self._text = 0
@@ -77,7 +80,7 @@ class _Reading:
         self._stopped_by: InputError | None = None
 
     def read(
-        self, repository: Repository, consumed: Consumed, newest: int | None, *, full: bool
+        self, repository: GitRepository, consumed: Consumed, newest: int | None, *, full: bool
     ) -> None:
         """Record what is new; the head counts as read only where git could read all of it."""
         file = self._file
@@ -99,7 +102,7 @@ class _Reading:
             return
         consumed.keep_heads(repository.folder, how, [*known, repository.head])
 
-    def _take(self, repository: Repository, known: list[str], newest: int | None) -> None:
+    def _take(self, repository: GitRepository, known: list[str], newest: int | None) -> None:
         with closing(self._commits(repository, known, newest)) as commits:
             for commit in commits:
                 self._file.lines += 1
@@ -117,8 +120,8 @@ class _Reading:
         self._flush()
 
     def _commits(
-        self, repository: Repository, known: list[str], newest: int | None
-    ) -> Generator[Commit]:
+        self, repository: GitRepository, known: list[str], newest: int | None
+    ) -> Generator[GitCommit]:
         """The commits as far as git can read them; what stops it is kept, to be told by `read`.
 
         Only that: a mistake in what is made of a commit is none of the repository's.

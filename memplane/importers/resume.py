@@ -140,16 +140,16 @@ class Consumed:
         tmp = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
         with contextlib.suppress(OSError):
             nofollow.make_folder(self._path.parent)
-            with os.fdopen(nofollow.create(tmp), "w", encoding="utf-8") as file:
+            with os.fdopen(nofollow.create_draft(tmp), "w", encoding="utf-8") as file:
                 json.dump({**whole, "files": files, "repositories": known}, file)
-            nofollow.rename(tmp, self._path)
+            nofollow.rename_name(tmp, self._path)
             return
         with contextlib.suppress(OSError):
-            nofollow.remove(tmp)
+            nofollow.remove_name(tmp)
 
     def _load(self) -> dict[str, Any]:
         try:
-            whole = json.loads(nofollow.read(self._path))
+            whole = json.loads(nofollow.read_bytes(self._path))
             if whole["format"] != _FORMAT or whole["plane"] != self._plane.id:
                 return {}
             # The log may be an older copy of itself: then what was read is not in it.
@@ -284,9 +284,7 @@ class Hooked:
             whole in answer and blocks <= its for answer, its in self._answers.get(session, ())
         )
 
-    def _was_purged(
-        self, source: str, session: str, row: Row, turn: str, *, copied: bool
-    ) -> bool:  # fmt: skip
+    def _was_purged(self, source: str, session: str, row: Row, turn: str, *, copied: bool) -> bool:
         """Whether a call was, or words of a turn: then none of their sort comes back.
 
         Transcripts of older clients name no turn, copies one of their own; then these very words

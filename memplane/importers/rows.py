@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Outcome", "Reader", "Row", "digest", "name", "text_of", "told", "word"]
+__all__ = [
+    "ReadOutcome",
+    "RecordReader",
+    "Row",
+    "json_digest",
+    "name",
+    "short_text",
+    "told",
+    "type_word",
+]
 
 Row = dict[str, Any]
 
@@ -23,7 +32,7 @@ _SAFE: Final = "!#$&'()*+,-./:;<=>?@[]^_{|}"
 _ALWAYS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~"
 
 
-class Outcome(NamedTuple):
+class ReadOutcome(NamedTuple):
     """Rows in file order, a reason for each part left out, and parts that were seen before.
 
     A record always comes to something: the three are never empty together. `turn` is the client's
@@ -36,14 +45,14 @@ class Outcome(NamedTuple):
     turn: str = ""
 
 
-class Reader(Protocol):
+class RecordReader(Protocol):
     """Makes rows of the records of one source. One reader serves one run over many files."""
 
     def begin(self, state: Mapping[str, Any], file: str = "") -> None:
         """Begin a file, or go on with one where `state()` was left. `file` is its name."""
         ...
 
-    def read(self, record: dict[str, Any], body: bytes) -> Outcome:
+    def read(self, record: dict[str, Any], body: bytes) -> ReadOutcome:
         """Say what the record comes to; never raises, whatever it holds. `body` is its line."""
         ...
 
@@ -77,7 +86,7 @@ def _encode(part: str, safe: str) -> str:
     return quote(part, safe=safe, errors="surrogatepass")
 
 
-def text_of(record: Mapping[str, Any], field: str) -> str:
+def short_text(record: Mapping[str, Any], field: str) -> str:
     """Return the field where it is a string of at most 4,096 characters, else ""."""
     value = record.get(field)
     return value if isinstance(value, str) and len(value) <= _FIELD_MAX else ""
@@ -88,14 +97,14 @@ def told(data: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in data.items() if value}
 
 
-def word(kind: str) -> str:
+def type_word(kind: str) -> str:
     """Show a type as part of a reason: short and printable, whatever stood there."""
     from memplane.intake.redact import masked  # noqa: PLC0415 - likewise
 
     return masked(name(kind))[:40] if kind else "(none)"
 
 
-def digest(*parts: Any) -> str:
+def json_digest(*parts: Any) -> str:
     """A SHA-256 of JSON values, in hex; the order of an object's fields does not matter."""
     try:
         whole = json.dumps(parts, sort_keys=True, separators=(",", ":"))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from memplane.errors import InputError
 from memplane.importers import chat, claude_code, claude_memory, codex, git, jsonl, mcp_memory
 from memplane.importers.detection import FIRST_LINES, look, refuse_repository, takeable
-from memplane.importers.reading import ImportReport, Progress, Reading, size_of
+from memplane.importers.reading import ImportReport, Progress, Reading, source_bytes
 from memplane.importers.records import files_below
 from memplane.importers.repositories import import_repositories
 
@@ -72,7 +72,7 @@ def import_paths(
         raise InputError(f"counts commits: only with the source {git.SOURCE}", where="max_count")
     files = _find(given, source, Path(plane.home).resolve())
     reading = Reading(plane, reasoning=reasoning, full=full, progress=progress)
-    reading.total = sum(size_of(path) for path in files)
+    reading.total = sum(source_bytes(path) for path in files)
     for path in files:
         reading.file(path, source)
     reading.end()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from memplane.errors import NotFoundError
 from memplane.event import GLOBAL, at_least
-from memplane.importers.rows import Row, digest, name
+from memplane.importers.rows import Row, json_digest, name
 from memplane.intake.check import KEY_MAX, TAG_MAX
 from memplane.intake.redact import masked
 
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from memplane.plane import Plane
-    from memplane.projections.chains import Row as Version
+    from memplane.projections.chains import KeyValueRow as Version
 
 __all__ = [
     "ORIGIN",
-    "Statement",
-    "Told",
+    "FileStatement",
+    "StatedFile",
     "bounded",
     "forget_all",
     "gone",
     "key_of",
     "lost_with",
-    "rows_of",
+    "statement_rows",
     "tag",
 ]
 
 ORIGIN: Final = "from"  # in an event's data: the file that stated it
 
 
-class Statement(NamedTuple):
+class FileStatement(NamedTuple):
     """One memory as a file states it."""
 
     key: str
@@ -56,7 +56,7 @@ class Statement(NamedTuple):
     tags: tuple[str, ...] = ()
 
 
-class Told(NamedTuple):
+class StatedFile(NamedTuple):
     """What a file states. `origin` names the file, `prefix` begins all keys it may have.
 
     `whole`: nothing in it was unreadable, so what it does not state it no longer states.
@@ -64,7 +64,7 @@ class Told(NamedTuple):
 
     origin: str
     prefix: str
-    statements: list[Statement]
+    statements: list[FileStatement]
     skipped: list[str]
     whole: bool
 
@@ -80,7 +80,7 @@ def bounded(key: str) -> str:
     if len(key) <= KEY_MAX and key.isprintable():
         return key
     kept = "".join(letter for letter in key if letter.isprintable())
-    return f"{kept[: KEY_MAX - 18]}~{digest(key)[:16]}"
+    return f"{kept[: KEY_MAX - 18]}~{json_digest(key)[:16]}"
 
 
 def tag(word: str) -> str | None:
@@ -89,8 +89,8 @@ def tag(word: str) -> str | None:
     return word if 0 < len(word) <= TAG_MAX and word.isprintable() else None
 
 
-def rows_of(
-    plane: Plane, source: str, told: Told, ts: str
+def statement_rows(
+    plane: Plane, source: str, told: StatedFile, ts: str
 ) -> Iterator[Row | Literal["repeated", "forgotten", "doubled"]]:
     """Of each statement: the row to record, or why there is none.
 
@@ -98,7 +98,7 @@ def rows_of(
     """
     seen: dict[str, str] = {}
     for statement in told.statements:
-        base = name(source, digest(*statement[:3])[:32])
+        base = name(source, json_digest(*statement[:3])[:32])
         if (known := seen.get(statement.key)) is not None:
             yield "repeated" if known == base else "doubled"
             continue
@@ -153,7 +153,7 @@ def _by_us(plane: Plane, source: str, seq: int) -> bool:
     return event.kind == "forget" and event.text.startswith(f"{source}: ")
 
 
-def gone(plane: Plane, source: str, told: Told) -> list[str]:
+def gone(plane: Plane, source: str, told: StatedFile) -> list[str]:
     """The keys in force that this file stated before and states no more."""
     if not told.whole or not told.statements:
         return []

@@ -20,11 +20,11 @@ __all__ = [
     "GAP_MAX",
     "ONE",
     "TURN_TOKENS",
+    "ColumnSource",
     "Columns",
     "Frame",
     "Kernel",
-    "Source",
-    "spread",
+    "spread_scores",
     "strengths",
 ]
 
@@ -44,7 +44,7 @@ _KEPT_MAX: Final = 16
 _NONE: Final = -1
 
 
-class Source(Protocol):
+class ColumnSource(Protocol):
     """What the columns are read from: `View` answers."""
 
     count: int
@@ -85,7 +85,7 @@ class Columns:
         self._chains = _Chains()
         self._shown: dict[Hashable, _Chains] = {}  # of who does not see all documents
 
-    def frame(self, source: Source) -> Frame:
+    def frame(self, source: ColumnSource) -> Frame:
         """Return the columns as of a view; later documents stay for later views."""
         if source.count > self._count:
             self._extend(source)
@@ -93,7 +93,7 @@ class Columns:
         columns = {name: column[:end] for name, column in self._columns.items()}
         return Frame(end, **columns, before=chains.before[:end], after=chains.after[:end])
 
-    def seen(self, frame: Frame, source: Source, unseen: Array, name: Hashable) -> Frame:
+    def seen(self, frame: Frame, source: ColumnSource, unseen: Array, name: Hashable) -> Frame:
         """Return a frame of this view whose chains pass the unseen documents over.
 
         `name` stands for what is unseen: under the same name a document always is, or never. The
@@ -110,7 +110,7 @@ class Columns:
             chains.extend(source.take("group", docs).astype(np.uint64), docs, end)
         return frame._replace(before=chains.before[:end], after=chains.after[:end])
 
-    def _extend(self, source: Source) -> None:
+    def _extend(self, source: ColumnSource) -> None:
         start, end = self._count, source.count
         if end > len(self._columns["seq"]):
             self._grow(end + end // 2)
@@ -214,7 +214,9 @@ def strengths(kernel: Kernel) -> Array:
     return np.array(table, np.int64)
 
 
-def spread(scores: Array, sources: Array, amounts: Array, frame: Frame, kernel: Kernel) -> Array:
+def spread_scores(
+    scores: Array, sources: Array, amounts: Array, frame: Frame, kernel: Kernel
+) -> Array:
     """Add to `scores` (one a document) what each source says of the documents around it.
 
     Return those documents, in no order, some more than once.

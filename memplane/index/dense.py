@@ -27,15 +27,15 @@ from memplane.index import storage
 
 __all__ = [
     "Adder",
-    "Header",
     "Kind",
     "Stored",
+    "VectorHeader",
     "adding",
     "cleared",
-    "erase",
+    "erase_vectors",
     "kept",
-    "load",
-    "stamp",
+    "load_vectors",
+    "vectors_stamp",
 ]
 
 FOLDER: Final = "dense"  # in that of the index
@@ -55,7 +55,7 @@ class Kind(NamedTuple):
     dimension: int
 
 
-class Header(NamedTuple):
+class VectorHeader(NamedTuple):
     """The rows of the first `documents` count, whose bytes have the sum `crc`.
 
     The last of them is of event `seq`, of whose place in the log `mark` is the caller's word.
@@ -81,11 +81,11 @@ class Header(NamedTuple):
 class Stored(NamedTuple):
     """Rows that count, as many bytes as they have."""
 
-    header: Header
+    header: VectorHeader
     rows: memoryview
 
 
-def stamp(folder: Path) -> tuple[int, int, int] | None:
+def vectors_stamp(folder: Path) -> tuple[int, int, int] | None:
     """Return what the header looks like from outside: the same while nothing changed."""
     try:
         found = (folder / HEADER).lstat()
@@ -94,7 +94,7 @@ def stamp(folder: Path) -> tuple[int, int, int] | None:
     return found.st_size, found.st_mtime_ns, found.st_ino
 
 
-def load(folder: Path, kind: Kind) -> Stored | None:
+def load_vectors(folder: Path, kind: Kind) -> Stored | None:
     """Map the vectors; None where there are none, or none of this kind, or harmed ones."""
     for _ in range(_TRIES):
         header = kept(folder)
@@ -122,12 +122,12 @@ class Adder:
 
     def __init__(self, folder: Path, kind: Kind) -> None:
         self._folder = folder
-        stored = load(folder, kind)
-        self.header = Header(*kind) if stored is None else stored.header
+        stored = load_vectors(folder, kind)
+        self.header = VectorHeader(*kind) if stored is None else stored.header
 
     def restart(self) -> None:
         """Begin again with the first document."""
-        self.header = Header(*self.header.kind)
+        self.header = VectorHeader(*self.header.kind)
 
     def add(self, vectors: Sequence[bytes], seq: int, mark: str) -> None:
         """Give the next documents their vectors, the last of which is of event `seq`.
@@ -147,13 +147,15 @@ class Adder:
                 file.flush()
                 os.fsync(descriptor)
         else:
-            storage.replace(path, data, sync=True)
+            storage.replace_bytes(path, data, sync=True)
         self._put(
             self.header._replace(
-                documents=count + len(vectors), seq=seq, mark=mark,
+                documents=count + len(vectors),
+                seq=seq,
+                mark=mark,
                 crc=zlib.crc32(data, self.header.crc),
             )
-        )  # fmt: skip
+        )
 
     def erase(self, docs: Collection[int], erased: int) -> None:
         """Leave these documents without a vector; `erased` is that of their index now."""
@@ -163,12 +165,12 @@ class Adder:
             self.header = self.header._replace(erased=erased)
             return
         left = cleared(rows, docs, self.header.dimension)
-        storage.replace(self._folder / ROWS, bytes(left), sync=True)
+        storage.replace_bytes(self._folder / ROWS, bytes(left), sync=True)
         self._put(self.header._replace(erased=erased, crc=zlib.crc32(left)))
 
-    def _put(self, header: Header) -> None:
+    def _put(self, header: VectorHeader) -> None:
         fields = {"format": FORMAT} | header._asdict()
-        storage.replace(self._folder / HEADER, storage.signed(fields))
+        storage.replace_bytes(self._folder / HEADER, storage.signed(fields))
         self.header = header
 
 
@@ -181,7 +183,7 @@ def adding(folder: Path, kind: Kind) -> Iterator[Adder | None]:
         yield Adder(folder, kind) if held else None
 
 
-def erase(folder: Path, docs: Collection[int], erased: int) -> None:
+def erase_vectors(folder: Path, docs: Collection[int], erased: int) -> None:
     """Leave documents without a vector, whoever made it, as their index was erased.
 
     Where that cannot be, the number of erased events tells the next reader.
@@ -194,22 +196,22 @@ def erase(folder: Path, docs: Collection[int], erased: int) -> None:
             adder.erase(docs, erased)
 
 
-def kept(folder: Path) -> Header | None:
+def kept(folder: Path) -> VectorHeader | None:
     """What is said of the rows that are kept there; whether they are whole, `load` finds out."""
-    fields = storage.fields_of(folder / HEADER)
+    fields = storage.segment_sections(folder / HEADER)
     if fields is None or fields.pop("format", None) != FORMAT:
         return None
     try:
-        return Header(**fields)  # type: ignore[arg-type]
+        return VectorHeader(**fields)  # type: ignore[arg-type]
     except TypeError:
         return None
 
 
-def _rows(folder: Path, header: Header) -> memoryview | None:
+def _rows(folder: Path, header: VectorHeader) -> memoryview | None:
     """Map the rows that count; None where they are not what was written."""
     size = header.documents * header.dimension
     try:
-        with nofollow.opened(folder / ROWS) as file:
+        with nofollow.open_regular(folder / ROWS) as file:
             rows = memoryview(nofollow.map_file(file))[:size]
     except (OSError, ValueError):
         return None

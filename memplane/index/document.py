@@ -17,11 +17,11 @@ __all__ = [
     "READ",
     "ROLES",
     "Document",
-    "Question",
+    "QuestionTraits",
     "Sentences",
     "ask",
     "best_run",
-    "blank",
+    "blank_document",
     "passage",
     "sentences",
 ]
@@ -54,7 +54,7 @@ class Document(NamedTuple):
     kept: bytes = b""  # what the caller keeps beside the document; the index never reads it
 
 
-def blank(seq: int, part: int) -> Document:
+def blank_document(seq: int, part: int) -> Document:
     """What stays of a purged document: its slot."""
     return Document(seq, part, importance=0)
 
@@ -91,7 +91,7 @@ class Sentences:
 
     __slots__ = ("_costs", "spans", "text", "words")
 
-    def __init__(self, text: str, vocabulary: terms.Vocabulary) -> None:
+    def __init__(self, text: str, vocabulary: terms.TermVocabulary) -> None:
         self.text = text
         self.spans = sentences(text)
         self.words = [_words(text[start:end], vocabulary) for start, end in self.spans]
@@ -111,7 +111,7 @@ def passage(
     wanted: Mapping[int, int],
     limit: int,
     count: Callable[[str], int],
-    vocabulary: terms.Vocabulary,
+    vocabulary: terms.TermVocabulary,
 ) -> tuple[int, int]:
     """`best_run` of a text that is asked once."""
     return best_run(Sentences(text, vocabulary), wanted, limit, count)
@@ -154,11 +154,11 @@ def best_run(
     return spans[-best[2]][0], spans[-best[3]][1]
 
 
-def _words(text: str, vocabulary: terms.Vocabulary) -> frozenset[int]:
+def _words(text: str, vocabulary: terms.TermVocabulary) -> frozenset[int]:
     expansions = vocabulary.expansions
     return frozenset(
         word
-        for number in vocabulary.numbers(terms.prepare(text))
+        for number in vocabulary.numbers(terms.normalise_text(text))
         for word, _, _ in expansions[number]
     )
 
@@ -191,7 +191,7 @@ _LOOKS_UP: Final = regex(
 )
 
 
-class Question(NamedTuple):
+class QuestionTraits(NamedTuple):
     """What is asked, beside the terms.
 
     `speakers`: the names among those given that the question names, none where it names all of
@@ -205,12 +205,12 @@ class Question(NamedTuple):
     looks_up: bool = False
 
 
-def ask(text: str, speakers: Collection[str] = ()) -> Question:
+def ask(text: str, speakers: Collection[str] = ()) -> QuestionTraits:
     """Read a question. A speaker is named by all words of the name, in order, in any case."""
     straight = text.replace("\u2019", "'")
     words = _WORD.findall(straight.casefold())
     named = tuple(name for name in speakers if _names(words, name))
-    return Question(
+    return QuestionTraits(
         named if len(named) < len(speakers) else (),
         _FIRST_PERSON.search(straight) is not None,
         _BROAD.search(straight) is not None,

@@ -39,11 +39,11 @@ __all__ = [
     "PERMILLE_MIN",
     "RELATED_MAX",
     "Kin",
-    "Near",
+    "NearWord",
     "Nearest",
     "Neighbours",
-    "expand",
-    "lay_out",
+    "encode_neighbours",
+    "expand_terms",
     "related",
 ]
 
@@ -125,7 +125,7 @@ class Nearest:
         if found is None:
             if len(self._terms) >= _TERMS_MAX:
                 self._terms.clear()
-            found = self._terms[word] = terms.word(self.stem(word))
+            found = self._terms[word] = terms.whole_term(self.stem(word))
         return found
 
     def stem(self, word: str) -> str:
@@ -149,7 +149,7 @@ class Nearest:
         return self._words
 
 
-def lay_out(table: StaticTable, near: Sequence[Iterable[str]], most: int) -> bytes:
+def encode_neighbours(table: StaticTable, near: Sequence[Iterable[str]], most: int) -> bytes:
     """The bytes of the file; `near` has what is near to each of the first words, in order."""
     words = table.vocabulary()[: table.words]
     pairs = [_ending(word) for word in words]
@@ -196,7 +196,7 @@ LETTERS_MIN: Final = 3
 _LETTERS: Final = regex(r"[^\W\d_]+")
 
 
-class Near(NamedTuple):
+class NearWord(NamedTuple):
     """A word and its cosine with the one asked for, in thousandths, rounded down."""
 
     word: str
@@ -211,7 +211,7 @@ class Neighbours:
         self._table = table
         self._words: list[str] = []
         self._vectors: Vectors | None = None
-        self._cached: dict[tuple[str, int], tuple[Near, ...]] = {}
+        self._cached: dict[tuple[str, int], tuple[NearWord, ...]] = {}
         if words is not None:
             self._vectors = Vectors(table.dimension)
             self.add(words)
@@ -232,7 +232,7 @@ class Neighbours:
         self._read().append(self._table.embed(words))
         self._words += words
 
-    def near(self, word: str, upto: int | None = None) -> tuple[Near, ...]:
+    def near(self, word: str, upto: int | None = None) -> tuple[NearWord, ...]:
         """At most 32 of the first `upto` words with a cosine of .300 or more; ties: the later.
 
         Nothing is near to what is shorter than three letters or holds other signs.
@@ -245,7 +245,7 @@ class Neighbours:
             found = self._cached[word, end] = tuple(self._found(word, end))[:NEAR_MAX]
         return found
 
-    def _found(self, word: str, end: int) -> Iterable[Near]:
+    def _found(self, word: str, end: int) -> Iterable[NearWord]:
         if len(word) < LETTERS_MIN or not word.isalpha():
             return
         (vector,) = self._table.embed([word])
@@ -254,10 +254,10 @@ class Neighbours:
             if permille < PERMILLE_MIN:
                 return
             if self._words[number] != word:
-                yield Near(self._words[number], permille)
+                yield NearWord(self._words[number], permille)
 
 
-def expand(
+def expand_terms(
     near: Iterable[Iterable[Kin]], present: Container[int], own: Container[int], most: int
 ) -> list[tuple[int, int]]:
     """Return terms to look for beside those of a question, each with its weight in thousandths.
@@ -287,7 +287,7 @@ def _added(
 
 def related(
     question: str,
-    near: Callable[[str], Iterable[Near]],
+    near: Callable[[str], Iterable[NearWord]],
     present: Callable[[Sequence[int]], Iterable[int]],
     kept: Nearest | None = None,
     *,
@@ -303,7 +303,7 @@ def related(
     `terms.query` makes of the question, for who has it.
     """
     own = {term for term, _ in (query or terms.query(question)).words}
-    asked = dict.fromkeys(_LETTERS.findall(terms.prepare(question).lower()))
+    asked = dict.fromkeys(_LETTERS.findall(terms.normalise_text(question).lower()))
     words = [word for word in asked if _term(word) in own]
     first = {word: None if kept is None else kept.near(word) for word in words}
 
@@ -323,7 +323,7 @@ def related(
         had |= _present(short.values(), present, own, least)
         close |= short
     loud = ([one for one in kin if one.permille >= least] for kin in close.values())
-    return tuple((term, permille / 1_000) for term, permille in expand(loud, had, own, most))
+    return tuple((term, permille / 1_000) for term, permille in expand_terms(loud, had, own, most))
 
 
 def _present(
@@ -339,4 +339,4 @@ def _present(
 
 @lru_cache(maxsize=50_000)
 def _term(word: str) -> int:
-    return terms.word(terms.stem(word))
+    return terms.whole_term(terms.stem(word))

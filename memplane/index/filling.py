@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from math import floor, sqrt
 from typing import Any, Final, NamedTuple
 
-__all__ = ["FINE", "MOST_TOKENS", "SIXTEENTHS", "STEP_COLUMNS", "Packing", "steps_of_few"]
+__all__ = ["FINE", "MOST_TOKENS", "SIXTEENTHS", "STEP_COLUMNS", "FillingParameters", "steps_of_few"]
 
 SIXTEENTHS: Final = 16
 FINE: Final = 1 << 10
@@ -15,7 +15,7 @@ MOST_TOKENS: Final = 1 << 30
 STEP_COLUMNS: Final = ("score", "tokens", "importance", "seq")
 
 
-class Packing(NamedTuple):
+class FillingParameters(NamedTuple):
     """How blocks are filled.
 
     A turn of more than `whole_tokens` may be shown as a passage of at most `passage_tokens`
@@ -39,7 +39,7 @@ class Packing(NamedTuple):
 
 
 def steps_of_few(
-    columns: Sequence[Any], which: Sequence[int], budget: int, packing: Packing
+    columns: Sequence[Any], which: Sequence[int], budget: int, packing: FillingParameters
 ) -> Iterator[tuple[int, bool]]:
     """What `packing.steps_of` gives for these columns: the same arithmetic, row by row."""
     power = packing.power_of(budget)
@@ -60,7 +60,7 @@ def _rank(step: tuple[tuple[int, ...], int, bool]) -> tuple[int, ...]:
     return step[0]
 
 
-def _values(score: int, tokens: int, power: int, packing: Packing) -> tuple[int, int]:
+def _values(score: int, tokens: int, power: int, packing: FillingParameters) -> tuple[int, int]:
     """What it is worth to show an event, and then to let it grow; see `packing`."""
     worth, whole = float(score) * FINE, float(min(tokens, MOST_TOKENS))
     base = packing.base_tokens

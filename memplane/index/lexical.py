@@ -14,7 +14,17 @@ from memplane.index.bm25 import BM25, SCALE, Weights, idf
 from memplane.index.segment import Array, Pieces, Postings
 from memplane.index.terms import Query
 
-__all__ = ["BM25", "Block", "Matches", "Weights", "best", "idf", "match", "reached", "whole"]
+__all__ = [
+    "BM25",
+    "Matches",
+    "PostingBlock",
+    "Weights",
+    "best",
+    "idf",
+    "match",
+    "reached",
+    "whole_scores",
+]
 
 
 class Matches(NamedTuple):
@@ -31,7 +41,7 @@ class Matches(NamedTuple):
     coverage: Array
 
 
-class Block(Protocol):
+class PostingBlock(Protocol):
     """Neighbouring documents with their postings."""
 
     @property
@@ -85,13 +95,13 @@ class _Gathered(NamedTuple):
 class _Run(NamedTuple):
     """The postings of the terms of one field in one block."""
 
-    block: Block
+    block: PostingBlock
     places: list[int]
     begins: list[int]
     ends: list[int]
 
 
-def _runs(blocks: Sequence[Block], query: Query, limit: int) -> Iterator[list[_Run]]:
+def _runs(blocks: Sequence[PostingBlock], query: Query, limit: int) -> Iterator[list[_Run]]:
     """Give the runs of each field, cut where the limit is."""
     wanted = np.array([term for field in query for term, _ in field], np.uint64)
     bounds = [0, *accumulate(map(len, query))]
@@ -111,7 +121,7 @@ def _runs(blocks: Sequence[Block], query: Query, limit: int) -> Iterator[list[_R
         yield runs
 
 
-def _gather(blocks: Sequence[Block], query: Query, limit: int) -> _Gathered:
+def _gather(blocks: Sequence[PostingBlock], query: Query, limit: int) -> _Gathered:
     fields = list(_runs(blocks, query, limit))
     runs = [run for field in fields for run in field]
     places = np.array([place for run in runs for place in run.places], np.int64)
@@ -134,7 +144,7 @@ def _gather(blocks: Sequence[Block], query: Query, limit: int) -> _Gathered:
     return _Gathered(docs, times, lengths, places, counts, tuple(all_ends), having.tolist())
 
 
-def length_total(blocks: Sequence[Block], kind: int, limit: int) -> int:
+def length_total(blocks: Sequence[PostingBlock], kind: int, limit: int) -> int:
     """Return the sum of the lengths of the documents below the limit."""
     total = 0
     for block in blocks:
@@ -158,7 +168,7 @@ def _norms(lengths: Array, average: float, bm25: BM25) -> Array:
 
 
 def match(
-    blocks: Sequence[Block],
+    blocks: Sequence[PostingBlock],
     query: Query,
     limit: int,
     hidden: Array | None = None,
@@ -223,7 +233,7 @@ def _added(
     return Matches(docs.astype(np.int32), words, bigrams, prefixes, related, coverage)
 
 
-def whole(matches: Matches, weights: Weights) -> Array:
+def whole_scores(matches: Matches, weights: Weights) -> Array:
     """Return one lexical score a match, in 2**-20, rounded half to even."""
     total = weights.bigrams * matches.bigrams
     total += matches.words

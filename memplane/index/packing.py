@@ -15,10 +15,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from memplane.index.filling import FINE, MOST_TOKENS, SIXTEENTHS, STEP_COLUMNS, Packing
+from memplane.index.filling import FINE, MOST_TOKENS, SIXTEENTHS, STEP_COLUMNS, FillingParameters
 from memplane.index.segment import Array
 
-__all__ = ["STEP_COLUMNS", "Packing", "Steps", "steps", "steps_of"]
+__all__ = ["STEP_COLUMNS", "FillingParameters", "Steps", "filling_steps", "steps_of"]
 
 _TRIED: Final = 400  # steps that fill most blocks
 
@@ -31,8 +31,13 @@ class Steps(NamedTuple):
     values: Array
 
 
-def steps(
-    scores: Array, tokens: Array, importance: Array, seqs: Array, budget: int, packing: Packing
+def filling_steps(
+    scores: Array,
+    tokens: Array,
+    importance: Array,
+    seqs: Array,
+    budget: int,
+    packing: FillingParameters,
 ) -> Steps:
     """Return the steps that fill a block of `budget` tokens; one that does not fit is passed over.
 
@@ -44,7 +49,7 @@ def steps(
     return _ordered(found, tokens, importance, seqs)
 
 
-def _values(scores: Array, tokens: Array, budget: int, packing: Packing) -> Steps:
+def _values(scores: Array, tokens: Array, budget: int, packing: FillingParameters) -> Steps:
     """The steps that are worth something, in no order but that of the events."""
     power = packing.power_of(budget)
     worth = scores.astype(np.float64) * FINE
@@ -68,7 +73,7 @@ def _ordered(found: Steps, tokens: Array, importance: Array, seqs: Array) -> Ste
     return Steps._make(column[order] for column in found)
 
 
-def _lengths(whole: Array, shown: Array, packing: Packing) -> tuple[Array, Array]:
+def _lengths(whole: Array, shown: Array, packing: FillingParameters) -> tuple[Array, Array]:
     """Tokens for all that a turn is worth, at the price of its passage and at that of its rest."""
     base = packing.base_tokens
     share = packing.passage_permille / np.float64(1_000)
@@ -81,7 +86,7 @@ def _lengths(whole: Array, shown: Array, packing: Packing) -> tuple[Array, Array
 
 
 def steps_of(
-    columns: Sequence[Any], which: Sequence[int], budget: int, packing: Packing
+    columns: Sequence[Any], which: Sequence[int], budget: int, packing: FillingParameters
 ) -> Iterator[tuple[int, bool]]:
     """`steps` for some rows of `STEP_COLUMNS`: places in `which`, and whether they grow.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from memplane.index import lexical, terms
-from memplane.index.columns import ONE, Frame, Kernel, spread
+from memplane.index.columns import ONE, Frame, Kernel, spread_scores
 from memplane.index.document import PREFERENCE, READ, ROLES
 from memplane.index.lexical import Matches
 from memplane.index.segment import Array
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 __all__ = [
-    "Asked",
     "Boosted",
-    "Exact",
+    "ExactMatches",
     "Nearness",
-    "Ranked",
+    "RankedEvents",
     "Ranking",
+    "RankingQuery",
     "Similar",
     "Speakers",
     "alike",
     "boosted",
     "marked_turns",
-    "merged",
+    "merge_columns",
     "rank",
     "similar",
     "weighed",
@@ -127,7 +127,7 @@ class Ranking(NamedTuple):
     wide_sources_max: int = 600
 
 
-class Asked(NamedTuple):
+class RankingQuery(NamedTuple):
     """`Question` in the terms of the index: speakers as the column `speaker` numbers them."""
 
     speakers: tuple[int, ...] = ()
@@ -135,7 +135,7 @@ class Asked(NamedTuple):
     broad: bool = False
 
 
-class Ranked(NamedTuple):
+class RankedEvents(NamedTuple):
     """Events found, best first. Scores are in 2**-20 of what the words alone could earn.
 
     `own` is the part of the score that the event's own words earned, `alike` what its similarity
@@ -152,20 +152,20 @@ class Ranked(NamedTuple):
 def rank(
     matches: Matches,
     frame: Frame,
-    asked: Asked,
+    asked: RankingQuery,
     weights: Ranking,
     *,
     most: int,
     hidden: Array | None = None,
     similar: Similar | None = None,
-) -> Ranked:
+) -> RankedEvents:
     """Return at most `most` events by relevance; ties go by importance, then to the newer.
 
     `matches` and `frame` are of the same view. An event scores as its best document does. What is
     hidden is no match, speaks for no neighbour and hears none: hidden documents change nothing
     but the statistics of terms. `similar` adds to what words match, and matches what stands out.
     """
-    docs, words = matches.docs, lexical.whole(matches, weights.lexical)
+    docs, words = matches.docs, lexical.whole_scores(matches, weights.lexical)
     own = partial(_own, matches, words, frame, asked, weights)
     kernel = weights.wide if asked.broad else weights.near
     limit = weights.wide_sources_max if asked.broad else weights.sources_max
@@ -185,7 +185,7 @@ def rank(
     if len(heads):
         sources = _best_of_events(heads, mine, frame)
         sources = sources[lexical.best(mine[sources], limit)]
-        lent = spread(scores, sources, mine[sources], frame, kernel)
+        lent = spread_scores(scores, sources, mine[sources], frame, kernel)
     if len(places) < len(docs):
         # What neighbours lend may lift any match; but most hear too little of them to get far.
         final = _heard(scores[heads] + mine[heads], heads, frame, asked, weights)
@@ -207,7 +207,7 @@ def rank(
     scores[found] = _heard(scores[found], found, frame, asked, weights)
     best = _highest(_best_of_events(found, scores, frame), scores, frame, most)
     like = np.zeros(len(best), np.int64) if similar is None else alike[best]
-    return Ranked(frame.seq[best], scores[best], mine[best] - like, like, best)
+    return RankedEvents(frame.seq[best], scores[best], mine[best] - like, like, best)
 
 
 def _reached_by(docs: Array, scores: Array, frame: Frame, most: int) -> int:
@@ -242,7 +242,7 @@ class _Range(NamedTuple):
     weights: Ranking
 
     @classmethod
-    def of(cls, asked: Asked, weights: Ranking) -> _Range:
+    def of(cls, asked: RankingQuery, weights: Ranking) -> _Range:
         """The factors that a request has."""
         said = [weights.speaker] * bool(asked.speakers)
         said += [weights.first_person] * asked.first_person
@@ -307,7 +307,12 @@ def _bar(words: Array, seqs: Array, docs: Array, most: int, factors: _Range) -> 
 
 
 def _own(
-    matches: Matches, words: Array, frame: Frame, asked: Asked, weights: Ranking, places: Array
+    matches: Matches,
+    words: Array,
+    frame: Frame,
+    asked: RankingQuery,
+    weights: Ranking,
+    places: Array,
 ) -> Array:
     """What some matches earn by themselves: 2**20 for the best words of all, times the factors."""
     peak = int(words.max(initial=0))
@@ -327,7 +332,9 @@ def _own(
     return own
 
 
-def _heard(scores: Array, docs: Array, frame: Frame, asked: Asked, weights: Ranking) -> Array:
+def _heard(
+    scores: Array, docs: Array, frame: Frame, asked: RankingQuery, weights: Ranking
+) -> Array:
     """Apply the factors that are for what neighbours lend, too."""
     if asked.speakers and not asked.broad:
         scores = _raised(scores, _said_by(asked.speakers, docs, frame), weights.speaker_heard)
@@ -406,7 +413,7 @@ class Speakers:
         labels = frame.speaker[start:end]
         self._number(labels, start)
         if self._answered is None:
-            nameless = (labels == 0) | (labels == np.uint64(terms.label("assistant")))
+            nameless = (labels == 0) | (labels == np.uint64(terms.exact_term("assistant")))
             found = np.flatnonzero(nameless & (frame.role[start:end] == _ASSISTANT))
             self._answered = start + int(found[0]) if len(found) else None
         self._size = end
@@ -459,7 +466,7 @@ _SPEAKERS = [ROLES.index("user"), ROLES.index("assistant")]
 _MARKED_MAX = 200
 
 
-class Exact(NamedTuple):
+class ExactMatches(NamedTuple):
     """Documents that a query names by key or tag, and those that bear a marker.
 
     Weights and boosts are thousandths of what the words of a query can earn.
@@ -512,7 +519,9 @@ def weighed(
     )
 
 
-def boosted(ranked: Ranked, exact: Exact, frame: Frame, hidden: Array, most: int) -> Boosted:
+def boosted(
+    ranked: RankedEvents, exact: ExactMatches, frame: Frame, hidden: Array, most: int
+) -> Boosted:
     """Return at most `most` events; ties go by importance, then to the newer.
 
     Whatever bears a name of the query is found, even if it holds none of the words looked for. A
@@ -550,9 +559,12 @@ def boosted(ranked: Ranked, exact: Exact, frame: Frame, hidden: Array, most: int
 
 
 def marked_turns(
-    markers: Sequence[tuple[Array, int]], frame: Frame, hidden: Array, bits: tuple[int, int],
+    markers: Sequence[tuple[Array, int]],
+    frame: Frame,
+    hidden: Array,
+    bits: tuple[int, int],
     kind: int,
-) -> list[tuple[int, int]]:  # fmt: skip
+) -> list[tuple[int, int]]:
     """Return seq and tokens of the visible turns of user and assistant that bear a marker.
 
     `markers` are as those of `Exact`; `kind` is what a turn has in the `bits` of its flags. At most
@@ -591,7 +603,7 @@ def _bearing(lists: Sequence[Array], frame: Frame) -> Array:
     return there
 
 
-def merged(columns: Sequence[Any], rows: Sequence[Sequence[int]], most: int) -> list[Array]:
+def merge_columns(columns: Sequence[Any], rows: Sequence[Sequence[int]], most: int) -> list[Array]:
     """The columns of at most `most` events, best first, of some that are in columns and in rows.
 
     All have the fields of `Boosted`; `columns` may be none. Ties go by importance, then to the
@@ -607,7 +619,7 @@ def merged(columns: Sequence[Any], rows: Sequence[Sequence[int]], most: int) -> 
 
 
 # Events by how alike their texts are to a query as a whole: of vectors alone, no word counts.
-_NOTHING_NAMED: Final = Exact((), 0, (), 0, ())
+_NOTHING_NAMED: Final = ExactMatches((), 0, (), 0, ())
 
 
 def alike(docs: Array, cosines: Array, frame: Frame, hidden: Array, most: int) -> Boosted:
@@ -622,5 +634,5 @@ def alike(docs: Array, cosines: Array, frame: Frame, hidden: Array, most: int) -
     _, firsts = np.unique(frame.seq[docs[order]], return_index=True)
     order = order[np.sort(firsts)][:most]
     docs, scores = docs[order], scores[order]
-    ranked = Ranked(frame.seq[docs], scores, np.zeros(len(docs), np.int64), scores, docs)
+    ranked = RankedEvents(frame.seq[docs], scores, np.zeros(len(docs), np.int64), scores, docs)
     return boosted(ranked, _NOTHING_NAMED, frame, hidden, most)

@@ -18,7 +18,7 @@ from memplane.index.bm25 import BM25, Slice, Term, Weights, best_events, idf
 from memplane.index.terms import KINDS, Query
 from memplane.ports import Hit
 
-__all__ = ["Reader"]
+__all__ = ["SavedIndexReader"]
 
 _FIELDS: Final = (*KINDS[:3], KINDS[0])  # whose lengths each field of a query goes by
 _NEAR: Final = 256
@@ -27,7 +27,7 @@ _NEAR: Final = 256
 class _File:
     """One mapped segment, its arrays as views."""
 
-    def __init__(self, header: storage.Header, data: memoryview, first: int) -> None:
+    def __init__(self, header: storage.SegmentFileHeader, data: memoryview, first: int) -> None:
         self.first, self.size, self.totals = first, header.documents, header.totals
         self._places, _ = storage.sections(header)
         self._whole = data
@@ -76,7 +76,7 @@ def _place(known: memoryview, term: int) -> int:
     return at if at < count and known[at] == term else -1
 
 
-class Reader:
+class SavedIndexReader:
     """The saved index of a plane, as it was when this was opened.
 
     `keeps`: what had to be looked at to find it whole may be written down beside it.
@@ -85,7 +85,7 @@ class Reader:
     def __init__(
         self, folder: Path, *, plane: str = "", variant: str = "", keeps: bool = False
     ) -> None:
-        loaded = storage.load(folder, plane, variant)
+        loaded = storage.load_segments(folder, plane, variant)
         if keeps:
             storage.keep_stamps(folder, loaded)
         files = loaded.segments if sys.byteorder == "little" else ()

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 __all__ = [
     "Analysed",
     "Array",
+    "IndexSegment",
     "Live",
     "Pieces",
     "Postings",
-    "Segment",
     "analysed",
-    "build",
     "build_of",
-    "decode",
-    "encode",
-    "erase",
-    "merge",
+    "build_segment",
+    "decode_segment",
+    "encode_segment",
+    "erase_documents",
+    "merge_segments",
     "ranges",
 ]
 
@@ -101,7 +101,7 @@ class Pieces(NamedTuple):
         return bytes(self.data[start:end])
 
 
-class Segment(NamedTuple):
+class IndexSegment(NamedTuple):
     """Documents `first` to `first + size`, and what they hold."""
 
     first: int
@@ -130,9 +130,9 @@ def totals(columns: Mapping[str, Array]) -> tuple[int, ...]:
     return tuple(int(columns[name].sum(dtype=np.int64)) for name in LENGTHS)
 
 
-def encode(segment: Segment, level: int, mark: int) -> bytes:
+def encode_segment(segment: IndexSegment, level: int, mark: int) -> bytes:
     """Return the file of a segment."""
-    header = storage.Header(
+    header = storage.SegmentFileHeader(
         level,
         segment.first // storage.CAPACITIES[level],
         mark,
@@ -155,11 +155,15 @@ def encode(segment: Segment, level: int, mark: int) -> bytes:
         view = data[section.offset :].view(np.uint8)
         bytes_ = np.ascontiguousarray(arrays[section.name], "<" + section.code).view(np.uint8)
         view[: len(bytes_)] = bytes_
-    body = storage.digest(data[storage.HEADER_BYTES :].data)
-    return storage.render(header._replace(body=body)) + data[storage.HEADER_BYTES :].tobytes()
+    body = storage.body_sum(data[storage.HEADER_BYTES :].data)
+    return (
+        storage.encode_header(header._replace(body=body)) + data[storage.HEADER_BYTES :].tobytes()
+    )
 
 
-def decode(data: storage.Buffer, header: storage.Header, first: int) -> Segment:
+def decode_segment(
+    data: storage.Buffer, header: storage.SegmentFileHeader, first: int
+) -> IndexSegment:
     """Return the arrays of a file; they are views, nothing is copied or read ahead."""
     places, _ = storage.sections(header)
 
@@ -173,7 +177,7 @@ def decode(data: storage.Buffer, header: storage.Header, first: int) -> Segment:
         Pieces(array(f"{name}.starts"), memoryview(data)[start : start + places[name].length])
         for name, start in (("text", places["text"].offset), ("kept", places["kept"].offset))
     )
-    return Segment(first, header.documents, postings, columns, texts, kept, header.totals)
+    return IndexSegment(first, header.documents, postings, columns, texts, kept, header.totals)
 
 
 # Documents to a segment, all at once: what a bulk build and every new document go through.
@@ -205,13 +209,13 @@ class Analysed(NamedTuple):
     extra: list[int]
 
 
-def analysed(document: Document, vocabulary: terms.Vocabulary) -> Analysed:
+def analysed(document: Document, vocabulary: terms.TermVocabulary) -> Analysed:
     """Look the words of a document up."""
     return Analysed(document, vocabulary.numbers(document.text), vocabulary.numbers(document.extra))
 
 
 def occurrences(
-    documents: Sequence[Analysed], vocabulary: terms.Vocabulary
+    documents: Sequence[Analysed], vocabulary: terms.TermVocabulary
 ) -> list[tuple[Array, Array]]:
     """Return the terms of the documents and the document of each, by kind, in order."""
     found = [run for _, *runs in documents for run in runs]
@@ -249,7 +253,7 @@ def _labels(documents: Sequence[Analysed]) -> tuple[Array, Array]:
     docs: list[int] = []
     for place, (document, *_) in enumerate(documents):
         names = (*document.labels, document.group) if document.group else document.labels
-        found += map(terms.label, names)
+        found += map(terms.exact_term, names)
         docs += [place] * len(names)
     return np.array(found, np.uint64), np.array(docs, np.int64)
 
@@ -279,8 +283,8 @@ def row(document: Document) -> tuple[int, ...]:
     return (
         document.seq,
         document.at,
-        terms.label(document.group) if document.group else 0,
-        terms.label(document.speaker) if document.speaker else 0,
+        terms.exact_term(document.group) if document.group else 0,
+        terms.exact_term(document.speaker) if document.speaker else 0,
         document.name,
         min(document.tokens, SHORT_MAX),
         document.importance,
@@ -299,12 +303,16 @@ def columns_of(documents: Sequence[Document], lengths: Iterable[Array]) -> dict[
     return {name: np.array(values[name], "<" + code) for name, code in storage.COLUMNS}
 
 
-def build(documents: Iterable[Document], first: int, vocabulary: terms.Vocabulary) -> Segment:
+def build_segment(
+    documents: Iterable[Document], first: int, vocabulary: terms.TermVocabulary
+) -> IndexSegment:
     """Return the segment of the documents, of which the first has the number `first`."""
     return build_of([analysed(document, vocabulary) for document in documents], first, vocabulary)
 
 
-def build_of(found: Sequence[Analysed], first: int, vocabulary: terms.Vocabulary) -> Segment:
+def build_of(
+    found: Sequence[Analysed], first: int, vocabulary: terms.TermVocabulary
+) -> IndexSegment:
     """Return the same of documents that the vocabulary has looked up."""
     documents = [one.document for one in found]
     kinds = occurrences(found, vocabulary)
@@ -312,7 +320,7 @@ def build_of(found: Sequence[Analysed], first: int, vocabulary: terms.Vocabulary
     lengths = [np.bincount(own, minlength=len(documents)) for _, own in kinds[:3]]
     columns = columns_of(documents, lengths)
     texts = [document.text.encode("utf-8", "surrogatepass") for document in documents]
-    return Segment(
+    return IndexSegment(
         first,
         len(documents),
         postings(numbers, docs),
@@ -373,14 +381,14 @@ def _stripe(parts: Sequence[Postings]) -> Postings:
     return Postings(terms[fresh], (np.cumsum(sizes) - sizes)[fresh], docs, times)
 
 
-def merge(parts: Sequence[Segment]) -> Segment:
+def merge_segments(parts: Sequence[IndexSegment]) -> IndexSegment:
     """Return one segment of the documents of all parts, which follow each other."""
     offsets = [part.first - parts[0].first for part in parts]
     postings = _merge_postings([part.postings for part in parts], offsets)
     columns = {
         name: np.concatenate([part.columns[name] for part in parts]) for name, _ in storage.COLUMNS
     }
-    return Segment(
+    return IndexSegment(
         parts[0].first,
         sum(part.size for part in parts),
         postings,
@@ -415,13 +423,13 @@ def _without(part: Postings, gone: Array) -> Postings:
     )
 
 
-def erase(segment: Segment, gone: Array) -> Segment:
+def erase_documents(segment: IndexSegment, gone: Array) -> IndexSegment:
     """Return the segment with blank documents in the slots where `gone` is true."""
     columns = {name: values.copy() for name, values in segment.columns.items()}
     for name, values in columns.items():
         if name not in {"seq", "part"}:
             values[gone] = 0
-    return Segment(
+    return IndexSegment(
         segment.first,
         segment.size,
         _without(segment.postings, gone),
@@ -446,30 +454,30 @@ class Live:
         self.first = first
         self.documents: list[Document] = []
         self._waiting: list[Analysed] = []
-        self._segments: list[Segment] = []
+        self._segments: list[IndexSegment] = []
 
     @property
     def size(self) -> int:
         """How many documents there are."""
         return len(self.documents)
 
-    def add(self, document: Document, vocabulary: terms.Vocabulary) -> None:
+    def add(self, document: Document, vocabulary: terms.TermVocabulary) -> None:
         """Take a document in behind the others; always with the same vocabulary."""
         self._waiting.append(analysed(document, vocabulary))
         self.documents.append(document)
 
-    def segments(self, vocabulary: terms.Vocabulary) -> list[Segment]:
+    def segments(self, vocabulary: terms.TermVocabulary) -> list[IndexSegment]:
         """Return the documents in a few segments, in order."""
         if self._waiting:
             start = self.first + self.size - len(self._waiting)
             self._segments.append(build_of(self._waiting, start, vocabulary))
             self._waiting = []
             while _crowded(self._segments):
-                self._segments[-_FANOUT:] = [merge(self._segments[-_FANOUT:])]
+                self._segments[-_FANOUT:] = [merge_segments(self._segments[-_FANOUT:])]
         return list(self._segments)
 
 
-def _crowded(segments: list[Segment]) -> bool:
+def _crowded(segments: list[IndexSegment]) -> bool:
     """Whether the first of the last four has not four times as many documents as another."""
     if len(segments) < _FANOUT:
         return False

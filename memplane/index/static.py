@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["MAGIC", "WORD_LETTERS_MAX", "StaticTable", "WordPiece", "lay_out", "words"]
+__all__ = [
+    "MAGIC",
+    "WORD_LETTERS_MAX",
+    "StaticTable",
+    "WordPiece",
+    "encode_static_table",
+    "plain_words",
+]
 
 
 # A longer word is unknown as a whole: the limit of the tokenizer that the model was trained with.
@@ -45,7 +52,7 @@ _IDEOGRAPHS = (
 )
 
 
-def words(text: str) -> list[str]:
+def plain_words(text: str) -> list[str]:
     """Lower case without accents, split at white space; marks and ideographs stand alone."""
     if text.isascii():
         return _ASCII_WORD.findall(text.translate(_ASCII_CONTROL).lower())
@@ -190,7 +197,7 @@ class StaticTable:
         return self._rows
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
-        return [row.tobytes() for row in self.vectors([words(text) for text in texts])]
+        return [row.tobytes() for row in self.vectors([plain_words(text) for text in texts])]
 
     def vectors(self, texts: Sequence[Sequence[str]]) -> Rows:
         """One row for each list of lower-case words; zeros where none of them has a weight."""
@@ -213,7 +220,7 @@ class StaticTable:
         return self._pieces
 
 
-def lay_out(
+def encode_static_table(
     model: str,
     source: str,
     pieces: Sequence[str],

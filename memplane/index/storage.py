@@ -32,28 +32,28 @@ __all__ = [
     "OPEN",
     "SHARED",
     "Buffer",
-    "Entry",
-    "Header",
+    "FileSection",
     "Loaded",
     "Manifest",
-    "Section",
+    "ManifestEntry",
+    "SegmentFileHeader",
     "Stamps",
     "alone",
-    "digest",
+    "body_sum",
+    "encode_header",
     "files_of",
     "fingerprint",
     "harmed",
     "holder",
     "is_whole",
     "keep_stamps",
-    "load",
+    "load_segments",
     "name_of",
-    "parse",
-    "put",
-    "remove",
+    "parse_header",
+    "remove_index_file",
     "remove_others",
-    "render",
-    "replace",
+    "rename_over",
+    "replace_bytes",
     "sections",
 ]
 
@@ -93,7 +93,7 @@ COLUMNS: Final = (
 WIDTH: Final = {"B": 1, "H": 2, "I": 4, "Q": 8, "q": 8}
 
 
-class Header(NamedTuple):
+class SegmentFileHeader(NamedTuple):
     """The facts that decide where everything in a segment stands."""
 
     level: int
@@ -108,7 +108,7 @@ class Header(NamedTuple):
     body: bytes = b""
 
 
-class Section(NamedTuple):
+class FileSection(NamedTuple):
     """Where an array stands in the file, and of what it is."""
 
     name: str
@@ -117,7 +117,7 @@ class Section(NamedTuple):
     length: int
 
 
-def sections(header: Header) -> tuple[dict[str, Section], int]:
+def sections(header: SegmentFileHeader) -> tuple[dict[str, FileSection], int]:
     """Return every array of the file by name, and the length of the file."""
     shapes: list[tuple[str, str, int]] = [
         ("terms", "Q", header.terms),
@@ -128,15 +128,15 @@ def sections(header: Header) -> tuple[dict[str, Section], int]:
     shapes += [(name, code, header.documents) for name, code in COLUMNS]
     shapes += [("text.starts", "I", header.documents + 1), ("text", "B", header.text_bytes)]
     shapes += [("kept.starts", "I", header.documents + 1), ("kept", "B", header.kept_bytes)]
-    found: dict[str, Section] = {}
+    found: dict[str, FileSection] = {}
     offset = HEADER_BYTES
     for name, code, count in shapes:
-        found[name] = Section(name, offset, code, count)
+        found[name] = FileSection(name, offset, code, count)
         offset += (count * WIDTH[code] + 7) // 8 * 8
     return found, offset
 
 
-def digest(data: Buffer) -> bytes:
+def body_sum(data: Buffer) -> bytes:
     """Return the sum that a header keeps of a body."""
     return hashlib.sha256(data).digest()[:_SUM_BYTES]
 
@@ -147,7 +147,7 @@ def fingerprint(plane: str, variant: str) -> int:
     return int.from_bytes(hashlib.sha256(data).digest()[:8], "little")
 
 
-def render(header: Header) -> bytes:
+def encode_header(header: SegmentFileHeader) -> bytes:
     """Return the first bytes of a segment."""
     data = _FIELDS.pack(
         _MAGIC,
@@ -163,71 +163,71 @@ def render(header: Header) -> bytes:
         *header.totals,
         header.body,
     )
-    return (data + digest(data)).ljust(HEADER_BYTES, b"\0")
+    return (data + body_sum(data)).ljust(HEADER_BYTES, b"\0")
 
 
-def parse(data: bytes | memoryview, size: int) -> Header | None:
+def parse_header(data: bytes | memoryview, size: int) -> SegmentFileHeader | None:
     """Return the header of a segment that lies at the beginning of `size` bytes.
 
     None where it is not one of ours, unharmed, or goes on behind them.
     """
     head = bytes(data[:HEADER_BYTES])
     fields = head[: _FIELDS.size]
-    if len(head) < HEADER_BYTES or head[_FIELDS.size :][:_SUM_BYTES] != digest(fields):
+    if len(head) < HEADER_BYTES or head[_FIELDS.size :][:_SUM_BYTES] != body_sum(fields):
         return None
     magic, form, level, number, mark, documents, kept, text_bytes, *rest = _FIELDS.unpack(fields)
     if magic != _MAGIC or form != FORMAT or level >= LEVELS:
         return None
     terms, postings, *totals, body = rest
-    header = Header(
+    header = SegmentFileHeader(
         level, number, mark, documents, text_bytes, terms, postings, tuple(totals), kept, body
     )
     return header if sections(header)[1] <= size else None
 
 
-def is_whole(data: Buffer, header: Header) -> bool:
+def is_whole(data: Buffer, header: SegmentFileHeader) -> bool:
     """Whether the body is the one that the header was written for."""
-    return digest(memoryview(data)[HEADER_BYTES:]) == header.body
+    return body_sum(memoryview(data)[HEADER_BYTES:]) == header.body
 
 
 # A folder of caches that several processes share: who may write, and files replaced at once.
 #
 # The index and the projections keep theirs in this way.
-def replace(path: Path, data: bytes, *, sync: bool = False) -> None:
+def replace_bytes(path: Path, data: bytes, *, sync: bool = False) -> None:
     """Put the bytes in the file's place at once; OSError leaves the old file as it was.
 
     Only for the holder of `alone`: the temporary file has one name.
     """
     draft = path.with_name(f"{path.name}.tmp")
     try:
-        descriptor = nofollow.create(draft)
+        descriptor = nofollow.create_draft(draft)
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
             file.write(data)
             if sync:
                 file.flush()
                 os.fsync(descriptor)
-        put(draft, path)
+        rename_over(draft, path)
     except OSError:
         with contextlib.suppress(OSError):
-            nofollow.remove(draft)
+            nofollow.remove_name(draft)
         raise
 
 
-def put(draft: Path, path: Path) -> None:
+def rename_over(draft: Path, path: Path) -> None:
     """Rename a file over another; a folder that is in the way is moved aside, not removed."""
     try:
-        nofollow.rename(draft, path)
+        nofollow.rename_name(draft, path)
     except IsADirectoryError:
         aside = (path.with_name(f"{path.name}.aside{n}") for n in itertools.count())
-        nofollow.rename(path, next(one for one in aside if not os.path.lexists(one)))
-        nofollow.rename(draft, path)
+        nofollow.rename_name(path, next(one for one in aside if not os.path.lexists(one)))
+        nofollow.rename_name(draft, path)
 
 
-def remove(path: Path) -> None:
+def remove_index_file(path: Path) -> None:
     """Remove a file, or raise WriteError; a folder by that name stays, for `put` to move aside."""
     try:
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):
-            nofollow.remove(path)
+            nofollow.remove_name(path)
     except OSError as error:
         raise WriteError(f"{path}: {error.strerror}; try again") from error
 
@@ -272,14 +272,14 @@ def _lock_of(path: Path) -> int:
     try:
         return nofollow.open_file(path, flags)
     except StrangeFileError:
-        nofollow.remove(path)
+        nofollow.remove_name(path)
         return nofollow.open_file(path, flags)
 
 
 def holder(folder: Path) -> int | None:
     """The process that held the folder's lock last; None where that is not known."""
     with contextlib.suppress(OSError, ValueError):
-        return int(nofollow.read(folder / ".lock", 20))
+        return int(nofollow.read_bytes(folder / ".lock", 20))
     return None
 
 
@@ -305,10 +305,10 @@ _TRIES: Final = 4  # a writer may replace the files while they are opened
 _BYTES_MAX: Final = 4 * 1024 * 1024
 
 Stamps = dict[str, list[int | str]]
-Mapped = tuple[Header, memoryview]
+Mapped = tuple[SegmentFileHeader, memoryview]
 
 
-class Entry(NamedTuple):
+class ManifestEntry(NamedTuple):
     """A segment that counts. `level` -1: the open one."""
 
     level: int
@@ -337,7 +337,7 @@ class Manifest(NamedTuple):
     seq: int = 0
     mark: str = ""
     erased: int = 0  # documents' events erased so far: never falls
-    segments: tuple[Entry, ...] = ()  # in order, the open one last
+    segments: tuple[ManifestEntry, ...] = ()  # in order, the open one last
 
 
 class Loaded(NamedTuple):
@@ -362,9 +362,9 @@ def signed(fields: Mapping[str, object]) -> bytes:
     return f"{body}\n{hashlib.sha256(body.encode()).hexdigest()}\n".encode()
 
 
-def fields_of(path: Path) -> dict[str, object] | None:
+def segment_sections(path: Path) -> dict[str, object] | None:
     try:
-        body, _, rest = nofollow.read(path, _BYTES_MAX).partition(b"\n")
+        body, _, rest = nofollow.read_bytes(path, _BYTES_MAX).partition(b"\n")
         if rest.strip() != hashlib.sha256(body).hexdigest().encode():
             return None
         fields = json.loads(body)
@@ -375,19 +375,19 @@ def fields_of(path: Path) -> dict[str, object] | None:
 
 def read_manifest(folder: Path, plane: str, variant: str) -> Manifest | None:
     """Return what counts; None where nothing of this plane and variant does."""
-    fields = fields_of(folder / _MANIFEST)
+    fields = segment_sections(folder / _MANIFEST)
     if fields is None or fields.pop("format", None) != FORMAT:
         return None
     try:
         rows = fields.pop("segments")
-        manifest = Manifest(**fields, segments=tuple(Entry(*row) for row in rows))  # type: ignore[arg-type, attr-defined]
+        manifest = Manifest(**fields, segments=tuple(ManifestEntry(*row) for row in rows))  # type: ignore[arg-type, attr-defined]
     except (TypeError, LookupError):
         return None
     good = manifest[:2] == (plane, variant) and all(map(_is_entry, manifest.segments))
     return manifest if good else None
 
 
-def _is_entry(entry: Entry) -> bool:
+def _is_entry(entry: ManifestEntry) -> bool:
     numbers = type(entry.level) is int and type(entry.number) is int and entry.number >= 0
     return numbers and -1 <= entry.level < LEVELS
 
@@ -395,18 +395,18 @@ def _is_entry(entry: Entry) -> bool:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Let the segments of the manifest count from now on."""
     fields = manifest._asdict() | {"segments": [list(entry) for entry in manifest.segments]}
-    replace(folder / _MANIFEST, signed({"format": FORMAT} | fields))
+    replace_bytes(folder / _MANIFEST, signed({"format": FORMAT} | fields))
 
 
 def read_stamps(folder: Path) -> Stamps:
     """Return the files that were found whole, as they were then."""
-    fields = fields_of(folder / _STAMPS) or {}
+    fields = segment_sections(folder / _STAMPS) or {}
     return {name: value for name, value in fields.items() if isinstance(value, list)}
 
 
 def write_stamps(folder: Path, stamps: Stamps) -> None:
     """Remember which files were found whole."""
-    replace(folder / _STAMPS, signed(dict(sorted(stamps.items()))))
+    replace_bytes(folder / _STAMPS, signed(dict(sorted(stamps.items()))))
 
 
 def keep_stamps(folder: Path, loaded: Loaded) -> None:
@@ -424,12 +424,12 @@ def keep_stamps(folder: Path, loaded: Loaded) -> None:
             write_stamps(folder, {name: known[name] for name in names if name in known})
 
 
-def files_of(entries: Sequence[Entry]) -> list[tuple[str, list[Entry]]]:
+def files_of(entries: Sequence[ManifestEntry]) -> list[tuple[str, list[ManifestEntry]]]:
     """Return the files of the segments in order, and which lie in each."""
     return [(name, list(own)) for name, own in groupby(entries, key=attrgetter("name"))]
 
 
-def stamp(folder: Path, entries: Sequence[Entry]) -> list[int | str]:
+def segments_stamp(folder: Path, entries: Sequence[ManifestEntry]) -> list[int | str]:
     """Return what the file of these segments looks like from outside; empty where there is none."""
     try:
         found = (folder / entries[0].name).lstat()
@@ -438,17 +438,19 @@ def stamp(folder: Path, entries: Sequence[Entry]) -> list[int | str]:
     return [found.st_size, found.st_mtime_ns, found.st_ino, *(one.body for one in entries)]
 
 
-def map_file(folder: Path, entries: Sequence[Entry], mark: int, stamps: Stamps) -> list[Mapped]:
+def map_segments(
+    folder: Path, entries: Sequence[ManifestEntry], mark: int, stamps: Stamps
+) -> list[Mapped]:
     """Map the file of these segments; give them up to the first that is missing or harmed."""
     name = entries[0].name
     try:
-        with nofollow.opened(folder / name) as file:
+        with nofollow.open_regular(folder / name) as file:
             whole = memoryview(nofollow.map_file(file))
     except (OSError, ValueError):
         return []
     # A stamp is trusted only with the sums it was taken with. The open segment is small and not
     # synced: its sum is always checked.
-    seen = stamp(folder, entries)
+    seen = segments_stamp(folder, entries)
     believed = entries[0].level >= 0 and stamps.get(name) == seen
     found: list[Mapped] = []
     at = 0
@@ -468,16 +470,16 @@ def map_file(folder: Path, entries: Sequence[Entry], mark: int, stamps: Stamps) 
     return found
 
 
-def _header(data: memoryview, mark: int) -> Header | None:
-    header = parse(data[:HEADER_BYTES], len(data))
+def _header(data: memoryview, mark: int) -> SegmentFileHeader | None:
+    header = parse_header(data[:HEADER_BYTES], len(data))
     return header if header is not None and header.fingerprint == mark else None
 
 
-def _facts(header: Header) -> tuple[int, int, int, str]:
+def _facts(header: SegmentFileHeader) -> tuple[int, int, int, str]:
     return header.level, header.number, header.documents, header.body.hex()
 
 
-def _may_follow(data: memoryview, entry: Entry, mark: int) -> bool:
+def _may_follow(data: memoryview, entry: ManifestEntry, mark: int) -> bool:
     """Whether these bytes behind a segment are none, or the segment behind it.
 
     That is there where a writer was stopped before the manifest.
@@ -488,7 +490,7 @@ def _may_follow(data: memoryview, entry: Entry, mark: int) -> bool:
     )
 
 
-def load(folder: Path, plane: str, variant: str) -> Loaded:
+def load_segments(folder: Path, plane: str, variant: str) -> Loaded:
     """Map the segments that count, up to the first missing or harmed one."""
     mark = fingerprint(plane, variant)
     loaded = Loaded(Manifest(plane, variant), (), {})
@@ -501,7 +503,7 @@ def load(folder: Path, plane: str, variant: str) -> Loaded:
         segments: list[Mapped] = []
         files = files_of(manifest.segments)
         for _, entries in files:
-            found = map_file(folder, entries, mark, known)
+            found = map_segments(folder, entries, mark, known)
             segments += found
             if len(found) < len(entries):
                 break
@@ -522,7 +524,7 @@ def harmed(folder: Path, plane: str, variant: str) -> list[str]:
     found = [
         name
         for name, entries in files_of(manifest.segments)
-        if len(map_file(folder, entries, mark, {})) < len(entries)
+        if len(map_segments(folder, entries, mark, {})) < len(entries)
     ]
     # Another process may have replaced what the manifest names.
     return found if read_manifest(folder, plane, variant) == manifest else []
@@ -531,7 +533,7 @@ def harmed(folder: Path, plane: str, variant: str) -> list[str]:
 def remove_others(folder: Path, manifest: Manifest) -> None:
     """Remove segments that no longer count; whoever has one mapped keeps it."""
     counted = {entry.name for entry in manifest.segments}
-    for name in nofollow.names(folder):
+    for name in nofollow.folder_names(folder):
         if ".bin" in name and name not in counted:
             with contextlib.suppress(OSError):
-                nofollow.remove(folder / name)
+                nofollow.remove_name(folder / name)

@@ -12,26 +12,35 @@ import numpy as np
 
 from memplane.index import lexical, storage, terms
 from memplane.index.bm25 import BM25, Weights
-from memplane.index.document import Document, blank
-from memplane.index.lexical import Block
-from memplane.index.segment import Array, Live, Segment, build, decode, encode, erase, merge
+from memplane.index.document import Document, blank_document
+from memplane.index.lexical import PostingBlock
+from memplane.index.segment import (
+    Array,
+    IndexSegment,
+    Live,
+    build_segment,
+    decode_segment,
+    encode_segment,
+    erase_documents,
+    merge_segments,
+)
 from memplane.ports import Hit
 
 if TYPE_CHECKING:
     from memplane.index.lexical import Matches
     from memplane.index.terms import Query
 
-__all__ = ["SegmentedIndex", "View"]
+__all__ = ["IndexView", "SegmentedIndex"]
 
 
 _DOC_BITS = 32
 _MANY = 1_000
 
 
-class View:
+class IndexView:
     """The documents below `count`: those with a seq up to `upto`, all where it is None."""
 
-    def __init__(self, blocks: Sequence[Block], count: int, upto: int | None = None) -> None:
+    def __init__(self, blocks: Sequence[PostingBlock], count: int, upto: int | None = None) -> None:
         self._blocks = [block for block in blocks if block.size]
         self.count = count if upto is None else self._below(upto)
         self._blocks = [block for block in self._blocks if block.first < self.count]
@@ -61,7 +70,7 @@ class View:
         matches = self.match(query, hidden, bm25)
         if not len(matches.docs) or k < 1:
             return []
-        scores = lexical.whole(matches, weights)
+        scores = lexical.whole_scores(matches, weights)
         wanted = 2 * k
         while True:
             places = lexical.best(scores, wanted)
@@ -112,14 +121,14 @@ class View:
 
     def labelled(self, *labels: str) -> Array:
         """Return the documents that bear any of the labels (a group is one), rising."""
-        wanted = np.array(sorted({terms.label(name) for name in labels}), np.uint64)
+        wanted = np.array(sorted({terms.exact_term(name) for name in labels}), np.uint64)
         docs = np.sort(self._members(wanted)[0])
         rising: Array = docs[np.flatnonzero(np.diff(docs, prepend=-1))]
         return rising
 
     def bearing(self, labels: Sequence[str]) -> list[Array]:
         """Return the documents that bear each of the labels, rising."""
-        wanted = np.array([terms.label(name) for name in labels], np.uint64)
+        wanted = np.array([terms.exact_term(name) for name in labels], np.uint64)
         docs, places = self._members(wanted)
         return [docs[places == place] for place in range(len(labels))]
 
@@ -236,8 +245,8 @@ _HELD_BYTES: Final = 1 << 24
 
 class _Sealed(NamedTuple):
     level: int
-    segment: Segment
-    entry: storage.Entry | None  # None: not in the folder yet
+    segment: IndexSegment
+    entry: storage.ManifestEntry | None  # None: not in the folder yet
 
 
 def _file_of(part: _Sealed) -> str:
@@ -254,9 +263,13 @@ class SegmentedIndex:
     """
 
     def __init__(
-        self, folder: Path | None = None, *, plane: str = "", variant: str = "",
+        self,
+        folder: Path | None = None,
+        *,
+        plane: str = "",
+        variant: str = "",
         keeps: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         # The C library of Linux gives memory back to the system beyond twice the largest block
         # that it ever freed. One that is never touched spares every search, which takes and
         # frees some large arrays, hundreds of page faults: a third of its time.
@@ -264,7 +277,7 @@ class SegmentedIndex:
         self._folder = folder
         self._mark = storage.fingerprint(plane, variant)
         self._plane, self._variant, self._keeps = plane, variant, keeps
-        self._vocabulary = terms.Vocabulary()
+        self._vocabulary = terms.TermVocabulary()
         self.reload()
 
     def reload(self) -> None:
@@ -273,13 +286,13 @@ class SegmentedIndex:
         Where segments are missing or harmed, `seq` says from where the log must be read again.
         """
         self._sealed: list[_Sealed] = []
-        self._opened: Segment | None = None
+        self._opened: IndexSegment | None = None
         self._stamps: storage.Stamps = {}
         self._cleared = False
         self._last = (0, -1)
         self.seq, self.mark, self.erased = 0, "", 0
         loaded = (
-            storage.load(self._folder, self._plane, self._variant)
+            storage.load_segments(self._folder, self._plane, self._variant)
             if self._folder
             else storage.Loaded(storage.Manifest("", ""), (), {})
         )
@@ -289,7 +302,7 @@ class SegmentedIndex:
         self.reached = (loaded.manifest.seq, loaded.manifest.mark)
         first = 0
         for entry, (header, data) in zip(loaded.manifest.segments, loaded.segments, strict=False):
-            segment = decode(data, header, first)
+            segment = decode_segment(data, header, first)
             if entry.level < 0:
                 self._opened = segment
             else:
@@ -311,16 +324,16 @@ class SegmentedIndex:
         """How many documents there are, blank ones too."""
         return self._live.first + self._live.size
 
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[PostingBlock]:
         """Return the parts that the documents lie in, in order."""
-        found: list[Block] = [sealed.segment for sealed in self._sealed]
+        found: list[PostingBlock] = [sealed.segment for sealed in self._sealed]
         if self._opened is not None:
             found.append(self._opened)
         return found + self._live.segments(self._vocabulary)
 
-    def view(self, upto: int | None = None) -> View:
+    def view(self, upto: int | None = None) -> IndexView:
         """Return the index as of a seq: what it was when it held no later documents."""
-        return View(self.blocks(), self.count, upto)
+        return IndexView(self.blocks(), self.count, upto)
 
     def add(self, document: Document) -> None:
         """Take one document in; it is found at once. One that is here already is passed over."""
@@ -373,18 +386,18 @@ class SegmentedIndex:
                     )
                 )
                 taken = storage.CAPACITIES[level]
-                segment = build(documents[:taken], end, self._vocabulary)
+                segment = build_segment(documents[:taken], end, self._vocabulary)
                 self._push(level, segment)
             documents = documents[taken:]
 
     def _sealed_end(self) -> int:
         return self._sealed[-1].segment.first + self._sealed[-1].segment.size if self._sealed else 0
 
-    def _newest(self) -> Segment | None:
+    def _newest(self) -> IndexSegment | None:
         """Give the open documents as one segment."""
         parts = [] if self._opened is None else [self._opened]
         parts += self._live.segments(self._vocabulary)
-        return merge(parts) if len(parts) > 1 else next(iter(parts), None)
+        return merge_segments(parts) if len(parts) > 1 else next(iter(parts), None)
 
     def _seal(self) -> None:
         segment = self._newest()
@@ -392,11 +405,11 @@ class SegmentedIndex:
         assert segment.size == storage.LEVEL_0
         self._push(0, segment)
 
-    def _push(self, level: int, segment: Segment) -> None:
+    def _push(self, level: int, segment: IndexSegment) -> None:
         self._sealed.append(_Sealed(level, segment, None))
         self._opened, self._live = None, Live(segment.first + segment.size)
         if self._vocabulary.full():
-            self._vocabulary = terms.Vocabulary()
+            self._vocabulary = terms.TermVocabulary()
 
     def clear(self) -> None:
         """Forget every document, here and with the next `save` in the folder.
@@ -419,7 +432,9 @@ class SegmentedIndex:
                 parts = done[-many:]
                 if len(parts) < many or parts[0].level != parts[-1].level:
                     break
-                done[-many:] = [_Sealed(level, merge([part.segment for part in parts]), None)]
+                done[-many:] = [
+                    _Sealed(level, merge_segments([part.segment for part in parts]), None)
+                ]
         self._sealed = done
 
     def save(self, seq: int, mark: str = "", *, stale: Callable[[], bool] | None = None) -> bool:
@@ -474,29 +489,29 @@ class SegmentedIndex:
         """Give the parts of a file as the folder has them, written where they are not there yet."""
         entries = [part.entry for part in parts if part.entry is not None]
         if len(entries) == len(parts):
-            seen = storage.stamp(folder, entries)
+            seen = storage.segments_stamp(folder, entries)
             if seen and self._stamps.get(name) == seen:
                 stamps[name] = seen
                 return parts
-        written = [encode(part.segment, max(part.level, 0), self._mark) for part in parts]
+        written = [encode_segment(part.segment, max(part.level, 0), self._mark) for part in parts]
         entries, headers = [], []
         for part, data in zip(parts, written, strict=True):
-            header = storage.parse(data, len(data))
+            header = storage.parse_header(data, len(data))
             assert header is not None
             headers.append(header)
             body = header.body.hex()
-            entries.append(storage.Entry(part.level, header.number, header.documents, body))
-        seen = storage.stamp(folder, entries)
+            entries.append(storage.ManifestEntry(part.level, header.number, header.documents, body))
+        seen = storage.segments_stamp(folder, entries)
         if not seen or self._stamps.get(name) != seen:
-            storage.replace(folder / name, b"".join(written), sync=parts[0].level >= 0)
-            seen = storage.stamp(folder, entries)
+            storage.replace_bytes(folder / name, b"".join(written), sync=parts[0].level >= 0)
+            seen = storage.segments_stamp(folder, entries)
         stamps[name] = seen
-        kept = storage.map_file(folder, entries, self._mark, stamps)
+        kept = storage.map_segments(folder, entries, self._mark, stamps)
         buffers: list[storage.Buffer] = [*written]
         if len(kept) == len(parts):
             buffers = [data for _, data in kept]
         return [
-            _Sealed(part.level, decode(data, header, part.segment.first), entry)
+            _Sealed(part.level, decode_segment(data, header, part.segment.first), entry)
             for part, data, header, entry in zip(parts, buffers, headers, entries, strict=True)
         ]
 
@@ -513,7 +528,7 @@ class SegmentedIndex:
         live = Live(self._live.first)
         for document in self._live.documents:
             empty = document.seq in wanted
-            kept = blank(document.seq, document.part) if empty else document
+            kept = blank_document(document.seq, document.part) if empty else document
             live.add(kept, self._vocabulary)
         self._live = live
         self.erased += len(gone)
@@ -521,4 +536,6 @@ class SegmentedIndex:
     @staticmethod
     def _erased(part: _Sealed, gone: Array) -> _Sealed:
         there = np.isin(part.segment.columns["seq"], gone)
-        return _Sealed(part.level, erase(part.segment, there), None) if there.any() else part
+        return (
+            _Sealed(part.level, erase_documents(part.segment, there), None) if there.any() else part
+        )

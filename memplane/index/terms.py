@@ -32,12 +32,12 @@ __all__ = [
     "STOP",
     "Atom",
     "Query",
+    "TermVocabulary",
     "Terms",
-    "Vocabulary",
     "analyse",
-    "label",
+    "exact_term",
     "mix",
-    "prepare",
+    "normalise_text",
     "query",
     "stem",
     "surfaces",
@@ -121,12 +121,12 @@ def _number(kind: bytes, text: str) -> int:
 
 
 @lru_cache(maxsize=100_000)
-def label(text: str) -> int:
+def exact_term(text: str) -> int:
     """Return the term of an exact label."""
     return _number(b"l", text)
 
 
-def word(text: str) -> int:
+def whole_term(text: str) -> int:
     """Return the term of a word as it is: a stem, or a whole that is not stemmed."""
     return _number(b"w", text)
 
@@ -147,7 +147,7 @@ def _grouped(text: str) -> str:
     return _DIGIT_GROUPS.sub("", text) if "," in text else text
 
 
-def prepare(text: str) -> str:
+def normalise_text(text: str) -> str:
     """Return the text with one form of quotes, digits and composed characters."""
     return _grouped(_composed(text))
 
@@ -157,11 +157,11 @@ def _simple(lower: str) -> Iterator[Atom]:
         return
     if lower.isdecimal():
         # 05 and 5 are the same day of a month.
-        yield Atom(word(str(int(lower)) if len(lower) == 2 else lower), 0, chained=True)
+        yield Atom(whole_term(str(int(lower)) if len(lower) == 2 else lower), 0, chained=True)
         return
     long = len(lower) > PREFIX_LETTERS and lower.isalpha()
     prefix = _number(b"p", lower[:PREFIX_LETTERS]) if long else 0
-    yield Atom(word(stem(lower)), prefix, chained=True)
+    yield Atom(whole_term(stem(lower)), prefix, chained=True)
 
 
 @lru_cache(maxsize=200_000)
@@ -175,10 +175,10 @@ def _east(token: str) -> Iterator[Atom]:
         if not _EAST.match(run):
             yield from _token(run)
         elif len(run) == 1:
-            yield Atom(word(run), 0, chained=True)
+            yield Atom(whole_term(run), 0, chained=True)
         else:
             for left, right in pairwise(run):
-                yield Atom(word(left + right), 0, chained=True)
+                yield Atom(whole_term(left + right), 0, chained=True)
 
 
 def _identifier(token: str) -> Iterator[Atom]:
@@ -195,7 +195,7 @@ def _identifier(token: str) -> Iterator[Atom]:
     for part in split:
         yield from _simple(part.lower())
     if len(split) > 1:
-        yield Atom(word(token.lower().strip("_")), 0, chained=False)
+        yield Atom(whole_term(token.lower().strip("_")), 0, chained=False)
 
 
 def _whole(surface: str) -> Iterator[str]:
@@ -222,11 +222,11 @@ def atoms(surface: str) -> list[Atom]:
     if len(tokens) == 1:
         return list(_token(tokens[0]))
     found = [atom for token in tokens for atom in _token(token)]
-    found += [Atom(word(whole), 0, chained=False) for whole in _whole(surface)]
+    found += [Atom(whole_term(whole), 0, chained=False) for whole in _whole(surface)]
     return found
 
 
-class Vocabulary(dict[str, int]):
+class TermVocabulary(dict[str, int]):
     """Tokens seen so far, each with the number of its expansion in the flat columns.
 
     A token is what stands between blanks, its surfaces and what surrounds them: no surface
@@ -271,7 +271,7 @@ class Vocabulary(dict[str, int]):
         return len(self) >= VOCABULARY_MAX
 
 
-def _gather(runs: Iterable[list[int]], vocabulary: Vocabulary) -> Terms:
+def _gather(runs: Iterable[list[int]], vocabulary: TermVocabulary) -> Terms:
     expansions = vocabulary.expansions
     words: list[int] = []
     bigrams: list[int] = []
@@ -290,14 +290,14 @@ def _gather(runs: Iterable[list[int]], vocabulary: Vocabulary) -> Terms:
     return Terms(words, bigrams, prefixes)
 
 
-def analyse(text: str, extra: str, vocabulary: Vocabulary) -> Terms:
+def analyse(text: str, extra: str, vocabulary: TermVocabulary) -> Terms:
     """Return the terms of a document; no bigram spans its text and its extra."""
     return _gather((vocabulary.numbers(text), vocabulary.numbers(extra)), vocabulary)
 
 
 @lru_cache(maxsize=1)
 def _scaffold() -> frozenset[int]:
-    return frozenset(word(text) for text in SCAFFOLD)
+    return frozenset(whole_term(text) for text in SCAFFOLD)
 
 
 def _weighted(terms: Iterable[int]) -> tuple[tuple[int, float], ...]:
@@ -309,7 +309,7 @@ def query(text: str) -> Query:
 
     Words that only frame a question are dropped, unless nothing else is left.
     """
-    found = [atom for surface in surfaces(prepare(text)) for atom in atoms(surface)]
+    found = [atom for surface in surfaces(normalise_text(text)) for atom in atoms(surface)]
     content = [atom for atom in found if atom.word not in _scaffold()] or found
     chain = [atom.word for atom in content if atom.chained]
     return Query(

@@ -6,17 +6,17 @@ fixed: check every field, clean the text, redact, mark, count, serialise. So a s
 that a rule knows never reaches a byte that is written.
 """
 
-from memplane.intake.check import check, check_whole, namespace, normalise, timestamp
+from memplane.intake.check import check_fields, check_whole, namespace, normalise, timestamp
 from memplane.intake.markers import Marker
-from memplane.intake.prepare import Intake, Said, cleaned, prepare, same
+from memplane.intake.prepare import Intake, PreparedText, cleaned, prepare, same
 from memplane.intake.redact import Redactor
 
 __all__ = [
     "Intake",
     "Marker",
+    "PreparedText",
     "Redactor",
-    "Said",
-    "check",
+    "check_fields",
     "check_whole",
     "cleaned",
     "namespace",

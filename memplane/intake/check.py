@@ -29,7 +29,7 @@ from memplane.event import (
     encode,
     is_kind,
 )
-from memplane.intake.redact import masked, shown
+from memplane.intake.redact import masked, quoted_value
 from memplane.intake.skeleton import imitated, skeleton
 from memplane.lazy import regex
 
@@ -44,7 +44,7 @@ __all__ = [
     "PART",
     "TEXT_BYTES_MAX",
     "Cleaner",
-    "check",
+    "check_fields",
     "check_whole",
     "collect",
     "is_checksum",
@@ -72,7 +72,7 @@ _SEPARATOR: Final = regex("[\u2028\u2029]")
 _NS_HEADS: Final = ("/task/", "/spec/", "/agent/")
 
 
-def check(fields: Mapping[str, Any], *, internal: bool = False, where: str = "") -> None:
+def check_fields(fields: Mapping[str, Any], *, internal: bool = False, where: str = "") -> None:
     """Raise InputError for the first field that cannot be taken; see `normalise`."""
     normalise(fields, internal=internal, where=where)
 
@@ -145,7 +145,8 @@ def _check_labels(taken: dict[str, Any], prefix: str) -> None:
     read = imitated(actor)
     if read is not None:
         raise InputError(
-            f"found {shown(actor)}, which reads like the role `{read}`; expected the name of who "
+            f"found {quoted_value(actor)}, which reads like the role `{read}`; expected the name "
+            "of who "
             "speaks: give another name, or leave it out and say it by `role`",
             where=prefix + "actor",
         )
@@ -224,7 +225,7 @@ def _unknown(name: object, where: str) -> InputError:
             f"`{name}` is set by the log and cannot be given; leave it out", where=where
         )
     return InputError(
-        f"unknown field {shown(name)}; expected one of: {', '.join(_CALLERS_FIELDS)}"
+        f"unknown field {quoted_value(name)}; expected one of: {', '.join(_CALLERS_FIELDS)}"
         f"{_suggestion(name, _CALLERS_FIELDS)}",
         where=where,
     )
@@ -243,7 +244,7 @@ def _found(value: Any) -> str:
     return (
         f"a value of type {kind}"
         if isinstance(value, Mapping | list | tuple | bytes)
-        else shown(value)
+        else quoted_value(value)
     )
 
 

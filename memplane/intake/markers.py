@@ -22,7 +22,16 @@ if TYPE_CHECKING:
 
     from memplane.policy.markers import Markers
 
-__all__ = ["LOOKED_BACK", "MARK", "PATTERNS", "Marker", "Span", "is_meant", "merged", "widened"]
+__all__ = [
+    "LOOKED_BACK",
+    "MARK",
+    "PATTERNS",
+    "Marker",
+    "Span",
+    "is_meant",
+    "merge_spans",
+    "widened",
+]
 
 
 # Characters of a text that are looked at: for line starts, and for what a user wants.
@@ -216,14 +225,48 @@ _OTHERS: Final = (
 )
 # Word by word, too: a pattern is tried only where one of its words is there, which is far quicker.
 _SAYING: Final = (
-    "told", "tells", "tell", "said", "says", "say", "wrote", "writes", "write", "read", "reads",
-    "replied", "asked", "asks", "think", "thinks", "thought", "claims", "claimed", "insists",
-    "insisted", "goes", "telling", "saying",
-)  # fmt: skip
+    "told",
+    "tells",
+    "tell",
+    "said",
+    "says",
+    "say",
+    "wrote",
+    "writes",
+    "write",
+    "read",
+    "reads",
+    "replied",
+    "asked",
+    "asks",
+    "think",
+    "thinks",
+    "thought",
+    "claims",
+    "claimed",
+    "insists",
+    "insisted",
+    "goes",
+    "telling",
+    "saying",
+)
 _SOURCES: Final = (
-    "motto", "slogan", "saying", "proverb", "quote", "quotation", "advice", "headline", "title",
-    "caption", "lyrics", "song", "poster", "sign", "banner",
-)  # fmt: skip
+    "motto",
+    "slogan",
+    "saying",
+    "proverb",
+    "quote",
+    "quotation",
+    "advice",
+    "headline",
+    "title",
+    "caption",
+    "lyrics",
+    "song",
+    "poster",
+    "sign",
+    "banner",
+)
 _UNSAID: Final = ("said", "say", "told", "tell", "thought", "think", "claimed", "meant", "mean")
 _SAY: Final = f"(?:{'|'.join(_SAYING)})"
 _REPORTED: Final = (
@@ -248,9 +291,26 @@ _ASKS: Final = (
     rf"|was|were|have|has|had|am|will|may|might)\b(?!.*?(?:{_ASIDE}))"
 )
 _WONDERING: Final = (
-    "tell", "remind", "ask", "know", "remember", "recall", "guess", "wonder", "wondering", "decide",
-    "figure out", "find out", "see", "check", "sure", "idea", "forgot", "forgotten", "explain",
-)  # fmt: skip
+    "tell",
+    "remind",
+    "ask",
+    "know",
+    "remember",
+    "recall",
+    "guess",
+    "wonder",
+    "wondering",
+    "decide",
+    "figure out",
+    "find out",
+    "see",
+    "check",
+    "sure",
+    "idea",
+    "forgot",
+    "forgotten",
+    "explain",
+)
 _WONDERS: Final = (
     rf"\b(?:{'|'.join(_WONDERING)})(?: me| us| you| him| her| them| of| about)?"
     r" (?:what|which|whether|if|where|who|why|how)\b(?!.*?(?:[,;]|\b(?:given|considering|since"
@@ -271,10 +331,23 @@ _ONCE: Final = (
     rf"|\b(?:this|these|that|those) (?:\w+ )?{_OF_NOW}s?\b"
 )
 _FOR_GOOD: Final = (
-    "always", "never", "whenever", "from now on", "from here on", "every time", "each time",
-    "any time", "anytime", "going forward", "moving forward", "in future", "in the future",
-    "by default", "at all times", "under no circumstances",
-)  # fmt: skip
+    "always",
+    "never",
+    "whenever",
+    "from now on",
+    "from here on",
+    "every time",
+    "each time",
+    "any time",
+    "anytime",
+    "going forward",
+    "moving forward",
+    "in future",
+    "in the future",
+    "by default",
+    "at all times",
+    "under no circumstances",
+)
 _REPORT: Final = frozenset((*_SAYING, *_SOURCES, *_UNSAID))
 _WONDER: Final = frozenset(word.partition(" ")[0] for word in _WONDERING)
 _WORD: Final = regex(r"\w+")
@@ -349,7 +422,7 @@ def widened(text: str, spans: Iterable[Span]) -> Iterator[Span]:
         yield start, end
 
 
-def merged(found: Iterable[Span], others: Iterator[Span]) -> Iterator[Span]:
+def merge_spans(found: Iterable[Span], others: Iterator[Span]) -> Iterator[Span]:
     """The spans of two searches from left to right, as each of the searches gives its own."""
     other = next(others, None)
     for span in found:

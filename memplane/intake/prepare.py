@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from memplane.intake.markers import Marker
 
-__all__ = ["HEAD_BYTES", "LINE_MAX", "Intake", "Said", "cleaned", "prepare", "same"]
+__all__ = ["HEAD_BYTES", "LINE_MAX", "Intake", "PreparedText", "cleaned", "prepare", "same"]
 
 LINE_MAX: Final = 1024 * 1024
 LOG_ADDS: Final = 300  # seq, dur, id (up to 128), ts, rec, h and their names
@@ -32,7 +32,7 @@ _REST: Final = FIELDS[FIELDS.index("kind") : FIELDS.index("h")]
 _OWN_DATA: Final = ("redactions", "replaced", "body", "recalled")
 
 
-class Said(NamedTuple):
+class PreparedText(NamedTuple):
     """The text of an event as the log would hold it, and the SHA-256 of each block moved out of it.
 
     `before`: the same as versions did it that kept no block: its text, then their checksums. It is
@@ -74,7 +74,7 @@ class Intake(NamedTuple):
             recalled=recalled,
         )
 
-    def said(self, fields: Mapping[str, Any]) -> Said:
+    def said(self, fields: Mapping[str, Any]) -> PreparedText:
         """What the log would hold of the text of these fields, which need not be checked before."""
         redact = self.redactor.redact
         whole = Cleaner().text(str(fields.get("text") or ""))
@@ -83,9 +83,9 @@ class Intake(NamedTuple):
         digests = tuple(_digest(redact(block)[0].encode()) for block in blocks)
         before, removed = without_blocks(whole)
         if not removed:
-            return Said(masked, digests, (masked, ()))
+            return PreparedText(masked, digests, (masked, ()))
         before = masked if blocks else redact(before)[0]
-        return Said(masked, digests, (before, tuple(checksums(removed))))
+        return PreparedText(masked, digests, (before, tuple(checksums(removed))))
 
 
 def prepare(
@@ -270,7 +270,7 @@ def _secret_in(name: str, where: str) -> InputError:
 
 def _redact(
     line: dict[str, Any], redactor: Redactor, blocks: Sequence[str]
-) -> tuple[str, tuple[bytes, ...]]:  # fmt: skip
+) -> tuple[str, tuple[bytes, ...]]:
     """Redact text, tags and data in place, note the counts; give back the text, and the blocks.
 
     `blocks` were moved out of the text: they are named in data by what is left of them.

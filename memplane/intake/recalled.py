@@ -19,9 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 __all__ = [
-    "RECALLED_MAX", "checksums", "is_own", "is_own_command", "moves_blocks", "parted",
+    "RECALLED_MAX",
+    "checksums",
+    "is_own_command",
+    "is_own_tool",
+    "moves_blocks",
+    "parted",
     "without_blocks",
-]  # fmt: skip
+]
 
 RECALLED_MAX: Final = 16  # files of one event; the last one holds all further blocks
 _BEGIN: Final = "memplane:begin\n"
@@ -29,9 +34,17 @@ _MARK: Final = regex(r"(?m)^memplane:(?:begin\n|end ([0-9a-f]{16})(?:\n|\Z))")
 _SPEAKERS: Final = ("user", "assistant")
 _OWN_SERVER: Final = regex(r"(?:^|_)memplane$")
 # Tools that run one command line, as Claude Code, Codex and chats name them.
-_SHELLS: Final = frozenset({
-    "Bash", "bash", "shell", "local_shell", "shell_command", "exec_command", "container.exec",
-})  # fmt: skip
+_SHELLS: Final = frozenset(
+    {
+        "Bash",
+        "bash",
+        "shell",
+        "local_shell",
+        "shell_command",
+        "exec_command",
+        "container.exec",
+    }
+)
 _COMMAND_MAX: Final = 1_000  # characters
 # One program whose output nothing else can mix with: no pipe, chain, substitution or redirection
 # but of its errors. What is harder to read than this is not taken for memplane's own.
@@ -52,10 +65,12 @@ def moves_blocks(line: Mapping[str, Any]) -> bool:
     if kind != "tool_result" or not data:
         return False
     tool = data.get("tool")
-    return isinstance(tool, str) and (is_own(tool) or is_own_command(tool, data.get("command")))
+    return isinstance(tool, str) and (
+        is_own_tool(tool) or is_own_command(tool, data.get("command"))
+    )
 
 
-def is_own(tool: str) -> bool:
+def is_own_tool(tool: str) -> bool:
     """Tell a tool of memplane's MCP server, as clients name it: `mcp__memplane__memory_search`."""
     *server, name = tool.split("__")
     return bool(name) and any(_OWN_SERVER.search(part) for part in server)

@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Counts",
-    "Found",
+    "DetectedSecret",
     "Redactor",
     "Second",
     "masked",
     "masked_data",
     "masked_name",
+    "quoted_value",
     "secrets_in",
-    "shown",
-    "without",
+    "without_secrets",
 ]
 
 
@@ -415,7 +415,7 @@ def secrets_in(text: str) -> list[str]:
     return sorted(set(taken), key=lambda secret: (-len(secret), secret))
 
 
-def without(text: str, secrets: Iterable[str]) -> str:
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
     """A text for people without these secrets, nor the beginning of one at which it was cut off."""
     for secret in secrets:
         least = min(len(secret), _BEGINNING)
@@ -430,7 +430,7 @@ def without(text: str, secrets: Iterable[str]) -> str:
 _BEGINNING: Final = 8  # characters of a secret that may be shown are fewer
 
 
-def shown(value: object, most: int = 60) -> str:
+def quoted_value(value: object, most: int = 60) -> str:
     """Show a value in an error message: short, and without the tokens that it may hold."""
     text = repr(value).encode("utf-8", "backslashreplace").decode()
     # Masked first: what is cut off a token's end leaves a beginning that no rule knows.
@@ -554,7 +554,7 @@ _NAME: Final = regex(r"[a-z0-9-]{1,40}")
 _RULE: Final = regex(r"[A-Za-z0-9_.-]{1,60}")
 
 
-class Found(NamedTuple):
+class DetectedSecret(NamedTuple):
     """Where a detector's secret stands, and the name it counts under: `<detector>:<rule>`."""
 
     span: Span
@@ -575,7 +575,7 @@ class Second:
             )
         self._detector, self.name = detector, name
 
-    def find(self, text: str) -> Iterator[Found]:
+    def find(self, text: str) -> Iterator[DetectedSecret]:
         """What it finds, from left to right, without what overlaps or stands in a mark already."""
         failure = ""
         try:
@@ -593,7 +593,7 @@ class Second:
         ):
             if start >= last and MARK.fullmatch(text, start, end) is None:
                 named = rule if _RULE.fullmatch(rule) else "other"
-                yield Found((start, end), f"{self.name}:{named}")
+                yield DetectedSecret((start, end), f"{self.name}:{named}")
                 last = end
 
     def _failed(self, how: str) -> InputError:

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, Final
 
 from memplane.errors import InputError
-from memplane.intake.redact import masked, shown
+from memplane.intake.redact import masked, quoted_value
 from memplane.lazy import regex
 from memplane.policy.document import against_schema, key_text
 
@@ -105,7 +105,7 @@ def _mistakes(document: Mapping[str, Any], name: str) -> Iterator[str]:
     first: dict[str, int] = {}
     for at, source in enumerate(document["sources"]):
         if first.setdefault(source["id"], at) != at:
-            found = f"found {shown(source['id'])}, which sources[{first[source['id']]}] has"
+            found = f"found {quoted_value(source['id'])}, which sources[{first[source['id']]}] has"
             yield f"{name}: sources[{at}].id: expected a name of its own, {found}"
     for at, claim in enumerate(document["claims"]):
         for place, id_ in enumerate(claim["sources"]):
@@ -123,7 +123,7 @@ def _uncited(text: str, document: Mapping[str, Any], name: str) -> Iterator[str]
 def _no_source(id_: str, known: Mapping[str, Any]) -> str:
     listed = ", ".join([*known][:12])
     more = ", ..." if len(known) > 12 else ""
-    return f"cites {shown(id_)}, which is no source; there are {listed}{more}"
+    return f"cites {quoted_value(id_)}, which is no source; there are {listed}{more}"
 
 
 def _refuse(found: list[str]) -> None:

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from memplane.intake.markers import MARK, Span, merged
+from memplane.intake.markers import MARK, Span, merge_spans
 from memplane.lazy import regex
 
 if TYPE_CHECKING:
@@ -111,8 +111,17 @@ _CODE: Final = regex(
 
 # Where a key may begin, in lower case; it is completed to the left and judged whole.
 _STEMS: Final = (
-    "pass", "sw", "pw", "psk", "secret", "token", "cred", "auth", "bearer", "key",
-)  # fmt: skip
+    "pass",
+    "sw",
+    "pw",
+    "psk",
+    "secret",
+    "token",
+    "cred",
+    "auth",
+    "bearer",
+    "key",
+)
 WINDOW: Final = 1 << 20  # characters of a long text that are searched at once
 # A line break with what quotes or numbers the next line, and that of a text inside JSON.
 _BREAK: Final = r"(?:\r?\n|\\{1,7}n|\\{1,7}r\\{1,7}n)(?:[ \t]{0,12}(?:[>|#+*-]|//|[0-9]{1,5}\t))?"
@@ -262,9 +271,7 @@ def key_values(text: str, stems: Iterable[int]) -> Iterator[Span]:
         last = end
 
 
-def _fits(
-    kind: str, text: str, value: str, key: str, begin: int, match: re.Match[str]
-) -> bool:  # fmt: skip
+def _fits(kind: str, text: str, value: str, key: str, begin: int, match: re.Match[str]) -> bool:
     if kind == "words":
         return password_key(key) and passphrase(value)
     fits = _quoted_fits if kind == "quoted" else _bare_fits
@@ -452,7 +459,7 @@ def urls(text: str, lowered: str) -> Iterable[Span]:
         return ()
     found = _credentials(text) if "@" in lowered else ()
     if "=" in lowered and ("?" in lowered or "&" in lowered):
-        return merged(found, _query_keys(text))
+        return merge_spans(found, _query_keys(text))
     return found
 
 
@@ -534,7 +541,7 @@ def private_keys(text: str, lowered: str) -> Iterable[Span]:
     blocks = "-----" in lowered and "private key" in lowered
     found: Iterable[Span] = _private_keys(text) if blocks else ()
     if "private-lines" in lowered:
-        return merged(found, (match.span("body") for match in _PUTTY.finditer(text)))
+        return merge_spans(found, (match.span("body") for match in _PUTTY.finditer(text)))
     return found
 
 
@@ -627,9 +634,9 @@ def markup(text: str, lowered: str) -> Iterable[Span]:
         return ()
     found: Iterable[Span] = ()
     if "</" in lowered:
-        found = merged(_elements(text), _entries(text))
+        found = merge_spans(_elements(text), _entries(text))
     if named and _VALUED.search(lowered) is not None:
-        return merged(found, _side_by_side(text))
+        return merge_spans(found, _side_by_side(text))
     return found
 
 
@@ -716,10 +723,14 @@ _TAKERS: Final = {
         (_SPACED, f"{_NETWORK}|{_LOGINS}"),
     ),
     "hp": ((_ATTACHED, r"rar|unrar"),),
-    "P": ((_SPACED, r"zip|unzip|zipcloak|sqlcmd|bcp|ipmitool|mosquitto_\w+|tsql"),
-          (_ATTACHED, r"sqlcmd|bcp|tsql")),
-    "w": ((_SPACED, r"ldap\w+|add-(?:generic|internet)-password|iwconfig"),
-          (_ATTACHED, r"ldap\w+")),
+    "P": (
+        (_SPACED, r"zip|unzip|zipcloak|sqlcmd|bcp|ipmitool|mosquitto_\w+|tsql"),
+        (_ATTACHED, r"sqlcmd|bcp|tsql"),
+    ),
+    "w": (
+        (_SPACED, r"ldap\w+|add-(?:generic|internet)-password|iwconfig"),
+        (_ATTACHED, r"ldap\w+"),
+    ),
     "U": ((_PAIR, r"smbclient|rpcclient|net|wmic|smbget|curl|winexe"),),
     "u": ((_PAIR, r"curl|http|https|xh"),),
     "user": ((_PAIR, r"curl"),),
@@ -734,7 +745,7 @@ _TAKERS: Final = {
     "keypass": ((_SPACED, r"keytool|jarsigner"),),
     "b": ((_ATTACHED, r"gh\b[^\n]{0,80}\bsecret"), (_SPACED, r"gh\b[^\n]{0,80}\bsecret")),
     "body": ((_SPACED, r"gh\b[^\n]{0,80}\bsecret"),),
-}  # fmt: skip
+}
 _TAKER: Final = {
     (option, how): regex(rf"(?i:(?:(?<![\w-])|(?<=[0-9]m)|(?<=\n-)|(?<=\A-))(?:{names})(?![\w-]))")
     for option, takers in _TAKERS.items()
@@ -764,7 +775,7 @@ def commands(text: str, lowered: str) -> Iterable[Span]:
     found: Iterable[Span] = _options(text, places) if places else ()
     piped = "|" in lowered and any(map(lowered.__contains__, _PIPED))
     if piped or "convertto-securestring" in lowered:
-        return merged(found, _others(text))
+        return merge_spans(found, _others(text))
     return found
 
 

@@ -35,19 +35,35 @@ _COMBINING: Final = "".join(
 # Of other scripts what looks like a Latin letter or a colon, and letters of later versions of
 # Unicode than the normalisation knows.
 _LIKE: Final = {
-    "a": "\u0430\u03b1\u0251\u0410\u0391\u1d00", "b": "\u0412\u0392\u0299",
-    "c": "\u0441\u0421\u03f9\u1d04", "d": "\u0501\u1d05", "e": "\u0435\u0415\u0395\u1d07",
-    "f": "\ua730", "g": "\u0261\u0262", "h": "\u04bb\u041d\u0397\u029c",
-    "i": "\u0456\u0406\u03b9\u0399\u0131\u026a\u0130", "j": "\u0458\u0408\u1d0a",
-    "k": "\u041a\u039a\u03ba\u043a\u1d0b", "l": "\u04cf\u04c0\u029f\u01c0",
+    "a": "\u0430\u03b1\u0251\u0410\u0391\u1d00",
+    "b": "\u0412\u0392\u0299",
+    "c": "\u0441\u0421\u03f9\u1d04",
+    "d": "\u0501\u1d05",
+    "e": "\u0435\u0415\u0395\u1d07",
+    "f": "\ua730",
+    "g": "\u0261\u0262",
+    "h": "\u04bb\u041d\u0397\u029c",
+    "i": "\u0456\u0406\u03b9\u0399\u0131\u026a\u0130",
+    "j": "\u0458\u0408\u1d0a",
+    "k": "\u041a\u039a\u03ba\u043a\u1d0b",
+    "l": "\u04cf\u04c0\u029f\u01c0",
     "m": "\u041c\u039c\u1d0d",
-    "n": "\u0578\u039d\u0274", "o": "\u043e\u041e\u03bf\u039f\u1d0f",
-    "p": "\u0440\u0420\u03c1\u03a1\u1d18", "r": "\u0280", "s": "\u0455\u0405\ua731",
-    "t": "\u0422\u03a4\u03c4\u0442\u1d1b", "u": "\u03c5\u057d\u1d1c", "v": "\u03bd\u1d20",
-    "w": "\u051d\u1d21", "x": "\u0445\u0425\u03a7", "y": "\u0443\u0423\u04ae\u04af\u03a5\u028f",
-    "z": "\u0396\u1d22", " ": "\u1680",
-    ":": "\u2236\ua789\u02d0\u05c3\u0589\u1804", "<": "\u2039\u3008\u2329",
-}  # fmt: skip
+    "n": "\u0578\u039d\u0274",
+    "o": "\u043e\u041e\u03bf\u039f\u1d0f",
+    "p": "\u0440\u0420\u03c1\u03a1\u1d18",
+    "r": "\u0280",
+    "s": "\u0455\u0405\ua731",
+    "t": "\u0422\u03a4\u03c4\u0442\u1d1b",
+    "u": "\u03c5\u057d\u1d1c",
+    "v": "\u03bd\u1d20",
+    "w": "\u051d\u1d21",
+    "x": "\u0445\u0425\u03a7",
+    "y": "\u0443\u0423\u04ae\u04af\u03a5\u028f",
+    "z": "\u0396\u1d22",
+    " ": "\u1680",
+    ":": "\u2236\ua789\u02d0\u05c3\u0589\u1804",
+    "<": "\u2039\u3008\u2329",
+}
 _LETTERS_FROM: Final = (0x1F130, 0x1F150, 0x1F170, 0x1F1E6)  # squared, circled, flags
 # What a client or a model calls those who speak. Who is called so speaks in their place.
 _ROLES: Final = frozenset(("user", "assistant", "system", "tool", "human"))

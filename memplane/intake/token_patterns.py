@@ -26,8 +26,8 @@ __all__ = [
     "RUN_MIN",
     "SHAPES",
     "WINDOW",
-    "Row",
     "Shape",
+    "TokenPattern",
     "looked_at",
     "suspects",
     "torn",
@@ -59,7 +59,7 @@ _FILE_ENDS: Final = (
 _JWT: Final = r"(?:[A-Za-z0-9_/-]|\\(?![nrtu\"'\\]))"
 
 
-class Row(NamedTuple):
+class TokenPattern(NamedTuple):
     """One provider's tokens: literals of which one stands in each, pattern, what may be before."""
 
     name: str
@@ -68,8 +68,8 @@ class Row(NamedTuple):
     start: str
 
 
-def _row(name: str, literals: str, pattern: str, *, start: str = _START) -> Row:
-    return Row(name, tuple(literals.split()), f"(?:{pattern})", start)
+def _row(name: str, literals: str, pattern: str, *, start: str = _START) -> TokenPattern:
+    return TokenPattern(name, tuple(literals.split()), f"(?:{pattern})", start)
 
 
 PROVIDERS: Final = (

@@ -90,20 +90,20 @@ if TYPE_CHECKING:
     from memplane.log.log import FileLog
     from memplane.log.reader import Gap
     from memplane.log.recovery import Restart
-    from memplane.log.repairing import RepairReport, Step, repair
-    from memplane.log.verifying import Finding, VerifyReport, verify
+    from memplane.log.repairing import RepairReport, RepairStep, repair_log
+    from memplane.log.verifying import LogProblem, VerifyReport, verify_log
 
 __all__ = [
     "Disk",
     "FileLog",
-    "Finding",
     "Gap",
+    "LogProblem",
     "RepairReport",
+    "RepairStep",
     "Restart",
-    "Step",
     "VerifyReport",
-    "repair",
-    "verify",
+    "repair_log",
+    "verify_log",
 ]
 
 __getattr__ = lazily(
@@ -115,13 +115,13 @@ __getattr__ = lazily(
         "memplane.log.recovery": ("Restart",),
         "memplane.log.repairing": (
             "RepairReport",
-            "Step",
-            "repair",
+            "RepairStep",
+            "repair_log",
         ),
         "memplane.log.verifying": (
-            "Finding",
+            "LogProblem",
             "VerifyReport",
-            "verify",
+            "verify_log",
         ),
     },
 )

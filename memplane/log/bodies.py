@@ -123,7 +123,7 @@ def _stored(home: str, event: Event, digest: str) -> Iterator[bytes]:
     path = body_path(home, digest)
     hashed = sha256()
     try:
-        with nofollow.opened(path, home=home) as file:
+        with nofollow.open_regular(path, home=home) as file:
             while piece := file.read(_PIECE):
                 hashed.update(piece)
                 yield piece
@@ -147,7 +147,7 @@ _PIECE: Final = 1 << 20  # bytes
 def _intact(home: str, digest: str) -> bool:
     try:
         hashed = sha256()
-        with nofollow.opened(body_path(home, digest), home=home) as file:
+        with nofollow.open_regular(body_path(home, digest), home=home) as file:
             while piece := file.read(_PIECE):
                 hashed.update(piece)
         return hashed.hexdigest() == digest

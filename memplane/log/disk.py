@@ -53,7 +53,7 @@ class Disk:
 
     def replace(self, source: str, target: str, home: str | None = None) -> None:
         """Rename, in one step, over whatever has that name."""
-        nofollow.rename(source, target, home=home)
+        nofollow.rename_name(source, target, home=home)
 
     def sync_directory(self, path: str, home: str | None = None) -> None:
         """Return when the names in this directory would survive a power cut."""
@@ -63,7 +63,7 @@ class Disk:
         """Make a file with these bytes, durable under its name, or none at all."""
         new = f"{path}.{os.getpid()}.{get_ident()}.new"
         try:
-            fd = nofollow.create(new, home=home)
+            fd = nofollow.create_draft(new, home=home)
             try:
                 view = memoryview(data)
                 while view:
@@ -98,7 +98,7 @@ class Descriptor:
 def drop(path: str, home: str | None = None) -> None:
     """Remove a file that nobody needs; that it is not there, or stays, does no harm."""
     with suppress(OSError):
-        nofollow.remove(path, home=home)
+        nofollow.remove_name(path, home=home)
 
 
 # The log's lock: one flock'd file that also says who holds it, and who held it last.
@@ -213,10 +213,10 @@ class LogLock:
         """
         new = f"{self._path}.{os.getpid()}.{get_ident()}.new"
         try:
-            fd = nofollow.create(new)
+            fd = nofollow.create_draft(new)
             try:
                 fcntl.flock(fd, _NOW)
-                nofollow.rename(new, self._path)
+                nofollow.rename_name(new, self._path)
             except BaseException:
                 os.close(fd)
                 drop(new)

@@ -34,7 +34,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from memplane.errors import FormatError, HomeError, InputError
 from memplane.event import encode
 from memplane.log.format import Run, chained, genesis, runs, until
-from memplane.log.segments import Segments, read_file
+from memplane.log.segments import Segments, read_segment_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,16 +50,16 @@ __all__ = [
     "Damaged",
     "End",
     "Export",
+    "ExportHeader",
+    "ExportedEvent",
+    "ExportedLines",
+    "ExportedSegment",
     "Item",
-    "Lines",
     "LogLines",
-    "Lost",
-    "Opened",
+    "LostBody",
     "Piece",
-    "Row",
-    "Segment",
     "end_line",
-    "pieces",
+    "export_pieces",
     "read_export",
 ]
 
@@ -98,7 +98,7 @@ class _Reading:
         self._line = 0  # lines read
         self.bytes = 0
         self._events = self._bodies = self._damaged = self._lost = 0
-        self._opened = Opened("", 0, "", whole=False)
+        self._opened = ExportHeader("", 0, "", whole=False)
         self._seq, self._h = 0, b""
         self._segment = 0
         self._header_due = False
@@ -128,7 +128,7 @@ class _Reading:
             yield self._item(fields, len(line))
         raise self._broken("the file ends here", 'a last line with `"end"`: it was cut short')
 
-    def _begin(self) -> Opened:
+    def _begin(self) -> ExportHeader:
         line = self._file.readline(_FIRST_BYTES_MAX)
         self._line = 1
         try:
@@ -146,7 +146,7 @@ class _Reading:
             )
         try:
             head = fields["head"]
-            opened = Opened(fields["plane"], head["seq"], head["h"], fields["whole"])
+            opened = ExportHeader(fields["plane"], head["seq"], head["h"], fields["whole"])
             form = [type(value) for value in opened] == [str, int, str, bool]
         except (KeyError, TypeError):
             form = False
@@ -185,28 +185,28 @@ class _Reading:
         try:
             if not whole and "seq" in fields:
                 self._events += 1
-                return Row(fields)
+                return ExportedEvent(fields)
             if whole and "segment" in fields:
                 return self._begin_segment(int(fields["segment"]))
             if whole and "body" in fields:
                 return self._body(fields, size)
             if whole and "lost" in fields:
                 self._lost += 1
-                return Lost(str(fields["lost"]))
+                return LostBody(str(fields["lost"]))
             if whole and "damaged" in fields:
                 return self._note_damage(b64decode(fields["damaged"], validate=True))
         except (ValueError, KeyError, TypeError) as error:
             raise self._broken("a line that was changed", f"its fields in form: {error}") from None
         raise self._broken("a line that no export has", "a line of an export")
 
-    def _begin_segment(self, number: int) -> Segment:
+    def _begin_segment(self, number: int) -> ExportedSegment:
         empty = self._header_due and self._damage is None
         if number <= self._segment or number >= 10**8 or empty:
             raise self._broken(f"segment {number} behind {self._segment}", "a higher number")
         self._segment, self._header_due = number, True
         if self._damage is not None:
             self._damage = []
-        return Segment(number)
+        return ExportedSegment(number)
 
     def _note_damage(self, data: bytes) -> Damage:
         self._damaged += 1
@@ -248,9 +248,12 @@ class _Reading:
         if run is None or run.end != len(data):
             at = first + (0 if run is None else len(run.starts))
             raise self._broken(
-                "a line that does not follow the one before", f"seq {self._seq + 1} in its chain"
-                if run is None else f"seq {run.last + 1} in its chain", at,
-            )  # fmt: skip
+                "a line that does not follow the one before",
+                f"seq {self._seq + 1} in its chain"
+                if run is None
+                else f"seq {run.last + 1} in its chain",
+                at,
+            )
         self._take(data)
         self._damage, self._header_due = None, False
         self._seq, self._h = run.last, run.h
@@ -286,9 +289,14 @@ class _Reading:
 
     def _end(self, line: bytes, fields: dict[str, Any]) -> End:
         end = End(
-            self._line - 1, self._events, self._bodies, self._damaged, self._lost, self.bytes,
+            self._line - 1,
+            self._events,
+            self._bodies,
+            self._damaged,
+            self._lost,
+            self.bytes,
             self._hash.hexdigest(),
-        )  # fmt: skip
+        )
         if line != end_line(end):
             told = fields["end"] if isinstance(fields["end"], dict) else {}
             wrong = [name for name, value in end._asdict().items() if told.get(name) != value]
@@ -313,7 +321,7 @@ NAME: Final = "memplane"
 _PART_BYTES: Final = 256 * 1024
 
 
-class Opened(NamedTuple):
+class ExportHeader(NamedTuple):
     """The first line."""
 
     plane: str
@@ -322,7 +330,7 @@ class Opened(NamedTuple):
     whole: bool
 
 
-class Segment(NamedTuple):
+class ExportedSegment(NamedTuple):
     """A segment file begins."""
 
     number: int
@@ -351,13 +359,13 @@ class Body(NamedTuple):
     place: int
 
 
-class Lost(NamedTuple):
+class LostBody(NamedTuple):
     """A body that the exported plane had lost."""
 
     sha256: str
 
 
-class Row(NamedTuple):
+class ExportedEvent(NamedTuple):
     """An event of a partial export."""
 
     fields: dict[str, Any]
@@ -375,7 +383,9 @@ class End(NamedTuple):
     sha256: str
 
 
-Item: TypeAlias = Opened | Segment | LogLines | Damage | Body | Lost | Row | End
+Item: TypeAlias = (
+    ExportHeader | ExportedSegment | LogLines | Damage | Body | LostBody | ExportedEvent | End
+)
 
 
 def _body_lines(digest: str, body: bytes) -> Iterator[bytes]:
@@ -413,14 +423,20 @@ class Export:
         self._write, self._hash = write, sha256()
         self.lines = self.events = self.bodies = self.damaged = self.lost = self.bytes = 0
 
-    def begin(self, opened: Opened, asked: dict[str, Any] | None = None) -> None:
+    def begin(self, opened: ExportHeader, asked: dict[str, Any] | None = None) -> None:
         """Write the first line."""
         head = {"seq": opened.seq, "h": opened.h}
         said = {} if opened.whole else {"asked": asked or {}}
         self._say(
-            {"export": NAME, "format": EXPORT_FORMAT, "plane": opened.plane, "head": head,
-             "whole": opened.whole, **said}
-        )  # fmt: skip
+            {
+                "export": NAME,
+                "format": EXPORT_FORMAT,
+                "plane": opened.plane,
+                "head": head,
+                "whole": opened.whole,
+                **said,
+            }
+        )
 
     def segment(self, number: int) -> None:
         """Say that a segment file begins."""
@@ -454,9 +470,14 @@ class Export:
     def end(self) -> End:
         """Write the last line; without it an export is none."""
         end = End(
-            self.lines, self.events, self.bodies, self.damaged, self.lost, self.bytes,
+            self.lines,
+            self.events,
+            self.bodies,
+            self.damaged,
+            self.lost,
+            self.bytes,
             self._hash.hexdigest(),
-        )  # fmt: skip
+        )
         self._write(end_line(end))
         return end
 
@@ -485,7 +506,7 @@ class Begun(NamedTuple):
     number: int
 
 
-class Lines(NamedTuple):
+class ExportedLines(NamedTuple):
     """Lines that chain without a break; `data` is theirs alone."""
 
     data: bytes
@@ -498,10 +519,10 @@ class Damaged(NamedTuple):
     data: bytes
 
 
-Piece: TypeAlias = Begun | Lines | Damaged
+Piece: TypeAlias = Begun | ExportedLines | Damaged
 
 
-def pieces(segments: Segments, head: Head) -> Iterator[Piece]:
+def export_pieces(segments: Segments, head: Head) -> Iterator[Piece]:
     """Everything up to a head, in order; what lies behind the end of a sealed segment is left out.
 
     Holds one segment in memory. Between two `Lines` of a segment there is a `Damaged`.
@@ -512,7 +533,7 @@ def pieces(segments: Segments, head: Head) -> Iterator[Piece]:
         header = segments.header(number)
         if not head.seq:  # nothing believed: a line that is here now came later
             if header is None:
-                yield from (Begun(number), Damaged(read_file(segments.path(number))))
+                yield from (Begun(number), Damaged(read_segment_file(segments.path(number))))
             continue
         if header is not None:
             if (header.prev_seq, header.prev_h) != (seq, h) and not torn:
@@ -522,13 +543,13 @@ def pieces(segments: Segments, head: Head) -> Iterator[Piece]:
         for piece in _segment(segments, number, following, seq, h, head):
             yield piece
             torn = isinstance(piece, Damaged)
-            if isinstance(piece, Lines):
+            if isinstance(piece, ExportedLines):
                 seq, h = piece.run.last, piece.run.h
 
 
 def _segment(
     segments: Segments, number: int, following: int | None, seq: int, h: bytes, head: Head
-) -> list[Piece]:  # fmt: skip
+) -> list[Piece]:
     """The pieces of one file, read again where something in it does not verify."""
     bound: int | None = head.seq
     if following is not None:
@@ -537,7 +558,7 @@ def _segment(
     for look in range(_LOOKS):
         if look:
             time.sleep(_PAUSE_SECONDS)
-        data = read_file(segments.path(number))
+        data = read_segment_file(segments.path(number))
         found = _split(data, seq, h, bound)
         if not any(isinstance(piece, Damaged) for piece in found):
             break
@@ -553,7 +574,7 @@ def _split(data: bytes, seq: int, h: bytes, bound: int | None) -> list[Piece]:
             continue
         if run.start > at or run.first > seq + 1:
             found.append(Damaged(data[at : run.start]))
-        found.append(Lines(data[run.start : run.end], _moved(run, data)))
+        found.append(ExportedLines(data[run.start : run.end], _moved(run, data)))
         at, seq = run.end, run.last
     if (bound is None and at < len(data)) or (bound is not None and seq < bound):
         found.append(Damaged(data[at:]))
@@ -565,6 +586,9 @@ def _moved(run: Run, data: bytes) -> Run:
     starts = [start - run.start for start in run.starts]
     erased = frozenset(start - run.start for start in run.erased)
     return run._replace(
-        start=0, end=run.end - run.start, starts=starts, h=data[run.end - 19 : run.end - 3],
+        start=0,
+        end=run.end - run.start,
+        starts=starts,
+        h=data[run.end - 19 : run.end - 3],
         erased=erased.intersection(starts),
-    )  # fmt: skip
+    )

@@ -16,20 +16,20 @@ __all__ = [
     "SUFFIX_BYTES",
     "Opening",
     "Run",
+    "chain_hash",
     "chained",
+    "derived_ulid",
     "erased_id",
     "genesis",
+    "id_field",
     "line_id",
-    "link",
-    "named",
     "opening",
     "own_draft",
     "prepared",
     "runs",
-    "stamp",
-    "stated",
+    "stamp_line",
+    "stated_hash",
     "tombstone",
-    "ulid",
     "until",
 ]
 
@@ -77,12 +77,12 @@ def genesis(plane_id: str) -> bytes:
     return sha256(plane_id.encode()).hexdigest()[:16].encode()
 
 
-def link(h: bytes, body: bytes) -> bytes:
+def chain_hash(h: bytes, body: bytes) -> bytes:
     """The hash of a line with this body behind a line with this hash."""
     return sha256(h + body).hexdigest()[:16].encode()
 
 
-def stated(raw: bytes) -> bytes | None:
+def stated_hash(raw: bytes) -> bytes | None:
     """The hash that a line (without newline) claims, if it ends as a line must."""
     if len(raw) > SUFFIX_BYTES and raw[-24:-18] == b',"h":"' and raw[-2:] == b'"}':
         return raw[-18:-2]
@@ -125,7 +125,7 @@ def tombstone(raw: bytes, id_: str, h: bytes) -> bytes:
 def erased_id(raw: bytes, seq: int, h: bytes) -> str | None:
     """The id of a purged line (without newline) behind (seq, h); None for any other line."""
     match = ERASED.fullmatch(raw) if b'"purged":true,"c":"' in raw else None
-    said = stated(raw)
+    said = stated_hash(raw)
     if match is None or said is None or int(match[1]) != seq + 1:
         return None
     if not raw.startswith(b'{"seq":%d,' % (seq + 1)):
@@ -158,17 +158,17 @@ def prepared(draft: Draft) -> str:
         raise InputError(f"expected `YYYY-MM-DDTHH:MM:SS.ffffffZ`, found {ts!r}", where="ts")
     if not id_:
         raise InputError("an id has at least one character", where="id")
-    return named(id_)
+    return id_field(id_)
 
 
-def named(id_: str) -> str:
+def id_field(id_: str) -> str:
     """How a line says its id."""
     if '"' in id_ or "\\" in id_ or not id_.isprintable():
         return encode({"id": id_})[1:-1]
     return f'"id":"{id_}"'
 
 
-def stamp(
+def stamp_line(
     seq: int, dur: int, quoted_id: str, ts: str | None, rec: str, rest: bytes, h: bytes
 ) -> tuple[bytes, bytes]:
     """One line, newline included, and its hash."""
@@ -234,17 +234,17 @@ def _believed_again(
         end = data.find(b"\n", pos, size)
         raw = data[pos:end]
         read = opening(raw)
-        said = stated(raw)
+        said = stated_hash(raw)
         if said is not None and read is not None and read.seq > seq:
             for candidate in before:
-                if link(candidate, raw[:-SUFFIX_BYTES]) == said:
+                if chain_hash(candidate, raw[:-SUFFIX_BYTES]) == said:
                     return pos, read.seq - 1, candidate
         if read is None and (match := ERASED.fullmatch(raw)) is not None and int(match[1]) > seq:
             for candidate in before:
                 if erased_id(raw, int(match[1]) - 1, candidate) is not None:
                     return pos, int(match[1]) - 1, candidate
         # If only the suffix was hit, the next line chains from what it should have said.
-        before = [link(candidate, raw[:-SUFFIX_BYTES]) for candidate in before[:1]]
+        before = [chain_hash(candidate, raw[:-SUFFIX_BYTES]) for candidate in before[:1]]
         if said is not None:
             before.append(said)
         pos = end + 1
@@ -262,7 +262,7 @@ def until(run: Run, bound: int) -> Run:
     return run._replace(starts=starts, end=end if starts else run.start, last=bound)
 
 
-def ulid(ts: str, *parts: bytes) -> str:
+def derived_ulid(ts: str, *parts: bytes) -> str:
     """A ULID of that time whose other 80 bits follow from the parts, without chance."""
     from datetime import datetime  # noqa: PLC0415 - a process that only appends never needs it
 

@@ -22,13 +22,13 @@ from memplane import nofollow
 from memplane.log.disk import drop
 from memplane.log.format import Run, line_id
 
-__all__ = ["Place", "SealedIds", "Table", "id_hash"]
+__all__ = ["IdTable", "LinePlace", "SealedIds", "id_hash"]
 
 MAGIC = b"mpids1\n\0"
 FRAME_BYTES = len(MAGIC) + 8 + 16 + 8 + 8
 
 
-class Place(NamedTuple):
+class LinePlace(NamedTuple):
     """Where a line stands: `length` counts its newline."""
 
     seq: int
@@ -49,7 +49,7 @@ def little(values: array[int]) -> array[int]:
     return values
 
 
-class Table:
+class IdTable:
     """The lines of one segment in order, and their ids; grows by what is appended."""
 
     __slots__ = ("end", "h", "identity", "ids", "lengths", "number", "offsets", "seq", "seqs")
@@ -84,19 +84,19 @@ class Table:
         self.end += length
         self.h = h
 
-    def by_seq(self, seq: int) -> Place | None:
+    def by_seq(self, seq: int) -> LinePlace | None:
         """The line with that seq."""
         row = bisect_left(self.seqs, seq)
         if row == len(self.seqs) or self.seqs[row] != seq:
             return None
-        return Place(seq, self.offsets[row], self.lengths[row])
+        return LinePlace(seq, self.offsets[row], self.lengths[row])
 
-    def by_id(self, id_: str) -> tuple[Place, ...]:
+    def by_id(self, id_: str) -> tuple[LinePlace, ...]:
         """The line with that id, if there is one."""
         row = self.ids.get(id_)
         if row is None:
             return ()
-        return (Place(self.seqs[row], self.offsets[row], self.lengths[row]),)
+        return (LinePlace(self.seqs[row], self.offsets[row], self.lengths[row]),)
 
 
 class SealedIds:
@@ -109,7 +109,7 @@ class SealedIds:
         self._seqs, self._offsets, self._lengths, self._hashes, self._rows = columns
 
     @classmethod
-    def of(cls, table: Table, first: int) -> SealedIds:
+    def of(cls, table: IdTable, first: int) -> SealedIds:
         """What a whole table says, sorted."""
         order = sorted((id_hash(id_), row) for id_, row in table.ids.items())
         return cls(
@@ -123,19 +123,19 @@ class SealedIds:
             ],
         )
 
-    def by_seq(self, seq: int) -> Place | None:
+    def by_seq(self, seq: int) -> LinePlace | None:
         """The line with that seq."""
         wanted = seq - self._first
         row = bisect_left(self._seqs, wanted) if wanted >= 0 else len(self._seqs)
         if row == len(self._seqs) or self._seqs[row] != wanted:
             return None
-        return Place(seq, self._offsets[row], self._lengths[row])
+        return LinePlace(seq, self._offsets[row], self._lengths[row])
 
-    def by_id(self, id_: str) -> tuple[Place, ...]:
+    def by_id(self, id_: str) -> tuple[LinePlace, ...]:
         """The lines whose id may be this one."""
         return self.by_hash(id_hash(id_))
 
-    def by_hash(self, hashed: int) -> tuple[Place, ...]:
+    def by_hash(self, hashed: int) -> tuple[LinePlace, ...]:
         """The lines whose id has that hash: nearly always one or none."""
         hashes = self._hashes
         at = bisect_left(hashes, hashed)
@@ -143,7 +143,7 @@ class SealedIds:
             return ()
         rows = self._rows[at : bisect_right(hashes, hashed, at)]
         return tuple(
-            Place(self._seqs[row] + self._first, self._offsets[row], self._lengths[row])
+            LinePlace(self._seqs[row] + self._first, self._offsets[row], self._lengths[row])
             for row in rows
         )
 
@@ -186,13 +186,13 @@ def write_cache(home: str, path: str, content: bytes) -> None:
     new = f"{path}.{os.getpid()}.new"
     with suppress(OSError):
         nofollow.make_folder(os.path.dirname(path), home)
-        fd = nofollow.create(new, home=home)
+        fd = nofollow.create_draft(new, home=home)
         try:
             whole = os.write(fd, content) == len(content)
         finally:
             os.close(fd)
         try:
             if whole:
-                nofollow.rename(new, path, home=home)
+                nofollow.rename_name(new, path, home=home)
         finally:
             drop(new, home)  # it has another name now, or nobody needs it

@@ -31,11 +31,11 @@ from memplane.log.bodies import (
     store_bodies,
 )
 from memplane.log.disk import Disk, LogLock
-from memplane.log.format import own_draft, prepared, stamp
-from memplane.log.reader import Gap, Reader
+from memplane.log.format import own_draft, prepared, stamp_line
+from memplane.log.reader import Gap, LogReader
 from memplane.log.recovery import Restart, headless, restarts
-from memplane.log.segments import HEADERS, Segments, read_file
-from memplane.log.spool import FILES_MAX, AsideNote, Spool, is_ours, size_of
+from memplane.log.segments import HEADERS, Segments, read_segment_file
+from memplane.log.spool import FILES_MAX, AsideNote, Spool, is_ours, named_size
 from memplane.log.writer import Active, Writer
 from memplane.ports import Appended, Head, Line
 
@@ -169,7 +169,7 @@ class Known:
     """Tells repeats from conflicts; `same` decides whether a repeated id brings the same event."""
 
     def __init__(
-        self, reader: Reader, loads: Callable[[bytes], Any], same: Callable[[Event, Draft], bool]
+        self, reader: LogReader, loads: Callable[[bytes], Any], same: Callable[[Event, Draft], bool]
     ) -> None:
         self._reader, self._loads, self._same = reader, loads, same
 
@@ -295,13 +295,21 @@ class FileLog:
     """
 
     def __init__(
-        self, home: Path | str, plane_id: str, *, clock: Clock,
-        durability: Literal["sync", "os"] = "sync", lock_wait_ms_max: int = 5000,
+        self,
+        home: Path | str,
+        plane_id: str,
+        *,
+        clock: Clock,
+        durability: Literal["sync", "os"] = "sync",
+        lock_wait_ms_max: int = 5000,
         loads: Callable[[bytes], Any] = json.loads,
-        same: Callable[[Event, Draft], bool] | None = None, read_only: bool = False,
-        brief: bool = False, segment_bytes_max: int = SEGMENT_BYTES_MAX, disk: Disk | None = None,
+        same: Callable[[Event, Draft], bool] | None = None,
+        read_only: bool = False,
+        brief: bool = False,
+        segment_bytes_max: int = SEGMENT_BYTES_MAX,
+        disk: Disk | None = None,
         keeps: bool | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._home = os.fspath(home)
         self._disk = disk or Disk()
         self._durable = durability == "sync"
@@ -310,7 +318,7 @@ class FileLog:
         self._loads = loads
         self._segments = Segments(f"{self._home}/log", plane_id)
         keeps = not read_only if keeps is None else keeps
-        self._reader = Reader(self._home, self._segments, loads, keep_caches=keeps)
+        self._reader = LogReader(self._home, self._segments, loads, keep_caches=keeps)
         self._known = Known(self._reader, loads, same or same_content)
         self._settings = (self._segments, self._disk, clock, segment_bytes_max, brief)
         self.waiting = Spool(self._home, plane_id, self._disk, loads)
@@ -417,7 +425,7 @@ class FileLog:
 
     def line_kept(
         self, seq: int, before: bytes, raw: bytes, segment: int, offset: int
-    ) -> Line | None:  # fmt: skip
+    ) -> Line | None:
         """A line (without newline) that was kept elsewhere; None where its hash does not fit it.
 
         `before` is the hash that it chains from. Reads nothing.
@@ -455,7 +463,9 @@ class FileLog:
 
     def says(self, words: bytes) -> bool:
         """Whether these bytes stand anywhere in the segments: a quick look before a long one."""
-        return any(words in read_file(self._segments.path(n)) for n in self._segments.numbers())
+        return any(
+            words in read_segment_file(self._segments.path(n)) for n in self._segments.numbers()
+        )
 
     def text(self, event: Event) -> str:
         """The event's whole text, from its body where the line holds only the beginning."""
@@ -511,9 +521,12 @@ class FileLog:
             self._leave()
 
     def erase(
-        self, drafts: Sequence[Draft], lines: Mapping[int, str], files: Sequence[str],
+        self,
+        drafts: Sequence[Draft],
+        lines: Mapping[int, str],
+        files: Sequence[str],
         holes: Sequence[tuple[int, int, int]] = (),
-    ) -> list[Appended]:  # fmt: skip
+    ) -> list[Appended]:
         """Append purge events, then overwrite the lines (seq -> id) that they name; all durable.
 
         The note of it stays until `erased`: until what quotes them elsewhere is gone too, of
@@ -521,12 +534,12 @@ class FileLog:
         lines and quote them. Interrupted, it is finished by who writes next.
         Raises WriteError where the disk refuses; until the events are written, nothing changed.
         """
-        from memplane.log.writer import Plan, carry_out  # noqa: PLC0415 - few processes purge
+        from memplane.log.writer import PendingPurge, carry_out  # noqa: PLC0415 - few processes purge
 
         quoted = [prepared(draft) for draft in drafts]
         if self._read_only:
             raise HomeError(f"{self._home}: opened for reading; open it for writing to purge")
-        plan = Plan(tuple(draft.id for draft in drafts), lines, tuple(files), tuple(holes))
+        plan = PendingPurge(tuple(draft.id for draft in drafts), lines, tuple(files), tuple(holes))
         self._enter()
         try:
             receipts = carry_out(
@@ -540,10 +553,10 @@ class FileLog:
 
     def erased(self, done: Sequence[Appended]) -> None:
         """Say that nothing quotes any more what those purge events erased."""
-        from memplane.log.writer import settle  # noqa: PLC0415 - likewise
+        from memplane.log.writer import settle_purge  # noqa: PLC0415 - likewise
 
         with self.exclusive() as writer:
-            settle(writer, tuple(each.id for each in done))
+            settle_purge(writer, tuple(each.id for each in done))
 
     @property
     def finished(self) -> int:
@@ -619,9 +632,13 @@ class FileLog:
         names = self.waiting.names() if self._looks else []
         while names:
             active = take_in(
-                self.waiting, self._home, self._writer, active, self._write_new,
+                self.waiting,
+                self._home,
+                self._writer,
+                active,
+                self._write_new,
                 self._known.unerased,
-            )  # fmt: skip
+            )
             # Only what lay there before: others may spool all the time. Where the disk refuses,
             # the same files stay.
             left = [name for name in self.waiting.names() if name in names]
@@ -657,7 +674,7 @@ class FileLog:
         for draft, id_ in zip(drafts, quoted, strict=True):
             given, ts = draft.id, draft.ts
             seq += 1
-            line, h = stamp(seq, dur, id_, ts, rec, draft.rest, h)
+            line, h = stamp_line(seq, dur, id_, ts, rec, draft.rest, h)
             lines.append(line)
             # The quickest way to make one: this runs for every event, under the lock.
             receipts.append(tuple.__new__(Appended, (seq, given, ts or rec, False)))
@@ -783,7 +800,7 @@ def _oldest(spool: Spool) -> list[Waiting]:
     found: list[Waiting] = []
     size = 0
     for name in spool.names()[:FILES_AT_ONCE]:
-        if found and size + size_of(name) > BYTES_AT_ONCE:
+        if found and size + named_size(name) > BYTES_AT_ONCE:
             break
         try:
             waiting = spool.read(name)

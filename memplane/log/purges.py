@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.event import NO_EVENT, decode
-from memplane.log.segments import Segments, read_file
+from memplane.log.segments import Segments, read_segment_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -87,7 +87,7 @@ class Purges:
         numbers = self._segments.numbers(fresh=True)
         if not numbers:
             return
-        stands = numbers[-1], size_of(self._segments.path(numbers[-1]))
+        stands = numbers[-1], file_size(self._segments.path(numbers[-1]))
         if stands == self._stood and self._since <= seq:
             return
         self._since = seq if stands != self._stood else min(seq, self._since)
@@ -96,7 +96,9 @@ class Purges:
             header = None if following is None else self._segments.header(following)
             if header is None or header.prev_seq >= seq:
                 try:
-                    data = read_file(self._segments.path(number), self._looked.get(number, 0))
+                    data = read_segment_file(
+                        self._segments.path(number), self._looked.get(number, 0)
+                    )
                 except FileNotFoundError:
                     continue
                 end = data.rfind(b"\n") + 1
@@ -113,7 +115,7 @@ class Purges:
             at = data.find(_KIND, end)
 
 
-def size_of(path: str) -> int:
+def file_size(path: str) -> int:
     """The bytes of a file, 0 where it is gone."""
     try:
         return os.lstat(path).st_size

@@ -16,11 +16,20 @@ from memplane import nofollow
 from memplane.errors import NotFoundError, StrangeFileError
 from memplane.event import NO_EVENT, decode
 from memplane.lazy import regex
-from memplane.log.format import SUFFIX_BYTES, Run, erased_id, link, named, runs, stated, until
-from memplane.log.ids import Place, SealedIds, Table, id_hash, write_cache
+from memplane.log.format import (
+    SUFFIX_BYTES,
+    Run,
+    chain_hash,
+    erased_id,
+    id_field,
+    runs,
+    stated_hash,
+    until,
+)
+from memplane.log.ids import IdTable, LinePlace, SealedIds, id_hash, write_cache
 from memplane.log.purges import Purges
 from memplane.log.recovery import region_of
-from memplane.log.segments import Segments, read_file
+from memplane.log.segments import Segments, read_segment_file
 from memplane.ports import Head, Line
 
 if TYPE_CHECKING:
@@ -30,7 +39,7 @@ if TYPE_CHECKING:
 
     Believed = Callable[[int, int, int, bytes, int | None], tuple[bytes, list[Run]]]
 
-__all__ = ["Gap", "Places", "Reader", "line_of_seq", "may_hold_id"]
+__all__ = ["Gap", "LinePlaces", "LogReader", "line_of_seq", "may_hold_id"]
 
 
 _SEQ: Final = regex(rb'\{"seq":(\d{1,19}),')
@@ -38,10 +47,10 @@ _SEQ: Final = regex(rb'\{"seq":(\d{1,19}),')
 
 def may_hold_id(data: bytes, id_: str) -> bool:
     """Whether that id is said anywhere."""
-    return named(id_).encode() in data
+    return id_field(id_).encode() in data
 
 
-def line_of_seq(data: bytes, seq: int) -> Place | None:
+def line_of_seq(data: bytes, seq: int) -> LinePlace | None:
     """Where the line with that seq is, by halves: seqs rise. None too where a line looks odd."""
     low, high = 0, len(data)  # lines begin at both
     while low < high:
@@ -54,7 +63,7 @@ def line_of_seq(data: bytes, seq: int) -> Place | None:
         elif said is None:
             return None
         elif int(said[1]) == seq:
-            return Place(seq, start, end - start)
+            return LinePlace(seq, start, end - start)
         elif int(said[1]) < seq:
             low = end
         else:
@@ -75,7 +84,7 @@ _SEARCHES: Final = 100
 _READINGS: Final = 3
 
 
-class Places:
+class LinePlaces:
     """The tables of all segments, for any number of threads; each is made when it is asked.
 
     `beginning` gives the position before a segment, `believed` the runs of lines behind one: what
@@ -83,15 +92,20 @@ class Places:
     """
 
     def __init__(
-        self, segments: Segments, home: str, beginning: Callable[[int], Head | None],
-        believed: Believed, *, keep_caches: bool,
-    ) -> None:  # fmt: skip
+        self,
+        segments: Segments,
+        home: str,
+        beginning: Callable[[int], Head | None],
+        believed: Believed,
+        *,
+        keep_caches: bool,
+    ) -> None:
         self._segments, self._home, self._keep_caches = segments, home, keep_caches
         self._folder = f"{home}/index/ids"
         self._beginning, self._believed = beginning, believed
         self._sealed: dict[int, SealedIds] = {}
         self._mutex = Lock()
-        self._table: Table | None = None
+        self._table: IdTable | None = None
         self._searches, self._readings = _SEARCHES, _READINGS
         self._bytes: tuple[tuple[int, ...], bytes] = (), b""
 
@@ -99,7 +113,7 @@ class Places:
         """After a fork: another thread of the parent may have held it."""
         self._mutex = Lock()
 
-    def by_seq(self, number: int, seq: int) -> Place | None:
+    def by_seq(self, number: int, seq: int) -> LinePlace | None:
         """Where the segment has the line with that seq."""
         sealed = self._sealed.get(number)
         if sealed is not None:
@@ -109,7 +123,7 @@ class Places:
             found = None if data is None else line_of_seq(data, seq)
             return self._of(number).by_seq(seq) if found is None else found
 
-    def by_id(self, number: int, id_: str, hashed: int) -> Sequence[Place]:
+    def by_id(self, number: int, id_: str, hashed: int) -> Sequence[LinePlace]:
         """Where the segment may have lines with that id, of that hash; the oldest first."""
         sealed = self._sealed.get(number)
         if sealed is not None:
@@ -135,7 +149,7 @@ class Places:
             if self._readings < 0:
                 self._searches, self._bytes = 0, ((), b"")
                 return None
-            self._bytes = key, read_file(path)
+            self._bytes = key, read_segment_file(path)
         data = self._bytes[1]
         if not self._searches:
             self._bytes = (), b""
@@ -154,7 +168,7 @@ class Places:
                 for draft, line in zip(drafts, lines, strict=True):
                     table.add(draft.id, len(line), line[-19:-3])
 
-    def _of(self, number: int) -> Table | SealedIds:
+    def _of(self, number: int) -> IdTable | SealedIds:
         """Where the segment's lines are. Under the mutex."""
         following = self._segments.after(number)
         header = None if following is None else self._segments.header(following)
@@ -165,7 +179,7 @@ class Places:
             size = os.lstat(self._segments.path(number)).st_size
             path = f"{self._folder}/{number:08d}.ids"
             try:
-                content = nofollow.read(path, home=self._home)
+                content = nofollow.read_bytes(path, home=self._home)
             except OSError:
                 content = b""
             first = self.entry(number)[0] + 1
@@ -181,10 +195,10 @@ class Places:
             self._sealed[number] = sealed
         return sealed
 
-    def _new_table(self, number: int) -> Table:
+    def _new_table(self, number: int) -> IdTable:
         found = os.lstat(self._segments.path(number))
         seq, h = self.entry(number)
-        return Table(number, (found.st_dev, found.st_ino), seq, h)
+        return IdTable(number, (found.st_dev, found.st_ino), seq, h)
 
     def entry(self, number: int) -> tuple[int, bytes]:
         """What the segment follows: as its header says, or else as the one before it ends."""
@@ -199,7 +213,7 @@ class Places:
         _, believed = self._believed(before, 0, seq, h, number)
         return (believed[-1].last, believed[-1].h) if believed else (seq, h)
 
-    def _table_of(self, number: int) -> Table:
+    def _table_of(self, number: int) -> IdTable:
         """The table of a segment without a readable successor, grown to the segment's end."""
         found = os.lstat(self._segments.path(number))
         identity = (found.st_dev, found.st_ino)
@@ -214,7 +228,7 @@ class Places:
         self._table = table
         return table
 
-    def _grow(self, table: Table) -> bool:
+    def _grow(self, table: IdTable) -> bool:
         """Read what was appended; False where it does not follow what the table holds."""
         base = table.end
         data, believed = self._believed(table.number, base, table.seq, table.h, None)
@@ -249,7 +263,7 @@ class Gap(NamedTuple):
     last: int
 
 
-class Span(NamedTuple):
+class LineSpan(NamedTuple):
     """A run of believed lines; its positions count from byte `offset` of the segment."""
 
     segment: int
@@ -258,7 +272,7 @@ class Span(NamedTuple):
     run: Run
 
 
-class Reader:
+class LogReader:
     """The log as it lies on disk, for any number of threads."""
 
     def __init__(
@@ -270,7 +284,7 @@ class Reader:
         self._salvaged: set[tuple[int, int, int]] = set()
         self._excused = 0
         self.purges = Purges(segments, loads)
-        self._places = Places(
+        self._places = LinePlaces(
             segments, home, self._beginning, self._believed, keep_caches=keep_caches
         )
 
@@ -380,16 +394,16 @@ class Reader:
     def line_at(self, seq: int, number: int, offset: int, length: int) -> Line | None:
         """See `FileLog.line_at`."""
         try:
-            return self._fetch(number, Place(seq, offset, length))
+            return self._fetch(number, LinePlace(seq, offset, length))
         except (FileNotFoundError, StrangeFileError):
             return self.line(seq)
 
     def line_kept(
         self, seq: int, before: bytes, raw: bytes, number: int, offset: int
-    ) -> Line | None:  # fmt: skip
+    ) -> Line | None:
         """See `FileLog.line_kept`."""
         prefix = b'{"seq":%d,' % seq
-        if raw.startswith(prefix) and link(before, raw[:-SUFFIX_BYTES]) == stated(raw):
+        if raw.startswith(prefix) and chain_hash(before, raw[:-SUFFIX_BYTES]) == stated_hash(raw):
             with suppress(*NO_EVENT):
                 return Line(decode(self._loads(raw)), number, offset, offset + len(raw) + 1)
         return None
@@ -472,7 +486,7 @@ class Reader:
             return ()
         return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
-    def _spans(self, position: Head) -> Iterator[Span]:
+    def _spans(self, position: Head) -> Iterator[LineSpan]:
         """Every believed run behind the position; remembers the head when it gets there."""
         seq, h, number, offset = (
             position.seq,
@@ -491,7 +505,7 @@ class Reader:
                     seq, h = header.prev_seq, header.prev_h
             data, believed = self._believed(number, offset, seq, h, following)
             for run in believed:
-                yield Span(number, offset, data, run)
+                yield LineSpan(number, offset, data, run)
                 seq, h = run.last, run.h
             if following is None:
                 end = believed[-1].end if believed else 0
@@ -515,7 +529,7 @@ class Reader:
         bound = None if header is None else header.prev_seq
         for _ in range(2):  # a short write may be taken back, a line purged under our eyes
             try:
-                data = read_file(self._segments.path(number), offset)
+                data = read_segment_file(self._segments.path(number), offset)
                 believed = runs(data, 0, seq, h)
             except (FileNotFoundError, StrangeFileError):
                 data, believed = b"", []
@@ -538,7 +552,7 @@ class Reader:
         header = None if following is None else self._segments.header(following)
         return header is None or gap.first <= header.prev_seq
 
-    def _lines(self, span: Span, after: int = 0, upto: int | None = None) -> Iterator[Line]:
+    def _lines(self, span: LineSpan, after: int = 0, upto: int | None = None) -> Iterator[Line]:
         """The lines of a run with after < seq <= upto; within a run no seq is missing."""
         run = span.run
         loads, data, base, number = self._loads, span.data, span.offset, span.segment
@@ -570,7 +584,7 @@ class Reader:
             yield tuple.__new__(Line, (event, number, base + start, base + end))
             start = end
 
-    def _raw(self, number: int, place: Place) -> tuple[bytes, bytes]:
+    def _raw(self, number: int, place: LinePlace) -> tuple[bytes, bytes]:
         """The hash before a line, and the line without its newline."""
         before = min(place.offset, 19)
         segments = self._segments
@@ -581,11 +595,11 @@ class Reader:
             segments.release(number, fd)
         return data[:16] if before else self._places.entry(number)[1], data[before:-1]
 
-    def _erased_id(self, number: int, place: Place) -> str | None:
+    def _erased_id(self, number: int, place: LinePlace) -> str | None:
         h, raw = self._raw(number, place)
         return erased_id(raw, place.seq - 1, h)
 
-    def _fetch(self, number: int, place: Place) -> Line | None:
+    def _fetch(self, number: int, place: LinePlace) -> Line | None:
         """One line, checked against the one before; None where it was purged, or is no event."""
         h, raw = self._raw(number, place)
         line = self.line_kept(place.seq, h, raw, number, place.offset)

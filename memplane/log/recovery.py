@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from memplane import nofollow
 from memplane.errors import CorruptError
 from memplane.event import NO_EVENT, Draft, Event, decode, encode
-from memplane.log.format import SUFFIX_BYTES, Run, opening, own_draft, ulid
+from memplane.log.format import SUFFIX_BYTES, Run, derived_ulid, opening, own_draft
 
 if TYPE_CHECKING:
     from memplane.log.disk import Disk
@@ -28,7 +28,6 @@ __all__ = [
     "judge",
     "keep_aside",
     "last_rec",
-    "marked",
     "marker",
     "region_of",
     "repair_draft",
@@ -36,6 +35,7 @@ __all__ = [
     "restarts",
     "stray",
     "stray_draft",
+    "watermark_of",
 ]
 
 Case = Literal["whole", "torn", "scattered", "corrupt"]
@@ -155,10 +155,10 @@ def marker(segments: Segments, number: int, synced: int) -> bytes:
     return encode(note).encode()
 
 
-def marked(segments: Segments, number: int) -> int:
+def watermark_of(segments: Segments, number: int) -> int:
     """The watermark of such a file; 0 where there is none, or one that is torn or not of here."""
     try:
-        note = json.loads(nofollow.read(segments.broken_path(number), 4096))
+        note = json.loads(nofollow.read_bytes(segments.broken_path(number), 4096))
         ours = note["plane"] == segments.plane_id and note["segment"] == number
         return int(note["watermark"]) if ours else 0
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -197,7 +197,7 @@ def repair_draft(case: str, number: int, offset: int, size: int, kept: str, last
         "quarantine": kept,
         "case": case,
     }
-    return own_draft("repair", data, ulid(last.rec, last.h, b"%d-%d" % (number, offset)))
+    return own_draft("repair", data, derived_ulid(last.rec, last.h, b"%d-%d" % (number, offset)))
 
 
 def region_of(event: Event) -> tuple[int, int, int]:
@@ -219,7 +219,7 @@ def stray_draft(name: str, what: str, size: int, kept: str, last: Point) -> Draf
         "file": name,
         "what": what,
     }
-    return own_draft("repair", data, ulid(last.rec, last.h, name.encode()))
+    return own_draft("repair", data, derived_ulid(last.rec, last.h, name.encode()))
 
 
 def repeats(data: bytes, later: tuple[Run, ...]) -> list[Draft]:

@@ -13,19 +13,19 @@ from memplane import nofollow
 from memplane.errors import CorruptError, WriteError
 from memplane.log.disk import drop
 from memplane.log.log import FileLog
-from memplane.log.recovery import keep_aside, marked, repair_draft, stray, stray_draft
-from memplane.log.segments import Segments, read_file
+from memplane.log.recovery import keep_aside, repair_draft, stray, stray_draft, watermark_of
+from memplane.log.segments import Segments, read_segment_file
 from memplane.log.spool import spooled
 from memplane.log.survey import (
+    EndEvidence,
     Trouble,
-    Witness,
     ended_draft,
     lost_end,
     named_segments,
-    survey,
+    scan_log,
     tells,
 )
-from memplane.log.writer import CACHES, blank, clear, overwrite
+from memplane.log.writer import CACHES, blank_bytes, clear_cache, overwrite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from memplane.event import Draft, Event
     from memplane.log.disk import Disk
     from memplane.log.segments import Point
-    from memplane.log.survey import Survey
+    from memplane.log.survey import LogScan
     from memplane.log.writer import Writer
     from memplane.ports import Clock
 
-__all__ = ["RepairReport", "Step", "repair"]
+__all__ = ["RepairReport", "RepairStep", "repair_log"]
 
 
 # What is no segment may have any size: beyond this it is moved as it is.
 _COPIED_MAX: Final = 64 * 1024 * 1024
 
 
-class Step(NamedTuple):
+class RepairStep(NamedTuple):
     """One thing that a repair would do: the file, the bytes that it is about, and what happens."""
 
     file: str
@@ -61,10 +61,10 @@ class RepairReport(NamedTuple):
     """
 
     events: tuple[Event, ...]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RepairStep, ...] = ()
 
 
-def repair(
+def repair_log(
     home: Path,
     plane_id: str,
     *,
@@ -73,7 +73,7 @@ def repair(
     dry_run: bool = False,
     lock_wait_ms_max: int = 5000,
     disk: Disk | None = None,
-    witnesses: Sequence[Witness] = (),
+    witnesses: Sequence[EndEvidence] = (),
 ) -> RepairReport:
     """Set aside what was never acknowledged; with `salvage`, record what is lost of what was.
 
@@ -90,13 +90,13 @@ def repair(
     if not segments.numbers() and not segments.strays and not waiting and not told:
         return RepairReport(())  # nothing was ever recorded, and a repair is no reason to begin
     if dry_run:
-        found = survey(root, segments, json.loads)
+        found = scan_log(root, segments, json.loads)
         return RepairReport((), _steps(found, waiting, lost_end(found, told), salvage=salvage))
     log = FileLog(home, plane_id, clock=clock, lock_wait_ms_max=lock_wait_ms_max, disk=disk)
     with log:
         before = {line.event.id for line in log.read() if line.event.kind == "repair"}
         with log.exclusive() as writer:
-            found = survey(root, Segments(f"{root}/log", plane_id), json.loads)
+            found = scan_log(root, Segments(f"{root}/log", plane_id), json.loads)
             lost = lost_end(found, told)
             steps = _steps(found, waiting, lost, salvage=salvage)
             bad = [each for each in found.troubles if each.case == "corrupt"]
@@ -123,7 +123,7 @@ def repair(
     return RepairReport(tuple(event for event in done if event.id not in before), steps)
 
 
-def _erase(writer: Writer, found: Survey, *, salvage: bool) -> list[Trouble]:
+def _erase(writer: Writer, found: LogScan, *, salvage: bool) -> list[Trouble]:
     """Finish what purges began; what is too damaged to become a tombstone is blanked, and lost."""
     segments, disk, lost = writer.segments, writer.disk, []
     for one in found.unfinished:
@@ -135,7 +135,7 @@ def _erase(writer: Writer, found: Survey, *, salvage: bool) -> list[Trouble]:
             lost += [Trouble(gap, "corrupt", what) for gap in gaps]
             if not gaps or not salvage:
                 raise _refusal(segments, lost[0]) if lost else error from None
-            blank(segments, disk, [gap[:3] for gap in gaps])
+            blank_bytes(segments, disk, [gap[:3] for gap in gaps])
     found.troubles += lost
     return lost
 
@@ -143,38 +143,38 @@ def _erase(writer: Writer, found: Survey, *, salvage: bool) -> list[Trouble]:
 def _clear(home: str) -> None:
     """Remove what knows lines that are lost now: no checkpoint tells."""
     for folder in CACHES:
-        clear(home, folder)
+        clear_cache(home, folder)
 
 
 def _steps(
-    found: Survey, waiting: Sequence[str], lost: Sequence[Witness], *, salvage: bool
-) -> tuple[Step, ...]:
+    found: LogScan, waiting: Sequence[str], lost: Sequence[EndEvidence], *, salvage: bool
+) -> tuple[RepairStep, ...]:
     """What a repair of what was found does, in the order in which it does it."""
     name = found.segments.path
     steps = []
     for what_number, what in sorted(found.strays.items()):
         does = "moved to log/quarantine" if salvage else "left: only --salvage moves it"
         file = os.path.basename(name(what_number))
-        steps.append(Step(file, 0, _size(name(what_number)), f"{what}: {does}"))
+        steps.append(RepairStep(file, 0, _size(name(what_number)), f"{what}: {does}"))
     for gap, case, what in found.troubles:
         if case == "corrupt":
             does = "copied to log/quarantine, told as lost" if salvage else "only with --salvage"
         else:
             does = "set aside in log/quarantine; the log goes on in a new segment"
         file = os.path.basename(name(gap.segment))
-        steps.append(Step(file, gap.offset, gap.end - gap.offset, f"{what}: {does}"))
+        steps.append(RepairStep(file, gap.offset, gap.end - gap.offset, f"{what}: {does}"))
     if os.path.lexists(found.segments.purging_path):
-        steps.append(Step(".purging", 0, 0, "a purge was interrupted: finished"))
+        steps.append(RepairStep(".purging", 0, 0, "a purge was interrupted: finished"))
     steps += [
-        Step("", 0, 0, f"event {one.by} erased seq {one.seq}, which stands: erased")
+        RepairStep("", 0, 0, f"event {one.by} erased seq {one.seq}, which stands: erased")
         for one in found.unfinished
     ]
-    steps += [Step(f"spool/{one}", 0, 0, "waits in the spool: taken in") for one in waiting]
-    steps += [Step(one.file, 0, 0, f"{tells(one, found)}: recorded as lost") for one in lost]
+    steps += [RepairStep(f"spool/{one}", 0, 0, "waits in the spool: taken in") for one in waiting]
+    steps += [RepairStep(one.file, 0, 0, f"{tells(one, found)}: recorded as lost") for one in lost]
     return tuple(steps)
 
 
-def _salvage(writer: Writer, found: Survey) -> None:
+def _salvage(writer: Writer, found: LogScan) -> None:
     """Copy all damage to quarantine; begin a segment that says so behind the last line."""
     segments, disk = writer.segments, writer.disk
     last = found.last._replace(rec=max(found.last.rec, writer.clock()))
@@ -184,7 +184,7 @@ def _salvage(writer: Writer, found: Survey) -> None:
         if any(each.case == "scattered" for each in found.troubles):
             gaps += found.scattered  # the lines between them stay where they are
         for number, offset, end, _, _ in gaps:
-            data = read_file(segments.path(number))[offset:end]
+            data = read_segment_file(segments.path(number))[offset:end]
             kept = keep_aside(segments, disk, number, offset, data) if data else ""
             drafts.append(repair_draft("salvaged", number, offset, len(data), kept, last))
         moves, told = _set_aside(writer, found.strays, last)
@@ -195,7 +195,7 @@ def _salvage(writer: Writer, found: Survey) -> None:
             if target:
                 disk.replace(source, target, segments.home)
             else:
-                nofollow.remove(source)
+                nofollow.remove_name(source)
         if moves:
             disk.sync_directory(f"{segments.folder}/quarantine", segments.home)
             disk.sync_directory(segments.folder)
@@ -220,13 +220,13 @@ def _set_aside(
     for number, what in sorted(strays.items()):
         path, name = segments.path(number), os.path.basename(segments.path(number))
         if nofollow.is_file(path) and _size(path) <= _COPIED_MAX:
-            data = read_file(path)
+            data = read_segment_file(path)
             kept, target = keep_aside(segments, disk, number, 0, data), ""
             size = len(data)
         else:
             home = segments.home
             nofollow.make_folder(folder, home)
-            taken = set(nofollow.names(folder, home))
+            taken = set(nofollow.folder_names(folder, home))
             kept = next(n for n in (f"{name}.{k}" for k in range(len(taken) + 1)) if n not in taken)
             target, size = f"{folder}/{kept}", _size(path)
         moves.append((path, target))
@@ -234,19 +234,19 @@ def _set_aside(
     return moves, drafts
 
 
-def _drop_markers(writer: Writer, found: Survey) -> None:
+def _drop_markers(writer: Writer, found: LogScan) -> None:
     """Remove what tells of failed syncs of segments that nobody appends to any more.
 
     One of a segment that is lost stays until that is recorded.
     """
     segments = writer.segments
     newest = max(segments.numbers(fresh=True), default=0)
-    for name in nofollow.names(segments.folder):
+    for name in nofollow.folder_names(segments.folder):
         number = name.removesuffix(".broken")
         if number in (name, f"{newest:08d}") or not number.isdecimal():
             continue
         recorded = max(newest, found.ended.segment + 1)
-        if int(number) < recorded or not marked(segments, int(number)):
+        if int(number) < recorded or not watermark_of(segments, int(number)):
             drop(f"{segments.folder}/{name}")
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-__all__ = ["Scan", "Scanners", "Task", "identity", "scan", "serve"]
+__all__ = ["Scan", "ScanTask", "Scanners", "identity", "scan", "serve_scans"]
 
 _LISTED: Final = ("tags", "markers", "refs")
 
@@ -36,12 +36,12 @@ _CHILD: Final = """
 import pickle, sys
 path, tasks, parser = pickle.load(sys.stdin.buffer)
 sys.path[:] = path
-from memplane.log.scanning import serve
-serve(tasks, parser, sys.stdout.buffer)
+from memplane.log.scanning import serve_scans
+serve_scans(tasks, parser, sys.stdout.buffer)
 """
 
 
-class Task(NamedTuple):
+class ScanTask(NamedTuple):
     """A segment to scan, and the seq and hash of the line before its first one."""
 
     number: int
@@ -109,7 +109,7 @@ class Scanners:
     """
 
     def __init__(
-        self, tasks: Sequence[Task], loads: Callable[[bytes], Any], processes: int
+        self, tasks: Sequence[ScanTask], loads: Callable[[bytes], Any], processes: int
     ) -> None:
         self._of: dict[int, subprocess.Popen[bytes]] = {}
         self._started: list[subprocess.Popen[bytes]] = []
@@ -123,14 +123,16 @@ class Scanners:
             with suppress(OSError):
                 self._start(share, parser.partition(".")[0])
 
-    def _start(self, share: Sequence[Task], parser: str) -> None:
+    def _start(self, share: Sequence[ScanTask], parser: str) -> None:
         import pickle  # noqa: PLC0415 - both cost too much where nothing is verified
         import subprocess  # noqa: PLC0415
 
         child = subprocess.Popen(  # noqa: S603 - this interpreter, this package
             [sys.executable, "-c", _CHILD],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
         self._started.append(child)
         assert child.stdin is not None
         with suppress(OSError):  # it died at once; nobody will hear of it then
@@ -181,7 +183,7 @@ class Scanners:
         self.close()
 
 
-def serve(tasks: Sequence[Task], parser: str, out: BinaryIO) -> None:
+def serve_scans(tasks: Sequence[ScanTask], parser: str, out: BinaryIO) -> None:
     """Scan them one by one, as a process of `Scanners`."""
     import pickle  # noqa: PLC0415 - as above
 

@@ -19,14 +19,14 @@ from memplane.lazy import regex
 from memplane.log.format import (
     FORMAT,
     SUFFIX_BYTES,
+    chain_hash,
+    derived_ulid,
     genesis,
-    link,
     opening,
     own_draft,
     prepared,
-    stamp,
-    stated,
-    ulid,
+    stamp_line,
+    stated_hash,
 )
 
 if TYPE_CHECKING:
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
 __all__ = [
     "HEADERS",
     "SUFFIX",
-    "Header",
     "Point",
+    "SegmentHeader",
     "Segments",
-    "listed",
     "make_segment",
     "out_of_order",
-    "read_file",
+    "read_segment_file",
+    "segment_numbers",
 ]
 
 
 SUFFIX: Final = ".jsonl"
 
 
-def listed(folder: str) -> tuple[list[int], dict[int, str]]:
+def segment_numbers(folder: str) -> tuple[list[int], dict[int, str]]:
     """The numbers of the files in a log's folder, ascending; of what is no file, what it is."""
     found: list[int] = []
     strays: dict[int, str] = {}
@@ -133,7 +133,7 @@ class Point(NamedTuple):
     rec: str
 
 
-class Header(NamedTuple):
+class SegmentHeader(NamedTuple):
     """The first line of a segment: what it follows, its own hash, and the byte behind it."""
 
     prev_seq: int
@@ -160,7 +160,7 @@ class Segments:
         self._plane = plane_id.encode()
         self.strays: dict[int, str] = {}  # by number, why it does not count
         self._numbers: list[int] = []
-        self._headers: dict[int, Header] = {}
+        self._headers: dict[int, SegmentHeader] = {}
         self._kept: dict[str, list[object]] | None = None  # headers of sealed segments, from disk
         self._opened: set[int] = set()  # segments that were opened for their header
         self._held = _Held()
@@ -223,10 +223,10 @@ class Segments:
         known = self._numbers
         if known and not fresh and not os.access(self.path(known[-1] + 1), os.F_OK):
             return known
-        found, strays = listed(self.folder)
+        found, strays = segment_numbers(self.folder)
         if not found and not strays:
             return []
-        headers: dict[int, Header | None] = {}
+        headers: dict[int, SegmentHeader | None] = {}
         foreign: HomeError | None = None
         for number in found:
             try:
@@ -248,7 +248,7 @@ class Segments:
         """The next segment's number, None for the active one."""
         return next((each for each in self.numbers() if each > number), None)
 
-    def header(self, number: int) -> Header | None:
+    def header(self, number: int) -> SegmentHeader | None:
         """The segment's header; None where damaged or missing; a foreign or newer one raises."""
         header = self._headers.get(number) or self._kept_header(number)
         if header is None:
@@ -288,7 +288,7 @@ class Segments:
         self._kept = rows
         return json.dumps({"plane": self.plane_id, "segments": rows}).encode()
 
-    def _kept_header(self, number: int) -> Header | None:
+    def _kept_header(self, number: int) -> SegmentHeader | None:
         """The header as an earlier process saw it, where the file has not changed since."""
         row = self._rows().get(str(number))
         if row is None or row[:2] != self._signature(number):
@@ -297,7 +297,7 @@ class Segments:
             prev_seq, prev_h, h, end = row[2:]
             if not (isinstance(prev_seq, int) and isinstance(end, int)):
                 return None
-            header = Header(prev_seq, str(prev_h).encode(), str(h).encode(), end)
+            header = SegmentHeader(prev_seq, str(prev_h).encode(), str(h).encode(), end)
         except ValueError:
             return None
         self._headers[number] = header
@@ -314,7 +314,7 @@ class Segments:
         if self._kept is None:
             self._kept = {}
             try:
-                said = json.loads(nofollow.read(f"{self.home}/{HEADERS}"))
+                said = json.loads(nofollow.read_bytes(f"{self.home}/{HEADERS}"))
                 rows = said["segments"]
                 if said["plane"] == self.plane_id and all(map(_is_row, rows.values())):
                     self._kept = rows
@@ -338,16 +338,16 @@ class Segments:
         finally:
             self.release(number, fd)
 
-    def parse_header(self, number: int, data: bytes) -> Header | None:
+    def parse_header(self, number: int, data: bytes) -> SegmentHeader | None:
         """The header at the beginning of a segment's bytes, checked against itself."""
         end = data.find(b"\n")
         raw = data[: max(end, 0)]
         usual = _USUAL.fullmatch(raw)  # as this memplane writes it: all of them are read at a start
         if usual is not None and usual[2] == self._plane:
             h, prev = usual[5], usual[4]
-            if link(prev, raw[:-SUFFIX_BYTES]) == h and int(usual[1]) == int(usual[3]) + 1:
-                return Header(int(usual[3]), prev, h, end + 1)
-        h, first = stated(raw), opening(raw)
+            if chain_hash(prev, raw[:-SUFFIX_BYTES]) == h and int(usual[1]) == int(usual[3]) + 1:
+                return SegmentHeader(int(usual[3]), prev, h, end + 1)
+        h, first = stated_hash(raw), opening(raw)
         if h is None or first is None:
             return None
         try:
@@ -357,7 +357,7 @@ class Segments:
             prev_seq = int(said["prev_seq"])
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
-        if link(prev_h, raw[:-SUFFIX_BYTES]) != h or first.seq != prev_seq + 1:
+        if chain_hash(prev_h, raw[:-SUFFIX_BYTES]) != h or first.seq != prev_seq + 1:
             return None
         if said.get("format") != FORMAT:
             raise FormatError(
@@ -369,14 +369,14 @@ class Segments:
                 f"{self.path(number)}: belongs to the plane {said.get('plane')!r}, "
                 f"expected {self.plane_id!r}: a file was moved here from another plane"
             )
-        return Header(prev_seq, prev_h, h, end + 1)
+        return SegmentHeader(prev_seq, prev_h, h, end + 1)
 
 
 def _is_row(row: object) -> bool:
     return isinstance(row, list) and len(row) == 6
 
 
-def read_file(path: str, offset: int = 0) -> bytes:
+def read_segment_file(path: str, offset: int = 0) -> bytes:
     """The file of a folder of the home, from `offset` to its end, in one go."""
     fd = nofollow.open_file(path)
     try:
@@ -415,13 +415,13 @@ def make_segment(
             "prev_seq": prev.seq,
             "prev_h": prev.h.decode(),
         },
-        ulid(rec, prev.h, b"segment", b"%d" % number),
+        derived_ulid(rec, prev.h, b"segment", b"%d" % number),
     )
     seq, h = prev.seq, prev.h
     lines = []
     for draft in (header, *drafts):
         seq += 1
-        line, h = stamp(seq, 0, prepared(draft), draft.ts, rec, draft.rest, h)
+        line, h = stamp_line(seq, 0, prepared(draft), draft.ts, rec, draft.rest, h)
         lines.append(line)
     # Where only the sync of the name fails, the segment stays and the next writer syncs that before
     # it acknowledges. Taken away it could come back after a power cut, and end the one before it.

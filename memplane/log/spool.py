@@ -58,8 +58,13 @@ _OWN: Final = frozenset(("segment", "repair", "purge"))
 
 
 _BROKEN: Final = (
-    ValueError, LookupError, TypeError, AttributeError, RecursionError, InputError,
-)  # fmt: skip
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    InputError,
+)
 
 
 class Waiting(NamedTuple):
@@ -115,7 +120,7 @@ class Spool:
     def names(self) -> list[str]:
         """What lies there, the oldest first; not what is being written, nor what had to be left."""
         try:
-            found = nofollow.names(self.folder, self._home)
+            found = nofollow.folder_names(self.folder, self._home)
         except OSError:
             return []
         return [
@@ -163,7 +168,7 @@ class Spool:
         path = f"{self.folder}/{name}"
         mark = sha256(os.fsencode(name)).hexdigest()
         try:
-            file = nofollow.opened(path, home=self._home)
+            file = nofollow.open_regular(path, home=self._home)
         except FileNotFoundError:
             return None
         except StrangeFileError:
@@ -184,7 +189,7 @@ class Spool:
     def remove(self, name: str) -> None:
         """Forget what was taken in. Not synced: what comes back is a repeat."""
         try:
-            nofollow.remove(f"{self.folder}/{name}", home=self._home)
+            nofollow.remove_name(f"{self.folder}/{name}", home=self._home)
         except FileNotFoundError:
             pass
         except OSError:
@@ -241,9 +246,17 @@ class Spool:
         if event.kind in _OWN:
             raise _FaultError(f"holds an event of kind {event.kind}, which only the log writes")
         draft = Draft(
-            event.id, True, event.ts, event.kind, event.ns, event.role, event.session, event.key,
-            event.text, found[2],
-        )  # fmt: skip
+            event.id,
+            True,
+            event.ts,
+            event.kind,
+            event.ns,
+            event.role,
+            event.session,
+            event.key,
+            event.text,
+            found[2],
+        )
         if prepared(draft).encode() != found[1]:
             raise _FaultError("holds an id in another form than memplane writes")
         return draft
@@ -265,7 +278,7 @@ class Spool:
 
     def _check_room(self, size: int) -> None:
         names = self.names()
-        held = sum(map(size_of, names)) + size
+        held = sum(map(named_size, names)) + size
         if len(names) >= FILES_MAX or held > BYTES_MAX:
             raise WriteError(
                 f"{self.folder}: {len(names)} files wait there, and with this one {held} bytes "
@@ -278,7 +291,7 @@ class _FaultError(ValueError):
     """What is wrong with a file of the spool, in words."""
 
 
-def size_of(name: str) -> int:
+def named_size(name: str) -> int:
     """The bytes that a name of ours states; 0 for another's."""
     found = _NAME.fullmatch(name)
     return 0 if found is None else int(found[1])

@@ -12,12 +12,12 @@ from memplane.errors import CorruptError, NotFoundError
 from memplane.event import NO_EVENT, Event, decode
 from memplane.lazy import regex
 from memplane.log.bodies import body_hash, load_body, recalled_hashes
-from memplane.log.format import Run, line_id, opening, own_draft, ulid, until
+from memplane.log.format import Run, derived_ulid, line_id, opening, own_draft, until
 from memplane.log.purges import Erased, erased_by
 from memplane.log.reader import Gap
-from memplane.log.recovery import Case, judge, marked, region_of
-from memplane.log.scanning import Scan, Scanners, Task, identity, scan
-from memplane.log.segments import SUFFIX, Header, Point, Segments, read_fd
+from memplane.log.recovery import Case, judge, region_of, watermark_of
+from memplane.log.scanning import Scan, Scanners, ScanTask, identity, scan
+from memplane.log.segments import SUFFIX, Point, SegmentHeader, Segments, read_fd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Beyond",
-    "Survey",
+    "EndEvidence",
+    "LogScan",
     "Trouble",
-    "Witness",
     "beyond_of",
     "check_never_begun",
     "ended_draft",
     "lost_end",
     "named_segments",
-    "survey",
+    "scan_log",
     "tells",
 ]
 
@@ -53,7 +53,7 @@ class Trouble(NamedTuple):
     what: str
 
 
-class Survey:
+class LogScan:
     """What the walk found. `last` is the last believed line."""
 
     def __init__(self, segments: Segments, home: str, loads: Callable[[bytes], Any]) -> None:
@@ -68,7 +68,7 @@ class Survey:
         self.last = Point(0, segments.genesis, "")
         self.strays: dict[int, str] = {}  # by number, what is no segment, and why
         self.scanners: Scanners | None = None
-        self.watch: Callable[[int, bytes, list[Run], Header | None], None] | None = None
+        self.watch: Callable[[int, bytes, list[Run], SegmentHeader | None], None] | None = None
         self.erased: dict[int, Erased] = {}  # by seq, as purge events say
         self.unfinished: list[Erased] = []  # of these: what still stands there
         self.begun: dict[int, list[Gap]] = {}  # by seq, damage in the place of an erased line
@@ -148,7 +148,9 @@ class Survey:
             os.close(fd)
         return data, scanned if scanned is not None and scanned.file == file else None
 
-    def _check_runs(self, number: int, data: bytes, scanned: Scan, after: Header | None) -> int:
+    def _check_runs(
+        self, number: int, data: bytes, scanned: Scan, after: SegmentHeader | None
+    ) -> int:
         at, seq, odd = 0, scanned.seq, frozenset(scanned.odd)
         for each in scanned.believed:
             run = each if after is None else until(each, after.prev_seq)
@@ -209,7 +211,7 @@ class Survey:
             self.named.setdefault(digest, (number, start))
 
     def _check_end(self, number: int, data: bytes, believed: list[Run]) -> None:
-        known = marked(self.segments, number)
+        known = watermark_of(self.segments, number)
         judged = judge(data, believed, known)
         if os.path.lexists(self.segments.broken_path(number)):
             gap = Gap(number, judged.good, len(data), judged.last + 1, judged.last)
@@ -237,7 +239,7 @@ class Survey:
             what = f"{len(data) - end.end} bytes behind seq {end.last} do not verify"
             self.report(number, end.end, len(data), end.last + 1, end.last, what)
 
-    def _check_sealed_end(self, number: int, data: bytes, at: int, after: Header) -> None:
+    def _check_sealed_end(self, number: int, data: bytes, at: int, after: SegmentHeader) -> None:
         last = self.last
         if last.seq < after.prev_seq:
             what = f"ends with seq {last.seq}, its successor follows seq {after.prev_seq}"
@@ -254,27 +256,27 @@ def _torn(size: int, good: int, last: int) -> str:
     return f"{size} bytes and no header in its first line: what it held is lost"
 
 
-def survey(
+def scan_log(
     home: str,
     segments: Segments,
     loads: Callable[[bytes], Any],
     progress: Callable[[int, int], None] | None = None,
-    watch: Callable[[int, bytes, list[Run], Header | None], None] | None = None,
+    watch: Callable[[int, bytes, list[Run], SegmentHeader | None], None] | None = None,
     processes: int = 1,
-) -> Survey:
+) -> LogScan:
     """Walk over all segments; `progress(done, total)` is told the bytes. Writes nothing.
 
     `watch` is shown each segment: its number, bytes and believed runs, and what follows it.
     The result is the same whatever the number of processes.
     """
-    found = Survey(segments, home, loads)
+    found = LogScan(segments, home, loads)
     found.watch = watch
     numbers = segments.numbers(fresh=True)
     found.strays = dict(segments.strays)
     total = sum(os.lstat(segments.path(each)).st_size for each in numbers)
     headers = {each: segments.header(each) for each in numbers[:-1]} if processes > 1 else {}
     tasks = [
-        Task(number, segments.path(number), header.prev_seq, header.prev_h)
+        ScanTask(number, segments.path(number), header.prev_seq, header.prev_h)
         for number, header in headers.items()
         if header is not None
     ]
@@ -308,7 +310,7 @@ _FOLDED: Final = b'{"projector":'
 _HEADER_BYTES: Final = 400
 
 
-class Witness(NamedTuple):
+class EndEvidence(NamedTuple):
     """A file below the home that knows of a seq or of a segment; 0 for what it does not say."""
 
     file: str
@@ -322,30 +324,32 @@ class Beyond(NamedTuple):
     seq: int = 0
     segment: int = 0
 
-    def covers(self, other: Witness | Beyond) -> bool:
+    def covers(self, other: EndEvidence | Beyond) -> bool:
         """Whether the other tells of nothing behind this."""
         return other.seq <= self.seq and other.segment <= self.segment
 
-    def joined(self, other: Witness | Beyond) -> Beyond:
+    def joined(self, other: EndEvidence | Beyond) -> Beyond:
         """The further of both."""
         return Beyond(max(self.seq, other.seq), max(self.segment, other.segment))
 
 
-def named_segments(segments: Segments) -> list[Witness]:
+def named_segments(segments: Segments) -> list[EndEvidence]:
     """The files of the log that tell of a segment behind the last one that is there."""
     folder, home = segments.folder, segments.home
     told = {
-        f"{below}/{name}": Witness(f"{below}/{name}", 0, int(found[1]))
+        f"{below}/{name}": EndEvidence(f"{below}/{name}", 0, int(found[1]))
         for below, form in _FOLDERS
-        for name in nofollow.files(f"{home}/{below}", home)
+        for name in nofollow.file_names(f"{home}/{below}", home)
         if (found := form.fullmatch(name))
     }
-    for name in nofollow.files(folder):
+    for name in nofollow.file_names(folder):
         number = int(found[1]) if (found := _MARKER.fullmatch(name)) else 0
-        if number and (watermark := marked(segments, number)):
-            told[f"log/{name}"] = Witness(f"log/{name}", watermark, number)
+        if number and (watermark := watermark_of(segments, number)):
+            told[f"log/{name}"] = EndEvidence(f"log/{name}", watermark, number)
     # Looked for after those: a segment that is begun meanwhile is there.
-    here = [int(found[1]) for name in nofollow.files(folder) if (found := _SEGMENT.fullmatch(name))]
+    here = [
+        int(found[1]) for name in nofollow.file_names(folder) if (found := _SEGMENT.fullmatch(name))
+    ]
     last = max(here, default=0)
     return [one for _, one in sorted(told.items()) if one.segment > last]
 
@@ -357,7 +361,7 @@ def check_never_begun(segments: Segments) -> None:
     """
     home = segments.home
     plane = b'"plane":"%b",' % segments.plane_id.encode()
-    for name in nofollow.files(f"{home}/projections"):
+    for name in nofollow.file_names(f"{home}/projections"):
         if not name.endswith(".json"):
             continue
         begins = _beginning(f"{home}/projections/{name}")
@@ -366,18 +370,20 @@ def check_never_begun(segments: Segments) -> None:
                 f"{segments.folder}: holds no line, and projections/{name} was made from a log "
                 "of this plane: it is lost; bring it back from a copy, or let `memplane repair` "
                 "record that and begin anew",
-                segment="", offset=0, seq=0,
-            )  # fmt: skip
+                segment="",
+                offset=0,
+                seq=0,
+            )
 
 
-def lost_end(found: Survey, told: Iterable[Witness]) -> tuple[Witness, ...]:
+def lost_end(found: LogScan, told: Iterable[EndEvidence]) -> tuple[EndEvidence, ...]:
     """Those that know of more than the log's end, and than repairs have recorded as lost."""
     last = Beyond(found.last.seq, max([found.newest, *found.strays]))
     known = last.joined(found.ended)
     return tuple(one for one in told if not known.covers(one))
 
 
-def tells(one: Witness, found: Survey) -> str:
+def tells(one: EndEvidence, found: LogScan) -> str:
     """What a witness knows, beside what there is."""
     if one.seq > found.last.seq:
         return f"knows of seq {one.seq}, and the log ends with seq {found.last.seq}"
@@ -392,7 +398,7 @@ def beyond_of(event: Event) -> Beyond:
     return Beyond()
 
 
-def ended_draft(witnesses: Iterable[Witness], last: Point) -> Draft:
+def ended_draft(witnesses: Iterable[EndEvidence], last: Point) -> Draft:
     """The event that says where the log ended, who knows of more, and of what."""
     known, files = Beyond(), []
     for one in witnesses:
@@ -410,11 +416,11 @@ def ended_draft(witnesses: Iterable[Witness], last: Point) -> Draft:
         "told_by": files[:_FILES_MAX],
     }
     name = b"ended %d %d" % known
-    return own_draft("repair", data, ulid(last.rec, last.h, name))
+    return own_draft("repair", data, derived_ulid(last.rec, last.h, name))
 
 
 def _beginning(path: str) -> bytes:
     try:
-        return nofollow.read(path, _HEADER_BYTES)
+        return nofollow.read_bytes(path, _HEADER_BYTES)
     except OSError:
         return b""

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane import nofollow
 from memplane.log.bodies import body_path
 from memplane.log.format import Run, until
-from memplane.log.ids import SealedIds, Table
+from memplane.log.ids import IdTable, SealedIds
 from memplane.log.reader import Gap
-from memplane.log.segments import Header, Segments, read_file
+from memplane.log.segments import SegmentHeader, Segments, read_segment_file
 from memplane.log.spool import spooled
-from memplane.log.survey import Survey, Witness, lost_end, named_segments, survey, tells
+from memplane.log.survey import EndEvidence, LogScan, lost_end, named_segments, scan_log, tells
 from memplane.ports import Head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["Finding", "VerifyReport", "hash_of", "is_interrupted", "verify"]
+__all__ = ["LogProblem", "VerifyReport", "hash_of", "is_interrupted", "verify_log"]
 
 REPAIR: Final = "`memplane repair`"
 SALVAGE: Final = "`memplane repair --salvage`"
@@ -36,7 +36,7 @@ REBUILD: Final = "`memplane rebuild`"
 _CHUNK: Final = 1 << 20
 
 
-class Finding(NamedTuple):
+class LogProblem(NamedTuple):
     """One problem: the file below the home, the first byte, what is there, what should be.
 
     `command` makes it good again; where none can, it says what to bring back.
@@ -72,7 +72,7 @@ class VerifyReport(NamedTuple):
     bytes: int
     bodies: int
     head: Head
-    problems: tuple[Finding, ...]
+    problems: tuple[LogProblem, ...]
     salvaged: tuple[Gap, ...]
     notes: tuple[str, ...] = ()
     named: frozenset[str] = frozenset()
@@ -84,14 +84,14 @@ class VerifyReport(NamedTuple):
         return not self.problems
 
 
-def verify(
+def verify_log(
     home: Path,
     plane_id: str,
     *,
     progress: Callable[[int, int], None] | None = None,
     loads: Callable[[bytes], Any] = json.loads,
     processes: int = 1,
-    witnesses: Sequence[Witness] = (),
+    witnesses: Sequence[EndEvidence] = (),
 ) -> VerifyReport:
     """Check chain, seqs, headers, tombstones, that each line is an event, bodies by their hash.
 
@@ -102,22 +102,30 @@ def verify(
     segments = Segments(f"{root}/log", plane_id)
     told = [*named_segments(segments), *witnesses]
     ids = _Ids(root, segments)
-    found = survey(root, segments, loads, progress, ids.check, processes)
+    found = scan_log(root, segments, loads, progress, ids.check, processes)
     waiting = spooled(root, plane_id)
     problems = [*_of_log(found), *_of_bodies(found), *ids.problems]
     problems += [
-        Finding(one.file, 0, tells(one, found), "no more than the log holds: it has lost its end, "
-            "or is an older copy", f"bring that back from a copy, or {REPAIR} records it as lost")
+        LogProblem(
+            one.file,
+            0,
+            tells(one, found),
+            "no more than the log holds: it has lost its end, or is an older copy",
+            f"bring that back from a copy, or {REPAIR} records it as lost",
+        )
         for one in lost_end(found, told)
-    ]  # fmt: skip
+    ]
     problems += [
-        Finding(
-            f"log/spool/{each.name}", 0, each.fault, "a spool file as it was written",
+        LogProblem(
+            f"log/spool/{each.name}",
+            0,
+            each.fault,
+            "a spool file as it was written",
             f"the next append sets it aside, and so does {REPAIR}",
         )
         for each in waiting
         if each.fault
-    ]  # fmt: skip
+    ]
     head = Head(found.last.seq, found.last.h.decode(), max(found.newest, 1), found.end)
     return VerifyReport(
         found.files,
@@ -137,7 +145,7 @@ def hash_of(home: str, path: str) -> str | None:
     """The SHA-256 of a file below the home, None where none can be read; a chunk at a time."""
     digest = sha256()
     try:
-        with nofollow.opened(path, home=home) as file:
+        with nofollow.open_regular(path, home=home) as file:
             while chunk := file.read(_CHUNK):
                 digest.update(chunk)
     except OSError:
@@ -145,36 +153,65 @@ def hash_of(home: str, path: str) -> str | None:
     return digest.hexdigest()
 
 
-def _of_log(found: Survey) -> Iterator[Finding]:
+def _of_log(found: LogScan) -> Iterator[LogProblem]:
     def name(number: int) -> str:
         return f"log/{os.path.basename(found.segments.path(number))}"
 
     for number, what in sorted(found.strays.items()):
-        yield Finding(name(number), 0, what, "the segment of that number, or nothing",
-            f"{SALVAGE} moves it to log/quarantine")  # fmt: skip
+        yield LogProblem(
+            name(number),
+            0,
+            what,
+            "the segment of that number, or nothing",
+            f"{SALVAGE} moves it to log/quarantine",
+        )
     for gap, case, what in found.troubles:
         if case == "corrupt":
-            yield Finding(name(gap.segment), gap.offset, what,
+            yield LogProblem(
+                name(gap.segment),
+                gap.offset,
+                what,
                 "lines that each chain from the one before",
-                f"{SALVAGE} records the gap and goes on")  # fmt: skip
+                f"{SALVAGE} records the gap and goes on",
+            )
         elif not gap.offset:
-            yield Finding(name(gap.segment), 0, what, "the segment's header in its first line",
-                f"bring the file back from a copy, or {REPAIR} records the loss")  # fmt: skip
+            yield LogProblem(
+                name(gap.segment),
+                0,
+                what,
+                "the segment's header in its first line",
+                f"bring the file back from a copy, or {REPAIR} records the loss",
+            )
         else:
-            yield Finding(name(gap.segment), gap.offset, what, "the end of the segment",
-                f"{REPAIR} sets them aside; so does the next append")  # fmt: skip
+            yield LogProblem(
+                name(gap.segment),
+                gap.offset,
+                what,
+                "the end of the segment",
+                f"{REPAIR} sets them aside; so does the next append",
+            )
     if is_interrupted(found.segments.purging_path):
-        yield Finding("log/.purging", 0, "a purge was interrupted", "none",
-            f"{REPAIR} finishes it; so does the next process that writes")  # fmt: skip
+        yield LogProblem(
+            "log/.purging",
+            0,
+            "a purge was interrupted",
+            "none",
+            f"{REPAIR} finishes it; so does the next process that writes",
+        )
     for one in found.unfinished:
-        yield Finding("log", 0, f"seq {one.seq} stands there, and event {one.by} erased it",
-            "a tombstone", f"{REPAIR} finishes the purge")  # fmt: skip
+        yield LogProblem(
+            "log",
+            0,
+            f"seq {one.seq} stands there, and event {one.by} erased it",
+            "a tombstone",
+            f"{REPAIR} finishes the purge",
+        )
 
 
 def is_interrupted(note: str) -> bool:
     """Whether a purge has left its note behind: the process that wrote it is gone."""
     try:
-        pid = json.loads(read_file(note)).get("pid")
+        pid = json.loads(read_segment_file(note)).get("pid")
     except FileNotFoundError:
         return False
     except (OSError, ValueError, AttributeError, RecursionError):
@@ -188,7 +225,7 @@ def is_interrupted(note: str) -> bool:
     return False
 
 
-def _of_bodies(found: Survey) -> Iterator[Finding]:
+def _of_bodies(found: LogScan) -> Iterator[LogProblem]:
     """The files that lines name: those of texts were read by the survey, all others here."""
     for digest, (number, start) in found.named.items():
         path = body_path("", digest)
@@ -199,13 +236,18 @@ def _of_bodies(found: Survey) -> Iterator[Finding]:
             continue  # meanwhile
         there = os.path.exists(body_path(found.home, digest))
         line = f"log/{os.path.basename(found.segments.path(number))}, byte {start}"
-        yield Finding(path, 0, f"{'is damaged' if there else 'is missing'}; {line} names it",
-            "the bytes with that SHA-256", "bring it back from a copy")  # fmt: skip
+        yield LogProblem(
+            path,
+            0,
+            f"{'is damaged' if there else 'is missing'}; {line} names it",
+            "the bytes with that SHA-256",
+            "bring it back from a copy",
+        )
 
 
 def _is_erased(path: str, start: int) -> bool:
     """Whether a purge has taken the line there."""
-    with suppress(FileNotFoundError), nofollow.opened(path) as file:
+    with suppress(FileNotFoundError), nofollow.open_regular(path) as file:
         file.seek(start)
         return b'"purged":true' in file.readline(400)
     return False
@@ -215,7 +257,7 @@ def _markers(segments: Segments) -> Iterator[str]:
     """Markers of failed syncs whose segment is not the newest: harmless, a repair removes them."""
     newest = max(segments.numbers(), default=0)
     try:
-        names = nofollow.names(segments.folder)
+        names = nofollow.folder_names(segments.folder)
     except OSError:
         return
     for name in names:
@@ -229,10 +271,12 @@ class _Ids:
 
     def __init__(self, home: str, segments: Segments) -> None:
         self._home, self._segments = home, segments
-        self.problems: list[Finding] = []
+        self.problems: list[LogProblem] = []
         self.notes: list[str] = []
 
-    def check(self, number: int, data: bytes, believed: list[Run], after: Header | None) -> None:
+    def check(
+        self, number: int, data: bytes, believed: list[Run], after: SegmentHeader | None
+    ) -> None:
         """Look at the table of one segment, if it has any."""
         name = f"index/ids/{number:08d}.ids"
         path = f"{self._home}/{name}"
@@ -242,7 +286,7 @@ class _Ids:
             return  # the table may be from before the damage: whoever uses it checks each line
         first = believed[0].first
         try:
-            whole = nofollow.read(path, home=self._home)
+            whole = nofollow.read_bytes(path, home=self._home)
         except OSError as error:
             self.notes.append(f"{name}: cannot be read: {error.strerror}; it is made again")
             return
@@ -250,12 +294,17 @@ class _Ids:
         if kept is None:
             self.notes.append(f"{name}: torn, stale or foreign; it is made again when needed")
             return
-        table = Table(number, (0, 0), first - 1, b"")
+        table = IdTable(number, (0, 0), first - 1, b"")
         for run in (until(each, after.prev_seq) for each in believed):
             if run.starts:
                 table.take(data, 0, run)
         if SealedIds.of(table, first).dump(len(data), after.prev_h) != whole:
             self.problems.append(
-                Finding(name, 0, "is not what the segment holds", "its ids and their places",
-                    f"{REBUILD} makes it again")
-            )  # fmt: skip
+                LogProblem(
+                    name,
+                    0,
+                    "is not what the segment holds",
+                    "its ids and their places",
+                    f"{REBUILD} makes it again",
+                )
+            )

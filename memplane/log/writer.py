@@ -20,12 +20,12 @@ from memplane.log.format import (
     ERASED,
     SUFFIX_BYTES,
     Run,
+    chain_hash,
     chained,
     erased_id,
-    link,
     opening,
     runs,
-    stated,
+    stated_hash,
     tombstone,
     until,
 )
@@ -37,13 +37,13 @@ from memplane.log.recovery import (
     judge,
     keep_aside,
     last_rec,
-    marked,
     marker,
     repair_draft,
     repeats,
     stray,
+    watermark_of,
 )
-from memplane.log.segments import Point, Segments, make_segment, read_fd, read_file
+from memplane.log.segments import Point, Segments, make_segment, read_fd, read_segment_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,10 +55,10 @@ __all__ = [
     "CACHES",
     "KEPT",
     "Active",
-    "Plan",
+    "PendingPurge",
     "Writer",
-    "blank",
-    "clear",
+    "blank_bytes",
+    "clear_cache",
     "finish",
     "overwrite",
     "put_over",
@@ -145,7 +145,7 @@ class Active:
             or said.seq <= self.seq
             or start <= SUFFIX_BYTES
             or len(data) != _LOOK_BYTES
-            or link(data[start - 19 : start - 3], raw[:-SUFFIX_BYTES]) != stated(raw)
+            or chain_hash(data[start - 19 : start - 3], raw[:-SUFFIX_BYTES]) != stated_hash(raw)
             or not data.endswith(b"\n")
         ):
             return False
@@ -478,13 +478,13 @@ class Writer:
     def _leave_broken(self, number: int, known: int) -> Active:
         """After a failed sync: keep what verifies in a fresh file, go on in a new segment."""
         path = self.segments.path(number)
-        data = read_file(path)
+        data = read_segment_file(path)
         header = self.segments.parse_header(number, data)
         prev = self._end_before(number)
         if header is not None:
             prev = Point(header.prev_seq, header.prev_h, "")
         believed = runs(data, 0, prev.seq, prev.h)
-        judged = judge(data, believed, max(known, marked(self.segments, number)))
+        judged = judge(data, believed, max(known, watermark_of(self.segments, number)))
         if judged.case == "corrupt":
             raise corrupt(path, judged)
         try:
@@ -545,7 +545,7 @@ class Writer:
                 )
             return
         path = self.segments.path(before[-1])
-        with nofollow.opened(path) as file:
+        with nofollow.open_regular(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(size - 19, 0))
             if file.read() == prev.h + b'"}\n':
@@ -559,7 +559,7 @@ class Writer:
         """The last believed line (with a seq up to `upto`) of the segments before this one."""
         for each in reversed([each for each in self.segments.numbers() if each < number]):
             header = self.segments.header(each)
-            data = read_file(self.segments.path(each))
+            data = read_segment_file(self.segments.path(each))
             prev_seq, prev_h = (0, b"") if header is None else (header.prev_seq, header.prev_h)
             if header is None and each == self.segments.numbers()[0]:
                 prev_h = self.segments.genesis
@@ -598,7 +598,7 @@ _SHA256: Final = regex(rb'"sha256":"([0-9a-f]{64})"')
 KEPT: Final = (".lock", "ids")  # locks, and hashes of ids: no text
 
 
-class Plan(NamedTuple):
+class PendingPurge(NamedTuple):
     """A purge under way: the ids of its events, the erased lines, and files that go with them.
 
     `files` are paths below the plane's home, `holes` bytes of segments that are no lines and quote
@@ -611,7 +611,7 @@ class Plan(NamedTuple):
     holes: tuple[tuple[int, int, int], ...] = ()
 
 
-def write_note(segments: Segments, disk: Disk, plan: Plan) -> None:
+def write_note(segments: Segments, disk: Disk, plan: PendingPurge) -> None:
     """Make the plan durable."""
     said = {
         "plane": segments.plane_id,
@@ -625,20 +625,22 @@ def write_note(segments: Segments, disk: Disk, plan: Plan) -> None:
     disk.publish(segments.purging_path, encode(said).encode())
 
 
-def read_note(segments: Segments) -> Plan | None:
+def read_note(segments: Segments) -> PendingPurge | None:
     """The plan of a purge that was not finished; None where there is none, or it is not whole."""
     try:
-        said = json.loads(read_file(segments.purging_path))
+        said = json.loads(read_segment_file(segments.purging_path))
         if said["plane"] != segments.plane_id:
             return None
         lines = dict(zip(map(int, said["seqs"]), map(str, said["ids"]), strict=True))
         holes = tuple((int(number), int(start), int(end)) for number, start, end in said["holes"])
-        return Plan(tuple(map(str, said["events"])), lines, tuple(map(str, said["files"])), holes)
+        return PendingPurge(
+            tuple(map(str, said["events"])), lines, tuple(map(str, said["files"])), holes
+        )
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
-def remove_note(home: str, segments: Segments, disk: Disk, plan: Plan | None) -> None:
+def remove_note(home: str, segments: Segments, disk: Disk, plan: PendingPurge | None) -> None:
     """Forget the plan: all of it is done. What it removed stays so behind a power cut.
 
     A note that a power cut brings back has the purge finished once more.
@@ -676,13 +678,15 @@ def overwrite(segments: Segments, disk: Disk, lines: Mapping[int, str]) -> int:
         raise CorruptError(
             f"{segments.folder}: seq {seq} was to be erased and is not there; "
             "`memplane verify` says what is damaged",
-            segment="", offset=0, seq=seq,
-        )  # fmt: skip
+            segment="",
+            offset=0,
+            seq=seq,
+        )
     return done
 
 
 def carry_out(
-    writer: Writer, plan: Plan, append: Callable[[Active], tuple[Active, list[Appended]]]
+    writer: Writer, plan: PendingPurge, append: Callable[[Active], tuple[Active, list[Appended]]]
 ) -> list[Appended]:
     """Do what is the log's part: note, events by `append`, lines, holes and files. Locked."""
     segments, disk = writer.segments, writer.disk
@@ -700,14 +704,14 @@ def carry_out(
     writer.sync(active, active.seq)
     try:
         overwrite(segments, disk, plan.lines)
-        blank(segments, disk, plan.holes)
+        blank_bytes(segments, disk, plan.holes)
         _remove_files(segments.home, segments, plan.files)
     except OSError as error:
         raise _unfinished(segments, error) from error
     return receipts
 
 
-def settle(writer: Writer, events: tuple[str, ...]) -> None:
+def settle_purge(writer: Writer, events: tuple[str, ...]) -> None:
     """Nothing quotes any more what these purge events erased: their note goes. Locked."""
     segments = writer.segments
     note = read_note(segments)
@@ -736,10 +740,10 @@ def finish(home: str, segments: Segments, disk: Disk) -> bool:
     if plan is not None and all(_is_there(segments, id_) for id_ in plan.events):
         try:
             overwrite(segments, disk, plan.lines)
-            blank(segments, disk, plan.holes)
+            blank_bytes(segments, disk, plan.holes)
             _remove_files(home, segments, plan.files)
             for folder in CACHES:
-                clear(home, folder)
+                clear_cache(home, folder)
             remove_note(home, segments, disk, plan)
         except OSError as error:
             raise _unfinished(segments, error) from error
@@ -748,18 +752,18 @@ def finish(home: str, segments: Segments, disk: Disk) -> bool:
     return True
 
 
-def clear(home: str, cache: str) -> None:
+def clear_cache(home: str, cache: str) -> None:
     """Remove what a cache's folder of the home holds, but for locks and hashes."""
     folder = f"{home}/{cache}"
     try:
-        names = nofollow.names(folder, home)
+        names = nofollow.folder_names(folder, home)
     except StrangeFileError:
         return
     for name in names:
         if name not in KEPT:
             with suppress(FileNotFoundError):
                 try:
-                    nofollow.remove(f"{folder}/{name}", home=home)
+                    nofollow.remove_name(f"{folder}/{name}", home=home)
                 except (IsADirectoryError, PermissionError):  # as systems call it
                     nofollow.remove_tree(f"{folder}/{name}", home)
 
@@ -772,7 +776,7 @@ def _remove_files(home: str, segments: Segments, names: Sequence[str]) -> None:
         path = _below(home, name)
         if path and bodies.get(name, "").encode() not in needed:
             with suppress(FileNotFoundError):
-                nofollow.remove(path, home=home)
+                nofollow.remove_name(path, home=home)
 
 
 def _below(home: str, name: str) -> str:
@@ -785,7 +789,7 @@ def _named(segments: Segments, digests: set[bytes]) -> set[bytes]:
     """Those of the hashes by which lines name a file of theirs; an approval names another's."""
     found: set[bytes] = set()
     for number in segments.numbers(fresh=True):
-        data = read_file(segments.path(number))
+        data = read_segment_file(segments.path(number))
         for match in _SHA256.finditer(data):
             if match[1] in digests and match[1] not in found:
                 start = data.rfind(b"\n", 0, match.start()) + 1
@@ -796,7 +800,7 @@ def _named(segments: Segments, digests: set[bytes]) -> set[bytes]:
 
 def _overwrite_in(path: str, disk: Disk, here: Mapping[int, str], left: dict[int, str]) -> int:
     """Overwrite the lines of one segment; those that were found are taken off `left`."""
-    data = read_file(path)
+    data = read_segment_file(path)
     nofollow.separate(path)
     fd = nofollow.open_file(path, os.O_RDWR)  # not O_APPEND: it would write at the end
     done = 0
@@ -807,7 +811,7 @@ def _overwrite_in(path: str, disk: Disk, here: Mapping[int, str], left: dict[int
             if not at or end < 0:
                 continue
             old, h = data[at:end], data[at - 19 : at - 3]
-            if len(old) <= SUFFIX_BYTES or stated(old) is None:
+            if len(old) <= SUFFIX_BYTES or stated_hash(old) is None:
                 continue
             said = _opened(seq)
             new = tombstone(said + old[len(said) :], id_, h)
@@ -844,13 +848,13 @@ def _is_there(segments: Segments, id_: str) -> bool:
     """Whether the newest segments hold a whole purge event of that id."""
     said: Any = encode({"id": id_})[1:-1].encode()
     for number in reversed(segments.numbers(fresh=True)):
-        data = read_file(segments.path(number))
+        data = read_segment_file(segments.path(number))
         at = data.rfind(said)
         end = data.find(b"\n", at)
         if at >= 0 and end >= 0:
             start = data.rfind(b"\n", 0, at) + 1
             raw, h = data[start:end], data[start - 19 : start - 3]
-            if b'"kind":"purge"' in raw and link(h, raw[:-SUFFIX_BYTES]) == stated(raw):
+            if b'"kind":"purge"' in raw and chain_hash(h, raw[:-SUFFIX_BYTES]) == stated_hash(raw):
                 return True
     return False
 
@@ -860,7 +864,7 @@ def _is_there(segments: Segments, id_: str) -> bool:
 _SEQ: Final = regex(rb'\{"seq":(\d+),')
 
 
-def blank(segments: Segments, disk: Disk, holes: Sequence[tuple[int, int, int]]) -> None:
+def blank_bytes(segments: Segments, disk: Disk, holes: Sequence[tuple[int, int, int]]) -> None:
     """Leave nothing but spaces in bytes of segments that are no lines of the log, durably.
 
     What has become a line since is left alone. What later lines need to be believed stays: where
@@ -872,7 +876,7 @@ def blank(segments: Segments, disk: Disk, holes: Sequence[tuple[int, int, int]])
         by_segment.setdefault(number, []).append((start, end))
     for number, regions in by_segment.items():
         try:
-            data = read_file(segments.path(number))
+            data = read_segment_file(segments.path(number))
             nofollow.separate(segments.path(number))
             fd = nofollow.open_file(segments.path(number), os.O_RDWR)
         except FileNotFoundError:  # a segment that a salvage has moved away
@@ -884,7 +888,7 @@ def blank(segments: Segments, disk: Disk, holes: Sequence[tuple[int, int, int]])
                 if said is not None:
                     put_over(disk, fd, gap.end - 1 - SUFFIX_BYTES, b',"h":"%b"}' % said)
             disk.fdatasync(fd)
-            data = read_file(segments.path(number))
+            data = read_segment_file(segments.path(number))
             for start, end in regions:
                 for gap in gaps:
                     at, behind = max(start, gap.start), min(end, gap.end)
@@ -899,7 +903,7 @@ def blank(segments: Segments, disk: Disk, holes: Sequence[tuple[int, int, int]])
 def _blanked(line: bytes) -> bytes:
     if ERASED.fullmatch(line) is not None:
         return line
-    return line[-SUFFIX_BYTES:].rjust(len(line)) if stated(line) else b" " * len(line)
+    return line[-SUFFIX_BYTES:].rjust(len(line)) if stated_hash(line) else b" " * len(line)
 
 
 class _Gap(NamedTuple):
@@ -932,7 +936,9 @@ def _followed(segments: Segments, number: int) -> tuple[int, bytes]:
     before = [each for each in segments.numbers() if each < number]
     if not before:
         return 0, segments.genesis
-    last = runs(read_file(segments.path(before[-1])), 0, *_followed(segments, before[-1]))[-1]
+    last = runs(read_segment_file(segments.path(before[-1])), 0, *_followed(segments, before[-1]))[
+        -1
+    ]
     return last.last, last.h
 
 
@@ -944,11 +950,11 @@ def _should_state(data: bytes, gap: _Gap) -> bytes | None:
     h = gap.h
     *_, last = lines = data[gap.start : gap.end - 1].split(b"\n")
     for line in lines:
-        h = link(h, line[:-SUFFIX_BYTES])
+        h = chain_hash(h, line[:-SUFFIX_BYTES])
     behind = data[gap.end : end]
-    if len(last) <= SUFFIX_BYTES or stated(last) == h:
+    if len(last) <= SUFFIX_BYTES or stated_hash(last) == h:
         return None
-    chains = link(h, behind[:-SUFFIX_BYTES]) == stated(behind)
+    chains = chain_hash(h, behind[:-SUFFIX_BYTES]) == stated_hash(behind)
     return h if chains or _erased_behind(behind, h) else None
 
 

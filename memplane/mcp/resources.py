@@ -11,10 +11,10 @@ from urllib.parse import unquote
 from memplane.errors import NotFoundError
 from memplane.intake.redact import masked_name
 from memplane.mcp.tools import Desk, clipped, expanded
-from memplane.projections.window import named
+from memplane.projections.window import safe_name
 from memplane.upkeep import reports
 
-__all__ = ["RESOURCES", "TEMPLATE", "TOKENS_MAX", "Resource", "read"]
+__all__ = ["RESOURCES", "TEMPLATE", "TOKENS_MAX", "Resource", "read_resource"]
 
 TOKENS_MAX: Final = 4_000
 TEMPLATE: Final = "expand://{+handle}"
@@ -33,7 +33,7 @@ class Resource(NamedTuple):
     read: Callable[[Desk], str]
 
 
-def read(desk: Desk, uri: str) -> tuple[str, str]:
+def read_resource(desk: Desk, uri: str) -> tuple[str, str]:
     """The text of a resource and its type; raises NotFoundError for one that is not there."""
     for one in RESOURCES:
         if one.uri == uri:
@@ -57,7 +57,7 @@ def _expanded(desk: Desk, uri: str) -> str:
 def _decisions(desk: Desk) -> str:
     found = desk.plane.decisions(**desk.who)
     lines = (
-        f"#{event.seq} {event.ts[:10]}{f' {named(event.key)}' if event.key else ''}: "
+        f"#{event.seq} {event.ts[:10]}{f' {safe_name(event.key)}' if event.key else ''}: "
         f"{clipped(event.text, _STATEMENT_CHARS)}\n"
         for event in reversed(found)
     )
@@ -133,13 +133,18 @@ def _named(report: dict[str, Any]) -> dict[str, Any]:
 
 RESOURCES: Final = (
     Resource(
-        "memplane://decisions", "decisions", "The decisions in force, newest first.",
-        "text/plain", _decisions,
+        "memplane://decisions",
+        "decisions",
+        "The decisions in force, newest first.",
+        "text/plain",
+        _decisions,
     ),
     Resource("memplane://tasks", "tasks", "The open tasks, newest first.", "text/plain", _tasks),
     Resource(
-        "memplane://report", "last report",
+        "memplane://report",
+        "last report",
         "The report of the last packed block: entries, what was left out and why.",
-        "application/json", _report,
+        "application/json",
+        _report,
     ),
-)  # fmt: skip
+)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from memplane.errors import InputError
 from memplane.event import TYPED_KINDS
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 
 __all__ = ["CONTENT_MAX", "INSTRUCTIONS", "TOKENS_MIN", "TOOLS", "Tool", "checked", "tool_named"]
 
@@ -255,7 +255,8 @@ def checked(tool: Tool, given: Mapping[str, Any] | None) -> dict[str, Any]:
             close = get_close_matches(name[:64].lower(), takes, 1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise InputError(
-                f"unknown argument {shown(name)} of {tool.name}; it takes {', '.join(takes)}{hint}"
+                f"unknown argument {quoted_value(name)} of {tool.name}; it takes "
+                f"{', '.join(takes)}{hint}"
             )
     found: dict[str, Any] = {}
     for name, schema in takes.items():
@@ -275,7 +276,7 @@ def _held(value: Any, schema: dict[str, Any], where: str) -> Any:
     word, kinds = _TYPES[kind]
     whole = not isinstance(value, float) or value.is_integer()
     if isinstance(value, bool) or not isinstance(value, kinds) or not whole:
-        raise InputError(f"expected {word}, found {shown(value)}", where=where)
+        raise InputError(f"expected {word}, found {quoted_value(value)}", where=where)
     if kind == "array":
         return _each(list(value), schema, where)
     return (
@@ -295,14 +296,14 @@ def _each(values: list[Any], schema: dict[str, Any], where: str) -> list[Any]:
 def _in_range(value: int, schema: dict[str, Any], where: str) -> int:
     least, most = schema.get("minimum", value), schema.get("maximum", value)
     if not least <= value <= most:
-        raise InputError(f"expected {least} to {most}, found {shown(value)}", where=where)
+        raise InputError(f"expected {least} to {most}, found {quoted_value(value)}", where=where)
     return value
 
 
 def _argument_text(value: str, schema: dict[str, Any], where: str) -> str:
     if "enum" in schema and value not in schema["enum"]:
         known = ", ".join(schema["enum"])
-        raise InputError(f"expected one of {known}, found {shown(value)}", where=where)
+        raise InputError(f"expected one of {known}, found {quoted_value(value)}", where=where)
     most = schema.get("maxLength")
     if most is not None and len(value) > most:
         raise InputError(

@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from memplane.errors import InputError, MemplaneError, NotFoundError
 from memplane.home import VERSION
-from memplane.intake.redact import masked, masked_name, shown
+from memplane.intake.redact import masked, masked_name, quoted_value
 from memplane.intake.skeleton import permitted_actor
 from memplane.mcp import resources, tools
 from memplane.mcp.schemas import INSTRUCTIONS, TOOLS, Tool, checked, tool_named
@@ -34,10 +34,10 @@ __all__ = ["Own", "Serving", "server_of"]
 
 _ACTS: Final[dict[str, Callable[..., Answer]]] = {
     "memory_store": tools.store,
-    "memory_get": tools.get,
-    "memory_search": tools.search,
+    "memory_get": tools.get_tool,
+    "memory_search": tools.search_tool,
     "memory_curate": tools.curate,
-    "memory_forget": tools.forget,
+    "memory_forget": tools.forget_tool,
     "memory_list_keys": tools.list_keys,
 }
 # What the plane calls the arguments that an agent knows by another name.
@@ -91,10 +91,10 @@ class _Visit:
         if self._met:
             return
         self._met = True
-        from memplane.work.session_end import marked, write  # noqa: PLC0415 - it folds and sums up
+        from memplane.work.session_end import session_row, write  # noqa: PLC0415 - it folds and sums up
 
         with suppress(MemplaneError, OSError):
-            row = {**marked(self._session, "start", "Session started"), "actor": agent}
+            row = {**session_row(self._session, "start", "Session started"), "actor": agent}
             write(plane.context, [row])
             self._begun = True
 
@@ -124,7 +124,9 @@ class _Handlers:
         tool = tool_named(params.name)
         if tool is None:
             known = ", ".join(one.name for one in self._tools)
-            raise MCPError(types.INVALID_PARAMS, f"no tool {shown(params.name)}; known: {known}")
+            raise MCPError(
+                types.INVALID_PARAMS, f"no tool {quoted_value(params.name)}; known: {known}"
+            )
         if tool not in self._tools:
             return _failed(f"this server reads only (--read-only); {tool.name} writes")
         try:
@@ -147,21 +149,25 @@ class _Handlers:
         return types.ListResourcesResult(
             resources=[
                 types.Resource(
-                    uri=one.uri, name=one.name, description=one.description,
+                    uri=one.uri,
+                    name=one.name,
+                    description=one.description,
                     mime_type=one.mime_type,
                 )
                 for one in resources.RESOURCES
             ]
-        )  # fmt: skip
+        )
 
     async def list_templates(
         self, _context: _Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         template = types.ResourceTemplate(
-            uri_template=resources.TEMPLATE, name="handle", mime_type="text/plain",
+            uri_template=resources.TEMPLATE,
+            name="handle",
+            mime_type="text/plain",
             description="What a handle of a block or search opens: event/12, task/ID?depth=0..3, "
             "session/ID?depth=0..3, memory/NS/KEY.",
-        )  # fmt: skip
+        )
         return types.ListResourceTemplatesResult(resource_templates=[template])
 
     async def read_resource(
@@ -169,7 +175,7 @@ class _Handlers:
     ) -> types.ReadResourceResult:
         """Raise what a client expects of a resource that is not there: invalid params."""
         try:
-            text, mime = await self._done(context, partial(resources.read, uri=params.uri))
+            text, mime = await self._done(context, partial(resources.read_resource, uri=params.uri))
         except (NotFoundError, InputError) as error:
             raise MCPError(types.INVALID_PARAMS, _words(error)) from None
         except MemplaneError as error:
@@ -216,11 +222,16 @@ def server_of(serving: Serving) -> tuple[Server[Any], Worker]:
             yield {}
 
     server: Server[Any] = Server(
-        "memplane", version=VERSION, instructions=INSTRUCTIONS, lifespan=lifespan,
-        on_list_tools=handlers.list_tools, on_call_tool=handlers.call_tool,
-        on_list_resources=handlers.list_resources, on_read_resource=handlers.read_resource,
+        "memplane",
+        version=VERSION,
+        instructions=INSTRUCTIONS,
+        lifespan=lifespan,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
+        on_list_resources=handlers.list_resources,
+        on_read_resource=handlers.read_resource,
         on_list_resource_templates=handlers.list_templates,
-    )  # fmt: skip
+    )
     return server, worker
 
 
@@ -236,14 +247,18 @@ def _actor(context: _Context) -> str:
 
 def _listed(tool: Tool) -> types.Tool:
     hints = types.ToolAnnotations(
-        read_only_hint=not tool.writes, open_world_hint=False,
+        read_only_hint=not tool.writes,
+        open_world_hint=False,
         destructive_hint=tool.archives if tool.writes else None,
         idempotent_hint=True if tool.writes else None,
-    )  # fmt: skip
+    )
     return types.Tool(
-        name=tool.name, description=tool.description, input_schema=tool.takes,
-        output_schema=tool.gives, annotations=hints,
-    )  # fmt: skip
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.takes,
+        output_schema=tool.gives,
+        annotations=hints,
+    )
 
 
 def _failed(words: str) -> types.CallToolResult:

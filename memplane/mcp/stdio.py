@@ -26,7 +26,7 @@ from mcp.server.stdio import stdio_server
 from memplane.mcp.server import Serving, server_of
 from memplane.mcp.worker import Worker
 
-__all__ = ["Heard", "Pending", "Said", "serve"]
+__all__ = ["Heard", "Pending", "ServerMessage", "serve_client"]
 
 
 _CHUNK_BYTES: Final = 65_536
@@ -37,7 +37,7 @@ _TURNS: Final = 20  # of the loop, for what was read last to come to where it is
 _LEAVE_SECONDS: Final = 1.5
 
 
-def serve(serving: Serving) -> None:
+def serve_client(serving: Serving) -> None:
     """Serve one client until its end of the pipe closes or this process is told to end."""
     with suppress(KeyboardInterrupt):
         anyio.run(_serve, serving)
@@ -52,9 +52,10 @@ async def _serve(serving: Serving) -> None:
             async with stdio_server(stdin=lines) as (read, write):  # type: ignore[arg-type] # all that it does is iterate
                 pending = lines.pending
                 await server.run(
-                    Heard(read, pending), Said(write, pending),
+                    Heard(read, pending),
+                    ServerMessage(write, pending),
                     server.create_initialization_options(),
-                )  # fmt: skip
+                )
         except* (BrokenPipeError, anyio.BrokenResourceError):
             pass  # the client is gone, and nobody is left to tell
         finally:
@@ -244,7 +245,7 @@ class Heard(_Stream):
         return item
 
 
-class Said(_Stream):
+class ServerMessage(_Stream):
     """What the client is told."""
 
     async def send(self, item: Any) -> None:

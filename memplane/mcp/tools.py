@@ -18,7 +18,7 @@ from memplane.intake.redact import masked_name
 from memplane.pack.block import Block, Entry
 from memplane.plane import Expanded, Plane, SearchHit
 from memplane.ports import TokenCounter
-from memplane.projections.window import entry_lines, named, one_line, quoted_text
+from memplane.projections.window import entry_lines, one_line, quoted_text, safe_name
 from memplane.tokens import cut
 from memplane.work.changes import forget_as, record_as
 
@@ -30,11 +30,11 @@ __all__ = [
     "curate",
     "event_named",
     "expanded",
-    "forget",
-    "get",
+    "forget_tool",
+    "get_tool",
     "list_keys",
     "no_value",
-    "search",
+    "search_tool",
     "store",
 ]
 
@@ -43,7 +43,7 @@ _KEYS_MAX: Final = 100_000
 _HIT_TOKENS: Final = 160  # a passage is a sentence at most, but that may be a page
 
 
-def get(desk: Desk, given: dict[str, Any]) -> Answer:
+def get_tool(desk: Desk, given: dict[str, Any]) -> Answer:
     """The value of a key, or what a handle opens, as far as the cap goes."""
     if ("key" in given) == ("handle" in given):
         raise InputError("give exactly one of key and handle")
@@ -99,14 +99,20 @@ def _state(desk: Desk, event: Event) -> str:
     return f"{standing.reason}{by}"
 
 
-def search(desk: Desk, given: dict[str, Any]) -> Answer:
+def search_tool(desk: Desk, given: dict[str, Any]) -> Answer:
     """The events that answer a query, the best first, as many as fit."""
     hits = desk.plane.search(
-        given["query"], given["limit"], kind=given.get("type"),
-        ns=given.get("ns"), since=given.get("since"), tag=given.get("tags"),
-        without_tag=given.get("without_tags"), importance_min=given.get("importance_min"),
-        progress=desk.tell, **desk.who,
-    )  # fmt: skip
+        given["query"],
+        given["limit"],
+        kind=given.get("type"),
+        ns=given.get("ns"),
+        since=given.get("since"),
+        tag=given.get("tags"),
+        without_tag=given.get("without_tags"),
+        importance_min=given.get("importance_min"),
+        progress=desk.tell,
+        **desk.who,
+    )
     rows = [_row(desk, hit) for hit in hits]
     without = [f"incomplete: {part}" for part in hits.degraded]
     cap = desk.cap(given)
@@ -128,7 +134,7 @@ def search(desk: Desk, given: dict[str, Any]) -> Answer:
 
 
 def _head(row: dict[str, Any]) -> str:
-    names = [row["handle"], row["date"], row["type"], named(row.get("key", ""))]
+    names = [row["handle"], row["date"], row["type"], safe_name(row.get("key", ""))]
     return " ".join(filter(None, names))
 
 
@@ -213,7 +219,7 @@ def store(desk: Desk, given: dict[str, Any]) -> Answer:
     return _stored(record_as(context, row, **desk.who))
 
 
-def forget(desk: Desk, given: dict[str, Any]) -> Answer:
+def forget_tool(desk: Desk, given: dict[str, Any]) -> Answer:
     """Archive what is named; again is no mistake."""
     if ("id" in given) == ("key" in given):
         raise InputError("give exactly one of id and key")
@@ -253,9 +259,12 @@ def _event_row(desk: Desk, given: dict[str, Any]) -> dict[str, Any]:
     if given["ns"].startswith(_TASK):
         named["task"] = given["ns"].removeprefix(_TASK)
     return {
-        "text": given["content"], "kind": given["type"], "session": desk.session,
-        "actor": desk.actor, **named,
-    }  # fmt: skip
+        "text": given["content"],
+        "kind": given["type"],
+        "session": desk.session,
+        "actor": desk.actor,
+        **named,
+    }
 
 
 def _redacted(desk: Desk, given: dict[str, Any]) -> str:
@@ -312,11 +321,19 @@ def curate(desk: Desk, given: dict[str, Any]) -> Answer:
     held = _held(desk)
     while True:
         block = desk.plane.pack(
-            given["query"], budget=budget, intent=given["mode"],
-            session=desk.session, task=given.get("task"), held_seq=held, save_report=True,
-            tag=given.get("tags"), without_tag=given.get("without_tags"),
-            importance_min=given.get("importance_min"), progress=desk.tell, **desk.who,
-        )  # fmt: skip
+            given["query"],
+            budget=budget,
+            intent=given["mode"],
+            session=desk.session,
+            task=given.get("task"),
+            held_seq=held,
+            save_report=True,
+            tag=given.get("tags"),
+            without_tag=given.get("without_tags"),
+            importance_min=given.get("importance_min"),
+            progress=desk.tell,
+            **desk.who,
+        )
         try:
             return _answer(block, cap)
         except InputError:
@@ -452,9 +469,7 @@ class Cap(NamedTuple):
         """Whether the JSON of an answer keeps to it."""
         return self.counter.count(_json(data)) <= self.most
 
-    def rows(
-        self, rows: Sequence[Any], make: Callable[[int], dict[str, Any]]
-    ) -> dict[str, Any]:  # fmt: skip
+    def rows(self, rows: Sequence[Any], make: Callable[[int], dict[str, Any]]) -> dict[str, Any]:
         """The answer with the most rows that fits; `make` builds the one with the first n.
 
         Raises InputError where even none is too much.

@@ -87,9 +87,12 @@ class Worker:
                 await anyio.to_thread.run_sync(self._close)
 
     async def run(
-        self, work: Callable[[Plane, Tell], Result], *, writes: bool = False,
+        self,
+        work: Callable[[Plane, Tell], Result],
+        *,
+        writes: bool = False,
         progress: Callable[[int, int], Awaitable[None]] | None = None,
-    ) -> Result:  # fmt: skip
+    ) -> Result:
         """Do the work in a thread and give back what it gives, or raise what it raises."""
         call = _Call(work, writes=writes)
         self._writes += writes

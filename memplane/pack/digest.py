@@ -11,23 +11,31 @@ from typing import Final, NamedTuple
 
 from memplane.lazy import regex
 from memplane.projections.item import Printer
-from memplane.projections.task_table import CLOSED, SHOWN, TEXT_CHARS_MAX, Form, Place, Quote, Task
-from memplane.projections.window import handle, named, one_line, own_end
-from memplane.recall.suppress import NAMED, Shown
+from memplane.projections.task_table import (
+    CLOSED,
+    SHOWN,
+    TEXT_CHARS_MAX,
+    EventQuote,
+    Form,
+    Place,
+    TaskRecord,
+)
+from memplane.projections.window import handle, one_line, own_end, safe_name
+from memplane.recall.suppress import NAMED, VisibilityFields
 from memplane.tokens import cut
 
 __all__ = [
     "PARAGRAPH_TOKENS_MAX",
     "Digest",
+    "PlanStep",
     "Sight",
-    "Step",
     "artifact_words",
     "is_seen",
     "made",
     "paragraph",
+    "plan_steps",
     "sentence",
     "short",
-    "steps",
 ]
 
 
@@ -45,9 +53,19 @@ _ENDS: Final = (".", "!", "?", "…", "\u3002", "\uff01", "\uff1f")
 _SENTENCE: Final = regex(r"(?<=[.!?])\s|(?<=[\u3002\uff01\uff1f])")
 # A paragraph fills in this order: what a reader needs most comes first, wherever it prints.
 _ORDER: Final = (
-    "state", "failing", "doing", "decided", "next", "note", "failed", "todo", "older", "past",
-    "made", "files",
-)  # fmt: skip
+    "state",
+    "failing",
+    "doing",
+    "decided",
+    "next",
+    "note",
+    "failed",
+    "todo",
+    "older",
+    "past",
+    "made",
+    "files",
+)
 _BY_STATE: Final = {"doing": "doing", "failed": "doing", "todo": "todo", "done": "past"}
 _STANDS: Final = {"doing": "Doing", "todo": "Next,", "failed": "Failed:"}
 _FORMS_MAX: Final = 64
@@ -56,20 +74,20 @@ _FORMS_MAX: Final = 64
 class Sight(NamedTuple):
     """Who reads: what is hidden from them, how it is printed, what their block shows already."""
 
-    hides: Callable[[Shown], str | None]
+    hides: Callable[[VisibilityFields], str | None]
     printer: Printer
     elsewhere: Collection[int] = frozenset()
 
-    def sees(self, quote: Quote | None) -> bool:
+    def sees(self, quote: EventQuote | None) -> bool:
         """Whether there is something, and it may be shown."""
         return quote is not None and self.hides(quote) is None
 
-    def names(self, quote: Quote) -> bool:
+    def names(self, quote: EventQuote) -> bool:
         """Whether it may be named, even if its text may not be shown."""
         return self.hides(quote) in NAMED
 
 
-class Step(NamedTuple):
+class PlanStep(NamedTuple):
     """One step of a plan. `state`: todo, doing, done or failed."""
 
     text: str
@@ -88,12 +106,12 @@ class Digest(NamedTuple):
     events: tuple[str, ...]
     parts: tuple[str, ...]
     whole: tuple[int, ...]
-    left: tuple[Quote, ...]
+    left: tuple[EventQuote, ...]
 
 
 class _Said(NamedTuple):
     rank: str
-    quotes: tuple[Quote, ...]
+    quotes: tuple[EventQuote, ...]
     label: str
     text: str
     most: int  # tokens
@@ -104,15 +122,15 @@ class _Line(NamedTuple):
     text: str
     tokens: int
     whole: bool
-    quotes: tuple[Quote, ...]
+    quotes: tuple[EventQuote, ...]
 
 
-def is_seen(task: Task, sight: Sight) -> bool:
+def is_seen(task: TaskRecord, sight: Sight) -> bool:
     """Whether the reader may know of the task: it sees one of its own events."""
     return any(map(sight.sees, (task.goal, task.note, task.plan, task.state)))
 
 
-def steps(task: Task, sight: Sight) -> list[Step]:
+def plan_steps(task: TaskRecord, sight: Sight) -> list[PlanStep]:
     """The plan as the reader may see it: a mark that is hidden changes nothing."""
     if task.plan is None or not sight.sees(task.plan):
         return []
@@ -120,12 +138,12 @@ def steps(task: Task, sight: Sight) -> list[Step]:
     for number, (text, state) in enumerate(task.plan.more, 1):
         mark = task.marks.get(number)
         seen = mark is not None and sight.sees(mark)
-        found.append(Step(text, mark.more[0] if mark is not None and seen else state))
+        found.append(PlanStep(text, mark.more[0] if mark is not None and seen else state))
     return found
 
 
 def paragraph(
-    task: Task, sight: Sight, room: int, *, active: bool, headed: bool = True
+    task: TaskRecord, sight: Sight, room: int, *, active: bool, headed: bool = True
 ) -> Digest | None:
     """The task in lines: goal, status, plan, decisions, open failures, artifacts, files.
 
@@ -138,7 +156,7 @@ def paragraph(
     status = "active" if active and task.status == "open" else task.status
     lines: list[_Line] = []
     if headed:
-        label = f"task {named(task.id)} ({status})"
+        label = f"task {safe_name(task.id)} ({status})"
         lines.append(_head(label, task, sight, min(room, _GOAL_TOKENS)))
     free = room - sum(line.tokens for line in lines)
     if free < 0:
@@ -146,7 +164,7 @@ def paragraph(
     said = [*_state(task, sight), *_plan(task, sight), *_history(task, sight)]
     if headed:  # behind the first line of an entry every other one is set in
         said = [one._replace(label=f" {one.label}") for one in said]
-    left: list[Quote] = []
+    left: list[EventQuote] = []
     for at in sorted(range(len(said)), key=lambda at: (_ORDER.index(said[at].rank), at)):
         one = said[at]
         known = any(quote.seq in sight.elsewhere for quote in one.quotes)
@@ -162,7 +180,7 @@ def paragraph(
     return _digest(sorted(lines), left, sight)
 
 
-def short(task: Task, sight: Sight, room: int, *, label: bool = True) -> Digest | None:
+def short(task: TaskRecord, sight: Sight, room: int, *, label: bool = True) -> Digest | None:
     """The task in one or two sentences: what it is for, and how it stands.
 
     None where the reader sees nothing of it, or there is no room.
@@ -171,7 +189,7 @@ def short(task: Task, sight: Sight, room: int, *, label: bool = True) -> Digest 
         return None
     goal = _goal(task, sight)
     what, whole = sentence(goal.text, sight.printer) if goal is not None else (_NO_GOAL, False)
-    name = f"task {named(task.id)}" if label else ""
+    name = f"task {safe_name(task.id)}" if label else ""
     second, about = _standing(task, sight)
     for tail, quote in ((second, about), ("", None)):
         words = f"{what} {tail}".rstrip()
@@ -187,12 +205,12 @@ def short(task: Task, sight: Sight, room: int, *, label: bool = True) -> Digest 
     return None
 
 
-def _goal(task: Task, sight: Sight) -> Quote | None:
+def _goal(task: TaskRecord, sight: Sight) -> EventQuote | None:
     goal = task.goal
     return goal if goal is not None and goal.text and sight.sees(goal) else None
 
 
-def _head(label: str, task: Task, sight: Sight, most: int) -> _Line:
+def _head(label: str, task: TaskRecord, sight: Sight, most: int) -> _Line:
     goal = _goal(task, sight)
     if goal is None:
         text = f"{sight.printer.redact(label)}: {_NO_GOAL}\n"
@@ -205,14 +223,14 @@ def _head(label: str, task: Task, sight: Sight, most: int) -> _Line:
     return _Line(-1, text, _count(task, text, sight.printer), False, ())
 
 
-def _state(task: Task, sight: Sight) -> Iterator[_Said]:
+def _state(task: TaskRecord, sight: Sight) -> Iterator[_Said]:
     if task.state is not None and sight.sees(task.state) and task.state.text:
         yield _Said("state", (task.state,), f"- {task.status}", task.state.text, _LINE_TOKENS)
 
 
-def _plan(task: Task, sight: Sight) -> Iterator[_Said]:
+def _plan(task: TaskRecord, sight: Sight) -> Iterator[_Said]:
     plan, waiting = task.plan, True
-    for number, (text, state) in enumerate(steps(task, sight), 1):
+    for number, (text, state) in enumerate(plan_steps(task, sight), 1):
         assert plan is not None
         rank = _BY_STATE[state]
         if state == "todo" and waiting:
@@ -220,7 +238,7 @@ def _plan(task: Task, sight: Sight) -> Iterator[_Said]:
         yield _Said(rank, (plan,), f"- plan {number} {state}", text, _LINE_TOKENS)
 
 
-def _history(task: Task, sight: Sight) -> Iterator[_Said]:
+def _history(task: TaskRecord, sight: Sight) -> Iterator[_Said]:
     if task.note is not None and sight.sees(task.note):
         yield _Said("note", (task.note,), "- note", task.note.text, _LINE_TOKENS)
     decisions = seen(task.decisions, "decisions", sight)
@@ -241,17 +259,17 @@ def _history(task: Task, sight: Sight) -> Iterator[_Said]:
         yield _Said("files", tuple(reversed(files)), "- files", names, _LINE_TOKENS)
 
 
-def seen(quotes: Sequence[Quote], name: str, sight: Sight) -> list[Quote]:
+def seen(quotes: Sequence[EventQuote], name: str, sight: Sight) -> list[EventQuote]:
     """The newest that the reader may see, in log order."""
     return [quote for quote in quotes if sight.sees(quote)][-SHOWN[name] :]
 
 
-def made(task: Task, sight: Sight) -> list[Quote]:
+def made(task: TaskRecord, sight: Sight) -> list[EventQuote]:
     """The newest artifacts that the reader may know of, in log order."""
     return [one for one in task.artifacts if sight.names(one)][-SHOWN["artifacts"] :]
 
 
-def artifact_words(quote: Quote, sight: Sight) -> str:
+def artifact_words(quote: EventQuote, sight: Sight) -> str:
     """What is told of an artifact: what was said of it once that is approved, before it its card.
 
     "" for one that has no card and is not approved.
@@ -260,11 +278,11 @@ def artifact_words(quote: Quote, sight: Sight) -> str:
     return " ".join(" ".join((said, *quote.more)).split())
 
 
-def _failing(word: str, quote: Quote) -> str:
-    return f"{word} {named(quote.tool)[:_TOOL_CHARS]}".rstrip()
+def _failing(word: str, quote: EventQuote) -> str:
+    return f"{word} {safe_name(quote.tool)[:_TOOL_CHARS]}".rstrip()
 
 
-def _standing(task: Task, sight: Sight) -> tuple[str, Quote | None]:
+def _standing(task: TaskRecord, sight: Sight) -> tuple[str, EventQuote | None]:
     """The second sentence: why it stands, what fails, what comes next."""
     printer = sight.printer
     if task.status != "open":
@@ -277,7 +295,7 @@ def _standing(task: Task, sight: Sight) -> tuple[str, Quote | None]:
         quote = failures[-1]
         label = printer.redact(_failing("Failing", quote))
         return f"{label}: {sentence(quote.text, printer)[0]}", quote
-    plan = steps(task, sight)
+    plan = plan_steps(task, sight)
     ahead = [step for state in ("doing", "todo", "failed") for step in plan if step.state == state]
     if not ahead:
         return ("All steps done." if plan else ""), None
@@ -309,7 +327,7 @@ def _line(at: int, said: _Said, most: int, printer: Printer) -> _Line | None:
     return _Line(at, text, tokens, whole, said.quotes) if text else None
 
 
-def _made(said: _Said, quote: Quote, most: int, printer: Printer) -> tuple[str, int, bool]:
+def _made(said: _Said, quote: EventQuote, most: int, printer: Printer) -> tuple[str, int, bool]:
     count = printer.counter.count
     label, words = printer.redact(said.label), own_end(one_line(printer.redact(said.text)))
     own = said.text is quote.text or said.text == quote.text
@@ -338,7 +356,7 @@ def _to_sentence(text: str) -> str:
     return text[: ends[-1]] if ends and 2 * ends[-1] >= len(text) else text
 
 
-def _count(task: Task, text: str, printer: Printer) -> int:
+def _count(task: TaskRecord, text: str, printer: Printer) -> int:
     """Tokens of a line, remembered with the event that the task began with."""
     holder = task.goal or task.state or task.note or task.plan
     if holder is None:
@@ -350,7 +368,7 @@ def _count(task: Task, text: str, printer: Printer) -> int:
     return known[1]
 
 
-def _remember(quote: Quote, place: Place, made: Form) -> Form:
+def _remember(quote: EventQuote, place: Place, made: Form) -> Form:
     """Keep a form with its quote; a block's bytes never depend on what is kept."""
     if len(quote.forms) >= _FORMS_MAX:
         quote.forms.clear()
@@ -358,7 +376,7 @@ def _remember(quote: Quote, place: Place, made: Form) -> Form:
     return made
 
 
-def _digest(lines: list[_Line], left: list[Quote], sight: Sight) -> Digest:
+def _digest(lines: list[_Line], left: list[EventQuote], sight: Sight) -> Digest:
     told: dict[str, tuple[int, bool]] = {}
     for line in lines:
         for quote in line.quotes:

@@ -10,18 +10,24 @@ from math import isqrt
 from typing import Final, NamedTuple
 
 from memplane.event import MARKERS
-from memplane.pack.layout import PARTS, Group, Part, Ranked, Sheet, group_of
+from memplane.pack.layout import PARTS, BlockPart, EntryGroup, RankedCandidates, Sheet, entry_group
 from memplane.pack.request import Materials
 from memplane.policy import Scoring
 from memplane.projections.files import normalised
 from memplane.projections.item import Item
 from memplane.projections.window import TIERS, limits
-from memplane.recall.score import NONE, Scored, circumstances, count, score
+from memplane.recall.score import NONE, ScoredCandidate, circumstances, count, score
 from memplane.recall.suppress import Scope
 
 __all__ = [
-    "EVIDENCE", "FOUND", "Asked", "Marked", "place_evidence", "pool_before", "pool_now",
-]  # fmt: skip
+    "EVIDENCE",
+    "FOUND",
+    "EvidenceQuery",
+    "Marked",
+    "place_evidence",
+    "pool_before",
+    "pool_now",
+]
 
 _BY_NAME = {part.name: part for part in PARTS}
 EVIDENCE: Final = _BY_NAME["evidence"]
@@ -36,7 +42,7 @@ _NO_ROW: Final = (None, "", 0, "", 0, 0)
 _MISSES_MAX: Final = 24  # marked turns in a row that were read and did not fit
 
 
-class Asked(NamedTuple):
+class EvidenceQuery(NamedTuple):
     """What evidence is wanted for: the query, up to which seq, without the events in `never`.
 
     `never` are the seqs of the query itself. `pool` is what the hotset offers, in log order. `now`
@@ -80,9 +86,13 @@ class Marked:
     """
 
     def __init__(
-        self, sheet: Sheet, part: Part, materials: Materials,
-        turns: Sequence[tuple[int, int, Item | None]], read: Callable[[int], Item | None],
-    ) -> None:  # fmt: skip
+        self,
+        sheet: Sheet,
+        part: BlockPart,
+        materials: Materials,
+        turns: Sequence[tuple[int, int, Item | None]],
+        read: Callable[[int], Item | None],
+    ) -> None:
         permille = materials.policies.scoring.packing.marked_reserve
         self._sheet, self._part, self._read = sheet, part, read
         self._turns = turns if permille else ()
@@ -109,7 +119,7 @@ class Marked:
         sheet, part, self._left = self._sheet, self._part, self._reserve
         self.chosen, self.held = {}, 0
         said: set[str] = set()  # asked, never iterated
-        days: set[Group] = set()  # likewise
+        days: set[EntryGroup] = set()  # likewise
         misses = 0
         for seq, tokens, known in self._turns:
             if self._left < _LEAST_TURN or misses == _MISSES_MAX:
@@ -121,7 +131,7 @@ class Marked:
                 continue
             item.finish(sheet.counter)
             _, costs, whole = item.form(0, sheet.printer)
-            group = group_of(item)
+            group = entry_group(item)
             dated = 0 if group in days else sheet.date_tokens(part, group)
             if _words(item) in said:
                 self._repeated.add(seq)
@@ -166,7 +176,7 @@ class Marked:
 
 
 def _marked_turns(
-    pool: Sequence[Item], hidden: Sequence[bool], asked: Asked, boosts: dict[str, int]
+    pool: Sequence[Item], hidden: Sequence[bool], asked: EvidenceQuery, boosts: dict[str, int]
 ) -> list[tuple[int, int, Item | None]]:
     """The visible turns of user and assistant in the pool that bear a standard marker."""
     found = [
@@ -182,7 +192,7 @@ def _marked_turns(
 
 
 def place_evidence(
-    sheet: Sheet, materials: Materials, scope: Scope, part: Part, asked: Asked
+    sheet: Sheet, materials: Materials, scope: Scope, part: BlockPart, asked: EvidenceQuery
 ) -> None:
     """Score the pool and place what is worth its tokens, best value first, printed in log order.
 
@@ -212,7 +222,7 @@ def place_evidence(
     good = [hit for hit in hits if hit.score >= floor]
     if count(scoring):
         every, hits, good = _lifted((every, hits, good), now, scoring)
-    sheet.ranked = Ranked(part, every, floor)
+    sheet.ranked = RankedCandidates(part, every, floor)
     worth = frozenset(hit.item.seq for hit in good)
     scored = {hit.item.seq: hit.score for hit in hits}
     out |= worth
@@ -229,7 +239,9 @@ def place_evidence(
     marked.place()
 
 
-def _place_good(sheet: Sheet, materials: Materials, part: Part, good: list[Scored]) -> None:
+def _place_good(
+    sheet: Sheet, materials: Materials, part: BlockPart, good: list[ScoredCandidate]
+) -> None:
     """Place what is good enough, best value for its tokens first."""
     newest = _newest_of_same(good)
     good.sort(key=_by_value)
@@ -246,20 +258,24 @@ def _place_good(sheet: Sheet, materials: Materials, part: Part, good: list[Score
         elif sheet.offer(part, item, tier=_tier(item, chunk), score=hit.score):
             taken += 1
             sheet.score_parts[item.seq] = {
-                "words": hit.words, "tags": hit.tags, "key": hit.key,
-                "neighbours": hit.neighbours, "markers": hit.markers,
-                "recency": hit.recency, "coherence": hit.coherence,
-            }  # fmt: skip
+                "words": hit.words,
+                "tags": hit.tags,
+                "key": hit.key,
+                "neighbours": hit.neighbours,
+                "markers": hit.markers,
+                "recency": hit.recency,
+                "coherence": hit.coherence,
+            }
 
 
 def _lifted(
-    lists: Sequence[Sequence[Scored]], now: str, scoring: Scoring
-) -> tuple[list[Scored], ...]:
+    lists: Sequence[Sequence[ScoredCandidate]], now: str, scoring: Scoring
+) -> tuple[list[ScoredCandidate], ...]:
     """All hits, those that may be shown and those that are relevant, with the terms beside it."""
     shown = [hit.item for hit in lists[1]]
     terms = dict(zip([item.seq for item in shown], circumstances(shown, now, scoring), strict=True))
 
-    def lifted(hit: Scored) -> Scored:
+    def lifted(hit: ScoredCandidate) -> ScoredCandidate:
         more = terms.get(hit.item.seq, NONE)
         return hit._replace(score=hit.score + more.both, **more._asdict())
 
@@ -274,7 +290,7 @@ def _tier(item: Item, chunk_max_tokens: int) -> int:
     return len(TIERS) - 1
 
 
-def _by_value(hit: Scored) -> tuple[int, int, int, int, str]:
+def _by_value(hit: ScoredCandidate) -> tuple[int, int, int, int, str]:
     """Score per root of the tokens: long turns match more words without saying more."""
     item = hit.item
     value = hit.score * _SCALE // isqrt((item.cost + 20) * _SCALE)
@@ -287,7 +303,7 @@ def _words(item: Item) -> str:
     return item.words
 
 
-def _newest_of_same(ranked: Sequence[Scored]) -> dict[str, int]:
+def _newest_of_same(ranked: Sequence[ScoredCandidate]) -> dict[str, int]:
     newest: dict[str, int] = {}
     for hit in ranked:
         words = _words(hit.item)

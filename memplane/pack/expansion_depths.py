@@ -21,17 +21,17 @@ from memplane.pack.digest import Digest, Sight, paragraph, sentence, short
 from memplane.pack.handles import EVENTS_FROM, Handle
 from memplane.projections.item import Item
 from memplane.projections.sessions import is_extract
-from memplane.projections.task_table import Task
+from memplane.projections.task_table import TaskRecord
 from memplane.projections.tasks import task_of
-from memplane.projections.window import named, nested, one_line, plain
-from memplane.recall.extract import extract, readable
-from memplane.recall.suppress import Shown
+from memplane.projections.window import nested, one_line, plain_text, safe_name
+from memplane.recall.extract import extract, is_readable
+from memplane.recall.suppress import VisibilityFields
 from memplane.tokens import cut
 
 __all__ = [
     "Lead",
     "Member",
-    "Opened",
+    "OpenedHandle",
     "Shard",
     "belongs",
     "says",
@@ -61,7 +61,7 @@ class Member(NamedTuple):
     note: str = ""
 
 
-class Opened(NamedTuple):
+class OpenedHandle(NamedTuple):
     """What a handle stands for, before anybody is asked whether they may see it.
 
     `leads` tell of the whole, by depth. `members` gives its events in the order in which they are
@@ -75,7 +75,7 @@ class Opened(NamedTuple):
     members: Callable[[int, bool], Iterable[Member]]
     text: Callable[[Event], str]
     first: int
-    basis: Callable[[], Iterable[Shown]] = tuple
+    basis: Callable[[], Iterable[VisibilityFields]] = tuple
 
 
 class Shard(NamedTuple):
@@ -110,9 +110,14 @@ def says(event: Event) -> bool:
 
 
 def shard(
-    opened: Opened, sight: Sight, room: int, *, whole: Collection[int] = frozenset(),
-    marked: Callable[[Item], Item] = _unmarked, inside: bool = False,
-) -> Shard:  # fmt: skip
+    opened: OpenedHandle,
+    sight: Sight,
+    room: int,
+    *,
+    whole: Collection[int] = frozenset(),
+    marked: Callable[[Item], Item] = _unmarked,
+    inside: bool = False,
+) -> Shard:
     """Compose the shard that the handle asks for; without text where the room holds none of it.
 
     `whole` are the seqs of events that stand whole where the shard will stand. `marked` gives what
@@ -122,9 +127,13 @@ def shard(
     page = _Page(opened, sight, room, whole, marked, inside=inside)
     page.fill()
     return Shard(
-        "".join(page.lines), page.tokens, page.events,
-        tuple(id_ for id_ in page.parts if id_ not in page.events), page.next, page.hidden,
-    )  # fmt: skip
+        "".join(page.lines),
+        page.tokens,
+        page.events,
+        tuple(id_ for id_ in page.parts if id_ not in page.events),
+        page.next,
+        page.hidden,
+    )
 
 
 def _rest_of(event: Event, characters: int) -> str:
@@ -138,9 +147,15 @@ class _Page:
     """A shard in the making."""
 
     def __init__(
-        self, opened: Opened, sight: Sight, room: int, whole: Collection[int],
-        marked: Callable[[Item], Item], *, inside: bool,
-    ) -> None:  # fmt: skip
+        self,
+        opened: OpenedHandle,
+        sight: Sight,
+        room: int,
+        whole: Collection[int],
+        marked: Callable[[Item], Item],
+        *,
+        inside: bool,
+    ) -> None:
         self._opened, self._sight, self._room, self._whole = opened, sight, room, whole
         self._marked, self._inside = marked, inside
         self._told: set[int] = set()  # shown one by one
@@ -177,7 +192,7 @@ class _Page:
         elif self._lacking:
             self.next = handle.going_on(EVENTS_FROM + 1, min(self._lacking))
 
-    def _judge(self, found: Iterable[Shown]) -> None:
+    def _judge(self, found: Iterable[VisibilityFields]) -> None:
         for one in found:
             reason = self._sight.hides(one)
             if reason is not None:
@@ -247,7 +262,7 @@ class _Page:
         if event.id in self.events or not said.strip():  # the leads told all of it
             return True
         item = self._marked(item)
-        text = f"{member.note}{plain(said)}"
+        text = f"{member.note}{plain_text(said)}"
         lines, tokens, whole = item.lines_of(text, whole=True, printer=printer)
         lines, tokens = self._set_in(lines, tokens)
         if tokens > self.left:
@@ -255,9 +270,14 @@ class _Page:
                 return False  # it has a page of its own to come
             emitted = printer.redact(said)
             form = item.expanded(
-                emitted, self.left, printer, on=partial(_rest_of, event), whole=emitted == said,
-                note=member.note, inside=self._inside and bool(self.lines),
-            )  # fmt: skip
+                emitted,
+                self.left,
+                printer,
+                on=partial(_rest_of, event),
+                whole=emitted == said,
+                note=member.note,
+                inside=self._inside and bool(self.lines),
+            )
             if form is None:
                 return False
             lines, tokens, whole = form
@@ -277,7 +297,7 @@ _TASKS_MAX: Final = 8
 _MARK_TOKENS: Final = 2  # of the dash before a line, at most
 
 
-def task_leads(task: Task, *, active: bool) -> tuple[Lead, ...]:
+def task_leads(task: TaskRecord, *, active: bool) -> tuple[Lead, ...]:
     """A sentence or two about a task; the paragraph that goes on behind them."""
 
     def line(sight: Sight, room: int) -> Digest | None:
@@ -324,7 +344,7 @@ def _line(name: str, seen: list[Member], sight: Sight) -> Digest:
     days = sorted((seen[0].item.ts[:10], *(one.item.ts[:10] for one in seen)))
     span = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
     count = "1 event" if len(seen) == 1 else f"{len(seen)} events"
-    label = sight.printer.redact(f"session {named(name)} ({span}, {count})")
+    label = sight.printer.redact(f"session {safe_name(name)} ({span}, {count})")
     about = _about(seen)
     events, parts, whole = (), (), ()  # type: tuple[str, ...], tuple[str, ...], tuple[int, ...]
     said = ""
@@ -358,7 +378,7 @@ def _said_already(seen: list[Member], sight: Sight) -> str:
 def _summary(seen: list[Member], sight: Sight, room: int, now: str) -> tuple[list[str], list[str]]:
     """The lines of a summary, and the ids of what it is made of."""
     counter = sight.printer.counter
-    events = [one.event for one in seen if readable(one.event, now)]
+    events = [one.event for one in seen if is_readable(one.event, now)]
     most = room
     while most > 0:
         made = extract(events, counter=counter, tokens_max=most, redact=sight.printer.redact)

@@ -11,11 +11,11 @@ from typing import Final
 
 from memplane.pack.block import Entry, Omission
 from memplane.pack.digest import Sight
-from memplane.pack.expansion_depths import _NO_END, Opened, Shard, shard
-from memplane.pack.handles import Handle, parse
+from memplane.pack.expansion_depths import _NO_END, OpenedHandle, Shard, shard
+from memplane.pack.handles import Handle, parse_handle
 from memplane.pack.layout import PARTS, Sheet
 from memplane.pack.request import Expansion, Materials, View
-from memplane.projections.window import entry_lines, named, plain
+from memplane.projections.window import entry_lines, plain_text, safe_name
 from memplane.recall.suppress import Scope
 from memplane.tokens import cut
 
@@ -43,9 +43,9 @@ def place_expansions(sheet: Sheet, materials: Materials, scope: Scope) -> None:
             _place_shard(sheet, expansion, scope)
 
 
-def _needed(sheet: Sheet, expansion: Expansion | Opened | View) -> bool:
+def _needed(sheet: Sheet, expansion: Expansion | OpenedHandle | View) -> bool:
     """Count what opening it takes; False where that passes a limit."""
-    if isinstance(expansion, Opened):  # of what events said, which counts as it is placed
+    if isinstance(expansion, OpenedHandle):  # of what events said, which counts as it is placed
         return sheet.needs.left > 0
     is_file = isinstance(expansion, View) or expansion.item.kind == "artifact"
     return sheet.needs.take_text(expansion.text, own_file=is_file)
@@ -71,7 +71,7 @@ def _place_event(sheet: Sheet, expansion: Expansion, scope: Scope) -> None:
     if repeated or not expansion.text.strip():
         return
     room = sheet.room(_PART)
-    handle, start = parse(expansion.handle), expansion.start
+    handle, start = parse_handle(expansion.handle), expansion.start
 
     def on(characters: int) -> str:
         return str(handle.behind(start + characters))
@@ -88,10 +88,18 @@ def _place_event(sheet: Sheet, expansion: Expansion, scope: Scope) -> None:
     sheet.put(
         _PART,
         Entry(
-            _PART.section, _PART.place, lines, tokens, 0, ids if whole else (),
-            () if whole else ids, "event", _PART.area, item.seq,
+            _PART.section,
+            _PART.place,
+            lines,
+            tokens,
+            0,
+            ids if whole else (),
+            () if whole else ids,
+            "event",
+            _PART.area,
+            item.seq,
         ),
-    )  # fmt: skip
+    )
 
 
 def _place_view(sheet: Sheet, view: View) -> None:
@@ -103,18 +111,18 @@ def _place_view(sheet: Sheet, view: View) -> None:
         lost = Omission(name, 0, _PART.section, 0, "past_end", 0, 0)
         sheet.views_omitted.append(lost)
         return
-    head = f"view {named(view.path)}"
-    lines = entry_lines(head, plain(view.text))
+    head = f"view {safe_name(view.path)}"
+    lines = entry_lines(head, plain_text(view.text))
     tokens = count(lines)
     spare = tokens - room
     while tokens > room:
         kept = cut(sheet.counter, view.text, max(0, count(view.text) - spare))
         kept = kept[: kept.rfind("\n") + 1]
         if not kept.strip():
-            whole = count(entry_lines(head, plain(view.text)))
+            whole = count(entry_lines(head, plain_text(view.text)))
             _give_up(sheet, str(handle.behind(view.start)), whole, whole - room)
             return
-        lines = entry_lines(head, plain(kept), f"\n… {handle.behind(view.start + len(kept))}")
+        lines = entry_lines(head, plain_text(kept), f"\n… {handle.behind(view.start + len(kept))}")
         tokens = count(lines)
         spare += max(1, tokens - room)
     source = f"view:{view.path}@{view.sha256}"
@@ -123,7 +131,7 @@ def _place_view(sheet: Sheet, view: View) -> None:
     )
 
 
-def _place_shard(sheet: Sheet, opened: Opened, scope: Scope) -> None:
+def _place_shard(sheet: Sheet, opened: OpenedHandle, scope: Scope) -> None:
     sight = Sight(scope.hides, sheet.printer, sheet.whole)
     room = sheet.room(_PART)
     made, mark = _fitted(sheet, opened, sight, room)
@@ -141,10 +149,17 @@ def _place_shard(sheet: Sheet, opened: Opened, scope: Scope) -> None:
     sheet.put(
         _PART,
         Entry(
-            _PART.section, _PART.place, f"{made.text}{mark}", tokens, 0, tuple(made.events),
-            made.parts, opened.source, _PART.area,
+            _PART.section,
+            _PART.place,
+            f"{made.text}{mark}",
+            tokens,
+            0,
+            tuple(made.events),
+            made.parts,
+            opened.source,
+            _PART.area,
         ),
-    )  # fmt: skip
+    )
     if made.next is not None:
         sheet.views_omitted.append(Omission(str(made.next), 0, _PART.section, 0, "cut", 0, 0))
     for seq in made.events.values():
@@ -154,7 +169,7 @@ def _place_shard(sheet: Sheet, opened: Opened, scope: Scope) -> None:
         sheet.passed.pop(seq, None)
 
 
-def _fitted(sheet: Sheet, opened: Opened, sight: Sight, room: int) -> tuple[Shard, str]:
+def _fitted(sheet: Sheet, opened: OpenedHandle, sight: Sight, room: int) -> tuple[Shard, str]:
     """The shard, and the line that says where it goes on; both within the room."""
     count = sheet.counter.count
     marked, whole = partial(sheet.marked, _PART), sheet.whole
@@ -169,7 +184,7 @@ def _fitted(sheet: Sheet, opened: Opened, sight: Sight, room: int) -> tuple[Shar
     return made, ""
 
 
-def _least(opened: Opened, sight: Sight) -> int:
+def _least(opened: OpenedHandle, sight: Sight) -> int:
     """Tokens of the shortest thing to say of it; 0 where there is nothing."""
     handle = opened.handle
     shortest = opened._replace(handle=handle if handle.start else handle.going_on(0, 0))

@@ -13,18 +13,24 @@ from memplane.pack.window import prompt_of
 from memplane.ports import TokenCounter
 from memplane.projections.hotset import SessionRing
 from memplane.projections.item import Item, Printer, digest_of
-from memplane.projections.window import plain
+from memplane.projections.window import plain_text
 from memplane.recall.intent import chosen_intent
 from memplane.recall.retrieval import Retriever
 from memplane.recall.suppress import WITHHELD, Scope
 
 __all__ = [
-    "Ground", "Statement", "ground_of", "last_sessions", "not_placed", "query_event", "searching",
+    "Ground",
+    "StatedEvent",
+    "ground_of",
+    "not_placed",
+    "packed_last_sessions",
+    "query_event",
+    "searching",
     "unknown",
-]  # fmt: skip
+]
 
 
-class Statement(NamedTuple):
+class StatedEvent(NamedTuple):
     """An event that was stated since the session's epoch: see `statements`.
 
     `at` is the seq at which it counts as stated: its own, or that of the pin that brought an older
@@ -53,7 +59,7 @@ class Ground(NamedTuple):
     intent: str
     intent_rule: str
     retriever: Retriever | None = None  # the whole log, where this pack searches it
-    stated: tuple[Statement, ...] = ()  # since the epoch, in log order
+    stated: tuple[StatedEvent, ...] = ()  # since the epoch, in log order
     step: int = 0  # tokens of the budget's step on the ladder: see `allocate`
 
     @property
@@ -78,12 +84,22 @@ def ground_of(
 ) -> Ground:
     """What the request asks of these materials; the prompt is counted."""
     scope = Scope.of(
-        materials.policies, request.channel, now=request.now, as_of=request.as_of,
-        ns=request.ns, task=request.task, specs=materials.tasks.specs_of(request.task),
-        agent=request.agent, since=request.since,
-        until=request.until, exclude=frozenset(request.exclude), approvals=materials.approvals,
-        held=_held(request), only=request.only, labels=materials.labels,
-    )  # fmt: skip
+        materials.policies,
+        request.channel,
+        now=request.now,
+        as_of=request.as_of,
+        ns=request.ns,
+        task=request.task,
+        specs=materials.tasks.specs_of(request.task),
+        agent=request.agent,
+        since=request.since,
+        until=request.until,
+        exclude=frozenset(request.exclude),
+        approvals=materials.approvals,
+        held=_held(request),
+        only=request.only,
+        labels=materials.labels,
+    )
     hotset = materials.hotset
     ring = hotset.sessions.get(request.session) if request.session is not None else None
     prompt = prompt_of(ring, hotset, scope)
@@ -106,7 +122,7 @@ def searching(ground: Ground) -> Ground:
     return ground._replace(retriever=opens())
 
 
-def last_sessions(ground: Ground) -> tuple[LastSession, ...]:
+def packed_last_sessions(ground: Ground) -> tuple[LastSession, ...]:
     """The last sessions, read from the log only now."""
     opens = ground.materials.sessions
     return opens() if opens is not None else ()
@@ -145,7 +161,7 @@ def query_event(ground: Ground) -> int:
         return ground.materials.query_seq
     if not request.query:
         return 0
-    digest, text = digest_of(request.query), plain(request.query)
+    digest, text = digest_of(request.query), plain_text(request.query)
     same = (
         item.seq
         for item in ground.pool

@@ -20,14 +20,14 @@ from typing import Final, NamedTuple
 
 from memplane.errors import InputError
 from memplane.event import GLOBAL
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.lazy import regex
 
 __all__ = [
     "DEPTH_MAX",
     "EVENTS_FROM",
     "Handle",
-    "parse",
+    "parse_handle",
 ]
 
 
@@ -36,9 +36,13 @@ DEPTH_MAX: Final = {"task": 3, "session": 3, "memory": 1}
 EVENTS_FROM: Final = 2  # the first depth that shows events one by one, and can go on at one
 _DEPTH: Final = {"task": 1, "session": 1, "memory": 0}  # where none is asked for
 _TAKES: Final = {
-    "event": ("from",), "task": ("depth", "from"), "session": ("depth", "from"),
-    "memory": ("depth", "from"), "artifact": ("page", "from"), "views": ("from",),
-}  # fmt: skip
+    "event": ("from",),
+    "task": ("depth", "from"),
+    "session": ("depth", "from"),
+    "memory": ("depth", "from"),
+    "artifact": ("page", "from"),
+    "views": ("from",),
+}
 _FORMS: Final = (
     "expand://event/<seq>, #<seq>, event/<id>, task/<id>?depth=0..3, session/<id>?depth=0..3, "
     "memory/<ns>/<key>?depth=0..1, artifact/<sha256>?page=<n> or views/<name>"
@@ -92,10 +96,10 @@ class Handle(NamedTuple):
         return f"{SCHEME}{path}" + (f"?{'&'.join(told)}" if told else "")
 
 
-def parse(given: object) -> Handle:
+def parse_handle(given: object) -> Handle:
     """Read a handle; InputError saying what is wrong with it and which forms there are."""
     if not isinstance(given, str):
-        raise InputError(f"expected a text, found {shown(given)}", where="handle")
+        raise InputError(f"expected a text, found {quoted_value(given)}", where="handle")
     short = _SHORT.fullmatch(given)
     if short is not None:
         return _with(Handle("event", short[1]), short[2], given)
@@ -115,7 +119,8 @@ def _named(form: str, name: str, given: str) -> Handle:
         found = _SHA256.fullmatch(name)
         if found is None:
             raise InputError(
-                f"expected artifact/<8 to 64 hex digits of its SHA-256>, found {shown(given, 100)}",
+                "expected artifact/<8 to 64 hex digits of its SHA-256>, found "
+                f"{quoted_value(given, 100)}",
                 where="handle",
             )
         return Handle(form, found[1])
@@ -133,7 +138,7 @@ def _memory(path: str, given: str) -> Handle:
     if not ns or not key:
         raise InputError(
             "expected memory/global/<key>, or /task/<id>, /spec/<name> or /agent/<id> in the place "
-            f"of /global; found {shown(given, 100)}",
+            f"of /global; found {quoted_value(given, 100)}",
             where="handle",
         )
     return Handle("memory", _read(key), ns)
@@ -150,12 +155,13 @@ def _with(handle: Handle, told: str | None, given: str) -> Handle:
             close = get_close_matches(name, takes, 1)
             hint = f"; did you mean {close[0]}?" if close and close[0] != name else ""
             raise InputError(
-                f"{handle.form} takes {' and '.join(takes)}, once each; found {shown(pair)} in "
-                f"{shown(given, 100)}{hint}",
+                f"{handle.form} takes {' and '.join(takes)}, once each; found "
+                f"{quoted_value(pair)} in "
+                f"{quoted_value(given, 100)}{hint}",
                 where="handle",
             )
         if _NUMBER.fullmatch(value) is None:
-            raise InputError(f"expected a whole number, found {shown(value)}", where=name)
+            raise InputError(f"expected a whole number, found {quoted_value(value)}", where=name)
         values[name] = int(value)
     depth = values.get("depth", handle.depth)
     start, page = values.get("from", 0), values.get("page", 1)
@@ -176,7 +182,7 @@ def _with(handle: Handle, told: str | None, given: str) -> Handle:
 def _strange(given: str, form: str) -> InputError:
     close = get_close_matches(form, tuple(_TAKES), 1)
     hint = f"; did you mean {close[0]}/…?" if close and close[0] != form else ""
-    return InputError(f"expected {_FORMS}; found {shown(given)}{hint}", where="handle")
+    return InputError(f"expected {_FORMS}; found {quoted_value(given)}{hint}", where="handle")
 
 
 def _written(name: str) -> str:

@@ -13,16 +13,16 @@ from typing import Final, NamedTuple
 
 from memplane.event import GLOBAL
 from memplane.pack.block import Entry, Omission
-from memplane.pack.ground import Ground, Statement
-from memplane.pack.layout import PARTS, Part, Sheet, own_part
+from memplane.pack.ground import Ground, StatedEvent
+from memplane.pack.layout import PARTS, BlockPart, Sheet, own_part
 from memplane.pack.request import Materials, View
 from memplane.pack.window import Window
 from memplane.policy import Budgets
 from memplane.projections.hotset import SessionRing, is_stated
 from memplane.projections.item import Item
-from memplane.projections.system_map import Cell, MapState, Name, Witness
+from memplane.projections.system_map import Cell, MapState, Name, NameSource
 from memplane.projections.window import entry_lines, one_line, shown_view
-from memplane.recall.cards import is_card, merged
+from memplane.recall.cards import is_card, merge_cards
 from memplane.recall.suppress import Scope
 from memplane.tokens import cut
 
@@ -75,7 +75,7 @@ def omit_lost(sheet: Sheet, materials: Materials, shown: frozenset[str]) -> None
             sheet.views_omitted.append(Omission(view.path, 0, name or "", 0, reason, 0, 0))
 
 
-def _place_view(sheet: Sheet, materials: Materials, view: View, part: Part) -> None:
+def _place_view(sheet: Sheet, materials: Materials, view: View, part: BlockPart) -> None:
     room = sheet.room(part)
     if room < _VIEW_MIN or not view.text.strip():
         if view.text.strip():
@@ -122,7 +122,7 @@ def place_cards(sheet: Sheet, materials: Materials, scope: Scope, epoch: int) ->
     visible = [c for c in cards if c.seq <= epoch and c.role != "tool" and not scope.hides(c)]
     visible.sort(key=lambda c: (not _pinned(c, materials, epoch), -c.importance, -c.seq))
     most = materials.policies.budgets.limits.cards_max
-    _offer(sheet, "cards", merged(visible), most, "projection:cards")
+    _offer(sheet, "cards", merge_cards(visible), most, "projection:cards")
 
 
 def place_decisions(
@@ -149,7 +149,7 @@ def place_decisions(
 
 def _offer(
     sheet: Sheet, name: str, cards: Iterable[tuple[Item, tuple[Item, ...]]], most: int, source: str
-) -> None:  # fmt: skip
+) -> None:
     part, placed = _BY_NAME[name], sheet.seqs
     taken = 0
     for item, others in cards:
@@ -177,14 +177,25 @@ def _pinned(item: Item, materials: Materials, epoch: int) -> bool:
 _PART: Final = next(part for part in PARTS if part.name == "map")
 # What is counted, in the order of the line, and how many and one of it are called.
 _COUNTED: Final = {
-    "decision": "decisions", "fact": "facts", "rule": "rules", "preference": "preferences",
-    "insight": "insights", "plan": "plans", "observation": "observations", "summary": "summaries",
-    "artifact": "artifacts", "message": "messages", "tool_call": "tool calls",
-}  # fmt: skip
+    "decision": "decisions",
+    "fact": "facts",
+    "rule": "rules",
+    "preference": "preferences",
+    "insight": "insights",
+    "plan": "plans",
+    "observation": "observations",
+    "summary": "summaries",
+    "artifact": "artifacts",
+    "message": "messages",
+    "tool_call": "tool calls",
+}
 _LABELS: Final = {
-    "tasks": "open tasks", "keys": "keys", "tags": "tags", "namespaces": "namespaces",
+    "tasks": "open tasks",
+    "keys": "keys",
+    "tags": "tags",
+    "namespaces": "namespaces",
     "tools": "tools used",
-}  # fmt: skip
+}
 # Tags by which importers and hooks tell kinds of turns apart: nobody gave them.
 _OF_SOURCES: Final = frozenset(
     ("api-error", "command", "compact", "hook", "interrupted", "meta", "reasoning", "sidechain")
@@ -298,7 +309,7 @@ def _visible(told: Name, scope: Scope, upto: int) -> tuple[int, str] | None:
     return found
 
 
-def _seen(cell: Cell, one: Witness) -> _Told:
+def _seen(cell: Cell, one: NameSource) -> _Told:
     return _Told(one.seq, one.id, one.ts, cell.kind, cell.ns, cell.sensitivity, one.forgotten)
 
 
@@ -337,14 +348,14 @@ _TIER: Final = 1
 _WIDE_FROM: Final = 2000
 
 
-def stated_since(ground: Ground) -> tuple[Statement, ...]:
+def stated_since(ground: Ground) -> tuple[StatedEvent, ...]:
     """What was stated since the session's epoch and may be shown, in log order; () without one."""
     ring, epoch = ground.ring, ground.epoch
     if ring is None:
         return ()
     if not ring.marked:
         epoch -= 1  # the session's first event, which states something as any other
-    found: dict[int, Statement] = {}
+    found: dict[int, StatedEvent] = {}
     for item, source, pin in _known(ground.materials, ring):
         lasts = is_stated(item.kind, item.role, item.key, item.markers)
         # What lasts for its pin alone counts as stated when it was pinned.
@@ -352,7 +363,7 @@ def stated_since(ground: Ground) -> tuple[Statement, ...]:
         if at <= epoch or item.seq in found or item.role == "tool":
             continue
         if not ground.scope.hides(item):
-            found[item.seq] = Statement(item, source, at, pin, item.session == ring.id)
+            found[item.seq] = StatedEvent(item, source, at, pin, item.session == ring.id)
     return tuple(found[seq] for seq in sorted(found))
 
 
@@ -417,7 +428,7 @@ def place_others(sheet: Sheet, ground: Ground, window: Window) -> None:
             sheet.offer(part, one.item, tier=_TIER, source=one.source)
 
 
-def _order(one: Statement, *, upto: int | None = None) -> tuple[int, int]:
+def _order(one: StatedEvent, *, upto: int | None = None) -> tuple[int, int]:
     """Pinned ones and constraints, rules, preferences, decisions, facts, turns; newest first.
 
     `upto`: pins from there on do not count yet.

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple
 from memplane.errors import BudgetError
 from memplane.pack.block import Entry, Omission
 from memplane.pack.request import Needs
-from memplane.policy import Budgets, Section
+from memplane.policy import Budgets, SectionBudget
 from memplane.ports import TokenCounter
 from memplane.projections.item import Item, Printer
 
@@ -25,14 +25,14 @@ __all__ = [
     "ORIENT_PARTS",
     "PARTS",
     "STEADY_FROM",
-    "Group",
-    "Part",
-    "Ranked",
+    "BlockPart",
+    "EntryGroup",
+    "RankedCandidates",
     "Rooms",
     "Sheet",
     "budget_of",
+    "entry_group",
     "entry_of",
-    "group_of",
     "is_own_part",
     "ladder",
     "own_part",
@@ -49,7 +49,7 @@ _NO_LIMIT: Final = 2**63
 _LEAST_ENTRY: Final = 4
 
 
-class Group(NamedTuple):
+class EntryGroup(NamedTuple):
     """Entries of a dated part that print under one line: those of a session and a day.
 
     In log order, and so are the groups. Those with an `order` come first instead, the newest entry
@@ -66,12 +66,12 @@ class Group(NamedTuple):
         return f"{self.day}, newest first\n" if self.order == 1 else f"{self.day}\n"
 
 
-def group_of(item: Item) -> Group:
+def entry_group(item: Item) -> EntryGroup:
     """The group of an event: its session, and the day on which it happened, in UTC."""
-    return Group(item.session or "", item.ts[:10])
+    return EntryGroup(item.session or "", item.ts[:10])
 
 
-class Part(NamedTuple):
+class BlockPart(NamedTuple):
     """A heading and the entries under it. `section` pays for both."""
 
     name: str
@@ -89,27 +89,27 @@ class Part(NamedTuple):
         return "middle" if self.area in "DEF" else "tail"
 
 
-class Ranked(NamedTuple):
+class RankedCandidates(NamedTuple):
     """What answers the query, for who explains a block: rows with seq and score.
 
     `part` is where they would stand; below `floor` none is good enough.
     """
 
-    part: Part
+    part: BlockPart
     rows: Sequence[Any]
     floor: int
 
 
 # Headings carry no counts and no dates: they must read the same in every pack (R8).
 PARTS: Final = (
-    Part("identity", "A", "identity", "## Identity", ordered=False),
-    Part("rules", "A", "rules", "## Rules", ordered=False),
-    Part("map", "B", "system_map", "## Map of this memory", ordered=False),
-    Part("cards", "B", "knowledge_cards", "## Knowledge"),
-    Part("decisions", "B", "relevant_decisions", "## Decisions"),
-    Part("newer", "C", "recent_window", "## Stated since then"),
-    Part("log", "D", "recent_window", "## Earlier"),
-    Part(
+    BlockPart("identity", "A", "identity", "## Identity", ordered=False),
+    BlockPart("rules", "A", "rules", "## Rules", ordered=False),
+    BlockPart("map", "B", "system_map", "## Map of this memory", ordered=False),
+    BlockPart("cards", "B", "knowledge_cards", "## Knowledge"),
+    BlockPart("decisions", "B", "relevant_decisions", "## Decisions"),
+    BlockPart("newer", "C", "recent_window", "## Stated since then"),
+    BlockPart("log", "D", "recent_window", "## Earlier"),
+    BlockPart(
         "evidence",
         "E",
         "retrieved_evidence",
@@ -117,24 +117,44 @@ PARTS: Final = (
         fenced=True,
         dated=True,
     ),
-    Part("now", "F", "recent_window", "## Current prompt and what followed"),
-    Part("tasks", "G", "task_state", "## Tasks", ordered=False),
-    Part("elsewhere", "G", "task_state", "## Also stated since then"),
-    Part("decided", "G", "relevant_decisions", "## More decisions"),
-    Part("more", "G", "knowledge_cards", "## More knowledge"),
-    Part("sessions", "G", "recent_window", "## Last sessions", dated=True),
-    Part("files", "G", "tool_state", "## Files touched", ordered=False),
-    Part("tools", "G", "tool_state", "## Tools"),
-    Part("expansions", "G", "expansions", "## Expansions: quoted data", fenced=True, ordered=False),
-    Part("found", "G", "retrieved_evidence", "## Evidence: quoted data", fenced=True, dated=True),
+    BlockPart("now", "F", "recent_window", "## Current prompt and what followed"),
+    BlockPart("tasks", "G", "task_state", "## Tasks", ordered=False),
+    BlockPart("elsewhere", "G", "task_state", "## Also stated since then"),
+    BlockPart("decided", "G", "relevant_decisions", "## More decisions"),
+    BlockPart("more", "G", "knowledge_cards", "## More knowledge"),
+    BlockPart("sessions", "G", "recent_window", "## Last sessions", dated=True),
+    BlockPart("files", "G", "tool_state", "## Files touched", ordered=False),
+    BlockPart("tools", "G", "tool_state", "## Tools"),
+    BlockPart(
+        "expansions", "G", "expansions", "## Expansions: quoted data", fenced=True, ordered=False
+    ),
+    BlockPart(
+        "found", "G", "retrieved_evidence", "## Evidence: quoted data", fenced=True, dated=True
+    ),
 )
 
 # Who has just come reads on from the top: tasks, decisions, knowledge, what was done last. All but
 # the views and the map is the tail there, for tasks change at any time.
 _ORIENT_ORDER: Final = (
-    "identity", "rules", "map", "tasks", "elsewhere", "decisions", "decided", "cards", "more",
-    "sessions", "newer", "log", "evidence", "now", "files", "tools", "expansions", "found",
-)  # fmt: skip
+    "identity",
+    "rules",
+    "map",
+    "tasks",
+    "elsewhere",
+    "decisions",
+    "decided",
+    "cards",
+    "more",
+    "sessions",
+    "newer",
+    "log",
+    "evidence",
+    "now",
+    "files",
+    "tools",
+    "expansions",
+    "found",
+)
 ORIENT_PARTS: Final = tuple(
     part if part.area == "A" or part.name == "map" else part._replace(area="G")
     for part in sorted(PARTS, key=lambda part: _ORIENT_ORDER.index(part.name))
@@ -146,19 +166,19 @@ _OWN_NAME: Final = "own:"  # before the name of the part of a section that a pol
 _OWN: Final = " (own section)"  # behind a heading that would be one of ours
 
 
-def own_part(section: str) -> Part:
+def own_part(section: str) -> BlockPart:
     """The part of a section that a policy added: in the tail, under its own name."""
     heading = f"## {section.replace('_', ' ').capitalize()}"
     heading = f"{heading}{_OWN}" if heading in _BY_HEADING else heading
-    return Part(f"{_OWN_NAME}{section}", "G", section, heading)
+    return BlockPart(f"{_OWN_NAME}{section}", "G", section, heading)
 
 
-def is_own_part(part: Part) -> bool:
+def is_own_part(part: BlockPart) -> bool:
     """Whether a policy added the section of the part: views and events may stand in it."""
     return part.name.startswith(_OWN_NAME)
 
 
-def part_under(heading: str) -> Part:
+def part_under(heading: str) -> BlockPart:
     """The part that prints under a heading: one of the table, else a section of a policy's own."""
     known = _BY_HEADING.get(heading)
     if known is not None:
@@ -174,18 +194,22 @@ class Sheet:
     """
 
     def __init__(
-        self, room: dict[str, int], printer: Printer, parts: tuple[Part, ...] = PARTS,
-        caps: dict[str, int] | None = None, needs: Needs | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        room: dict[str, int],
+        printer: Printer,
+        parts: tuple[BlockPart, ...] = PARTS,
+        caps: dict[str, int] | None = None,
+        needs: Needs | None = None,
+    ) -> None:
         self.laid = {part.name: part for part in parts}  # where each part stands in this block
         self.left = dict(room)
         self.needs = needs or Needs(_NO_LIMIT, _NO_LIMIT)
         self.caps = caps or {}  # max_tokens of sections that pay for entries of other parts
         self.printer = printer
         self.placed: dict[str, list[Entry]] = {}
-        self.parts: dict[str, Part] = {}
-        self.groups: dict[str, set[Group]] = {}  # open ones, by part; asked only
-        self.group: dict[int, Group] = {}  # of each placed event of a dated part
+        self.parts: dict[str, BlockPart] = {}
+        self.groups: dict[str, set[EntryGroup]] = {}  # open ones, by part; asked only
+        self.group: dict[int, EntryGroup] = {}  # of each placed event of a dated part
         self._days: dict[str, int] = {}  # tokens of date lines
         self._headings: dict[str, int] = {}  # tokens of headings, by part
         self.seqs: set[int] = set()  # rendered events; asked, never iterated
@@ -203,8 +227,8 @@ class Sheet:
         self.score_parts: dict[int, dict[str, int]] = {}
         self.scored = 0  # candidates that were scored
         self.found = 0  # of these, the ones that answer the query
-        self.ranked: Ranked | None = None  # these, where something was asked
-        self.marked_turns: dict[int, Part] = {}  # offered whatever was asked
+        self.ranked: RankedCandidates | None = None  # these, where something was asked
+        self.marked_turns: dict[int, BlockPart] = {}  # offered whatever was asked
         self.same: dict[int, int] = {}  # what says the same as another event, and which
         self.unread = 0  # terms of the query whose postings pass a limit
         self.scanned = 0  # documents of the index that held a word of the query
@@ -220,7 +244,7 @@ class Sheet:
         """Tokens of everything placed."""
         return sum(self.used.values())
 
-    def heading_tokens(self, part: Part) -> int:
+    def heading_tokens(self, part: BlockPart) -> int:
         """What opening the part costs: nothing where it is open."""
         name = part.name
         if name in self.placed:
@@ -232,7 +256,7 @@ class Sheet:
             self._headings[name] = known
         return known
 
-    def date_tokens(self, part: Part, group: Group | None) -> int:
+    def date_tokens(self, part: BlockPart, group: EntryGroup | None) -> int:
         """What the date line of a group costs: nothing where it stands already, or none is due."""
         if group is None or not part.dated or group in self.groups.get(part.name, ()):
             return 0
@@ -242,13 +266,13 @@ class Sheet:
             known = self._days[line] = self.counter.count(line)
         return known
 
-    def room(self, part: Part) -> int:
+    def room(self, part: BlockPart) -> int:
         """Tokens that one more entry may cost; negative where not even the heading fits."""
         return self.left.get(part.section, 0) - self.heading_tokens(part)
 
     def put(
-        self, part: Part, entry: Entry, group: Group | None = None, *, kind: str = ""
-    ) -> None:  # fmt: skip
+        self, part: BlockPart, entry: Entry, group: EntryGroup | None = None, *, kind: str = ""
+    ) -> None:
         """Place an entry whose cost, and that of its date line, was checked against `room`.
 
         `kind` is that of its event: a decision counts as used by the section of decisions, up to
@@ -311,7 +335,7 @@ class Sheet:
         most = self.caps.get(section)
         return most is not None and self.used.get(section, 0) + tokens <= most
 
-    def marked(self, part: Part, item: Item) -> Item:
+    def marked(self, part: BlockPart, item: Item) -> Item:
         """The item, or its twin that says that it is stale, where this part may say it."""
         if self.stale is None or item.kind not in self.fading:
             return item
@@ -319,9 +343,16 @@ class Sheet:
         return item.as_stale(self.counter) if self.stale(item, area) else item
 
     def offer(
-        self, part: Part, item: Item, *, tier: int = 0, score: int = 0, source: str = "event",
-        most: int | None = None, others: Sequence[Item] = (),
-    ) -> bool:  # fmt: skip
+        self,
+        part: BlockPart,
+        item: Item,
+        *,
+        tier: int = 0,
+        score: int = 0,
+        source: str = "event",
+        most: int | None = None,
+        others: Sequence[Item] = (),
+    ) -> bool:
         """Place an event if it fits the section's room (and `most`, where a part has its own cap).
 
         `others` say the same and stand with it. One that no room of this part could hold is cut to
@@ -333,7 +364,7 @@ class Sheet:
         room = self.left.get(part.section, 0)
         if part.name not in self.placed:
             room -= self.heading_tokens(part)
-        group = group_of(item) if part.dated else None
+        group = entry_group(item) if part.dated else None
         if group is not None:
             room -= self.date_tokens(part, group)
         if most is not None and most < room:
@@ -366,7 +397,7 @@ class Sheet:
             parts=(*entry.parts, *(() if whole else ids)),
         )
 
-    def _whole_room(self, part: Part) -> int:
+    def _whole_room(self, part: BlockPart) -> int:
         return self.left.get(part.section, 0) + self.paid.get(part.section, 0)
 
     def omit(
@@ -401,7 +432,7 @@ class Sheet:
             del reasons[seq]
         self.passed.update(reasons)
 
-    def entries(self) -> list[tuple[Part, list[tuple[str, Entry]]]]:
+    def entries(self) -> list[tuple[BlockPart, list[tuple[str, Entry]]]]:
         """The parts in the order of the block, each with its entries as they print.
 
         Before an entry stands its date line where it begins a group, else "".
@@ -415,14 +446,14 @@ class Sheet:
         )
         return [(part, self._printed(part)) for part in (*fixed[:cut], *own, *fixed[cut:])]
 
-    def _printed(self, part: Part) -> list[tuple[str, Entry]]:
+    def _printed(self, part: BlockPart) -> list[tuple[str, Entry]]:
         placed = self.placed[part.name]
         ordered = sorted(placed, key=_log_order) if part.ordered else placed
         if not part.dated:
             return [("", entry) for entry in ordered]
         of = self.group
         newest = [entry for entry in ordered if of[entry.seq].order]
-        groups: dict[Group, list[Entry]] = {}
+        groups: dict[EntryGroup, list[Entry]] = {}
         for entry in (*reversed(newest), *(e for e in ordered if not of[e.seq].order)):
             groups.setdefault(of[entry.seq], []).append(entry)
         return [
@@ -437,7 +468,7 @@ def _log_order(entry: Entry) -> int:
 
 
 def entry_of(
-    part: Part, item: Item, form: tuple[str, int, bool], score: int = 0, source: str = "event"
+    part: BlockPart, item: Item, form: tuple[str, int, bool], score: int = 0, source: str = "event"
 ) -> Entry:
     """The entry of one event: it is the whole of it, or a part."""
     lines, tokens, whole = form
@@ -504,9 +535,13 @@ def ladder(budget: int, most: int) -> int:
 
 
 def rooms(
-    budgets: Budgets, holding: Collection[str], tokens: int, *, lone: bool = False,
+    budgets: Budgets,
+    holding: Collection[str],
+    tokens: int,
+    *,
+    lone: bool = False,
     orient: bool = False,
-) -> Rooms:  # fmt: skip
+) -> Rooms:
     """Divide `tokens` among the sections in `holding` by their shares; all 0 means equal parts.
 
     Where the file names no share the priorities divide them. `lone`: the block is for a query
@@ -530,7 +565,7 @@ def rooms(
 
 
 def _by_priority(
-    sections: Sequence[Section], tokens: int, named: Collection[str], *, lone: bool
+    sections: Sequence[SectionBudget], tokens: int, named: Collection[str], *, lone: bool
 ) -> dict[str, int]:
     """By falling priority, to each at most half of what is left above the floors.
 

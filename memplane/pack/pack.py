@@ -10,7 +10,7 @@ from memplane.pack.block import Block, Omission
 from memplane.pack.evidence import (
     EVIDENCE,
     FOUND,
-    Asked,
+    EvidenceQuery,
     place_evidence,
     pool_before,
     pool_now,
@@ -19,13 +19,13 @@ from memplane.pack.expansions import place_expansions
 from memplane.pack.ground import (
     Ground,
     ground_of,
-    last_sessions,
     not_placed,
+    packed_last_sessions,
     query_event,
     searching,
     unknown,
 )
-from memplane.pack.handles import parse
+from memplane.pack.handles import parse_handle
 from memplane.pack.head import (
     omit_lost,
     place_cards,
@@ -43,28 +43,22 @@ from memplane.pack.layout import (
     ORIENT_PARTS,
     PARTS,
     STEADY_FROM,
-    Part,
+    BlockPart,
     Rooms,
     Sheet,
     budget_of,
     ladder,
     rooms,
 )
-from memplane.pack.render import Rendered, frame_reserve, render
-from memplane.pack.report import Facts, prefix_of, report_of
+from memplane.pack.render import Rendered, frame_reserve, render_block
+from memplane.pack.report import LayoutFacts, pack_report, stable_prefix
 from memplane.pack.request import Materials, Needs, Request, View
 from memplane.pack.retrieved import place_retrieved
-from memplane.pack.tail import (
-    TAIL,
-    is_own,
-    place_more_cards,
-    place_own,
-    place_sessions,
-)
+from memplane.pack.tail import TAIL, is_own_section, place_more_cards, place_own, place_sessions
 from memplane.pack.tasks import place_tasks
 from memplane.pack.tools import place_files, place_tools
 from memplane.pack.window import NO_WINDOW, Window, lay_window, place_window
-from memplane.policy import Budgets, Section
+from memplane.policy import Budgets, SectionBudget
 from memplane.projections.item import Printer
 from memplane.recall.intent import intent_of
 from memplane.recall.score import fades, fading, is_stale
@@ -81,9 +75,18 @@ _HEAD = frozenset(("identity", "rules"))
 _REST = frozenset(("recent_window", "retrieved_evidence"))
 _THIN = frozenset(("tool_state", "expansions"))
 _NEEDS_NOTHING = frozenset(
-    ("identity", "rules", "task_state", "relevant_decisions", "knowledge_cards",
-     "retrieved_evidence", "recent_window", "tool_state", "system_map")
-)  # fmt: skip
+    (
+        "identity",
+        "rules",
+        "task_state",
+        "relevant_decisions",
+        "knowledge_cards",
+        "retrieved_evidence",
+        "recent_window",
+        "tool_state",
+        "system_map",
+    )
+)
 
 _STEADY_IN_ORIENT = frozenset(("identity", "rules", "system_map"))
 _ORIENT_LAST = ("expansions", "retrieved_evidence")
@@ -94,7 +97,7 @@ Mark = Callable[[str], None]
 class Laid(NamedTuple):
     """A block as it was laid out: what there was to choose from, what came of it, its text."""
 
-    facts: Facts
+    facts: LayoutFacts
     ground: Ground
     rendered: Rendered
 
@@ -104,9 +107,13 @@ def _unmarked(_stage: str) -> None:
 
 
 def pack(
-    request: Request, materials: Materials, printer: Printer, *, mark: Mark = _unmarked,
+    request: Request,
+    materials: Materials,
+    printer: Printer,
+    *,
+    mark: Mark = _unmarked,
     watch: Callable[[Laid], None] | None = None,
-) -> Block:  # fmt: skip
+) -> Block:
     """Pack the block for a request.
 
     A function of its arguments: the same ones give the same bytes. `mark` is told when a stage
@@ -117,10 +124,10 @@ def pack(
     laid = lay(request, materials, printer, mark=mark)
     facts, ground, rendered = laid
     materials = ground.materials
-    omissions, report = report_of(facts, materials, rendered)
+    omissions, report = pack_report(facts, materials, rendered)
     if missing := unknown(ground, printer):
         report["unknown"] = missing
-    report["prefix"] = prefix_of(facts, rendered, materials)
+    report["prefix"] = stable_prefix(facts, rendered, materials)
     mark("report")
     if watch is not None:
         watch(laid)
@@ -172,16 +179,16 @@ def lay(
     _lay_out(work, sections, mark)
     if "expansions" not in holding:
         sheet.views_omitted += [
-            Omission(str(parse(handle)), 0, "expansions", 0, "section", 0, 0)
+            Omission(str(parse_handle(handle)), 0, "expansions", 0, "section", 0, 0)
             for handle in request.expand
         ]
     omit_lost(sheet, materials, holding & (_HEAD | frozenset(s.name for s in sections if _ends(s))))
     mark("tail")
 
-    rendered = render(sheet.entries(), printer.counter, sheet.frame, framed=framed)
+    rendered = render_block(sheet.entries(), printer.counter, sheet.frame, framed=framed)
     assert rendered.tokens <= budget, "a block never passes its budget"
     mark("render")
-    facts = Facts(
+    facts = LayoutFacts(
         request, budget, ground.intent, given, sheet, work.window, ground.epoch,
         ground.prompt.seq if ground.prompt is not None else 0,
         *not_placed(ground, sheet, pool), ground.retriever, ground.intent_rule,
@@ -192,10 +199,11 @@ def lay(
 def _bounded(views: Sequence[View], needs: Needs) -> tuple[View, ...]:
     """The views that the limits allow: the first thing that a request needs, and the last to go."""
     return tuple(
-        view if view.lost or needs.take_text(view.text, own_file=True)
+        view
+        if view.lost or needs.take_text(view.text, own_file=True)
         else View(view.path, "", "", "limit")
         for view in views
-    )  # fmt: skip
+    )
 
 
 def _holding(request: Request, budgets: Budgets) -> frozenset[str]:
@@ -212,7 +220,7 @@ def _holding(request: Request, budgets: Budgets) -> frozenset[str]:
         and (
             section.name in _NEEDS_NOTHING
             or (section.name == "expansions" and request.expand)
-            or is_own(section)
+            or is_own_section(section)
         )
     )
 
@@ -224,7 +232,7 @@ class _Step(NamedTuple):
     behind it will need; or `half` of that and of evidence's room, where evidence is still to come.
     """
 
-    section: Section
+    section: SectionBudget
     fill: _Fill
     takes: Literal["own", "rest", "half"]
 
@@ -261,10 +269,10 @@ class _Work:
         return max(0, self.room[name] - self.sheet.paid.get(name, 0))
 
 
-_Fill = Callable[[_Work, Section], None]
+_Fill = Callable[[_Work, SectionBudget], None]
 
 
-def _lay_out(work: _Work, sections: list[Section], mark: Mark) -> None:
+def _lay_out(work: _Work, sections: list[SectionBudget], mark: Mark) -> None:
     """The steps of a block: A to F in their own rooms, then the tail, which takes what is left.
 
     Evidence, which can always use more, is filled last, but in a steady block for a session's own
@@ -289,7 +297,7 @@ def _lay_out(work: _Work, sections: list[Section], mark: Mark) -> None:
 
 
 def _tail(
-    named: dict[str, Section], ground: Ground, *, early: bool
+    named: dict[str, SectionBudget], ground: Ground, *, early: bool
 ) -> tuple[list[_Step], list[_Step]]:
     """What is left over goes by priority, in the file's order where that is equal.
 
@@ -323,7 +331,7 @@ def _tail(
     return steps, after
 
 
-def _oriented(sections: list[Section], *, steady: bool) -> list[_Step]:
+def _oriented(sections: list[SectionBudget], *, steady: bool) -> list[_Step]:
     """For who has just come: what comes first in the block also takes first what is left over.
 
     The views and the map, which stay put, have their own rooms and no more. Sections of the
@@ -335,15 +343,16 @@ def _oriented(sections: list[Section], *, steady: bool) -> list[_Step]:
     names = [*order, *_ORIENT_LAST]
     return [
         _Step(
-            section, _ORIENT_FILLS.get(section.name, _fill),
+            section,
+            _ORIENT_FILLS.get(section.name, _fill),
             "own" if steady and section.name in _STEADY_IN_ORIENT else "rest",
         )
         for section in sorted(sections, key=lambda one: names.index(one.name))
-    ]  # fmt: skip
+    ]
 
 
 def _small_rooms(
-    work: _Work, sections: list[Section], budgets: Budgets, spread: int, *, lone: bool
+    work: _Work, sections: list[SectionBudget], budgets: Budgets, spread: int, *, lone: bool
 ) -> Rooms:
     """The rooms of a block that is too small for a ladder.
 
@@ -371,7 +380,7 @@ def _small_rooms(
     return Rooms(room, own.cap, own.share_ppm)
 
 
-def _holds(work: _Work, section: Section) -> bool:
+def _holds(work: _Work, section: SectionBudget) -> bool:
     """Whether the section has an entry at all: tried by itself, with room enough for one."""
     ground = work.ground
     if section.name == "recent_window":
@@ -388,62 +397,62 @@ def _holds(work: _Work, section: Section) -> bool:
     return bool(alone.spent)
 
 
-def _fill_views(work: _Work, section: Section) -> None:
+def _fill_views(work: _Work, section: SectionBudget) -> None:
     place_views(work.sheet, work.ground.materials, frozenset((section.name,)))
 
 
-def _fill_map(work: _Work, _: Section) -> None:
+def _fill_map(work: _Work, _: SectionBudget) -> None:
     ground = work.ground
     place_map(work.sheet, ground.materials, ground.scope, ground.epoch)
 
 
-def _fill_cards(work: _Work, _: Section) -> None:
+def _fill_cards(work: _Work, _: SectionBudget) -> None:
     ground = work.ground
     place_cards(work.sheet, ground.materials, ground.scope, ground.epoch)
 
 
-def _fill_more_cards(work: _Work, _: Section) -> None:
+def _fill_more_cards(work: _Work, _: SectionBudget) -> None:
     ground = work.ground
     place_more_cards(work.sheet, ground.materials, ground.scope, ground.query)
 
 
-def _fill_decisions(work: _Work, _: Section) -> None:
+def _fill_decisions(work: _Work, _: SectionBudget) -> None:
     ground = work.ground
     place_decisions(work.sheet, ground.materials, ground.scope, ground.epoch)
 
 
-def _fill_more_decisions(work: _Work, _: Section) -> None:
+def _fill_more_decisions(work: _Work, _: SectionBudget) -> None:
     ground = work.ground
     place_decisions(work.sheet, ground.materials, ground.scope, ground.epoch, part="decided")
 
 
-def _fill_window(work: _Work, _: Section) -> None:
+def _fill_window(work: _Work, _: SectionBudget) -> None:
     work.window = _window(work.sheet, work.ground, steady=work.steady)
 
 
-def _fill_sessions(work: _Work, _: Section) -> None:
-    place_sessions(work.sheet, last_sessions(work.ground), work.ground.scope)
+def _fill_sessions(work: _Work, _: SectionBudget) -> None:
+    place_sessions(work.sheet, packed_last_sessions(work.ground), work.ground.scope)
 
 
-def _fill_evidence(work: _Work, section: Section) -> None:
+def _fill_evidence(work: _Work, section: SectionBudget) -> None:
     if work.ground.own_query:
         _evidence(work.sheet, work.ground)
     else:
         _fill(work, section)
 
 
-def _fill_cards_now(work: _Work, _: Section) -> None:
+def _fill_cards_now(work: _Work, _: SectionBudget) -> None:
     materials, scope = work.ground.materials, work.ground.scope
     place_cards(work.sheet, materials, scope, work.ground.request.as_of)
     place_more_cards(work.sheet, materials, scope, "")
 
 
-def _fill_decisions_now(work: _Work, _: Section) -> None:
+def _fill_decisions_now(work: _Work, _: SectionBudget) -> None:
     ground = work.ground
     place_decisions(work.sheet, ground.materials, ground.scope, ground.request.as_of)
 
 
-def _fill_last_sessions(work: _Work, section: Section) -> None:
+def _fill_last_sessions(work: _Work, section: SectionBudget) -> None:
     sheet, name = work.sheet, section.name
     _fill_sessions(work, section)
     # What the sessions came to is worth what others leave over; single turns are not.
@@ -452,18 +461,24 @@ def _fill_last_sessions(work: _Work, section: Section) -> None:
     _fill_window(work, section)
 
 
-def _ends(section: Section) -> bool:
+def _ends(section: SectionBudget) -> bool:
     """Whether the section stands in the tail."""
-    return section.name in TAIL or is_own(section)
+    return section.name in TAIL or is_own_section(section)
 
 
 def _window(sheet: Sheet, ground: Ground, *, steady: bool) -> Window:
     """C, D and F."""
     room = room_of(sheet, ground, steady=steady)
     window = lay_window(
-        sheet, ground.materials, ground.ring, ground.prompt, ground.scope, stated=room,
-        steady=steady, asked=ground.retriever is not None,
-    )  # fmt: skip
+        sheet,
+        ground.materials,
+        ground.ring,
+        ground.prompt,
+        ground.scope,
+        stated=room,
+        steady=steady,
+        asked=ground.retriever is not None,
+    )
     place_newer(sheet, ground, window, room)
     place_window(sheet, window)
     return window
@@ -475,11 +490,11 @@ def _evidence(sheet: Sheet, ground: Ground) -> None:
         before = ground.prompt.seq - 1
         never = frozenset((ground.prompt.seq, query_event(ground)))
         pool = pool_before(ground.materials, before)
-        asked = Asked(ground.query, before, never, pool, ground.prompt.ts)
+        asked = EvidenceQuery(ground.query, before, never, pool, ground.prompt.ts)
         _place_found(sheet, ground, EVIDENCE, asked)
 
 
-def _place_found(sheet: Sheet, ground: Ground, part: Part, asked: Asked) -> None:
+def _place_found(sheet: Sheet, ground: Ground, part: BlockPart, asked: EvidenceQuery) -> None:
     """Evidence from the whole log, or for a fast request from what is recent."""
     if ground.retriever is not None:
         place_retrieved(sheet, ground.materials, ground.scope, part, asked, ground.retriever)
@@ -487,7 +502,7 @@ def _place_found(sheet: Sheet, ground: Ground, part: Part, asked: Asked) -> None
         place_evidence(sheet, ground.materials, ground.scope, part, asked)
 
 
-def _fill(work: _Work, section: Section) -> None:
+def _fill(work: _Work, section: SectionBudget) -> None:
     sheet, ground = work.sheet, work.ground
     materials, scope = ground.materials, ground.scope
     place_views(sheet, materials, frozenset((section.name,)))
@@ -500,13 +515,15 @@ def _fill(work: _Work, section: Section) -> None:
         case "retrieved_evidence":
             if ground.query:
                 never = frozenset((query_event(ground),))
-                asked = Asked(ground.query, ground.request.as_of, never, ground.pool, scope.now)
+                asked = EvidenceQuery(
+                    ground.query, ground.request.as_of, never, ground.pool, scope.now
+                )
                 _place_found(sheet, ground, FOUND, asked)
         case _:
             _fill_more(work, section)
 
 
-def _fill_more(work: _Work, section: Section) -> None:
+def _fill_more(work: _Work, section: SectionBudget) -> None:
     """What can go on where it ended: with more room it adds to what stands there."""
     sheet, ground = work.sheet, work.ground
     if section.name == "tool_state":
@@ -517,16 +534,24 @@ def _fill_more(work: _Work, section: Section) -> None:
 
 
 _HEAD_FILLS: Final[tuple[tuple[str, _Fill], ...]] = (
-    ("identity", _fill_views), ("rules", _fill_views), ("system_map", _fill_map),
-    ("knowledge_cards", _fill_cards), (DECISIONS, _fill_decisions),
-)  # fmt: skip
+    ("identity", _fill_views),
+    ("rules", _fill_views),
+    ("system_map", _fill_map),
+    ("knowledge_cards", _fill_cards),
+    (DECISIONS, _fill_decisions),
+)
 # In the order of the block, which is that of taking what is left over.
 _ORIENT_FILLS: Final[dict[str, _Fill]] = {
-    "identity": _fill_views, "rules": _fill_views, "system_map": _fill_map, "task_state": _fill,
-    DECISIONS: _fill_decisions_now, "knowledge_cards": _fill_cards_now,
-    "recent_window": _fill_last_sessions, "tool_state": _fill,
+    "identity": _fill_views,
+    "rules": _fill_views,
+    "system_map": _fill_map,
+    "task_state": _fill,
+    DECISIONS: _fill_decisions_now,
+    "knowledge_cards": _fill_cards_now,
+    "recent_window": _fill_last_sessions,
+    "tool_state": _fill,
     "retrieved_evidence": _fill_evidence,
-}  # fmt: skip
+}
 
 
 # When a memory is said to be stale: at the request's clock, or as of a session's own moments.
@@ -558,9 +583,13 @@ def staleness(ground: Ground) -> Callable[[Item, str], bool]:
 
     def by(item: Item, now: str, last: str | None, *, pinned: bool) -> bool:
         return is_stale(
-            item, last, pinned=pinned, now=now, half_lives=half_lives,
+            item,
+            last,
+            pinned=pinned,
+            now=now,
+            half_lives=half_lives,
             after_days=scoring.stale_after_days,
-        )  # fmt: skip
+        )
 
     def stale(item: Item, area: str) -> bool:
         if not fades(item, half_lives, pinned=False):

@@ -12,11 +12,11 @@ import re
 from typing import Final, NamedTuple
 
 from memplane.errors import InputError
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.intake.skeleton import skeleton
 from memplane.lazy import regex
 from memplane.pack.block import Entry
-from memplane.pack.layout import FENCE, Part, is_own_part, part_under
+from memplane.pack.layout import FENCE, BlockPart, is_own_part, part_under
 from memplane.ports import TokenCounter
 from memplane.projections.window import HANDLE, own_text, own_view
 
@@ -30,7 +30,7 @@ __all__ = [
     "defused",
     "frame_reserve",
     "parse_block",
-    "render",
+    "render_block",
 ]
 
 
@@ -65,13 +65,13 @@ def frame_reserve(counter: TokenCounter) -> int:
     return counter.count(BEGIN) + counter.count(f"{_END}{' a' * 17}\n")
 
 
-def render(
-    parts: list[tuple[Part, list[tuple[str, Entry]]]],
+def render_block(
+    parts: list[tuple[BlockPart, list[tuple[str, Entry]]]],
     counter: TokenCounter,
     frame: int,
     *,
     framed: bool,
-) -> Rendered:  # fmt: skip
+) -> Rendered:
     """Join the parts in order, each entry behind its date line where it has one.
 
     `frame` is what headings, fences and date lines cost; the marks come on top.
@@ -159,7 +159,7 @@ def parse_block(text: str) -> ParsedBlock:
     not verify, a line that no block has.
     """
     if not isinstance(text, str):
-        raise InputError(f"expected the text of a block, found {shown(text)}", where="text")
+        raise InputError(f"expected the text of a block, found {quoted_value(text)}", where="text")
     body, checksum = _unframed(text)
     reading = _Reading()
     if body and not body.endswith("\n"):
@@ -191,7 +191,7 @@ class _Reading:
     """The lines of a block as they come."""
 
     def __init__(self) -> None:
-        self._sections: list[tuple[Part, list[ParsedEntry]]] = []
+        self._sections: list[tuple[BlockPart, list[ParsedEntry]]] = []
         self._date: str | None = None
         self._lines: list[str] = []  # of the open entry
         self._fenced = False
@@ -204,11 +204,11 @@ class _Reading:
         if line.startswith("## ") and not self._fenced:
             self._open(line, number)
         elif not self._sections or not line or line[0] == " ":
-            raise _no_block(number, shown(line))
+            raise _no_block(number, quoted_value(line))
         elif self._sections[-1][0].fenced and f"{line}\n" == FENCE:
             self._turn_fence(number)
         elif self._sections[-1][0].fenced and not self._fenced:
-            raise _no_block(number, shown(line))
+            raise _no_block(number, quoted_value(line))
         elif self._sections[-1][0].dated and (date := _DATE.fullmatch(line)) is not None:
             self._date = date[1]
         else:
@@ -241,7 +241,7 @@ class _Reading:
             self._lines = []
 
 
-def _entry_of(part: Part, lines: list[str], date: str | None) -> ParsedEntry:
+def _entry_of(part: BlockPart, lines: list[str], date: str | None) -> ParsedEntry:
     text = "\n".join([*lines, ""])
     cut = HANDLE.search(lines[-1])
     if cut is not None:

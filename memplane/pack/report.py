@@ -24,15 +24,15 @@ __all__ = [
     "CAUSES",
     "REPORT_VERSION",
     "Cost",
-    "Facts",
-    "Story",
+    "LayoutFacts",
+    "LogChanges",
     "chain_of",
     "compared",
     "cost_of",
     "marks_of",
-    "prefix_of",
-    "report_of",
+    "pack_report",
     "shape_of",
+    "stable_prefix",
 ]
 
 
@@ -40,7 +40,7 @@ REPORT_VERSION: Final = 1
 _LISTED: Final = 100
 
 
-class Facts(NamedTuple):
+class LayoutFacts(NamedTuple):
     """What laying out a block found, for the report."""
 
     request: Request
@@ -57,8 +57,8 @@ class Facts(NamedTuple):
     intent_rule: str = ""
 
 
-def report_of(
-    facts: Facts, materials: Materials, rendered: Rendered
+def pack_report(
+    facts: LayoutFacts, materials: Materials, rendered: Rendered
 ) -> tuple[tuple[Omission, ...], dict[str, Any]]:
     """The listed omissions (at most 100, best score first) and the report around them."""
     listed, counts = _omissions(facts, materials.hotset.gaps)
@@ -123,18 +123,16 @@ def _views(materials: Materials) -> dict[str, str]:
     return {view.path: view.sha256 for view in (*materials.views, *opened) if not view.lost}
 
 
-def _request(facts: Facts) -> dict[str, Any]:
+def _request(facts: LayoutFacts) -> dict[str, Any]:
     """What was asked; with the `dense_seq` and `index_seq` of the search, it can be asked again."""
     request, retriever = facts.request, facts.retriever
     if retriever is not None:
-        request = request._replace(
-            dense_seq=retriever.dense_seq, index_seq=retriever.index_seq
-        )  # fmt: skip
+        request = request._replace(dense_seq=retriever.dense_seq, index_seq=retriever.index_seq)
     return request.as_json()
 
 
 def _omissions(
-    facts: Facts, gaps: list[tuple[int, int]]
+    facts: LayoutFacts, gaps: list[tuple[int, int]]
 ) -> tuple[tuple[Omission, ...], dict[str, int]]:
     """The best of what was left out, at most 100, and the counts of all by reason."""
     sheet = facts.sheet
@@ -166,7 +164,7 @@ def _omissions(
 _reason_of = itemgetter(3)
 
 
-def _id_of(seq: int, item: Item | None, facts: Facts) -> str:
+def _id_of(seq: int, item: Item | None, facts: LayoutFacts) -> str:
     """The event's id, read from the log where nobody has done so yet; "" where the log lost it."""
     if item is not None:
         return item.id
@@ -177,7 +175,7 @@ def _id_of(seq: int, item: Item | None, facts: Facts) -> str:
         return ""
 
 
-def _reason(facts: Facts, rendered: Rendered) -> str | None:
+def _reason(facts: LayoutFacts, rendered: Rendered) -> str | None:
     """Why the block is empty, where it is."""
     if rendered.entries:
         return None
@@ -186,7 +184,7 @@ def _reason(facts: Facts, rendered: Rendered) -> str | None:
     return "budget" if "budget" in lost else "nothing to show"
 
 
-def _sections(facts: Facts) -> dict[str, dict[str, int]]:
+def _sections(facts: LayoutFacts) -> dict[str, dict[str, int]]:
     rooms = facts.rooms
     return {
         name: {
@@ -209,15 +207,33 @@ Report = dict[str, Any]
 # Why a pack may begin otherwise than the one before it, in the order in which they are looked for:
 # R9, and what an owner or a clock may do besides.
 CAUSES: Final = (
-    "policy", "view", "gap", "epoch", "anchor", "superseded", "forgotten",
-    "evicted", "purged", "expired", "unforgotten", "approval", "pin", "shed", "map shed", "index",
-    "ring", "unexplained",
-)  # fmt: skip
+    "policy",
+    "view",
+    "gap",
+    "epoch",
+    "anchor",
+    "superseded",
+    "forgotten",
+    "evicted",
+    "purged",
+    "expired",
+    "unforgotten",
+    "approval",
+    "pin",
+    "shed",
+    "map shed",
+    "index",
+    "ring",
+    "unexplained",
+)
 # Places in a report's prefix that follow from the log alone, by what it is called when they move.
 _MOVES: Final = {
-    "gap": "gap", "epoch": "epoch_seq", "anchor": "anchor_seq", "shed": "shed_seq",
+    "gap": "gap",
+    "epoch": "epoch_seq",
+    "anchor": "anchor_seq",
+    "shed": "shed_seq",
     "map shed": "map_shed_seq",
-}  # fmt: skip
+}
 _HEX: Final = 12
 _MILLION: Final = 1_000_000
 # What may differ between packs of one shape.
@@ -226,7 +242,7 @@ _NOT_SHAPE: Final = frozenset(
 )
 
 
-class Story(NamedTuple):
+class LogChanges(NamedTuple):
     """What the log says between two packs.
 
     `gone` has the reason why an event that an id names is out of force, None where it is not;
@@ -269,13 +285,19 @@ def chain_of(block: Block) -> list[list[Any]]:
     return rows
 
 
-def compared(old: Report | None, new: Report, name: str | None, story: Story) -> dict[str, Any]:
+def compared(
+    old: Report | None, new: Report, name: str | None, story: LogChanges
+) -> dict[str, Any]:
     """The part of a report's `prefix` that needs an earlier report, `name` being that one's."""
     if old is None:
         return {
-            "compared_with": None, "common_bytes": 0, "common_tokens": 0, "share_ppm": 0,
-            "stable_kept": None, "break": None,
-        }  # fmt: skip
+            "compared_with": None,
+            "common_bytes": 0,
+            "common_tokens": 0,
+            "share_ppm": 0,
+            "stable_kept": None,
+            "break": None,
+        }
     same = _same(old, new)
     byte, tokens = new["prefix"]["chain"][same - 1][:2] if same else (0, 0)
     stable = _stable(old, new)
@@ -283,15 +305,19 @@ def compared(old: Report | None, new: Report, name: str | None, story: Story) ->
     if same < stable:
         entry = old["entries"][same]
         broken = {
-            "section": entry["section"], "area": entry["area"],
+            "section": entry["section"],
+            "area": entry["area"],
             "events": [*entry["events"], *entry["parts"]],
             "cause": cause(old, new, entry, story),
-        }  # fmt: skip
+        }
     return {
-        "compared_with": name, "common_bytes": byte, "common_tokens": tokens,
+        "compared_with": name,
+        "common_bytes": byte,
+        "common_tokens": tokens,
         "share_ppm": tokens * _MILLION // max(1, new["tokens"]),
-        "stable_kept": broken is None, "break": broken,
-    }  # fmt: skip
+        "stable_kept": broken is None,
+        "break": broken,
+    }
 
 
 def _same(old: Report, new: Report) -> int:
@@ -317,7 +343,7 @@ def _stable(old: Report, new: Report) -> int:
     return count
 
 
-def cause(old: Report, new: Report, entry: dict[str, Any], story: Story) -> str:
+def cause(old: Report, new: Report, entry: dict[str, Any], story: LogChanges) -> str:
     """Why the entry of the older pack does not stand in the newer one where it stood: of CAUSES."""
     was, now = old["prefix"], new["prefix"]
     for name in ("policies", "views"):
@@ -349,9 +375,13 @@ def marks_of(report: Report, reuse: str, most: int) -> list[tuple[int, int, str]
 
 
 def cost_of(
-    report: Report, reuse: str, prices: CachePrices, *, known: Collection[tuple[int, str]],
+    report: Report,
+    reuse: str,
+    prices: CachePrices,
+    *,
+    known: Collection[tuple[int, str]],
     common_tokens: int,
-) -> Cost:  # fmt: skip
+) -> Cost:
     """What the block costs where the prefixes in `known` (byte, hash) are in the cache.
 
     `common_tokens` are those that it repeats from the pack before, for providers that find the
@@ -379,7 +409,7 @@ def cost_of(
 _STABLE_UNTIL = {"prompt": "ABCD", "call": "ABCDEF"}
 
 
-def prefix_of(facts: Facts, rendered: Rendered, materials: Materials) -> dict[str, Any]:
+def stable_prefix(facts: LayoutFacts, rendered: Rendered, materials: Materials) -> dict[str, Any]:
     """What decides how much of this block the next one will share; ids and counts only.
 
     `stable_bytes` is the length that the next pack of the session and shape starts with: up to
@@ -407,14 +437,12 @@ def prefix_of(facts: Facts, rendered: Rendered, materials: Materials) -> dict[st
         "gap": materials.gap,
         "tokens_by_area": by_area,
         "tail_ppm": tail * 1_000_000 // max(1, rendered.tokens),
-        "stable_bytes": {
-            reuse: _end(rendered, areas)[0] for reuse, areas in _STABLE_UNTIL.items()
-        },
+        "stable_bytes": {reuse: _end(rendered, areas)[0] for reuse, areas in _STABLE_UNTIL.items()},
         "breakpoints": _breakpoints(facts, rendered),
         "below_minimum": (
             _end(rendered, "ABCDEF")[1] < materials.policies.plane.cache.minimum_tokens
         ),
-    }  # fmt: skip
+    }
 
 
 def _end(rendered: Rendered, areas: str) -> tuple[int, int]:
@@ -422,7 +450,7 @@ def _end(rendered: Rendered, areas: str) -> tuple[int, int]:
     return max((rendered.ends[area] for area in areas if area in rendered.ends), default=(0, 0))
 
 
-def _breakpoints(facts: Facts, rendered: Rendered) -> list[dict[str, Any]]:
+def _breakpoints(facts: LayoutFacts, rendered: Rendered) -> list[dict[str, Any]]:
     """Where a provider's cache marks belong, at most four of each `reuse`: see messages().
 
     `reuse` says for which next pack a mark is of use: that of the next `prompt`, of the next model

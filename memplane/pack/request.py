@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from memplane.pack.expansion_depths import Opened
+from memplane.pack.expansion_depths import OpenedHandle
 from memplane.policy import Policies
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
@@ -13,7 +13,7 @@ from memplane.projections.item import Item
 from memplane.projections.system_map import MapState
 from memplane.projections.task_table import TaskTable
 from memplane.recall.retrieval import Retriever
-from memplane.recall.suppress import Approvals, Filter, Labels
+from memplane.recall.suppress import ApprovalLookup, Filter, Labels
 
 __all__ = ["Expansion", "LastSession", "Materials", "Needs", "Request", "View"]
 
@@ -161,7 +161,7 @@ class Materials(NamedTuple):
     cards: tuple[Item, ...]
     pinned: dict[int, int]  # statement -> seq of the pin that holds it
     views: tuple[View, ...]
-    expansions: tuple[Expansion | Opened | View, ...]
+    expansions: tuple[Expansion | OpenedHandle | View, ...]
     memo: dict[tuple[str, int, str], tuple[str, int, bool]]
     gap: bool = False
     shed_seq: int = 0
@@ -170,7 +170,7 @@ class Materials(NamedTuple):
     query_seq: int = 0
     plane_map: MapState | None = None
     sessions: Callable[[], tuple[LastSession, ...]] | None = None
-    approvals: Approvals | None = None
+    approvals: ApprovalLookup | None = None
     touched: Callable[[Item, int], tuple[str | None, bool]] | None = None
     moment: Callable[[int], str] | None = None
     labels: Callable[[int], Labels | None] | None = None

@@ -12,19 +12,26 @@ from typing import Final, NamedTuple
 
 from memplane.errors import ChangedError, NotFoundError
 from memplane.event import TYPED_KINDS
-from memplane.index.filling import STEP_COLUMNS, Packing, steps_of_few
-from memplane.pack.evidence import Asked, Marked
-from memplane.pack.layout import Group, Part, Ranked, Sheet, entry_of, group_of
+from memplane.index.filling import STEP_COLUMNS, FillingParameters, steps_of_few
+from memplane.pack.evidence import EvidenceQuery, Marked
+from memplane.pack.layout import (
+    BlockPart,
+    EntryGroup,
+    RankedCandidates,
+    Sheet,
+    entry_group,
+    entry_of,
+)
 from memplane.pack.request import Materials
 from memplane.policy import Limits
 from memplane.projections.files import normalised
 from memplane.projections.item import Item
-from memplane.recall.retrieval import ONE, Candidates, Found, Retriever
+from memplane.recall.retrieval import ONE, Candidates, FoundEvent, Retriever
 from memplane.recall.score import NONE, lifted
 from memplane.recall.suppress import Scope
-from memplane.recall.updates import LOOKED_AT_MAX, Told, on_one_matter, says_a_value
+from memplane.recall.updates import LOOKED_AT_MAX, ValueMention, on_one_matter, says_a_value
 
-__all__ = ["ROOM", "Chosen", "newest_first", "parts_of", "place_retrieved"]
+__all__ = ["ROOM", "ChosenEvent", "newest_first", "place_retrieved", "score_parts"]
 
 
 _PERMILLE: Final = 1000
@@ -45,13 +52,17 @@ class _Shown(NamedTuple):
     at: int  # its place among the events found
     item: Item
     form: Form
-    group: Group
+    group: EntryGroup
 
 
 def place_retrieved(
-    sheet: Sheet, materials: Materials, scope: Scope, part: Part, asked: Asked,
+    sheet: Sheet,
+    materials: Materials,
+    scope: Scope,
+    part: BlockPart,
+    asked: EvidenceQuery,
     retriever: Retriever,
-) -> None:  # fmt: skip
+) -> None:
     """Search the log for the query and place what is worth its tokens, by session and in log order.
 
     Nothing that matches no term of the query and has no neighbour that does. Looks at no more than
@@ -60,9 +71,13 @@ def place_retrieved(
     """
     limits = materials.policies.budgets.limits
     finding = retriever.find(
-        asked.query, upto=asked.upto, scope=scope, never=asked.never,
-        most=limits.candidate_pool_max, bytes_max=sheet.needs.left,
-    )  # fmt: skip
+        asked.query,
+        upto=asked.upto,
+        scope=scope,
+        never=asked.never,
+        most=limits.candidate_pool_max,
+        bytes_max=sheet.needs.left,
+    )
     sheet.needs.take(finding.size)
     sheet.unread += finding.unread
     found = finding.found
@@ -80,15 +95,16 @@ def place_retrieved(
         for seq, more in terms.items():
             if seq in sheet.score_parts:
                 sheet.score_parts[seq].update(more._asdict())
-        sheet.ranked = Ranked(part, found, max(1, best))
+        sheet.ranked = RankedCandidates(part, found, max(1, best))
         others = asked.never.union(found.seqs)
     else:
         others = asked.never
     hides = scope.hides
     sheet.omit_all(
         [item for item in asked.pool if not (item.seq in others or hides(item))],
-        part.section, "not_relevant",
-    )  # fmt: skip
+        part.section,
+        "not_relevant",
+    )
     marked.place()
 
 
@@ -100,12 +116,16 @@ def _read(retriever: Retriever, seq: int) -> Item | None:
         return None
 
 
-def parts_of(found: Found) -> dict[str, int]:
+def score_parts(found: FoundEvent) -> dict[str, int]:
     """The parts of a score in thousandths of what the words could earn."""
     parts = {
-        "words": found.words, "tags": found.tags, "key": found.key,
-        "neighbours": found.neighbours, "markers": found.markers, "similar": found.similar,
-    }  # fmt: skip
+        "words": found.words,
+        "tags": found.tags,
+        "key": found.key,
+        "neighbours": found.neighbours,
+        "markers": found.markers,
+        "similar": found.similar,
+    }
     return {name: part * _PERMILLE // ONE for name, part in parts.items()}
 
 
@@ -113,14 +133,19 @@ class _Fill:
     """The events of one part as they come in, until its room is spent."""
 
     def __init__(
-        self, sheet: Sheet, part: Part, retriever: Retriever, found: Candidates,
-        wanted: Mapping[int, int], limits: Limits,
-    ) -> None:  # fmt: skip
+        self,
+        sheet: Sheet,
+        part: BlockPart,
+        retriever: Retriever,
+        found: Candidates,
+        wanted: Mapping[int, int],
+        limits: Limits,
+    ) -> None:
         self._sheet, self._part, self._retriever = sheet, part, retriever
         self._found, self._wanted = found, wanted
         self._left = sheet.room(part)
         self._chunks_left, self._chunk = limits.retrieved_chunks_max, limits.chunk_max_tokens
-        self._groups: dict[Group, int] = {}  # tokens under each date line
+        self._groups: dict[EntryGroup, int] = {}  # tokens under each date line
         self._texts: dict[tuple[str, int], int] = {}  # what was said -> the seq that shows it
         self._read: dict[int, Item] = {}
         self._counted: set[int] = set()  # events whose texts were needed; asked only
@@ -155,19 +180,19 @@ class _Fill:
             score = found.score * _PERMILLE // ONE
             entry = entry_of(part, item, form, score)
             sheet.put(part, entry, first.get(item.seq, group), kind=item.kind)
-            sheet.score_parts[found.seq] = parts_of(found) | _NO_TERMS
+            sheet.score_parts[found.seq] = score_parts(found) | _NO_TERMS
         self._omit_others(above)
 
-    def _first(self, chosen: Sequence[_Shown]) -> dict[int, Group]:
+    def _first(self, chosen: Sequence[_Shown]) -> dict[int, EntryGroup]:
         """The groups of what stands before the rest, newest first: see `newest_first`."""
         best = sorted(chosen, key=_place)
-        rows = [Chosen(self._found.doc(one.at), one.item, one.group) for one in best]
+        rows = [ChosenEvent(self._found.doc(one.at), one.item, one.group) for one in best]
         return newest_first(
             self._sheet, self._part, rows, self._retriever, self._wanted, self._left
         )
 
     def _spend_on_standing(
-        self, good: Sequence[int], packing: Packing, materials: Materials
+        self, good: Sequence[int], packing: FillingParameters, materials: Materials
     ) -> None:
         """Show the standing instructions in `good` within their reserve."""
         found = self._found
@@ -177,7 +202,7 @@ class _Fill:
             if found.tokens[at] <= reserve:
                 reserve -= self._take(at, packing, reserve, grows=True)
 
-    def _spend(self, good: Sequence[int], packing: Packing, budget: int) -> None:
+    def _spend(self, good: Sequence[int], packing: FillingParameters, budget: int) -> None:
         """Show places in `good` by value, as one does who has a budget of so many tokens."""
         found = self._found
         for at, grows, whole in _steps(found, good, budget, packing):
@@ -193,7 +218,7 @@ class _Fill:
             if self._left < _LEAST or self._misses >= _MISSES_MAX:
                 return
 
-    def _take(self, at: int, packing: Packing, room: int, *, grows: bool) -> int:
+    def _take(self, at: int, packing: FillingParameters, room: int, *, grows: bool) -> int:
         """Show an event, or more of it; return the tokens that cost, 0 where it did not fit."""
         seq, tokens = self._found.seqs[at], self._found.tokens[at]
         cut = not grows and tokens > packing.whole_tokens and packing.passage_tokens > 0
@@ -212,7 +237,7 @@ class _Fill:
             self._sheet.same[seq] = same
             return self._refuse(seq, "duplicate", 0)
         there = self._shown.get(seq)
-        group = group_of(item) if there is None else there.group
+        group = entry_group(item) if there is None else there.group
         costs = form[1] + (0 if group in self._groups else self._dated(group))
         replaced = there if there is not None else self._shown.get(same)
         more = costs - (replaced.form[1] if replaced is not None else 0)
@@ -282,10 +307,10 @@ class _Fill:
             self._why[seq] = (reason, max(1, short_by) if reason == "budget" else 0)
         return 0
 
-    def _dated(self, group: Group) -> int:
+    def _dated(self, group: EntryGroup) -> int:
         return self._sheet.date_tokens(self._part, group)
 
-    def _chunks_of(self, group: Group, more: int) -> int:
+    def _chunks_of(self, group: EntryGroup, more: int) -> int:
         """How many chunks so many tokens more are; without a session there is no conversation."""
         if not group.session:
             return 1
@@ -350,9 +375,9 @@ def _place(shown: _Shown) -> int:
     return shown.at
 
 
-def _packing_of(materials: Materials) -> Packing:
+def _packing_of(materials: Materials) -> FillingParameters:
     weights = materials.policies.scoring.packing
-    return Packing(
+    return FillingParameters(
         passage_tokens=weights.passage_tokens,
         passage_mean=weights.passage_mean,
         whole_tokens=weights.whole_tokens,
@@ -364,7 +389,7 @@ def _packing_of(materials: Materials) -> Packing:
 
 
 def _steps(
-    found: Candidates, good: Sequence[int], budget: int, packing: Packing
+    found: Candidates, good: Sequence[int], budget: int, packing: FillingParameters
 ) -> Iterator[tuple[int, bool, bool]]:
     """Places in the order to try them; whether one grows, and whether its whole is due next."""
     columns = [found.columns[name] for name in STEP_COLUMNS]
@@ -389,18 +414,22 @@ _FIRST: Final = 1
 _OTHER: Final = 2
 
 
-class Chosen(NamedTuple):
+class ChosenEvent(NamedTuple):
     """An event that will be shown: the document that speaks for it, and where it would stand."""
 
     doc: int
     item: Item
-    group: Group
+    group: EntryGroup
 
 
 def newest_first(
-    sheet: Sheet, part: Part, chosen: Sequence[Chosen], retriever: Retriever,
-    wanted: Mapping[int, int], room: int,
-) -> dict[int, Group]:  # fmt: skip
+    sheet: Sheet,
+    part: BlockPart,
+    chosen: Sequence[ChosenEvent],
+    retriever: Retriever,
+    wanted: Mapping[int, int],
+    room: int,
+) -> dict[int, EntryGroup]:
     """By seq, the groups of the events that are to stand before the others.
 
     `chosen` comes best first; of what people said and of typed memories the first `LOOKED_AT_MAX`
@@ -409,7 +438,7 @@ def newest_first(
     """
     spoken = [one for one in chosen if one.item.role == "user" or one.item.kind in TYPED_KINDS]
     told = [
-        Told(one.item.seq, retriever.words(one.doc), valued=True)
+        ValueMention(one.item.seq, retriever.words(one.doc), valued=True)
         for one in spoken[:LOOKED_AT_MAX]
         if says_a_value(one.item.text)
     ]
@@ -417,12 +446,12 @@ def newest_first(
     if not matter:
         return {}
     staying = {one.group for one in chosen if one.item.seq not in matter}
-    groups: dict[Group, list[int]] = {}  # those with the best evidence first
+    groups: dict[EntryGroup, list[int]] = {}  # those with the best evidence first
     for one in chosen:
         if one.item.seq in matter:
             groups.setdefault(one.group, []).append(one.item.seq)
     says_more = max(_says_more(sheet, part, group) for group in groups)
-    taken: list[tuple[int, Group, list[int]]] = []
+    taken: list[tuple[int, EntryGroup, list[int]]] = []
     for group, seqs in groups.items():
         # Where others of the day stay behind, its line comes twice; one of the lines says more.
         again = sheet.date_tokens(part, group) if group in staying else 0
@@ -431,12 +460,12 @@ def newest_first(
             room -= again + more
             taken.append((max(seqs), group, seqs))
     taken.sort(reverse=True)
-    moved: dict[int, Group] = {}
+    moved: dict[int, EntryGroup] = {}
     for _, group, seqs in taken:
         moved.update(dict.fromkeys(seqs, group._replace(order=_OTHER if moved else _FIRST)))
     return moved if len(moved) > 1 else {}
 
 
-def _says_more(sheet: Sheet, part: Part, group: Group) -> int:
+def _says_more(sheet: Sheet, part: BlockPart, group: EntryGroup) -> int:
     plain = sheet.date_tokens(part, group)
     return max(0, sheet.date_tokens(part, group._replace(order=_FIRST)) - plain)

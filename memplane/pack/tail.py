@@ -6,15 +6,19 @@ from typing import Final
 
 from memplane.pack.layout import PARTS, Sheet, own_part
 from memplane.pack.request import LastSession, Materials
-from memplane.policy import Section
+from memplane.policy import SectionBudget
 from memplane.projections.item import Item
-from memplane.recall.cards import answering, is_card, merged
+from memplane.recall.cards import answering, is_card, merge_cards
 from memplane.recall.score import importance_now
 from memplane.recall.suppress import Scope
 
 __all__ = [
-    "TAIL", "is_own", "place_more_cards", "place_own", "place_sessions",
-]  # fmt: skip
+    "TAIL",
+    "is_own_section",
+    "place_more_cards",
+    "place_own",
+    "place_sessions",
+]
 
 _BY_NAME = {part.name: part for part in PARTS}
 TAIL: Final = ("task_state", "tool_state", "expansions", "retrieved_evidence")
@@ -23,7 +27,7 @@ _OWN_MAX: Final = 50
 _LEAST_CARD: Final = 6  # tokens
 
 
-def is_own(section: Section) -> bool:
+def is_own_section(section: SectionBudget) -> bool:
     """Whether the policy added the section: it shows views or kinds that it names."""
     return section.name not in _STANDARD and bool(section.views or section.kinds)
 
@@ -46,7 +50,7 @@ def place_more_cards(sheet: Sheet, materials: Materials, scope: Scope, query: st
         found = [(_worth(card, materials, scope.now, scope.as_of), card) for card in left]
         found.sort(key=lambda one: (-one[0], -one[1].seq))
     worth = {card.seq: points for points, card in found}
-    for card, others in merged([card for _, card in found]):
+    for card, others in merge_cards([card for _, card in found]):
         said, points = (card, *others), worth[card.seq] if query else 0
         if any(one.seq in sheet.seqs for one in said):
             sheet.omit_all(said, part.section, "duplicate")
@@ -74,7 +78,7 @@ def place_sessions(sheet: Sheet, sessions: tuple[LastSession, ...], scope: Scope
                 sheet.offer(part, item, tier=tier, source="projection:sessions")
 
 
-def place_own(sheet: Sheet, materials: Materials, scope: Scope, section: Section) -> None:
+def place_own(sheet: Sheet, materials: Materials, scope: Scope, section: SectionBudget) -> None:
     """A section of the policy's own: its views, then the newest events of its kinds."""
     if not section.kinds:
         return

@@ -9,7 +9,7 @@ from memplane.pack.digest import PARAGRAPH_TOKENS_MAX, Digest, Sight, is_seen, p
 from memplane.pack.layout import PARTS, Sheet
 from memplane.pack.request import Materials, Request
 from memplane.projections.item import Item
-from memplane.projections.task_table import Quote, Task
+from memplane.projections.task_table import EventQuote, TaskRecord
 from memplane.recall.suppress import Scope
 
 __all__ = ["place_tasks"]
@@ -41,7 +41,7 @@ def place_tasks(sheet: Sheet, materials: Materials, request: Request, scope: Sco
             _omit(sheet, other.goal)
 
 
-def _place_paragraph(sheet: Sheet, task: Task, sight: Sight) -> None:
+def _place_paragraph(sheet: Sheet, task: TaskRecord, sight: Sight) -> None:
     room = min(sheet.room(_PART), PARAGRAPH_TOKENS_MAX)
     digest = paragraph(task, sight, room, active=True)
     if digest is None:
@@ -57,17 +57,24 @@ def _put(sheet: Sheet, digest: Digest) -> None:
     sheet.put(
         _PART,
         Entry(
-            _PART.section, _PART.place, digest.text, digest.tokens, 0, digest.events,
-            digest.parts, "projection:tasks", _PART.area,
+            _PART.section,
+            _PART.place,
+            digest.text,
+            digest.tokens,
+            0,
+            digest.events,
+            digest.parts,
+            "projection:tasks",
+            _PART.area,
         ),
-    )  # fmt: skip
+    )
     for seq in digest.whole:
         sheet.seqs.add(seq)
         sheet.whole.add(seq)
         sheet.omitted.pop(seq, None)
 
 
-def _omit(sheet: Sheet, quote: Quote) -> None:
+def _omit(sheet: Sheet, quote: EventQuote) -> None:
     item = Item({**quote.row(), "text": quote.text})
     tokens = sheet.counter.count(quote.text)
     sheet.omit(item, _PART.section, tokens, "budget", 0, max(1, tokens - sheet.room(_PART)))

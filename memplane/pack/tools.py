@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from memplane.pack.block import Entry
 from memplane.pack.layout import PARTS, Sheet
 from memplane.pack.request import Materials, Request
-from memplane.projections.files import FILES, FilesState, Touch
+from memplane.projections.files import FILES, FilesState, FileTouch
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
 from memplane.projections.window import entry_lines, one_line
@@ -57,7 +57,7 @@ def own_files(hotset: HotsetState, session: str | None, scope: Scope) -> list[Fi
         table = hotset.files.get(session)
         found = table.warmest() if table is not None else []
     else:
-        newest: dict[str, Touch] = {}
+        newest: dict[str, FileTouch] = {}
         for table in hotset.files.values():
             for path, touch in table.touches.items():
                 if path not in newest or touch.seq > newest[path].seq:

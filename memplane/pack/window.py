@@ -76,7 +76,7 @@ def lay_window(
 
     A steady window starts at a step; one that is not takes as many of the newest turns as fit.
     Where something is `asked` without a session none is cut short: evidence shows it better.
-    """  # fmt: skip
+    """
     room = sheet.left.get("recent_window", 0)
     headings = sum(sheet.heading_tokens(_BY_NAME[name]) for name in ("log", "now"))
     pin = min(_PIN_MAX, max(0, room - stated - headings) // 11) if prompt is not None else 0

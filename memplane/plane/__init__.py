@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from memplane.lazy import lazily
 
 if TYPE_CHECKING:
-    from memplane.context.event_access import Standing, Version
+    from memplane.context.event_access import KeyVersion, Standing
     from memplane.context.receipts import BulkReceipt, Receipt, Refusal, Spooled
     from memplane.plane.plane import Plane
     from memplane.search.search import SearchHit, SearchHits
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BulkReceipt",
     "Expanded",
+    "KeyVersion",
     "Plane",
     "Receipt",
     "Refusal",
@@ -23,7 +24,6 @@ __all__ = [
     "SearchHits",
     "Spooled",
     "Standing",
-    "Version",
 ]
 
 __getattr__ = lazily(
@@ -33,7 +33,7 @@ __getattr__ = lazily(
         "memplane.plane.plane": ("Plane",),
         "memplane.context.event_access": (
             "Standing",
-            "Version",
+            "KeyVersion",
         ),
         "memplane.search.search": ("SearchHit", "SearchHits"),
         "memplane.context.receipts": (

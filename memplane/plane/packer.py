@@ -7,16 +7,16 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from memplane.context.arguments import request_of
+from memplane.context.arguments import checked_request
 from memplane.context.context import PlaneContext
 from memplane.context.folds import seq_by
 from memplane.context.materials import (
     Stopwatch,
     files_for,
-    last_sessions,
     load_views,
     materials_of,
-    run,
+    run_pack,
+    visible_last_sessions,
 )
 from memplane.nofollow import Tally, counting
 from memplane.pack.block import Block
@@ -24,7 +24,7 @@ from memplane.policy import Policies
 from memplane.ports import Head
 from memplane.projections.hotset import HotsetState
 from memplane.recall.retrieval import DegradedError
-from memplane.search.service import Wanted, behind, index_service
+from memplane.search.service import IndexReach, degraded_parts, index_service
 
 if TYPE_CHECKING:
     from memplane.context.folds import Folds
@@ -69,7 +69,7 @@ class Packer:
             clock.mark("policy")
             folds = context.caught_up(policies)
             head = folds.log.head()
-            request = request_of(
+            request = checked_request(
                 query, asked, policies, head=head.seq, clock=context.clock,
                 seq_by=partial(seq_by, context.log), redactor=context.intake(policies).redactor,
             )  # fmt: skip
@@ -88,12 +88,14 @@ class Packer:
                     files=files_for(context, folds, request, seen.hotset, policies),
                     retriever=self._searcher(policies, folds, request, wait, progress),
                     query_seq=context.seq_of(request.query_event),
-                    sessions=partial(last_sessions, context, folds, request, policies, seen),
+                    sessions=partial(
+                        visible_last_sessions, context, folds, request, policies, seen
+                    ),
                     approvals=context.approvals(folds), line=context.log.line,
                 )  # fmt: skip
                 printer = context.printer(policies, cites=request.cited)
                 clock.mark("read")
-                return run(request, materials, printer, clock, head[:2], laid=watch)
+                return run_pack(request, materials, printer, clock, head[:2], laid=watch)
 
             block = _made_anyhow(made, request)
             if not self._plain:  # a hook only reads
@@ -108,19 +110,23 @@ class Packer:
     def _opened(self, request: Request, policies: Policies, folds: Folds) -> list[Any]:
         if not request.expand:
             return []
-        from memplane.work.handles import opened  # noqa: PLC0415 - few packs expand anything
+        from memplane.work.handles import open_handle  # noqa: PLC0415 - few packs expand anything
 
-        return [opened(self.context, folds, one, request, policies) for one in request.expand]
+        return [open_handle(self.context, folds, one, request, policies) for one in request.expand]
 
     def _searcher(
-        self, policies: Policies, folds: Folds, request: Request, wait: bool,
+        self,
+        policies: Policies,
+        folds: Folds,
+        request: Request,
+        wait: bool,
         progress: Callable[[int, int], None] | None,
-    ) -> Callable[[], Retriever]:  # fmt: skip
+    ) -> Callable[[], Retriever]:
         if self._plain:
             from memplane.search.hook_retriever import PlainRetriever  # noqa: PLC0415 - for hooks alone
 
             return partial(PlainRetriever, self.context, policies, folds)
-        wanted = Wanted(request.dense_seq, request.index_seq, wait, progress)
+        wanted = IndexReach(request.dense_seq, request.index_seq, wait, progress)
         return partial(index_service(self.context).retriever, policies, folds, wanted)
 
     def _saved(self, block: Block, policies: Policies) -> Block:
@@ -164,9 +170,11 @@ class Packer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.close()
 
 
@@ -177,7 +185,7 @@ def _made_anyhow(made: Callable[[Request], Block], request: Request) -> Block:
     except DegradedError as error:
         # As if nothing were embedded: what the report names gives the same block again.
         block, without = made(request._replace(dense_seq=0)), [error.part]
-    without += behind(block.report["request"])
+    without += degraded_parts(block.report["request"])
     if without:
         block.report["degraded"] = without
     return block

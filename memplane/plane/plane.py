@@ -10,22 +10,22 @@ from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
 from memplane.context.arguments import check_count, check_named, check_text, check_texts
 from memplane.context.context import PlaneContext
-from memplane.context.event_access import Standing, Version
+from memplane.context.event_access import KeyVersion, Standing
 from memplane.context.folds import seq_by
 from memplane.context.materials import FileView, list_files
 from memplane.context.receipts import BulkReceipt, Receipt, Spooled
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, KINDS, Event, is_kind
 from memplane.intake import timestamp
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.nofollow import counting
 from memplane.plane.packer import Packer
 from memplane.recall.suppress import is_pattern, within
-from memplane.search.search import SearchHits, search
+from memplane.search.search import SearchHits, search_plane
 from memplane.search.service import index_service
-from memplane.upkeep.caches import differing
+from memplane.upkeep.caches import differing_caches
 from memplane.work.changes import pin_row, touch_row
-from memplane.work.expand import Expanded, expand
+from memplane.work.expand import Expanded, expand_handle
 from memplane.work.forget import forget
 from memplane.work.tasks import PlaneTasks
 
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from memplane.pack.block import Block
     from memplane.pack.pack import Laid
     from memplane.policy import Policies
-    from memplane.policy.check import Checked
-    from memplane.policy.files import Row
+    from memplane.policy.check import PolicyCheck
+    from memplane.policy.files import PolicyValue
     from memplane.ports import Head
     from memplane.projections.hotset import HotsetState
     from memplane.upkeep.audit import AuditReport
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from memplane.upkeep.verify import PlaneReport
     from memplane.work.changes import Eviction, Undone
     from memplane.work.forget import Forgotten
-    from memplane.work.sessions import Sessions
+    from memplane.work.sessions import PlaneSessions
 
 __all__ = ["Keys", "Plane"]
 
@@ -121,9 +121,13 @@ class Plane:
         )
         new = [appended.seq for appended in done if not appended.duplicate]
         return BulkReceipt(
-            len(new), len(done) - len(new), new[0] if new else None, new[-1] if new else None,
-            self.durability, tuple(refused),
-        )  # fmt: skip
+            len(new),
+            len(done) - len(new),
+            new[0] if new else None,
+            new[-1] if new else None,
+            self.durability,
+            tuple(refused),
+        )
 
     def spool(self, text: str = "", **fields: Any) -> Spooled:
         """Store one event without waiting for another writer.
@@ -172,8 +176,12 @@ class Plane:
     # --- reading ---
 
     def event(
-        self, id: str | int, *, channel: str = "private", agent: str | None = None,  # noqa: A002
-    ) -> Event:  # fmt: skip
+        self,
+        id: str | int,  # noqa: A002
+        *,
+        channel: str = "private",
+        agent: str | None = None,
+    ) -> Event:
         """One event by id or seq, whatever became of it.
 
         Raises NotFoundError: for one that the channel and agent may not see, as for none. That an
@@ -191,7 +199,7 @@ class Plane:
         if line is None:
             self.context.look_in_vain()
         if line is None and reader.is_owner and (gone := self._log.purged_as(id)) is not None:
-            raise NotFoundError(f"event {shown(id)} was purged by event {gone.by}")
+            raise NotFoundError(f"event {quoted_value(id)} was purged by event {gone.by}")
         return reader.one(line, id)
 
     def text(self, event: Event) -> str:
@@ -214,10 +222,16 @@ class Plane:
         return [None if block is None else redact(block) for block in blocks]
 
     def events(
-        self, *, kind: str | None = None, session: str | None = None, ns: str | None = None,
-        after: int = 0, limit: int | None = None, channel: str = "private",
+        self,
+        *,
+        kind: str | None = None,
+        session: str | None = None,
+        ns: str | None = None,
+        after: int = 0,
+        limit: int | None = None,
+        channel: str = "private",
         agent: str | None = None,
-    ) -> Iterator[Event]:  # fmt: skip
+    ) -> Iterator[Event]:
         """The events that match, in log order, behind the seq `after`.
 
         What is in an agent's namespace stands there for that agent, and for the owner who names
@@ -229,7 +243,7 @@ class Plane:
             check_count(limit, "limit", 1)
         if kind is not None and not is_kind(kind):
             raise InputError(
-                f"unknown kind {shown(kind)}; known: {', '.join(KINDS)}, custom:<name>",
+                f"unknown kind {quoted_value(kind)}; known: {', '.join(KINDS)}, custom:<name>",
                 where="kind",
             )
         reader = self.context.reader(channel, agent=agent, ns=ns)
@@ -237,9 +251,14 @@ class Plane:
         return reader.events(lines, kind=kind, session=session, ns=ns, limit=limit)
 
     def get(
-        self, key: str, ns: str = GLOBAL, *, channel: str = "private", now: _Time = None,
+        self,
+        key: str,
+        ns: str = GLOBAL,
+        *,
+        channel: str = "private",
+        now: _Time = None,
         agent: str | None = None,
-    ) -> Event | None:  # fmt: skip
+    ) -> Event | None:
         """The value that a key has; None where it has none, was archived or is out of time.
 
         At the clock's time, or at `now`. None too for a value that the channel and agent may not
@@ -257,9 +276,15 @@ class Plane:
         return None if line is None else reader.emit(line.event)
 
     def keys(
-        self, prefix: str = "", ns: str | None = GLOBAL, *, channel: str = "private",
-        limit: int = 1000, now: _Time = None, agent: str | None = None,
-    ) -> Keys:  # fmt: skip
+        self,
+        prefix: str = "",
+        ns: str | None = GLOBAL,
+        *,
+        channel: str = "private",
+        limit: int = 1000,
+        now: _Time = None,
+        agent: str | None = None,
+    ) -> Keys:
         """The keys with a value, in byte order, at most `limit`; `ns` None: of all namespaces.
 
         `more` of the answer says whether there are others. At the clock's time, or at `now`.
@@ -275,9 +300,7 @@ class Plane:
         with self.context.lock:
             memories = self.context.caught_up(reader.policies).memories
             while (left := most - len(found)) > 0:
-                rows = memories.keys(
-                    prefix, one, limit=left, after=after, upto=self.context.as_of
-                )  # fmt: skip
+                rows = memories.keys(prefix, one, limit=left, after=after, upto=self.context.as_of)
                 seen = (row for row in rows if reader.shows_row(row) and reader.in_time(row))
                 found += (row.key for row in seen if ns is None or within(row.ns, (ns,)))
                 if len(rows) < left:
@@ -288,9 +311,14 @@ class Plane:
         return found
 
     def history(
-        self, key: str, ns: str = GLOBAL, *, channel: str = "private", now: _Time = None,
+        self,
+        key: str,
+        ns: str = GLOBAL,
+        *,
+        channel: str = "private",
+        now: _Time = None,
         agent: str | None = None,
-    ) -> list[Version]:  # fmt: skip
+    ) -> list[KeyVersion]:
         """Every value that a key had, oldest first, each with what became of it.
 
         Values that the channel and agent may not see are left out, and not named as what superseded
@@ -303,7 +331,7 @@ class Plane:
             rows = reader.rows(memories.history(ns, key, upto=self.context.as_of), memories)
             lines = [self.context.recent.line(row) for row, _ in rows]
         return [
-            Version(
+            KeyVersion(
                 reader.emit(line.event), row.reason or reader.out_of_time(row), row.by_seq, before
             )
             for (row, before), line in zip(rows, lines, strict=True)
@@ -311,9 +339,13 @@ class Plane:
         ]
 
     def archived(
-        self, event: Event, *, now: _Time = None, channel: str = "private",
+        self,
+        event: Event,
+        *,
+        now: _Time = None,
+        channel: str = "private",
         agent: str | None = None,
-    ) -> tuple[str, int | None] | None:  # fmt: skip
+    ) -> tuple[str, int | None] | None:
         """Why an event is out of force, and by which event (its seq); None where it is in force.
 
         `superseded`, `forgotten`, `evicted`; `expired` by its own `valid_until` at the clock. The
@@ -325,9 +357,13 @@ class Plane:
         return standing.reason, standing.by_seq
 
     def standing(
-        self, event: Event, *, now: _Time = None, channel: str = "private",
+        self,
+        event: Event,
+        *,
+        now: _Time = None,
+        channel: str = "private",
         agent: str | None = None,
-    ) -> Standing:  # fmt: skip
+    ) -> Standing:
         """What became of an event, what it superseded, and what time has left of its importance.
 
         Other values of its key are named where the channel and agent may see them.
@@ -356,10 +392,16 @@ class Plane:
         ]
 
     def files(
-        self, query: str = "", *, session: str | None = None, branch: str | None = None,
-        limit: int = 20, channel: str = "private", ns: _OneOrMore = None,
+        self,
+        query: str = "",
+        *,
+        session: str | None = None,
+        branch: str | None = None,
+        limit: int = 20,
+        channel: str = "private",
+        ns: _OneOrMore = None,
         agent: str | None = None,
-    ) -> list[FileView]:  # fmt: skip
+    ) -> list[FileView]:
         """The files that the session works on, then those that it may need: the best first.
 
         Without a branch, the session's. Guessed from what was touched, never from the disk.
@@ -371,9 +413,14 @@ class Plane:
         )
 
     def expand(
-        self, handle: str, budget: int = 2000, *, channel: str = "private", now: _Time = None,
+        self,
+        handle: str,
+        budget: int = 2000,
+        *,
+        channel: str = "private",
+        now: _Time = None,
         agent: str | None = None,
-    ) -> Expanded:  # fmt: skip
+    ) -> Expanded:
         """Open a handle, as far as the budget (tokens) goes; `next` says where it goes on.
 
         `event/<seq or id>` and `views/<name>` are shown whole. `task/<id>?depth=n` and
@@ -385,7 +432,7 @@ class Plane:
         NotFoundError where nothing is there that the channel and agent may see, ScopeError for a
         namespace that is not for them and an artifact that nobody approved, BudgetError.
         """
-        return expand(self.context, handle, budget, channel=channel, agent=agent, now=now)
+        return expand_handle(self.context, handle, budget, channel=channel, agent=agent, now=now)
 
     # --- packing and searching ---
 
@@ -417,14 +464,29 @@ class Plane:
         )
 
     def search(
-        self, query: str, k: int = 10, *, channel: str = "private", ns: _OneOrMore = None,
-        kind: _OneOrMore = None, session: _OneOrMore = None, tag: _OneOrMore = None,
-        without_tag: _OneOrMore = None, importance_min: float | None = None, since: _Time = None,
-        until: _Time = None, task: str | None = None, agent: str | None = None, now: _Time = None,
-        as_of: int | _Time = None, dense_seq: int | None = None, index_seq: int | None = None,
-        similar: bool = False, wait: bool = False,
+        self,
+        query: str,
+        k: int = 10,
+        *,
+        channel: str = "private",
+        ns: _OneOrMore = None,
+        kind: _OneOrMore = None,
+        session: _OneOrMore = None,
+        tag: _OneOrMore = None,
+        without_tag: _OneOrMore = None,
+        importance_min: float | None = None,
+        since: _Time = None,
+        until: _Time = None,
+        task: str | None = None,
+        agent: str | None = None,
+        now: _Time = None,
+        as_of: int | _Time = None,
+        dense_seq: int | None = None,
+        index_seq: int | None = None,
+        similar: bool = False,
+        wait: bool = False,
         progress: Callable[[int, int], None] | None = None,
-    ) -> SearchHits:  # fmt: skip
+    ) -> SearchHits:
         """At most `k` events that answer a query, the best first; none where nothing matches.
 
         What is out of force is no hit, nor what a pack with the same `task`, `agent` and times
@@ -440,14 +502,25 @@ class Plane:
         pattern (`/spec/*`) it searches those that are.
         """
         asked: dict[str, Any] = {
-            "channel": channel, "ns": ns, "kind": kind, "session": session, "tag": tag,
-            "without_tag": without_tag, "importance_min": importance_min, "since": since,
-            "until": until, "task": task, "agent": agent, "now": now, "as_of": as_of,
-            "dense_seq": dense_seq, "index_seq": index_seq,
-        }  # fmt: skip
-        return search(
+            "channel": channel,
+            "ns": ns,
+            "kind": kind,
+            "session": session,
+            "tag": tag,
+            "without_tag": without_tag,
+            "importance_min": importance_min,
+            "since": since,
+            "until": until,
+            "task": task,
+            "agent": agent,
+            "now": now,
+            "as_of": as_of,
+            "dense_seq": dense_seq,
+            "index_seq": index_seq,
+        }
+        return search_plane(
             self.context, query, k, asked, similar=similar, wait=wait, progress=progress
-        )  # fmt: skip
+        )
 
     def index(self, progress: Callable[[int, int], None] | None = None) -> int:
         """Bring the search index up to the log; return the last seq that it has looked at.
@@ -483,9 +556,9 @@ class Plane:
         is superseded, or forgotten where it has no key. Raises NotFoundError, and InputError for
         what is no statement or out of force.
         """
-        from memplane.work.changes import update  # noqa: PLC0415 - a pack does without
+        from memplane.work.changes import update_statement  # noqa: PLC0415 - a pack does without
 
-        return update(self.context, id, changes)
+        return update_statement(self.context, id, changes)
 
     def undo(self, *, dry_run: bool = False) -> Undone:
         """Take back the last statement that was recorded, or the last forget or unforget.
@@ -494,14 +567,20 @@ class Plane:
         taken back whole. Again, it goes further back. Turns, tasks and sessions stay. Raises
         NotFoundError where the last 10,000 lines have nothing to take back.
         """
-        from memplane.work.changes import undo  # noqa: PLC0415 - a pack does without
+        from memplane.work.changes import undo_statement  # noqa: PLC0415 - a pack does without
 
-        return undo(self.context, dry_run=dry_run)
+        return undo_statement(self.context, dry_run=dry_run)
 
     def forget(
-        self, key: str | None = None, *, ns: str = GLOBAL, id: str | None = None,  # noqa: A002
-        session: str | None = None, source: str | None = None, reason: str = "",
-    ) -> Receipt:  # fmt: skip
+        self,
+        key: str | None = None,
+        *,
+        ns: str = GLOBAL,
+        id: str | None = None,  # noqa: A002
+        session: str | None = None,
+        source: str | None = None,
+        reason: str = "",
+    ) -> Receipt:
         """Archive: what is named is in no block, search or listing; the log keeps it.
 
         Exactly one of key (with ns), id, session and source (an importer's prefix of ids). Raises
@@ -511,11 +590,18 @@ class Plane:
         return forget(self.context, named, ns, reason, undo=False)
 
     def forget_many(
-        self, *, tag: str | Iterable[str] | None = None,
-        older_than: str | timedelta | None = None, kind: str | Iterable[str] | None = None,
-        ns: str | None = None, decisions: bool = False, reason: str = "", dry_run: bool = False,
-        now: str | datetime | None = None, progress: Callable[[int, int], None] | None = None,
-    ) -> Forgotten:  # fmt: skip
+        self,
+        *,
+        tag: str | Iterable[str] | None = None,
+        older_than: str | timedelta | None = None,
+        kind: str | Iterable[str] | None = None,
+        ns: str | None = None,
+        decisions: bool = False,
+        reason: str = "",
+        dry_run: bool = False,
+        now: str | datetime | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Forgotten:
         """Archive what bears a tag, what is older than an age (`90d`, a timedelta), or both.
 
         Of one or several kinds and one namespace, if named; only what is in force. Decisions,
@@ -525,22 +611,36 @@ class Plane:
         from memplane.work.forget import forget_many  # noqa: PLC0415 - a pack does without
 
         given = {
-            "tag": tag, "older_than": older_than, "kind": kind, "ns": ns, "decisions": decisions,
+            "tag": tag,
+            "older_than": older_than,
+            "kind": kind,
+            "ns": ns,
+            "decisions": decisions,
             "now": now,
-        }  # fmt: skip
+        }
         return forget_many(self.context, given, reason, dry_run=dry_run, progress=progress)
 
     def unforget(
-        self, key: str | None = None, *, ns: str = GLOBAL, id: str | None = None,  # noqa: A002
-        session: str | None = None, source: str | None = None, reason: str = "",
-    ) -> Receipt:  # fmt: skip
+        self,
+        key: str | None = None,
+        *,
+        ns: str = GLOBAL,
+        id: str | None = None,  # noqa: A002
+        session: str | None = None,
+        source: str | None = None,
+        reason: str = "",
+    ) -> Receipt:
         """Take back the forgetting of what is named, as `forget` names it."""
         named = {"key": key, "id": id, "session": session, "source": source}
         return forget(self.context, named, ns, reason, undo=True)
 
     def pin(
-        self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002
-    ) -> Receipt:  # fmt: skip
+        self,
+        id: str | int | None = None,  # noqa: A002
+        *,
+        key: str | None = None,
+        ns: str = GLOBAL,
+    ) -> Receipt:
         """Put a statement before others in the head of blocks, from the next session on.
 
         Exactly one of id (or seq) and key (with ns), which names the value that it has now.
@@ -549,15 +649,23 @@ class Plane:
         return self.context.write(pin_row(self, id, key, ns, undo=False))
 
     def unpin(
-        self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002
-    ) -> Receipt:  # fmt: skip
+        self,
+        id: str | int | None = None,  # noqa: A002
+        *,
+        key: str | None = None,
+        ns: str = GLOBAL,
+    ) -> Receipt:
         """Take a pin back; named as `pin` names it."""
         self.context.take_in_waiting()
         return self.context.write(pin_row(self, id, key, ns, undo=True))
 
     def touch(
-        self, id: str | int | None = None, *, key: str | None = None, ns: str = GLOBAL,  # noqa: A002
-    ) -> Receipt:  # fmt: skip
+        self,
+        id: str | int | None = None,  # noqa: A002
+        *,
+        key: str | None = None,
+        ns: str = GLOBAL,
+    ) -> Receipt:
         """Say that a memory still holds: its importance fades anew from now on.
 
         Exactly one of id (or seq) and key (with ns), which names the value that it has now.
@@ -565,10 +673,15 @@ class Plane:
         return self.context.write(touch_row(self, id, key, ns))
 
     def evict(
-        self, below: float, *, dry_run: bool = False, ns: str | None = None,
-        kind: str | None = None, now: str | datetime | None = None,
+        self,
+        below: float,
+        *,
+        dry_run: bool = False,
+        ns: str | None = None,
+        kind: str | None = None,
+        now: str | datetime | None = None,
         progress: Callable[[int, int], None] | None = None,
-    ) -> Eviction:  # fmt: skip
+    ) -> Eviction:
         """Archive the memories whose importance has faded below a line (0 to 1000, or 0.0 to 1.0).
 
         Facts, observations, plans, summaries, insights and preferences, of one `ns` or `kind` or of
@@ -590,11 +703,11 @@ class Plane:
         return PlaneTasks(self.record, self.context)
 
     @property
-    def sessions(self) -> Sessions:
+    def sessions(self) -> PlaneSessions:
         """The sessions: begin, mark and end them, list them, show one."""
-        from memplane.work.sessions import Sessions  # noqa: PLC0415 - a pack does without
+        from memplane.work.sessions import PlaneSessions  # noqa: PLC0415 - a pack does without
 
-        return Sessions(self.context)
+        return PlaneSessions(self.context)
 
     @property
     def artifacts(self) -> PlaneArtifacts:
@@ -667,11 +780,11 @@ class Plane:
         """The policies as they are now; raises PolicyError."""
         return self._packer.policies
 
-    def policy_values(self) -> list[Row]:
+    def policy_values(self) -> list[PolicyValue]:
         """Every value in force, with where it comes from; raises PolicyError."""
         return self.context.watched.rows()
 
-    def check_policies(self) -> Checked:
+    def check_policies(self) -> PolicyCheck:
         """Every mistake in the policies, and what is likely not meant; raises nothing."""
         return self.context.watched.checked()
 
@@ -698,13 +811,24 @@ class Plane:
         return audit(self.context, limit=most, progress=progress)
 
     def purge(
-        self, *ids: int | str, key: str | None = None, session: str | None = None,
-        source: str | None = None, archived: Sequence[str] = (), ns: str | None = None,
-        tag: str | Iterable[str] | None = None, older_than: str | timedelta | None = None,
-        kind: str | Iterable[str] | None = None, decisions: bool = False, reason: str = "",
-        cascade: bool = False, summaries: bool = False, dry_run: bool = False,
-        now: str | datetime | None = None, progress: Callable[[int, int], None] | None = None,
-    ) -> PurgeReport:  # fmt: skip
+        self,
+        *ids: int | str,
+        key: str | None = None,
+        session: str | None = None,
+        source: str | None = None,
+        archived: Sequence[str] = (),
+        ns: str | None = None,
+        tag: str | Iterable[str] | None = None,
+        older_than: str | timedelta | None = None,
+        kind: str | Iterable[str] | None = None,
+        decisions: bool = False,
+        reason: str = "",
+        cascade: bool = False,
+        summaries: bool = False,
+        dry_run: bool = False,
+        now: str | datetime | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> PurgeReport:
         """Erase events for good: from the log, projections, index, bodies and reports.
 
         Named by ids or seqs, or a key (all its values), a session, a source (the beginning of
@@ -717,18 +841,29 @@ class Plane:
         InputError, and nothing is purged. A dry run changes nothing. Raises
         InputError, NotFoundError, HomeError where the plane is read-only, WriteError, LockError.
         """
-        from memplane.upkeep.purge import purge  # noqa: PLC0415 - likewise
+        from memplane.upkeep.purge import purge_plane  # noqa: PLC0415 - likewise
         from memplane.work.forget import Pick  # noqa: PLC0415 - a pack does without
 
         named = {"ids": ids, "key": key, "session": session, "source": source, "archived": archived}
         pick = Pick.of(
-            self.context.clock() if now is None else timestamp(now, where="now"), tag=tag,
-            older_than=older_than, kind=kind, ns=None if key else ns, decisions=decisions,
-        )  # fmt: skip
-        return purge(
-            self.context, named, ns or GLOBAL, pick, reason, cascade=cascade,
-            summaries=summaries, dry_run=dry_run, progress=progress,
-        )  # fmt: skip
+            self.context.clock() if now is None else timestamp(now, where="now"),
+            tag=tag,
+            older_than=older_than,
+            kind=kind,
+            ns=None if key else ns,
+            decisions=decisions,
+        )
+        return purge_plane(
+            self.context,
+            named,
+            ns or GLOBAL,
+            pick,
+            reason,
+            cascade=cascade,
+            summaries=summaries,
+            dry_run=dry_run,
+            progress=progress,
+        )
 
     def due(self, *, now: str | datetime | None = None) -> Due:
         """What `keep` of plane.yaml lets go of by now: tool results of old sessions.
@@ -742,9 +877,12 @@ class Plane:
             return due_of(self.context, moment)
 
     def purge_due(
-        self, *, dry_run: bool = False, now: str | datetime | None = None,
+        self,
+        *,
+        dry_run: bool = False,
+        now: str | datetime | None = None,
         progress: Callable[[int, int], None] | None = None,
-    ) -> PurgeReport | None:  # fmt: skip
+    ) -> PurgeReport | None:
         """Erase what `due` names, as `purge` does; None where nothing is over."""
         due = self.due(now=now)
         if not due.seqs:
@@ -758,10 +896,10 @@ class Plane:
         So too the index, if there is one; `progress` is told where that is much: done, in all.
         Raises LockError where another process has them, WriteError where they cannot be kept.
         """
-        from memplane.upkeep.caches import rebuild  # noqa: PLC0415 - a pack does without
+        from memplane.upkeep.caches import rebuild_caches  # noqa: PLC0415 - a pack does without
 
         with self.context.lock:
-            return rebuild(self.context, progress)
+            return rebuild_caches(self.context, progress)
 
     def verify(
         self,
@@ -775,12 +913,12 @@ class Plane:
         `progress` is told done and total, of all parts; `processes` scan the segments. `deep`: of
         caches also the parsed policies. Never raises for what is damaged.
         """
-        from memplane.upkeep.verify import of_log, verify  # noqa: PLC0415 - a pack does without
+        from memplane.upkeep.verify import of_log, verify_caches  # noqa: PLC0415 - a pack does without
 
         context = self.context
         report = of_log(context, progress, processes)
         with context.lock:
-            return verify(context, report, progress, deep=deep)
+            return verify_caches(context, report, progress, deep=deep)
 
     def differing(self) -> list[str]:
         """Files that say something else than the log; reads, never writes.
@@ -791,17 +929,24 @@ class Plane:
         """
         with self.context.lock:
             policies = self.context.watched.policies()
-            found = differing(self.context, policies)
+            found = differing_caches(self.context, policies)
             index = ["index/manifest.json"] if index_service(self.context).differs(policies) else []
             return [*found, *index]
 
     def export(
-        self, to: str | os.PathLike[str] | IO[bytes], *, replace: bool = False,
-        ns: str | Iterable[str] | None = None, kind: str | Iterable[str] | None = None,
-        session: str | Iterable[str] | None = None, since: str | datetime | None = None,
-        until: str | datetime | None = None, redact: bool = False, secret: bool = False,
+        self,
+        to: str | os.PathLike[str] | IO[bytes],
+        *,
+        replace: bool = False,
+        ns: str | Iterable[str] | None = None,
+        kind: str | Iterable[str] | None = None,
+        session: str | Iterable[str] | None = None,
+        since: str | datetime | None = None,
+        until: str | datetime | None = None,
+        redact: bool = False,
+        secret: bool = False,
         progress: Callable[[int, int], None] | None = None,
-    ) -> ExportReport:  # fmt: skip
+    ) -> ExportReport:
         """Write all of the plane, as of one head, to a file or an open one, for `memplane.restore`.
 
         The whole of it is a backup: the log byte by byte, with what is secret, and the texts and
@@ -810,21 +955,26 @@ class Plane:
         is `secret` only if asked for. Writers go on meanwhile. Raises InputError for a file that
         is there (unless `replace`), WriteError, PlaneError where purges do not let it end.
         """
-        from memplane.upkeep.export import Asked, export_plane  # noqa: PLC0415 - a pack does without
+        from memplane.upkeep.export import ExportFilter, export_plane  # noqa: PLC0415 - a pack does without
 
-        asked = Asked.of(
-            ns=ns, kind=kind, session=session, since=since, until=until, redact=redact,
+        asked = ExportFilter.of(
+            ns=ns,
+            kind=kind,
+            session=session,
+            since=since,
+            until=until,
+            redact=redact,
             secret=secret,
-        )  # fmt: skip
+        )
         return export_plane(self.context, to, asked, replace=replace, progress=progress)
 
     def merge(
         self, export: IO[bytes], name: str, progress: Callable[[int, int], None] | None = None
-    ) -> MergeReport:  # fmt: skip
+    ) -> MergeReport:
         """Record the events of an export (`name` stands in errors) with ids and origin, once.
 
         `memplane.restore` does it, and more: it checks the whole file before anything is recorded.
         """
-        from memplane.upkeep.restore import merge  # noqa: PLC0415 - likewise
+        from memplane.upkeep.restore import merge_export  # noqa: PLC0415 - likewise
 
-        return merge(self.context, export, name, progress)
+        return merge_export(self.context, export, name, progress)

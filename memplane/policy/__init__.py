@@ -11,9 +11,9 @@ mistakes, `policy.effective.rows` says where each value comes from.
 
 from __future__ import annotations
 
-from memplane.policy.budgets import Budgets, Limits, Section
+from memplane.policy.budgets import Budgets, Limits, SectionBudget
 from memplane.policy.channels import Channels
-from memplane.policy.files import NAMES, Policies, load, variables
+from memplane.policy.files import NAMES, Policies, load_policies, variables
 from memplane.policy.plane import ALL_AGENTS, PlanePolicy
 from memplane.policy.privacy import ChannelRule, Privacy
 from memplane.policy.scoring import Scoring
@@ -29,7 +29,7 @@ __all__ = [
     "Policies",
     "Privacy",
     "Scoring",
-    "Section",
-    "load",
+    "SectionBudget",
+    "load_policies",
     "variables",
 ]

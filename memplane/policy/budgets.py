@@ -9,31 +9,38 @@ from memplane.policy.document import (
     Fault,
     Json,
     Path,
+    found_value,
     mapping,
     meant,
-    parts,
-    shown,
+    parts_per,
     text_items,
-    texts,
-    whole,
+    texts_of_list,
+    whole_number,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Budgets", "Limits", "Section", "build", "faults"]
+__all__ = ["Budgets", "Limits", "SectionBudget", "budget_faults", "build_budgets"]
 
 
 _LONE_PART: Final = 10
 # Shares in a block for who has to find his way, in millionths, where the policy names none.
 _ORIENT: Final = {
-    "identity": 40_000, "rules": 80_000, "system_map": 90_000, "task_state": 170_000,
-    "relevant_decisions": 210_000, "knowledge_cards": 110_000, "recent_window": 220_000,
-    "tool_state": 40_000, "retrieved_evidence": 40_000, "expansions": 0,
-}  # fmt: skip
+    "identity": 40_000,
+    "rules": 80_000,
+    "system_map": 90_000,
+    "task_state": 170_000,
+    "relevant_decisions": 210_000,
+    "knowledge_cards": 110_000,
+    "recent_window": 220_000,
+    "tool_state": 40_000,
+    "retrieved_evidence": 40_000,
+    "expansions": 0,
+}
 
 
-class Section(NamedTuple):
+class SectionBudget(NamedTuple):
     """One section of a block; `weight` is its share in millionths, relative to the others."""
 
     name: str
@@ -78,16 +85,16 @@ class Limits(NamedTuple):
 
 # Everything that memplane itself can put into a block; any other section is the owner's own.
 STANDARD: Final = (
-    Section("identity", 1_200, 10, 40_000),
-    Section("rules", 6_000, 9, 100_000),
-    Section("task_state", 3_000, 9, 60_000),
-    Section("relevant_decisions", 8_000, 8, 90_000),
-    Section("knowledge_cards", 2_000, 8, 50_000),
-    Section("retrieved_evidence", 28_000, 7, 320_000),
-    Section("recent_window", 12_000, 6, 280_000),
-    Section("tool_state", 2_000, 6, 40_000),
-    Section("system_map", 800, 5, 20_000),
-    Section("expansions", 8_000, 4, 0),
+    SectionBudget("identity", 1_200, 10, 40_000),
+    SectionBudget("rules", 6_000, 9, 100_000),
+    SectionBudget("task_state", 3_000, 9, 60_000),
+    SectionBudget("relevant_decisions", 8_000, 8, 90_000),
+    SectionBudget("knowledge_cards", 2_000, 8, 50_000),
+    SectionBudget("retrieved_evidence", 28_000, 7, 320_000),
+    SectionBudget("recent_window", 12_000, 6, 280_000),
+    SectionBudget("tool_state", 2_000, 6, 40_000),
+    SectionBudget("system_map", 800, 5, 20_000),
+    SectionBudget("expansions", 8_000, 4, 0),
 )
 _SHARES: Final = frozenset(("share", "share_without_session", "share_orient"))
 _STANDARD_NAMES: Final = frozenset(section.name for section in STANDARD)
@@ -106,11 +113,11 @@ class Budgets(NamedTuple):
     default_pack_tokens: int = 4_000
     counter: str = "bound/1"
     scale_ppm: int = PPM
-    sections: tuple[Section, ...] = STANDARD
+    sections: tuple[SectionBudget, ...] = STANDARD
     limits: Limits = Limits()
     by_priority: tuple[str, ...] = ()
 
-    def section(self, name: str) -> Section | None:
+    def section(self, name: str) -> SectionBudget | None:
         """Return the section of that name, None where the policy has none."""
         for section in self.sections:
             if section.name == name:
@@ -121,7 +128,7 @@ class Budgets(NamedTuple):
 _DEFAULT: Final = Budgets()
 
 
-def build(document: Json) -> Budgets:
+def build_budgets(document: Json) -> Budgets:
     """Build the record from a document without mistakes."""
     counter = document.get("counter", _DEFAULT.counter)
     if not isinstance(counter, str):
@@ -129,30 +136,30 @@ def build(document: Json) -> Budgets:
     limits = mapping(document.get("limits", {}))
     sections = mapping(document.get("sections", {}))
     return Budgets(
-        whole(document.get("acb_total_max_tokens", _DEFAULT.acb_total_max_tokens)),
-        whole(document.get("reserve_tokens", _DEFAULT.reserve_tokens)),
-        whole(document.get("default_pack_tokens", _DEFAULT.default_pack_tokens)),
+        whole_number(document.get("acb_total_max_tokens", _DEFAULT.acb_total_max_tokens)),
+        whole_number(document.get("reserve_tokens", _DEFAULT.reserve_tokens)),
+        whole_number(document.get("default_pack_tokens", _DEFAULT.default_pack_tokens)),
         counter,
-        parts(document.get("scale", 1), PPM),
+        parts_per(document.get("scale", 1), PPM),
         _sections(sections),
-        Limits(**{name: whole(most) for name, most in limits.items()}),
+        Limits(**{name: whole_number(most) for name, most in limits.items()}),
         () if any(_SHARES & mapping(row).keys() for row in sections.values()) else tuple(sections),
     )
 
 
-def _sections(sections: Json) -> tuple[Section, ...]:
-    caps = {name: whole(mapping(row)["max_tokens"]) for name, row in sections.items()}
+def _sections(sections: Json) -> tuple[SectionBudget, ...]:
+    caps = {name: whole_number(mapping(row)["max_tokens"]) for name, row in sections.items()}
     total = max(1, sum(caps.values()))
     named = tuple(
-        Section(
+        SectionBudget(
             name,
             caps[name],
-            whole(row["priority"]),
-            parts(row["share"], PPM) if "share" in row else caps[name] * PPM // total,
-            texts(row.get("views", [])),
-            texts(row.get("kinds", [])),
+            whole_number(row["priority"]),
+            parts_per(row["share"], PPM) if "share" in row else caps[name] * PPM // total,
+            texts_of_list(row.get("views", [])),
+            texts_of_list(row.get("kinds", [])),
             *(
-                parts(row[share], PPM) if share in row else None
+                parts_per(row[share], PPM) if share in row else None
                 for share in ("share_without_session", "share_orient")
             ),
         )
@@ -161,7 +168,7 @@ def _sections(sections: Json) -> tuple[Section, ...]:
     return named + tuple(section for section in STANDARD if section.name not in sections)
 
 
-def faults(document: Json) -> Iterator[Fault]:
+def budget_faults(document: Json) -> Iterator[Fault]:
     """Name what no single key can be blamed for (the schema names the rest)."""
     total = document.get("acb_total_max_tokens", _DEFAULT.acb_total_max_tokens)
     reserve = document.get("reserve_tokens", _DEFAULT.reserve_tokens)
@@ -169,7 +176,7 @@ def faults(document: Json) -> Iterator[Fault]:
         # Whichever of the two the file holds is the one to blame; the reserve, where it holds both.
         key = "reserve_tokens" if "reserve_tokens" in document else "acb_total_max_tokens"
         wanted = f"expected `reserve_tokens` to be less than `acb_total_max_tokens` ({total})"
-        yield Fault((key,), f"{wanted}, found {shown(reserve)}: no room is left")
+        yield Fault((key,), f"{wanted}, found {found_value(reserve)}: no room is left")
     sections = document.get("sections")
     if isinstance(sections, dict):
         yield from _own_section_faults(sections)
@@ -201,7 +208,9 @@ def _taken_twice(sections: dict[str, Any], key: str) -> Iterator[Fault]:
             first = owner.setdefault(item, name)
             if first != name:
                 path: Path = ("sections", name, key, position)
-                yield Fault(path, f"expected in one section, found {shown(item)} in `{first}` too")
+                yield Fault(
+                    path, f"expected in one section, found {found_value(item)} in `{first}` too"
+                )
 
 
 def _is_whole(value: object) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.policy.document import Fault, Json, mapping, shown, texts
+from memplane.policy.document import Fault, Json, found_value, mapping, texts_of_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Channels", "build", "faults", "names"]
+__all__ = ["Channels", "build_channels", "channel_faults", "channel_names"]
 
 _SHARED: Final = ("views/identity.md", "views/rules.project.md")
 
@@ -33,7 +33,7 @@ class Channels(NamedTuple):
         return self.views.get(channel, ())
 
 
-def build(document: Json) -> Channels:
+def build_channels(document: Json) -> Channels:
     """Build the record from a document without mistakes."""
     rows = document.get("channels")
     if rows is None:
@@ -45,23 +45,23 @@ def build(document: Json) -> Channels:
         name = mapping(row)["name"]
         if not isinstance(name, str):
             raise TypeError(f"expected the name of a channel, found {name!r}")
-        views[name] = texts(row.get("default_load_views", []))
+        views[name] = texts_of_list(row.get("default_load_views", []))
     return Channels(views)
 
 
-def faults(document: Json) -> Iterator[Fault]:
+def channel_faults(document: Json) -> Iterator[Fault]:
     """Name the channels that stand there twice."""
     rows = document.get("channels")
     first: dict[str, int] = {}
     for position, row in enumerate(rows if isinstance(rows, list) else ()):
         name = row.get("name") if isinstance(row, dict) else None
         if isinstance(name, str) and first.setdefault(name, position) != position:
-            what = f"expected a name of its own, found {shown(name)}"
+            what = f"expected a name of its own, found {found_value(name)}"
             message = f"{what}, which `channels[{first[name]}]` has"
             yield Fault(("channels", position, "name"), message)
 
 
-def names(document: object) -> tuple[str, ...] | None:
+def channel_names(document: object) -> tuple[str, ...] | None:
     """Return the names of a document that may have mistakes, None where one cannot be read."""
     if not isinstance(document, dict):
         return None

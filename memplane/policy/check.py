@@ -11,8 +11,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.policy.budgets import Budgets
-from memplane.policy.channels import Channels, names
-from memplane.policy.document import Fault, Path, closest, meant, problems, shown, text_items
+from memplane.policy.channels import Channels, channel_names
+from memplane.policy.document import Fault, Path, closest, found_value, meant, problems, text_items
 from memplane.policy.files import NAMES, blame, documents
 from memplane.policy.plane import Hooks
 from memplane.policy.privacy import Privacy
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from memplane.policy.document import Json
     from memplane.policy.files import Documents
 
-__all__ = ["Checked", "check"]
+__all__ = ["PolicyCheck", "check_files"]
 
 # Named by memplane's own policies before anybody has written them.
 _EXPECTED_VIEWS: Final = frozenset(chain.from_iterable(Channels().views.values()))
@@ -32,7 +32,7 @@ _BUDGETS: Final = Budgets()
 _HOOKS: Final = Hooks()
 
 
-class Checked(NamedTuple):
+class PolicyCheck(NamedTuple):
     """`mistakes` stop packing, `doubts` do not; `unwritten` are the usual views not yet there."""
 
     mistakes: list[Problem]
@@ -40,14 +40,14 @@ class Checked(NamedTuple):
     unwritten: list[str]
 
 
-def check(
+def check_files(
     files: Mapping[str, bytes | None],
     *,
     defaults: Mapping[str, bytes],
     schemas: Mapping[str, bytes],
     overrides: Mapping[str, str],
     views: Collection[str],
-) -> Checked:
+) -> PolicyCheck:
     """Check the files, and what they name against the views that exist; looks into no cache."""
     found = documents(files, defaults=defaults, schemas=schemas, overrides=overrides)
     broken = {problem.file for problem in found.problems}
@@ -62,7 +62,7 @@ def check(
         faults["plane.yaml"] += _of_hooks(found)
     doubts = [problem for name in NAMES for problem in _placed(name, faults[name], found)]
     unwritten = sorted((every & _EXPECTED_VIEWS) - set(views))
-    return Checked(found.problems, doubts, unwritten)
+    return PolicyCheck(found.problems, doubts, unwritten)
 
 
 def _placed(name: str, faults: list[Fault], found: Documents) -> list[Problem]:
@@ -111,7 +111,7 @@ def _missing(
         near = closest(_stem(view), {_stem(one): one for one in unnamed})
         if near is not None or view not in _EXPECTED_VIEWS:
             hint = f"; did you mean `views/{near}.md`?" if near is not None else ""
-            message = f"expected a view that exists, found {shown(view)}: no such file{hint}"
+            message = f"expected a view that exists, found {found_value(view)}: no such file{hint}"
             found.append(fault._replace(message=message))
     return found
 
@@ -130,19 +130,19 @@ def _without_rule(found: Documents) -> Iterator[Fault]:
         if name not in rules:
             unused = [rule for rule in rules if rule not in {other["name"] for other in channels}]
             said = "the rule of `agent` applies" if "agent" in rules else "high and secret stay out"
-            message = f"expected a rule in privacy.yaml, found none for {shown(name)}: {said}"
+            message = f"expected a rule in privacy.yaml, found none for {found_value(name)}: {said}"
             yield Fault(("channels", at, "name"), f"{message}{meant(name, unused)}")
 
 
 def _of_hooks(found: Documents) -> Iterator[Fault]:
     """Name a channel of the hooks that is none, and a wait for the log that outlasts a hook."""
     hooks = found.effective["plane.yaml"].get("hooks", {})
-    known = names(found.effective["channels.yaml"]) or ()
+    known = channel_names(found.effective["channels.yaml"]) or ()
     channel = hooks.get("channel", _HOOKS.channel)
     usual = Channels().views  # known whether or not the file lists them
     if channel not in (*known, *usual):
         listed = ", ".join(f"`{name}`" for name in dict.fromkeys((*known, *usual)))
-        what = f"expected a channel ({listed}), found {shown(channel)}"
+        what = f"expected a channel ({listed}), found {found_value(channel)}"
         message = f"{what}: hooks record, and answer nothing{meant(channel, (*known, *usual))}"
         yield Fault(("hooks", "channel"), message)
     wait = hooks.get("wait_ms", _HOOKS.wait_ms)
@@ -160,7 +160,7 @@ def _of_budgets(document: Json) -> Iterator[Fault]:
     if asked > room:
         why = "what `reserve_tokens` leaves of `acb_total_max_tokens`"
         yield Fault(
-            ("default_pack_tokens",), f"expected at most {room}, {why}, found {shown(asked)}"
+            ("default_pack_tokens",), f"expected at most {room}, {why}, found {found_value(asked)}"
         )
     sections = document.get("sections", {})
     shares = {name: row["share"] for name, row in sections.items() if "share" in row}

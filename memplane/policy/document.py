@@ -30,20 +30,20 @@ __all__ = [
     "against_schema",
     "closest",
     "expected",
+    "found_value",
     "key_text",
     "mapping",
     "meant",
     "one_of",
-    "parts",
-    "plain",
+    "parts_per",
     "problems",
-    "read",
+    "read_document",
     "resolved",
     "scalar",
-    "shown",
     "text_items",
-    "texts",
-    "whole",
+    "texts_of_list",
+    "whole_number",
+    "without_places",
 ]
 
 
@@ -108,7 +108,7 @@ def key_text(path: Path) -> str:
     return text
 
 
-def shown(value: object) -> str:
+def found_value(value: object) -> str:
     """Say what was found, in one short line."""
     if value is None:
         return "nothing"
@@ -145,16 +145,16 @@ def scalar(text: str) -> str | int | float | bool | None:
     return text
 
 
-def plain(node: Node) -> Any:
+def without_places(node: Node) -> Any:
     """Return the value without its places."""
     if isinstance(node.value, dict):
-        return {key: plain(item) for key, item in node.value.items()}
+        return {key: without_places(item) for key, item in node.value.items()}
     if isinstance(node.value, list):
-        return [plain(item) for item in node.value]
+        return [without_places(item) for item in node.value]
     return node.value
 
 
-def read(file: str, data: bytes) -> tuple[Node | None, list[Problem]]:
+def read_document(file: str, data: bytes) -> tuple[Node | None, list[Problem]]:
     """Read one document; None where the file is empty or cannot be read at all.
 
     Mistakes that leave the rest readable (a key given twice, a tag) come beside
@@ -338,7 +338,7 @@ def mapping(value: object) -> Json:
     return value
 
 
-def texts(value: object) -> tuple[str, ...]:
+def texts_of_list(value: object) -> tuple[str, ...]:
     """Return a list of texts as a tuple."""
     if not isinstance(value, list):
         raise TypeError(f"expected a list, found {type(value).__name__}")
@@ -351,14 +351,14 @@ def _text(value: object) -> str:
     return value
 
 
-def whole(value: object) -> int:
+def whole_number(value: object) -> int:
     """Return a whole number; `4000.0` is one, as JSON Schema has it, and `true` is none."""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
         raise TypeError(f"expected a whole number, found {value!r}")
     return int(value)
 
 
-def parts(value: object, unit: int) -> int:
+def parts_per(value: object, unit: int) -> int:
     """Return a number as so many parts of `unit`, rounded: records hold no floats."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"expected a number, found {value!r}")
@@ -380,7 +380,9 @@ _COUNTED: Final[dict[str, Callable[[str, Any], str]]] = {
     "maxProperties": lambda wanted, error: (
         f"expected {wanted}, found a mapping of {len(error.instance)} keys"
     ),
-    "uniqueItems": lambda _, error: f"expected each item once, found {shown(error.instance)} again",
+    "uniqueItems": lambda _, error: (
+        f"expected each item once, found {found_value(error.instance)} again"
+    ),
 }
 
 
@@ -452,14 +454,16 @@ def _faults(error: Any, definitions: Any) -> Iterator[Fault]:
                 wanted = expected(resolved(schema["properties"][key], definitions))
                 yield Fault((*path, key), f"missing; expected {wanted}")
     elif "propertyNames" in error.absolute_schema_path:
-        yield Fault((*path, found), f"expected {expected(schema)} as key, found {shown(found)}")
+        yield Fault(
+            (*path, found), f"expected {expected(schema)} as key, found {found_value(found)}"
+        )
     elif error.validator in _COUNTED:
         yield Fault(path, _COUNTED[error.validator](expected(schema), error))
     else:
         words = _words(schema)
         hint = meant(found, words) if isinstance(found, str) else ""
         wanted = schema["title"] if hint and len(words) > LISTED_MAX else expected(schema)
-        yield Fault(path, f"expected {wanted}, found {shown(found)}{hint}")
+        yield Fault(path, f"expected {wanted}, found {found_value(found)}{hint}")
 
 
 def resolved(schema: Any, definitions: Any) -> Any:

@@ -16,14 +16,14 @@ from memplane.policy.document import (
     Path,
     against_schema,
     closest,
+    found_value,
     key_text,
     one_of,
-    plain,
     problems,
-    read,
+    read_document,
     resolved,
     scalar,
-    shown,
+    without_places,
 )
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ __all__ = [
     "VERSION",
     "WHOLE",
     "Documents",
-    "Form",
     "Format",
     "Override",
+    "ParsedPolicies",
     "Policies",
-    "Row",
+    "PolicyValue",
     "applied",
     "as_yaml",
     "blame",
@@ -51,12 +51,12 @@ __all__ = [
     "documents",
     "filled",
     "form_of",
-    "load",
+    "load_policies",
     "packed_form",
+    "policy_values",
     "read_documents",
     "resolve",
-    "rows",
-    "rows_of",
+    "values_of_policy",
     "variables",
     "written",
 ]
@@ -89,7 +89,7 @@ def _keep_nothing(_: str, __: bytes) -> None:
     return None
 
 
-def load(
+def load_policies(
     files: Mapping[str, bytes | None],
     *,
     defaults: Mapping[str, bytes],
@@ -123,7 +123,7 @@ def load(
     found = documents(files, defaults=defaults, schemas=schemas, overrides=overrides)
     if found.problems:
         raise PolicyError(tuple(found.problems))
-    form = Form(found.effective, [name for name in NAMES if found.of(name)])
+    form = ParsedPolicies(found.effective, [name for name in NAMES if found.of(name)])
     keep(key, packed_form(key, form))
     return _built(form, data)
 
@@ -146,7 +146,7 @@ def _bytes(files: Mapping[str, bytes | None], defaults: Mapping[str, bytes]) -> 
     return {name: defaults[name] if file is None else file for name, file in given.items()}
 
 
-def _built(form: Form, data: dict[str, bytes]) -> Policies:
+def _built(form: ParsedPolicies, data: dict[str, bytes]) -> Policies:
     overridden = {name: written(form.documents[name]) for name in form.overridden}
     records = [FORMATS[name].build(form.documents[name]) for name in NAMES]
     hashes = {name: sha256(overridden.get(name, data[name])).hexdigest() for name in NAMES}
@@ -186,8 +186,10 @@ def read_documents(
     roots: dict[str, Node | None] = {}
     found: dict[str, list[Problem]] = {}
     for name in NAMES:
-        roots[name], found[name] = read(name, data[name])
-    documents = {name: None if root is None else plain(root) for name, root in roots.items()}
+        roots[name], found[name] = read_document(name, data[name])
+    documents = {
+        name: None if root is None else without_places(root) for name, root in roots.items()
+    }
     faults = {name: _faults(name, documents[name], schemas) for name in NAMES}
     if roots["channels.yaml"] is not None or not found["channels.yaml"]:
         faults["privacy.yaml"] += _unknown_channels(documents)
@@ -224,8 +226,8 @@ def filled(document: Json, default: Json, whole: Path | None, path: Path = ()) -
 
 def default_document(name: str, defaults: Mapping[str, bytes]) -> Json:
     """Return what memplane's own file of that name says."""
-    root, _ = read(name, defaults[name])
-    document = None if root is None else plain(root)
+    root, _ = read_document(name, defaults[name])
+    document = None if root is None else without_places(root)
     return document if isinstance(document, dict) else {}
 
 
@@ -233,13 +235,13 @@ def _faults(name: str, document: Any, schemas: Mapping[str, bytes]) -> list[Faul
     if document is None or document == {}:
         return []
     if not isinstance(document, dict):
-        return [Fault((), f"expected a mapping of keys, found {shown(document)}")]
+        return [Fault((), f"expected a mapping of keys, found {found_value(document)}")]
     schema = schemas[name.replace(".yaml", ".schema.json")]
     found = [*against_schema(document, schema), *FORMATS[name].faults(document)]
     written = document.get("version")
     if isinstance(written, int) and written > VERSION:
         reads = f"expected {VERSION}, the version that this memplane reads"
-        newer = f"{reads}, found {shown(written)}: written for a newer memplane"
+        newer = f"{reads}, found {found_value(written)}: written for a newer memplane"
         found = [fault for fault in found if fault.path != ("version",)]
         found.append(Fault(("version",), newer))
     return found
@@ -253,7 +255,7 @@ def _in_order(found: list[Problem]) -> list[Problem]:
 def _unknown_channels(documents: Mapping[str, Any]) -> list[Fault]:
     """The rules of unknown channels: the one mistake that takes two files to see."""
     others = documents["channels.yaml"]
-    known = channels.names({} if others is None else others)
+    known = channels.channel_names({} if others is None else others)
     ours = documents["privacy.yaml"]
     if known is None or not isinstance(ours, dict):
         return []
@@ -270,7 +272,7 @@ def _unknown_channels(documents: Mapping[str, Any]) -> list[Fault]:
 _ESCAPED: Final = "[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]"
 
 
-class Form(NamedTuple):
+class ParsedPolicies(NamedTuple):
     """Documents without mistakes, and the names of those that the environment changed."""
 
     documents: dict[str, Json]
@@ -288,18 +290,18 @@ def cache_key(version: str, data: Mapping[str, bytes], overrides: Mapping[str, s
     return sha256(digests).hexdigest()
 
 
-def packed_form(at: str, form: Form) -> bytes:
+def packed_form(at: str, form: ParsedPolicies) -> bytes:
     """Return the form to keep under the key `at`."""
     kept = form._asdict()
     return _canonical({**kept, "sha256": _checksum(at, kept)})
 
 
-def form_of(at: str, data: bytes) -> Form | None:
+def form_of(at: str, data: bytes) -> ParsedPolicies | None:
     """Return the form kept under `at`, None for anything that memplane did not write there."""
     try:
         kept = json.loads(data)
         found = kept.pop("sha256")
-        form = Form(**kept)
+        form = ParsedPolicies(**kept)
         sound = found == _checksum(at, kept) and isinstance(form.documents, dict)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
@@ -337,11 +339,11 @@ class Format(NamedTuple):
 
 
 FORMATS: Final = {
-    "budgets.yaml": Format(budgets.build, budgets.faults),
-    "privacy.yaml": Format(privacy.build, privacy.faults),
-    "channels.yaml": Format(channels.build, channels.faults),
-    "scoring.yaml": Format(scoring.build, scoring.faults),
-    "plane.yaml": Format(plane.build, plane.faults),
+    "budgets.yaml": Format(budgets.build_budgets, budgets.budget_faults),
+    "privacy.yaml": Format(privacy.build_privacy, privacy.privacy_faults),
+    "channels.yaml": Format(channels.build_channels, channels.channel_faults),
+    "scoring.yaml": Format(scoring.build_scoring, scoring.scoring_faults),
+    "plane.yaml": Format(plane.build_plane_policy, plane.plane_faults),
 }
 
 
@@ -500,7 +502,7 @@ def blame(fault: Fault, overrides: list[Override]) -> Problem:
 _PLAIN: Final = r"[A-Za-z_][A-Za-z0-9_./-]*"
 
 
-class Row(NamedTuple):
+class PolicyValue(NamedTuple):
     """One value in force. `origin` is default, file (then with its line) or environment."""
 
     file: str
@@ -519,13 +521,13 @@ class Row(NamedTuple):
         return f"{self.file.removesuffix('.yaml')}.{self.key}: {as_yaml(self.value)}    # {source}"
 
 
-def rows(
+def policy_values(
     files: Mapping[str, bytes | None],
     *,
     defaults: Mapping[str, bytes],
     schemas: Mapping[str, bytes],
     overrides: Mapping[str, str],
-) -> list[Row]:
+) -> list[PolicyValue]:
     """Return every value of every policy, file by file; raises PolicyError where one has mistakes.
 
     A list of plain values is one value. What a file leaves out is the default; a section without
@@ -537,13 +539,15 @@ def rows(
     return [
         row
         for name in NAMES
-        for row in rows_of(name, found, written=files.get(name) is not None, defaults=defaults)
+        for row in values_of_policy(
+            name, found, written=files.get(name) is not None, defaults=defaults
+        )
     ]
 
 
-def rows_of(
+def values_of_policy(
     name: str, found: Documents, *, written: bool, defaults: Mapping[str, bytes]
-) -> Iterator[Row]:
+) -> Iterator[PolicyValue]:
     """Yield the values of one policy, which must be without mistakes.
 
     `written` says whether there is such a file, else the defaults were read in its place.
@@ -554,17 +558,17 @@ def rows_of(
     for path, value in _leaves(_with_shares(name, whole), ()):
         line = None if root is None else _line(root, path)
         if path in variables:
-            yield Row(name, key_text(path), value, "environment", None, variables[path])
+            yield PolicyValue(name, key_text(path), value, "environment", None, variables[path])
         elif line is not None:
-            yield Row(name, key_text(path), value, "file", line)
+            yield PolicyValue(name, key_text(path), value, "file", line)
         else:
-            yield Row(name, key_text(path), value, "default")
+            yield PolicyValue(name, key_text(path), value, "default")
 
 
 def _with_shares(name: str, document: Json) -> Json:
     if name != "budgets.yaml":
         return document
-    built, rows = budgets.build(document), document["sections"]
+    built, rows = budgets.build_budgets(document), document["sections"]
     sections = {}
     for section in built.sections:
         row = rows.get(section.name)

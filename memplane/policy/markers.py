@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.policy.document import Fault, Json, mapping, shown, text_items, texts
+from memplane.policy.document import Fault, Json, found_value, mapping, text_items, texts_of_list
 from memplane.policy.regex_safety import CHARACTERS_MAX, PATTERNS_MAX, pattern_mistake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LINE_STARTS", "STANDING", "Markers", "build", "faults", "normal"]
+__all__ = ["LINE_STARTS", "STANDING", "Markers", "build_markers", "marker_faults", "normal"]
 
 
 # The words by which markers are found where no policy says others; scoring.yaml repeats them.
@@ -239,14 +239,17 @@ class Markers(NamedTuple):
     standing: dict[str, dict[str, str]] = STANDING
 
 
-def build(document: Json) -> Markers:
+def build_markers(document: Json) -> Markers:
     """Build the record from a whole `markers` without mistakes."""
     detect = document["detect"]
     if not isinstance(detect, bool):
         raise TypeError(f"expected true or false, found {detect!r}")
     return Markers(
         detect,
-        {marker: texts(words) for marker, words in mapping(document["line_starts"]).items()},
+        {
+            marker: texts_of_list(words)
+            for marker, words in mapping(document["line_starts"]).items()
+        },
         {marker: _patterns(row) for marker, row in mapping(document["standing"]).items()},
     )
 
@@ -264,7 +267,7 @@ def normal(word: str) -> str:
     return word.replace("\u2019", "'").lower().strip(" :")
 
 
-def faults(document: Any) -> Iterator[Fault]:
+def marker_faults(document: Any) -> Iterator[Fault]:
     """Name what the schema cannot see: a word under two markers, a pattern of no use."""
     if not isinstance(document, dict):
         return
@@ -274,7 +277,7 @@ def faults(document: Any) -> Iterator[Fault]:
         for position, word in text_items(words, PATTERNS_MAX):
             owner = first.setdefault(normal(word), marker)
             if owner != marker:
-                why = f"expected under one marker, found {shown(word)} in `{owner}` too"
+                why = f"expected under one marker, found {found_value(word)} in `{owner}` too"
                 yield Fault(("markers", "line_starts", marker, position), why)
     for marker, row in standing.items() if isinstance(standing, dict) else ():
         for phrase, pattern in list(row.items())[:PATTERNS_MAX] if isinstance(row, dict) else ():
@@ -284,7 +287,7 @@ def faults(document: Any) -> Iterator[Fault]:
             usual = 0 < len(pattern) <= CHARACTERS_MAX
             why = pattern_mistake(_whole(pattern)) if usual else ""
             if why:
-                why = f"expected a regular expression, found {shown(pattern)}: {why}"
+                why = f"expected a regular expression, found {found_value(pattern)}: {why}"
                 yield Fault(("markers", "standing", marker, phrase), why)
 
 

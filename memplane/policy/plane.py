@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.policy.document import PERMILLE, Json, mapping, parts, texts, whole
+from memplane.policy.document import PERMILLE, Json, mapping, parts_per, texts_of_list, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from memplane.policy.document import Fault
 
-__all__ = ["ALL_AGENTS", "NO_EMBEDDER", "CachePrices", "Hooks", "PlanePolicy", "build", "faults"]
+__all__ = [
+    "ALL_AGENTS",
+    "NO_EMBEDDER",
+    "CachePrices",
+    "Hooks",
+    "PlanePolicy",
+    "build_plane_policy",
+    "plane_faults",
+]
 
 NO_EMBEDDER: Final = "none"
 ALL_AGENTS: Final = "/agent/*"
@@ -73,7 +81,7 @@ class PlanePolicy(NamedTuple):
 _DEFAULT: Final = PlanePolicy()
 
 
-def build(document: Json) -> PlanePolicy:
+def build_plane_policy(document: Json) -> PlanePolicy:
     """Build the record from a document without mistakes."""
     reports = mapping(document.get("reports", {}))
     log = mapping(document.get("log", {}))
@@ -82,28 +90,28 @@ def build(document: Json) -> PlanePolicy:
     namespaces = mapping(document.get("namespaces", {}))
     keep = mapping(document.get("keep", {}))
     return PlanePolicy(
-        whole(reports.get("keep", _DEFAULT.reports_keep)),
-        whole(log.get("lock_wait_ms_max", _DEFAULT.lock_wait_ms_max)),
-        whole(sessions.get("gap_minutes", _DEFAULT.session_gap_minutes)),
-        whole(sessions.get("summary_tokens_max", _DEFAULT.session_summary_tokens_max)),
-        whole(index.get("tool_result_tokens", _DEFAULT.tool_result_tokens)),
+        whole_number(reports.get("keep", _DEFAULT.reports_keep)),
+        whole_number(log.get("lock_wait_ms_max", _DEFAULT.lock_wait_ms_max)),
+        whole_number(sessions.get("gap_minutes", _DEFAULT.session_gap_minutes)),
+        whole_number(sessions.get("summary_tokens_max", _DEFAULT.session_summary_tokens_max)),
+        whole_number(index.get("tool_result_tokens", _DEFAULT.tool_result_tokens)),
         str(index.get("embedder", _DEFAULT.embedder)),
-        texts(namespaces.get("shared", [])),
+        texts_of_list(namespaces.get("shared", [])),
         _cache(mapping(document.get("prompt_cache", {}))),
         _hooks(mapping(document.get("hooks", {}))),
-        whole(keep.get("tool_result_days", _DEFAULT.keep_days)),
-        whole(keep.get("tool_result_mb", _DEFAULT.keep_mb)),
+        whole_number(keep.get("tool_result_days", _DEFAULT.keep_days)),
+        whole_number(keep.get("tool_result_mb", _DEFAULT.keep_mb)),
     )
 
 
 def _cache(given: Json) -> CachePrices:
     usual = _DEFAULT.cache
     return CachePrices(
-        parts(given.get("write", usual.write / PERMILLE), PERMILLE),
-        parts(given.get("read", usual.read / PERMILLE), PERMILLE),
-        whole(given.get("minimum_tokens", usual.minimum_tokens)),
-        whole(given.get("marks", usual.marks)),
-        whole(given.get("step_tokens", usual.step_tokens)),
+        parts_per(given.get("write", usual.write / PERMILLE), PERMILLE),
+        parts_per(given.get("read", usual.read / PERMILLE), PERMILLE),
+        whole_number(given.get("minimum_tokens", usual.minimum_tokens)),
+        whole_number(given.get("marks", usual.marks)),
+        whole_number(given.get("step_tokens", usual.step_tokens)),
     )
 
 
@@ -111,14 +119,14 @@ def _hooks(given: Json) -> Hooks:
     usual = _DEFAULT.hooks
     return Hooks(
         str(given.get("channel", usual.channel)),
-        whole(given.get("start_tokens", usual.start_tokens)),
-        whole(given.get("prompt_tokens", usual.prompt_tokens)),
-        whole(given.get("characters_max", usual.characters_max)),
-        whole(given.get("wait_ms", usual.wait_ms)),
-        whole(given.get("milliseconds_max", usual.milliseconds_max)),
+        whole_number(given.get("start_tokens", usual.start_tokens)),
+        whole_number(given.get("prompt_tokens", usual.prompt_tokens)),
+        whole_number(given.get("characters_max", usual.characters_max)),
+        whole_number(given.get("wait_ms", usual.wait_ms)),
+        whole_number(given.get("milliseconds_max", usual.milliseconds_max)),
     )
 
 
-def faults(_: Json) -> Iterator[Fault]:
+def plane_faults(_: Json) -> Iterator[Fault]:
     """Name nothing: the schema sees all there is to see."""
     return iter(())

@@ -6,13 +6,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.event import SENSITIVITIES
-from memplane.policy.document import Fault, Json, mapping, meant, shown, texts
+from memplane.policy.document import Fault, Json, found_value, mapping, meant, texts_of_list
 from memplane.policy.regex_safety import pattern_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ChannelRule", "Privacy", "build", "faults", "unknown_channels"]
+__all__ = ["ChannelRule", "Privacy", "build_privacy", "privacy_faults", "unknown_channels"]
 
 
 class ChannelRule(NamedTuple):
@@ -57,7 +57,7 @@ def _applied(rule: ChannelRule) -> ChannelRule:
 _DEFAULT: Final = Privacy()
 
 
-def build(document: Json) -> Privacy:
+def build_privacy(document: Json) -> Privacy:
     """Build the record from a document without mistakes."""
     store = mapping(document.get("store", {}))
     load = mapping(document.get("load", {}))
@@ -65,8 +65,8 @@ def build(document: Json) -> Privacy:
     patterns = store.get("redact_patterns")
     rules = load.get("channel_rules")
     return Privacy(
-        _DEFAULT.never_store_kinds if never is None else texts(never),
-        _DEFAULT.redact_patterns if patterns is None else texts(patterns),
+        _DEFAULT.never_store_kinds if never is None else texts_of_list(never),
+        _DEFAULT.redact_patterns if patterns is None else texts_of_list(patterns),
         dict(_RULES)
         if rules is None
         else {n: _rule(mapping(r)) for n, r in mapping(rules).items()},
@@ -74,10 +74,10 @@ def build(document: Json) -> Privacy:
 
 
 def _rule(row: Json) -> ChannelRule:
-    return ChannelRule(**{name: texts(hidden) for name, hidden in row.items()})
+    return ChannelRule(**{name: texts_of_list(hidden) for name, hidden in row.items()})
 
 
-def faults(document: Json) -> Iterator[Fault]:
+def privacy_faults(document: Json) -> Iterator[Fault]:
     """Name what the schema cannot see: patterns that do not compile, or that can blow up."""
     store = document.get("store")
     if isinstance(store, dict):
@@ -95,5 +95,7 @@ def unknown_channels(document: Json, channels: tuple[str, ...]) -> Iterator[Faul
         if name not in channels and name not in _RULES:
             listed = ", ".join(f"`{channel}`" for channel in channels)
             hint = meant(name, channels)
-            message = f"expected a channel of channels.yaml ({listed}), found {shown(name)}{hint}"
+            message = (
+                f"expected a channel of channels.yaml ({listed}), found {found_value(name)}{hint}"
+            )
             yield Fault(("load", "channel_rules", name), message)

@@ -7,7 +7,7 @@ import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from memplane.policy.document import Fault, Path, shown, text_items
+from memplane.policy.document import Fault, Path, found_value, text_items
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ __all__ = [
     "pattern_mistake",
     "reaching",
     "shared",
-    "walk",
+    "shortest_walk",
 ]
 
 
@@ -42,7 +42,7 @@ def pattern_faults(path: Path, patterns: object) -> Iterator[Fault]:
         why = pattern_mistake(pattern) if 0 < len(pattern) <= CHARACTERS_MAX else ""
         if why:
             expected = "expected a regular expression"
-            yield Fault((*path, position), f"{expected}, found {shown(pattern)}: {why}")
+            yield Fault((*path, position), f"{expected}, found {found_value(pattern)}: {why}")
 
 
 def pattern_mistake(pattern: str) -> str:
@@ -65,13 +65,13 @@ def _blows_up(pattern: str) -> str:
     try:
         text = ambiguous(pattern)
         if text is not None:
-            why = f"a repeat in it matches a row of {shown(text)} in two ways"
+            why = f"a repeat in it matches a row of {found_value(text)} in two ways"
             return f"it can take exponential time; {why}"
         text = shared(pattern)
     except (TooLargeError, RecursionError):
         return "it is too large to tell whether it can take exponential time"
     if text is not None:
-        why = f"too many repeats in it can share a row of {shown(text)}"
+        why = f"too many repeats in it can share a row of {found_value(text)}"
         return f"it can take minutes on a short text; {why}"
     return ""
 
@@ -122,7 +122,7 @@ def _two_ways(automaton: Automaton, loop: list[int]) -> str | None:
         for to in steps[state]:
             if automaton.steps[state][to] > 1:
                 known, _ = _pairs(automaton, steps, [(to, to)])
-                return _text(automaton, walk([(to, to)], (state, state), known))
+                return _text(automaton, shortest_walk([(to, to)], (state, state), known))
     if all(len(ahead) == 1 for ahead in steps.values()):
         return None  # one way on from everywhere
     starts = [(state, state) for state in loop]
@@ -130,8 +130,8 @@ def _two_ways(automaton: Automaton, loop: list[int]) -> str | None:
     returning = reaching(known, starts)
     for pair in order:
         if pair[0] != pair[1] and pair in returning:
-            there = walk(starts, pair, known)
-            back = walk([pair], there[0], known)
+            there = shortest_walk(starts, pair, known)
+            back = shortest_walk([pair], there[0], known)
             return _text(automaton, [*there[1:], *back[1:]])
     return None
 
@@ -591,7 +591,7 @@ class _Chains:
             inside = set(circle)
             for p, b, q in sorted(circle):
                 if b == p and (p, q, q) in inside:
-                    found = walk([(p, p, q)], (p, q, q), known)
+                    found = shortest_walk([(p, p, q)], (p, q, q), known)
                     if found:
                         return self._text(found[1:])
         return None
@@ -691,7 +691,9 @@ def _in_order_of_leaving(steps: Mapping[Node, Sequence[Node]]) -> list[Node]:
     return order
 
 
-def walk(starts: Iterable[Node], goal: Node, steps: Mapping[Node, Sequence[Node]]) -> list[Node]:
+def shortest_walk(
+    starts: Iterable[Node], goal: Node, steps: Mapping[Node, Sequence[Node]]
+) -> list[Node]:
     """The shortest walk from one of the starts to the goal, both included; [] where none leads."""
     came: dict[Node, Node | None] = dict.fromkeys(starts)
     order = list(came)

@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.policy import markers
-from memplane.policy.document import PERMILLE, Fault, Json, mapping, parts, shown, texts, whole
+from memplane.policy.document import (
+    PERMILLE,
+    Fault,
+    Json,
+    found_value,
+    mapping,
+    parts_per,
+    texts_of_list,
+    whole_number,
+)
 from memplane.policy.regex_safety import pattern_faults
 
 if TYPE_CHECKING:
@@ -17,21 +26,34 @@ if TYPE_CHECKING:
 
     from memplane.policy.document import Path
 
-__all__ = ["Around", "Packing", "Retrieval", "Scoring", "build", "faults"]
+__all__ = ["Around", "PackingPolicy", "Retrieval", "Scoring", "build_scoring", "scoring_faults"]
 
 # Numbers that count something; all others are weights and parts, in thousandths.
 _COUNTS: Final = frozenset(
     {
-        "fade", "reach", "related_most", "sources_max", "wide_sources_max", "passage_tokens",
-        "whole_tokens", "passage_mean", "base_tokens", "recency_half_life_hours",
+        "fade",
+        "reach",
+        "related_most",
+        "sources_max",
+        "wide_sources_max",
+        "passage_tokens",
+        "whole_tokens",
+        "passage_mean",
+        "base_tokens",
+        "recency_half_life_hours",
     }
-)  # fmt: skip
+)
 
 
 _OWN_NUMBERS: Final = (
-    "evidence_floor", "tag_weight", "key_weight", "neighbour", "recency_weight",
-    "recency_half_life_hours", "coherence_weight",
-)  # fmt: skip
+    "evidence_floor",
+    "tag_weight",
+    "key_weight",
+    "neighbour",
+    "recency_weight",
+    "recency_half_life_hours",
+    "coherence_weight",
+)
 
 
 class Around(NamedTuple):
@@ -82,7 +104,7 @@ class Retrieval(NamedTuple):
     wide_sources_max: int
 
 
-class Packing(NamedTuple):
+class PackingPolicy(NamedTuple):
     """How a block is filled with what a search found.
 
     Thousandths are `passage_worth`, the part of a text's worth that a passage as long as it has,
@@ -122,7 +144,7 @@ class Scoring(NamedTuple):
     recency_half_life_hours: int
     coherence_weight: int
     retrieval: Retrieval
-    packing: Packing
+    packing: PackingPolicy
     default_intent: str
     intents: tuple[tuple[str, tuple[str, ...]], ...]
     half_lives: dict[str, int]
@@ -130,7 +152,7 @@ class Scoring(NamedTuple):
     markers: markers.Markers
 
 
-def build(document: Json) -> Scoring:
+def build_scoring(document: Json) -> Scoring:
     """Build the record from a whole document without mistakes."""
     retrieval = mapping(document["retrieval"])
     packing = mapping(document["packing"])
@@ -147,24 +169,27 @@ def build(document: Json) -> Scoring:
             wide=_around(retrieval["wide"]),
             **_numbers(retrieval, [f for f in Retrieval._fields if f not in ("near", "wide")]),
         ),
-        packing=Packing(
+        packing=PackingPolicy(
             powers=powers,
             power=power,
-            **_numbers(packing, [f for f in Packing._fields if f not in ("powers", "power")]),
+            **_numbers(packing, [f for f in PackingPolicy._fields if f not in ("powers", "power")]),
         ),
         default_intent=intent,
         intents=tuple(
-            (name, texts(patterns)) for name, patterns in mapping(document["intents"]).items()
+            (name, texts_of_list(patterns))
+            for name, patterns in mapping(document["intents"]).items()
         ),
-        half_lives={k: whole(hours) for k, hours in mapping(document["half_lives"]).items()},
-        stale_after_days=whole(document["stale_after_days"]),
-        markers=markers.build(mapping(document["markers"])),
+        half_lives={k: whole_number(hours) for k, hours in mapping(document["half_lives"]).items()},
+        stale_after_days=whole_number(document["stale_after_days"]),
+        markers=markers.build_markers(mapping(document["markers"])),
     )
 
 
 def _numbers(document: Json, names: Iterable[str]) -> dict[str, int]:
     return {
-        name: whole(document[name]) if name in _COUNTS else parts(document[name], PERMILLE)
+        name: whole_number(document[name])
+        if name in _COUNTS
+        else parts_per(document[name], PERMILLE)
         for name in names
     }
 
@@ -175,16 +200,16 @@ def _around(value: object) -> Around:
 
 def _powers(value: Any) -> tuple[tuple[tuple[int, int], ...], int]:
     *rows, last = (mapping(row) for row in value)
-    powers = tuple((whole(row["up_to"]), whole(row["power"])) for row in rows)
-    return powers, whole(last["power"])
+    powers = tuple((whole_number(row["up_to"]), whole_number(row["power"])) for row in rows)
+    return powers, whole_number(last["power"])
 
 
-def faults(document: Json) -> Iterator[Fault]:
+def scoring_faults(document: Json) -> Iterator[Fault]:
     """Name what the schema cannot see: bad patterns, powers that are in no order."""
     packing = document.get("packing")
     if isinstance(packing, dict) and isinstance(packing.get("powers"), list):
         yield from _power_faults(packing["powers"])
-    yield from markers.faults(document.get("markers"))
+    yield from markers.marker_faults(document.get("markers"))
     intents = document.get("intents")
     if isinstance(intents, dict):
         for intent, patterns in intents.items():
@@ -202,10 +227,12 @@ def _power_faults(rows: list[Any]) -> Iterator[Fault]:
         if position == len(rows) - 1:
             if most is not None:
                 why = "expected in all entries but the last, which is for all larger budgets"
-                yield Fault(path, f"{why}; found {shown(most)}")
+                yield Fault(path, f"{why}; found {found_value(most)}")
         elif most is None:
             yield Fault(path, "missing; expected a number of tokens in all entries but the last")
         elif isinstance(most, int | float) and not isinstance(most, bool):
             if 0 < most <= before:
-                yield Fault(path, f"expected more than the {before} before it, found {shown(most)}")
+                yield Fault(
+                    path, f"expected more than the {before} before it, found {found_value(most)}"
+                )
             before = most

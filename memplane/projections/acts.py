@@ -23,7 +23,7 @@ __all__ = [
     "Acts",
     "Named",
     "Target",
-    "Touch",
+    "TouchAct",
     "acts_of",
     "touches_of",
 ]
@@ -64,7 +64,7 @@ class Named(Protocol):
     def id(self) -> str: ...
 
 
-class Touch(NamedTuple):
+class TouchAct(NamedTuple):
     """One event that a touch named, and when: from then on its importance fades anew."""
 
     id: str
@@ -72,11 +72,11 @@ class Touch(NamedTuple):
     ts: str
 
 
-def touches_of(event: Event) -> list[Touch]:
+def touches_of(event: Event) -> list[TouchAct]:
     """Return what a touch event names; nothing for other kinds."""
     if event.kind != "touch":
         return []
-    return [Touch(ref, event.seq, event.ts) for ref in dict.fromkeys(event.refs)]
+    return [TouchAct(ref, event.seq, event.ts) for ref in dict.fromkeys(event.refs)]
 
 
 def acts_of(event: Event, at: Moment) -> list[Act]:

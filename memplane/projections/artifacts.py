@@ -40,10 +40,10 @@ __all__ = [
     "REFERENCE",
     "SCHEME",
     "TYPES",
+    "ApprovalChange",
+    "ArtifactFacts",
     "ArtifactTable",
     "Artifacts",
-    "Facts",
-    "Said",
     "Sidecar",
     "facts_of",
     "is_digest",
@@ -74,7 +74,7 @@ class Sidecar(NamedTuple):
     sha256: str
 
 
-class Facts(NamedTuple):
+class ArtifactFacts(NamedTuple):
     """What an artifact's event says of its file, in good form."""
 
     sha256: str
@@ -110,7 +110,7 @@ class Facts(NamedTuple):
         return f"{name} ({_size(self.bytes)}, {self.type or self.mime})"
 
 
-class Said(NamedTuple):
+class ApprovalChange(NamedTuple):
     """One approval of one artifact, or the taking back of all before it.
 
     `ref` is the artifact's id; the fields behind it are those of the event that says so. `time`
@@ -160,10 +160,12 @@ class ArtifactTable:
     def __init__(self) -> None:
         self.listed: dict[int, str] = {}
         self.older = False
-        self.said: dict[str, list[Said]] = {}  # by the artifact's id, in the order of moments
+        self.said: dict[
+            str, list[ApprovalChange]
+        ] = {}  # by the artifact's id, in the order of moments
         self.shed = 0
         self.latest: Moment | None = None  # of all approvals
-        self._order: list[Said] = []  # likewise
+        self._order: list[ApprovalChange] = []  # likewise
         self._bytes = 0
 
     def note(self, seq: int, digits: str) -> None:
@@ -173,7 +175,7 @@ class ArtifactTable:
             del self.listed[next(iter(self.listed))]
             self.older = True
 
-    def say(self, one: Said, bytes_max: int) -> None:
+    def say(self, one: ApprovalChange, bytes_max: int) -> None:
         """Note an approval. The oldest goes first, so that none outlives what took it back."""
         insort(self._order, one, key=_moment)
         insort(self.said.setdefault(one.ref, []), one, key=_moment)
@@ -187,7 +189,7 @@ class ArtifactTable:
                 del self.said[gone.ref]
             self.shed += 1
 
-    def rows(self) -> list[Said]:
+    def rows(self) -> list[ApprovalChange]:
         """Return everything that was said, in the order of moments."""
         return [*self._order]
 
@@ -234,13 +236,13 @@ class Artifacts:
         state.listed = dict(fields["artifacts"])
         state.older = fields["older"]
         for row in fields["approvals"]:
-            state.say(Said(*row), self.bytes_max)
+            state.say(ApprovalChange(*row), self.bytes_max)
         state.shed = fields["shed"]
         state.latest = fields["latest"] and Moment(*fields["latest"])
         return state
 
 
-def facts_of(event: Event) -> Facts | None:
+def facts_of(event: Event) -> ArtifactFacts | None:
     """Return what the event says of its file; None where it names none in good form."""
     data = event.data
     digest, stored, size = data.get("sha256"), data.get("stored"), data.get("bytes")
@@ -255,7 +257,7 @@ def facts_of(event: Event) -> Facts | None:
     elif stored != COPY:
         return None
     mime = data.get("mime")
-    return Facts(
+    return ArtifactFacts(
         sha256=digest,
         name=_name(data.get("name")) or digest[:HANDLE_DIGITS],
         mime=mime if isinstance(mime, str) and _MIME.fullmatch(mime) else _UNKNOWN,
@@ -290,26 +292,36 @@ def _sidecar(value: object) -> Sidecar | None:
     return Sidecar(name, size, value["sha256"]) if name and _is_size(size) else None
 
 
-def _said_by(event: Event, at: Moment) -> list[Said]:
+def _said_by(event: Event, at: Moment) -> list[ApprovalChange]:
     undo = event.data.get("undo") is True
     digest = event.data.get("sha256")
     if not undo and not is_digest(digest):
         return []
     named = digest if is_digest(digest) else ""
     return [
-        Said(
-            ref, event.seq, event.id, event.ns, event.session, event.key, named, undo,
-            event.valid_from, event.valid_until, at.time, at.turn,
+        ApprovalChange(
+            ref,
+            event.seq,
+            event.id,
+            event.ns,
+            event.session,
+            event.key,
+            named,
+            undo,
+            event.valid_from,
+            event.valid_until,
+            at.time,
+            at.turn,
         )
         for ref in dict.fromkeys(event.refs)
-    ]  # fmt: skip
+    ]
 
 
-def _moment(one: Said) -> Moment:
+def _moment(one: ApprovalChange) -> Moment:
     return one.moment
 
 
-def _bytes_of(one: Said) -> int:
+def _bytes_of(one: ApprovalChange) -> int:
     return len(canonical([*one])) + 1
 
 

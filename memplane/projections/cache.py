@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from memplane import nofollow
-from memplane.index.storage import put
+from memplane.index.storage import rename_over
 from memplane.ports import Head
-from memplane.projections.acts import Act, Target, Touch
+from memplane.projections.acts import Act, Target, TouchAct
 from memplane.projections.chains import Record, Rows
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ __all__ = [
     "Broken",
     "Cache",
     "Database",
-    "create",
+    "create_cache",
     "extend",
     "position_of",
     "put_sum",
@@ -130,9 +130,12 @@ class Database:
             self._path = path
             with self._counted(opens=True):
                 self._connection = sqlite3.connect(
-                    name, uri=path is not None, timeout=_WAIT_S, isolation_level=None,
+                    name,
+                    uri=path is not None,
+                    timeout=_WAIT_S,
+                    isolation_level=None,
                     check_same_thread=False,
-                )  # fmt: skip
+                )
         except BaseException as error:
             self._let_go()
             if isinstance(error, OSError | sqlite3.Error):
@@ -282,20 +285,20 @@ class Cache:
             for form, ns, value, seq, undo, evicted, *moment in rows
         ]
 
-    def touched(self, id: str, upto: int) -> Touch | None:  # noqa: A002 - the field's name
+    def touched(self, id: str, upto: int) -> TouchAct | None:  # noqa: A002 - the field's name
         """Return the last touch of an event as of `upto`."""
         found = self._database.rows(
             "SELECT id, seq, ts FROM touches WHERE id=? AND seq<=? ORDER BY seq DESC LIMIT 1",
             (id, upto),
         )
-        return Touch._make(found[0]) if found else None
+        return TouchAct._make(found[0]) if found else None
 
-    def touches(self, upto: int) -> list[Touch]:
+    def touches(self, upto: int) -> list[TouchAct]:
         """Return all touches as of `upto`, by (id, seq)."""
         rows = self._database.rows(
             "SELECT id, seq, ts FROM touches WHERE seq<=? ORDER BY id, seq", (upto,)
         )
-        return [Touch._make(row) for row in rows]
+        return [TouchAct._make(row) for row in rows]
 
     def records(self, upto: int) -> list[Record]:
         """Return all records as of `upto`, by (ns, key, seq)."""
@@ -339,10 +342,10 @@ class Cache:
         return found[0]
 
 
-def create(path: Path, position: Head, rows: Rows, *, version: int, plane: str) -> None:
+def create_cache(path: Path, position: Head, rows: Rows, *, version: int, plane: str) -> None:
     """Put a new file in the path's place at once; `Broken` or OSError leaves what was there."""
     with _draft(path) as draft:
-        os.close(nofollow.create(draft))
+        os.close(nofollow.create_draft(draft))
         with _written(draft) as database:
             database.script(f"BEGIN;{_SCHEMA}")  # one commit, not one a table
             _insert(database, rows)
@@ -354,7 +357,10 @@ def create(path: Path, position: Head, rows: Rows, *, version: int, plane: str) 
 def extend(path: Path, position: Head, rows: Rows) -> None:
     """Put a copy with more rows and a later checkpoint in its place; see `create`."""
     with _draft(path) as draft:
-        with nofollow.opened(path) as old, os.fdopen(nofollow.create(draft), "wb") as new:
+        with (
+            nofollow.open_regular(path) as old,
+            os.fdopen(nofollow.create_draft(draft), "wb") as new,
+        ):
             while part := old.read(_CHUNK):
                 new.write(part)
         with _written(draft) as database:
@@ -377,11 +383,11 @@ def _draft(path: Path) -> Iterator[Path]:
         # What an earlier release left beside the file would be played back into the new one.
         for ending in _BESIDE[1:]:
             with contextlib.suppress(FileNotFoundError):
-                nofollow.remove(path.with_name(f"{path.name}{ending}"))
-        put(draft, path)
+                nofollow.remove_name(path.with_name(f"{path.name}{ending}"))
+        rename_over(draft, path)
     finally:
         with contextlib.suppress(OSError):
-            nofollow.remove(draft)
+            nofollow.remove_name(draft)
 
 
 @contextlib.contextmanager
@@ -415,7 +421,7 @@ def put_sum(path: Path) -> None:
 
 def _sums(path: Path) -> tuple[bytes, bytes]:
     """The sum that a file states, and the one that it has."""
-    with nofollow.opened(path) as file:
+    with nofollow.open_regular(path) as file:
         header = bytearray(file.read(_HEADER_BYTES))
         stated = b"".join(header[at] for at in _SUM)
         for at in _SUM:

@@ -20,13 +20,13 @@ from memplane.projections.projector import (
     State,
     Stretch,
     alone,
+    encode_checkpoint,
     fold,
-    read,
-    render,
-    replace,
+    read_checkpoint,
+    replace_bytes,
 )
 
-__all__ = ["Folded", "Follower", "behind", "catch_up", "overtaken"]
+__all__ = ["Folded", "Follower", "catch_up", "followers_behind", "overtaken"]
 
 
 _BATCH: Final = 64
@@ -88,7 +88,7 @@ def _catch_up(log: Replayable, followers: Sequence[Follower]) -> int:
         if log.matches(at):
             with _uncollected(head.seq - at.seq):
                 return _read_on(_batches(log.read_from(at), [at.seq]), followers)
-    late = behind(log, followers)
+    late = followers_behind(log, followers)
     if not late:
         return 0
     _reset_strays(log, late)
@@ -204,7 +204,7 @@ def _leads(follower: Follower) -> bool:
     return getattr(follower, "leads", False)
 
 
-def behind(log: Replayable, followers: Sequence[Follower]) -> list[Follower]:
+def followers_behind(log: Replayable, followers: Sequence[Follower]) -> list[Follower]:
     """Return the followers that do not stand at the head of the log."""
     head = log.head()
     return [one for one in followers if not _stands_at(head, one.position)]
@@ -229,7 +229,7 @@ class Folded(Generic[State]):
         plane: str,
         variant: str = "",
         arriving: Arriving | None = None,
-        reads: Callable[[Path], Checkpoint | None] = read,
+        reads: Callable[[Path], Checkpoint | None] = read_checkpoint,
     ) -> None:
         self._arriving = arriving
         self.projector = projector
@@ -299,7 +299,7 @@ class Folded(Generic[State]):
             mine = self._checkpoint(position)
             try:
                 if not self._covered(mine):
-                    replace(self._path, render(mine, active))
+                    replace_bytes(self._path, encode_checkpoint(mine, active))
             except OSError:
                 return False
         self._base, self._last, self.unsaved = position, None, 0
@@ -313,7 +313,7 @@ class Folded(Generic[State]):
     def _covered(self, mine: Checkpoint) -> bool:
         """Whether the disk holds a checkpoint of the same fold, at least as new, on this log."""
         assert self._path is not None
-        there = read(self._path)
+        there = read_checkpoint(self._path)
         return (
             there is not None
             and there != self._refused

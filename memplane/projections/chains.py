@@ -20,11 +20,20 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from memplane.event import Event
 from memplane.ports import Line
-from memplane.projections.acts import Act, Acts, Target, Touch, acts_of, touches_of
+from memplane.projections.acts import Act, Acts, Target, TouchAct, acts_of, touches_of
 from memplane.projections.order import KEYLESS_KINDS, Moment, moment_of
 from memplane.projections.projector import canonical
 
-__all__ = ["LATE", "Chains", "MemoryChains", "Record", "Row", "Rows", "moment_in", "settle"]
+__all__ = [
+    "LATE",
+    "Chains",
+    "KeyValueRow",
+    "MemoryChains",
+    "Record",
+    "Rows",
+    "moment_in",
+    "settle_values",
+]
 
 # The fields of `Row` up to `end`, as they are stored, the event's moment (time and turn), and the
 # seq of the value that superseded it on arrival, 0 where none did. Plain tuples: one an event.
@@ -32,7 +41,7 @@ Record: TypeAlias = tuple[Any, ...]
 SEQ, ID, SESSION, TIME, TURN, LATE = 2, 3, 6, 15, 16, 17
 
 
-class Row(NamedTuple):
+class KeyValueRow(NamedTuple):
     """One value that a key had, and where the event stands in the log.
 
     `reason` is None while it is in force, else `superseded`, `forgotten` or `evicted`
@@ -64,7 +73,7 @@ class Rows(NamedTuple):
 
     records: list[Record]
     acts: list[Act]
-    touches: list[Touch]
+    touches: list[TouchAct]
 
     def dump(self) -> bytes:
         """Return the canonical bytes."""
@@ -79,7 +88,7 @@ class Chains:
     def __init__(self) -> None:
         self.records: dict[str, dict[str, list[Record]]] = {}
         self.acts = Acts()
-        self.touches: dict[str, list[Touch]] = {}
+        self.touches: dict[str, list[TouchAct]] = {}
         # The last values of keys whose records are elsewhere, as far as a fold needs them.
         self.filed: dict[tuple[str, str], Record] = {}
         self._sorted: dict[str, list[str]] = {}  # keys in order, where somebody asked for them
@@ -97,11 +106,11 @@ class Chains:
         else:
             chain.append(record)
 
-    def touch(self, touch: Touch) -> None:
+    def touch(self, touch: TouchAct) -> None:
         """Take one more touch; touches come in log order."""
         self.touches.setdefault(touch.id, []).append(touch)
 
-    def touched(self, id: str, upto: int) -> Touch | None:  # noqa: A002 - the field's name
+    def touched(self, id: str, upto: int) -> TouchAct | None:  # noqa: A002 - the field's name
         """Return the last touch of an event as of `upto`."""
         said = self.touches.get(id, ())
         return next((touch for touch in reversed(said) if touch.seq <= upto), None)
@@ -207,27 +216,25 @@ class MemoryChains:
         for act in sorted(acts, key=lambda act: act.seq):
             state.acts.add(act)
         for touch in fields["touches"]:
-            state.touch(Touch(*touch))
+            state.touch(TouchAct(*touch))
         return state
 
 
-def settle(chain: Sequence[Record], acts: Acts, upto: int) -> list[Row]:
+def settle_values(chain: Sequence[Record], acts: Acts, upto: int) -> list[KeyValueRow]:
     """Say of each value of one key what became of it as of `upto`: the one in force is the last.
 
     `chain` is in the order of the log; the answer is in that of the values' moments.
     """
-    rows: list[tuple[Moment, Row]] = []
+    rows: list[tuple[Moment, KeyValueRow]] = []
     follower = 0  # the seq of the value that took the next one's place
     for record in reversed(chain):
         seq, late, place = record[SEQ], record[LATE], (record[0], record[1])
         # One that was superseded on arrival never was what a forget of the key means.
         until, by = (seq, late) if late else (follower, follower)
-        gone = acts.gone_by(
-            seq, record[ID], record[SESSION], place, until=until or None, upto=upto
-        )  # fmt: skip
+        gone = acts.gone_by(seq, record[ID], record[SESSION], place, until=until or None, upto=upto)
         reason, by_seq = gone or (("superseded", by) if by else (None, None))
         pinned = acts.pinned(seq, record[ID], upto=upto)
-        row = Row._make((*record[:TIME], reason, by_seq, pinned))
+        row = KeyValueRow._make((*record[:TIME], reason, by_seq, pinned))
         rows.append((moment_in(record), row))
         follower = follower if late else seq
     rows.sort(key=lambda each: each[0])

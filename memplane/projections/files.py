@@ -46,20 +46,20 @@ __all__ = [
     "Episode",
     "FileIndex",
     "FileTable",
+    "FileTouch",
     "Files",
     "FilesState",
     "LastTouch",
     "Now",
     "Origin",
-    "Touch",
     "fade",
+    "joined_files",
     "json_bytes",
     "json_bytes_of",
     "normalised",
     "path_words",
-    "together",
+    "search_words",
     "touched_by",
-    "words",
 ]
 
 
@@ -115,7 +115,7 @@ class FileIndex:
 @lru_cache(maxsize=4096)
 def path_words(path: str) -> tuple[str, ...]:
     """The words that a path is made of."""
-    return tuple(words(path, _WORDS_OF_PATH))
+    return tuple(search_words(path, _WORDS_OF_PATH))
 
 
 def last_part(path: str) -> str:
@@ -149,9 +149,18 @@ class Episode:
     """
 
     __slots__ = (
-        "at", "branch", "bytes", "forgotten", "ns", "paths", "prompt", "sensitivity", "session",
-        "terms", "unsaid",
-    )  # fmt: skip
+        "at",
+        "branch",
+        "bytes",
+        "forgotten",
+        "ns",
+        "paths",
+        "prompt",
+        "sensitivity",
+        "session",
+        "terms",
+        "unsaid",
+    )
 
     def __init__(
         self, session: str, branch: str, ns: str, sensitivity: str, prompt: str, terms: list[str]
@@ -178,9 +187,19 @@ class LastTouch:
     """The newest touch of a file in one namespace at one sensitivity: what `Scope` asks for."""
 
     __slots__ = (
-        "bytes", "episode", "forgotten", "id", "key", "kind", "seq", "superseded", "touches", "ts",
-        "valid_from", "valid_until",
-    )  # fmt: skip
+        "bytes",
+        "episode",
+        "forgotten",
+        "id",
+        "key",
+        "kind",
+        "seq",
+        "superseded",
+        "touches",
+        "ts",
+        "valid_from",
+        "valid_until",
+    )
 
     def __init__(self, episode: Episode, fields: list[Any]) -> None:
         self.episode = episode
@@ -195,9 +214,17 @@ class LastTouch:
         self.valid_from: str | None
         self.valid_until: str | None
         (
-            self.seq, self.id, self.ts, self.touches, self.kind, self.forgotten, self.superseded,
-            self.key, self.valid_from, self.valid_until,
-        ) = fields  # fmt: skip
+            self.seq,
+            self.id,
+            self.ts,
+            self.touches,
+            self.kind,
+            self.forgotten,
+            self.superseded,
+            self.key,
+            self.valid_from,
+            self.valid_until,
+        ) = fields
         # An upper bound of the row's bytes.
         self.bytes = _LAST_BYTES + json_bytes_of((self.id, self.ts))
         if self.key or self.valid_from or self.valid_until:
@@ -220,9 +247,17 @@ class LastTouch:
     def fields(self) -> list[Any]:
         """The row of the file, without its usual end."""
         row = [
-            self.seq, self.id, self.ts, self.touches, self.kind, self.forgotten, self.superseded,
-            self.key, self.valid_from, self.valid_until,
-        ]  # fmt: skip
+            self.seq,
+            self.id,
+            self.ts,
+            self.touches,
+            self.kind,
+            self.forgotten,
+            self.superseded,
+            self.key,
+            self.valid_from,
+            self.valid_until,
+        ]
         while len(row) > _LEAST and row[-1] == _USUAL[len(row) - _LEAST - 1]:
             row.pop()
         return row
@@ -255,9 +290,14 @@ class Now:
     __slots__ = ("branch", "bytes", "ns", "origin", "prompt", "sensitivity", "terms")
 
     def __init__(
-        self, branch: str = "", prompt: str = "", ns: str = "", sensitivity: str = "",
-        terms: list[str] | None = None, origin: list[Any] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        branch: str = "",
+        prompt: str = "",
+        ns: str = "",
+        sensitivity: str = "",
+        terms: list[str] | None = None,
+        origin: list[Any] | None = None,
+    ) -> None:
         self.branch = branch
         self.origin = Origin(*origin) if origin else None
         self.prompt, self.ns, self.sensitivity = prompt, ns, sensitivity
@@ -283,9 +323,19 @@ class FilesState:
     """
 
     __slots__ = (
-        "bytes", "changes", "clock", "clocks", "episodes", "grounds", "indexed", "keyed", "last",
-        "latest", "names", "sessions",
-    )  # fmt: skip
+        "bytes",
+        "changes",
+        "clock",
+        "clocks",
+        "episodes",
+        "grounds",
+        "indexed",
+        "keyed",
+        "last",
+        "latest",
+        "names",
+        "sessions",
+    )
 
     def __init__(self) -> None:
         self.clock = 0
@@ -325,7 +375,7 @@ class FilesState:
         return now.branch
 
 
-def together(states: Sequence[FilesState]) -> FilesState:
+def joined_files(states: Sequence[FilesState]) -> FilesState:
     """What the files of several groups are for who sees them all: read, never folded on.
 
     Each episode ages by the touches of its own group.
@@ -417,16 +467,22 @@ class Files:
             "names": list(state.names.items()),
             "sessions": [[id_, *now.fields()] for id_, now in state.sessions.items()],
             "episodes": [
-                [*(name_at[name] for name in one.names()), one.prompt, one.terms, one.at,
-                 int(one.forgotten), int(one.unsaid),
-                 [n for path, count in one.paths.items() for n in (path_at[path], count)]]
+                [
+                    *(name_at[name] for name in one.names()),
+                    one.prompt,
+                    one.terms,
+                    one.at,
+                    int(one.forgotten),
+                    int(one.unsaid),
+                    [n for path, count in one.paths.items() for n in (path_at[path], count)],
+                ]
                 for one in state.episodes
             ],
             "last": [
                 [path, *([episode_at[id(one.episode)], *one.fields()] for one in touches)]
                 for path, touches in state.last.items()
             ],
-        }  # fmt: skip
+        }
 
     def load(self, data: bytes) -> FilesState:
         """Return the state that was dumped."""
@@ -470,7 +526,7 @@ class AllFilesState(Groups[FilesState]):
             return states[0]
         key = tuple((one, one.changes) for one in states)
         if self._together is None or self._together[0] != key:
-            self._together = (key, together(states))
+            self._together = (key, joined_files(states))
         return self._together[1]
 
 
@@ -503,12 +559,10 @@ def _stand(state: FilesState, event: Event, session: str) -> None:
     state.sessions[session] = now  # behind the others: the one longest silent goes first
     if named is not None:
         now.branch = named
-        now.origin = Origin(
-            event.seq, event.id, event.ts, event.kind, event.ns, event.sensitivity
-        )  # fmt: skip
+        now.origin = Origin(event.seq, event.id, event.ts, event.kind, event.ns, event.sensitivity)
     if prompts:
         now.prompt, now.ns, now.sensitivity = event.id, event.ns, event.sensitivity
-        now.terms = words(event.text[:TEXT_MAX], WORDS)
+        now.terms = search_words(event.text[:TEXT_MAX], WORDS)
     now.bytes = now.size()
     state.bytes += now.bytes
     if len(state.sessions) > SESSIONS:
@@ -538,9 +592,17 @@ def _touch(state: FilesState, event: Event, path: str, branch: str) -> None:
             _let_go(state, touches.pop(at))
             break
     fields = [
-        event.seq, event.id, event.ts, count, event.kind, False, False, event.key,
-        event.valid_from, event.valid_until,
-    ]  # fmt: skip
+        event.seq,
+        event.id,
+        event.ts,
+        count,
+        event.kind,
+        False,
+        False,
+        event.key,
+        event.valid_from,
+        event.valid_until,
+    ]
     touch = LastTouch(episode, fields)
     touches.append(touch)
     state.bytes += touch.bytes
@@ -692,9 +754,27 @@ PATH_MAX: Final = 300  # characters; a longer path is no file that a line could 
 _PPM: Final = 1_000_000
 # 2 ** (-step / 20) in millionths.
 _POWERS: Final = (
-    1_000_000, 965_936, 933_033, 901_250, 870_551, 840_896, 812_252, 784_584, 757_858, 732_043,
-    707_107, 683_020, 659_754, 637_280, 615_572, 594_604, 574_349, 554_785, 535_887, 517_632,
-)  # fmt: skip
+    1_000_000,
+    965_936,
+    933_033,
+    901_250,
+    870_551,
+    840_896,
+    812_252,
+    784_584,
+    757_858,
+    732_043,
+    707_107,
+    683_020,
+    659_754,
+    637_280,
+    615_572,
+    594_604,
+    574_349,
+    554_785,
+    535_887,
+    517_632,
+)
 # UNIT * 2 ** (step / 40), for what a file could ever be: halves of a touch.
 _HEATS: Final = tuple(
     heat // _PPM
@@ -707,9 +787,24 @@ _KINDS: Final = frozenset(("tool_call", "artifact", "message"))
 # Tools that look around: the path is where they searched, not a file that was worked on. Counting
 # them costs 4 of 91 points of what a list of ten covers.
 _SEARCHES: Final = frozenset(
-    ("grep", "glob", "ls", "list", "find", "search", "rg", "tree", "list_dir", "list_directory",
-     "file_search", "grep_search", "search_files", "list_files", "codebase_search")
-)  # fmt: skip
+    (
+        "grep",
+        "glob",
+        "ls",
+        "list",
+        "find",
+        "search",
+        "rg",
+        "tree",
+        "list_dir",
+        "list_directory",
+        "file_search",
+        "grep_search",
+        "search_files",
+        "list_files",
+        "codebase_search",
+    )
+)
 
 
 def fade(heat: int, age: int, half_life: int = HALF_LIFE) -> int:
@@ -731,7 +826,7 @@ def touched_by(event: Event) -> tuple[str, str] | None:
     return path, branch[:PATH_MAX] if isinstance(branch, str) else ""
 
 
-class Touch(NamedTuple):
+class FileTouch(NamedTuple):
     """The last touch of a file in a session: its event, and the heat at that tick of the clock.
 
     Whatever the clock is, of two touches the one with the lower `rank` is colder.
@@ -744,13 +839,13 @@ class Touch(NamedTuple):
     rank: int
 
     @classmethod
-    def of(cls, seq: int, branch: str, heat: int, at: int) -> Touch:
+    def of(cls, seq: int, branch: str, heat: int, at: int) -> FileTouch:
         """A touch with its rank: the tick at which one touch alone would be as warm, doubled."""
         rank = 2 * at + bisect_right(_HEATS, heat)
         return tuple.__new__(cls, (seq, branch, heat, at, rank))  # the quickest way to make one
 
 
-_RANK: Final = itemgetter(Touch._fields.index("rank"))
+_RANK: Final = itemgetter(FileTouch._fields.index("rank"))
 
 
 class FileTable:
@@ -761,7 +856,7 @@ class FileTable:
     def __init__(self) -> None:
         self.clock = 0  # touches so far
         self.bytes = 0  # an upper bound of the rows in the file
-        self.touches: dict[str, Touch] = {}
+        self.touches: dict[str, FileTouch] = {}
 
     def touch(self, path: str, seq: int, branch: str) -> list[int]:
         """Note a touch; return the seqs of touches that the table let go."""
@@ -772,7 +867,7 @@ class FileTable:
             gone.append(before.seq)
             heat += fade(before.heat, self.clock - before.at)
             self.bytes -= _size_of(path, before.branch)
-        self.touches[path] = Touch.of(seq, branch, heat, self.clock)
+        self.touches[path] = FileTouch.of(seq, branch, heat, self.clock)
         self.bytes += _size_of(path, branch)
         if len(self.touches) > FILES:
             # Never the newest: it would come in cold again and again. Of equals the oldest, which
@@ -798,14 +893,14 @@ class FileTable:
                 if known is not None:
                     heat += known.heat
                 newer = touch if known is None or touch.seq > known.seq else known
-                both.touches[path] = Touch.of(newer.seq, newer.branch, heat, both.clock)
+                both.touches[path] = FileTouch.of(newer.seq, newer.branch, heat, both.clock)
         return both
 
-    def warmest(self) -> list[tuple[str, Touch]]:
+    def warmest(self) -> list[tuple[str, FileTouch]]:
         """Files by heat now, the warmest first; of equally warm ones the newer touch."""
         return sorted(self.touches.items(), key=lambda one: (-self.heat(one[1]), -one[1].seq))
 
-    def heat(self, touch: Touch) -> int:
+    def heat(self, touch: FileTouch) -> int:
         """The heat of a file now."""
         return fade(touch.heat, self.clock - touch.at)
 
@@ -818,7 +913,7 @@ class FileTable:
         """The table that `fields` gave."""
         table = cls()
         table.clock = fields[0]
-        table.touches = {path: Touch.of(*rest) for path, *rest in fields[1]}
+        table.touches = {path: FileTouch.of(*rest) for path, *rest in fields[1]}
         table.bytes = sum(_size_of(path, touch.branch) for path, touch in table.touches.items())
         return table
 
@@ -856,18 +951,88 @@ _BLANK: Final = regex(r"\s")
 _ENDINGS: Final = ("ing", "ed", "es", "s")
 _SAID_ANYWHERE: Final = frozenset(
     [
-        "a", "about", "all", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by",
-        "can", "could", "did", "do", "does", "for", "from", "get", "had", "has", "have", "how", "i",
-        "if", "in", "into", "is", "it", "its", "just", "let", "make", "me", "my", "need", "no",
-        "not", "now", "of", "on", "or", "our", "please", "should", "so", "some", "that", "the",
-        "their", "them", "then", "there", "these", "they", "this", "to", "up", "us", "use", "want",
-        "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with",
-        "would", "you", "your",
+        "a",
+        "about",
+        "all",
+        "an",
+        "and",
+        "any",
+        "are",
+        "as",
+        "at",
+        "be",
+        "been",
+        "but",
+        "by",
+        "can",
+        "could",
+        "did",
+        "do",
+        "does",
+        "for",
+        "from",
+        "get",
+        "had",
+        "has",
+        "have",
+        "how",
+        "i",
+        "if",
+        "in",
+        "into",
+        "is",
+        "it",
+        "its",
+        "just",
+        "let",
+        "make",
+        "me",
+        "my",
+        "need",
+        "no",
+        "not",
+        "now",
+        "of",
+        "on",
+        "or",
+        "our",
+        "please",
+        "should",
+        "so",
+        "some",
+        "that",
+        "the",
+        "their",
+        "them",
+        "then",
+        "there",
+        "these",
+        "they",
+        "this",
+        "to",
+        "up",
+        "us",
+        "use",
+        "want",
+        "was",
+        "we",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "who",
+        "why",
+        "will",
+        "with",
+        "would",
+        "you",
+        "your",
     ]
-)  # fmt: skip
+)
 
 
-def words(text: str, most: int) -> list[str]:
+def search_words(text: str, most: int) -> list[str]:
     """The first `most` different words: small letters, identifiers in parts, endings dropped."""
     found: dict[str, None] = {}
     for run in _WORD.findall(text):

@@ -25,9 +25,17 @@ from memplane.ports import Line
 from memplane.projections.projector import canonical
 
 __all__ = [
-    "GROUPS_MAX", "HOME", "Group", "Grouped", "Groups", "PartProjector", "Sees", "group_of",
-    "share_of", "space_of",
-]  # fmt: skip
+    "GROUPS_MAX",
+    "HOME",
+    "Grouped",
+    "Groups",
+    "PartProjector",
+    "Sees",
+    "VisibilityGroup",
+    "group_space",
+    "share_of",
+    "visibility_group",
+]
 
 GROUPS_MAX: Final = 12
 LOST_MAX: Final = 256  # names of groups that are not whole here
@@ -39,14 +47,14 @@ State = TypeVar("State")
 Sees = Callable[[bool, str], bool]  # whether a reader may see something of a group
 
 
-class Group(NamedTuple):
+class VisibilityGroup(NamedTuple):
     """Events that are open to the same readers. `space`: an agent's namespace, else ""."""
 
     high: bool
     space: str
 
 
-HOME: Final = Group(False, "")  # what most may see, and most events are of
+HOME: Final = VisibilityGroup(False, "")  # what most may see, and most events are of
 
 
 class PartProjector(Protocol[State]):
@@ -72,17 +80,17 @@ class _Judged(Protocol):
     def sensitivity(self) -> str: ...
 
 
-def group_of(event: _Judged) -> Group:
+def visibility_group(event: _Judged) -> VisibilityGroup:
     """The group of an event, or of what is kept of one; a secret counts as of high sensitivity."""
-    return Group(event.sensitivity in _HIGH, space_of(event.ns))
+    return VisibilityGroup(event.sensitivity in _HIGH, group_space(event.ns))
 
 
-def space_of(ns: str) -> str:
+def group_space(ns: str) -> str:
     """The space of a group that an event of this namespace is of."""
     return ns if ns.startswith(_AGENTS) else ""
 
 
-def share_of(group: Group, bytes_max: int) -> int:
+def share_of(group: VisibilityGroup, bytes_max: int) -> int:
     """The bytes that a group may take: all that one fold may, half of it, or a twelfth.
 
     Whole for what is neither of an agent's own nor of high sensitivity: all groups together take
@@ -99,9 +107,11 @@ class Groups(Generic[State]):
     __slots__ = ("groups", "lost", "newest", "shed")
 
     def __init__(self) -> None:
-        self.groups: dict[Group, State] = {}
-        self.newest: Group | None = None  # `HOME` itself, where it is that one
-        self.lost: dict[Group, None] = {}  # groups that are not whole here, or not here at all
+        self.groups: dict[VisibilityGroup, State] = {}
+        self.newest: VisibilityGroup | None = None  # `HOME` itself, where it is that one
+        self.lost: dict[
+            VisibilityGroup, None
+        ] = {}  # groups that are not whole here, or not here at all
         self.shed = False  # there are more of these than are named
 
     def among(self, sees: Sees | None) -> list[State]:
@@ -111,14 +121,14 @@ class Groups(Generic[State]):
             return [one] if sees is None or sees(*group) else []
         return [self.groups[group] for group in sorted(self.groups) if sees is None or sees(*group)]
 
-    def missing(self, sees: Sees, named: Iterable[str]) -> set[Group]:
+    def missing(self, sees: Sees, named: Iterable[str]) -> set[VisibilityGroup]:
         """The groups that a reader sees and that only the log has whole.
 
         `named` are the agents' namespaces that he asks for by name.
         """
         gone = {group for group in self.lost if sees(*group)}
         if self.shed:
-            unknown = (Group(high, space) for space in named for high in (False, True))
+            unknown = (VisibilityGroup(high, space) for space in named for high in (False, True))
             gone.update(one for one in unknown if one not in self.groups and sees(*one))
         return gone
 
@@ -139,12 +149,14 @@ class Grouped(Generic[State]):
     states: ClassVar[type[Groups[Any]]] = Groups
 
     def __init__(
-        self, part: Callable[[Group], PartProjector[State]], *,
+        self,
+        part: Callable[[VisibilityGroup], PartProjector[State]],
+        *,
         only: Sees | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         # A projector for each share: of what is open to most, of high sensitivity, of agents.
         self._parts = {
-            (high, agent): part(Group(high, _AGENTS if agent else ""))
+            (high, agent): part(VisibilityGroup(high, _AGENTS if agent else ""))
             for high in (False, True)
             for agent in (False, True)
         }
@@ -173,7 +185,7 @@ class Grouped(Generic[State]):
                 self.part(group).apply(one, line)
             return
         space = ns if ns.startswith(_AGENTS) else ""
-        own: Group | None = None
+        own: VisibilityGroup | None = None
         if sensitivity != "secret" and (
             self._keeps is None
             or (self._asked is not None and kind not in self._asked)
@@ -183,7 +195,7 @@ class Grouped(Generic[State]):
                 own = HOME  # as a rule
                 self._home.apply(state.groups[HOME], line)
             else:
-                own = Group(sensitivity == "high", space)
+                own = VisibilityGroup(sensitivity == "high", space)
                 if self._only is None or self._only(*own):
                     self.part(own).apply(self._entered(state, own), line)
         closes = kind == "task"  # hidden or not, it closes its task for everyone
@@ -197,7 +209,7 @@ class Grouped(Generic[State]):
                     hidden = line._replace(event=event._replace(sensitivity="secret"))
                 self.part(group).apply(one, hidden)
 
-    def _entered(self, state: Groups[State], group: Group) -> State:
+    def _entered(self, state: Groups[State], group: VisibilityGroup) -> State:
         """The state of a group that has the latest event."""
         groups = state.groups
         if group == state.newest:
@@ -215,7 +227,7 @@ class Grouped(Generic[State]):
             self._lose(state, gone)
         return one
 
-    def _lose(self, state: Groups[State], group: Group) -> None:
+    def _lose(self, state: Groups[State], group: VisibilityGroup) -> None:
         state.lost[group] = None
         if len(state.lost) > LOST_MAX:
             absent = next((one for one in state.lost if one not in state.groups), None)
@@ -243,10 +255,12 @@ class Grouped(Generic[State]):
     def of(self, fields: dict[str, Any]) -> Any:
         """The state that `fields` gave."""
         state = self.states()
-        state.lost = dict.fromkeys(Group(bool(high), space) for high, space in fields["lost"])
+        state.lost = dict.fromkeys(
+            VisibilityGroup(bool(high), space) for high, space in fields["lost"]
+        )
         state.shed = fields["shed"]
         for high, space, part in fields["groups"]:
-            group = Group(bool(high), space)
+            group = VisibilityGroup(bool(high), space)
             state.newest = HOME if group == HOME else group
             state.groups[group] = self.part(group).of(part)
         return state

@@ -27,7 +27,7 @@ from memplane.ports import Line, TokenCounter
 from memplane.projections.files import FileTable, touched_by
 from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
-from memplane.projections.item import Item, size_of
+from memplane.projections.item import Item, row_size
 from memplane.projections.sessions import is_extract
 from memplane.projections.window import limits
 
@@ -47,8 +47,8 @@ __all__ = [
     "Turn",
     "is_standing",
     "is_stated",
-    "together",
-    "without",
+    "joined_hotsets",
+    "without_gaps",
 ]
 
 
@@ -67,9 +67,7 @@ _LASTING: Final = frozenset(("constraint", "goal", "decision"))
 _SPEAKERS: Final = frozenset(("user", "assistant"))
 
 
-def is_stated(
-    kind: str, role: str | None, key: str | None, markers: Collection[str]
-) -> bool:  # fmt: skip
+def is_stated(kind: str, role: str | None, key: str | None, markers: Collection[str]) -> bool:
     """Whether an event holds on when the turns around it have left the window.
 
     Decisions, rules, preferences and facts under a key do, and turns of user or assistant that are
@@ -108,9 +106,20 @@ class SessionRing:
     """
 
     __slots__ = (
-        "count", "cut", "epoch", "id", "lost", "marked", "prompts", "ring", "seen", "shed", "spent",
-        "stated", "stated_bytes",
-    )  # fmt: skip
+        "count",
+        "cut",
+        "epoch",
+        "id",
+        "lost",
+        "marked",
+        "prompts",
+        "ring",
+        "seen",
+        "shed",
+        "spent",
+        "stated",
+        "stated_bytes",
+    )
 
     def __init__(self, id: str, first: int) -> None:  # noqa: A002 - the field's name
         self.id = id
@@ -139,9 +148,24 @@ class HotsetState:
     """
 
     __slots__ = (
-        "by_key", "bytes", "files", "fresh", "gaps", "gone", "head", "holds", "made", "plane",
-        "sessions", "shed", "stated", "stated_bytes", "summed", "tools", "topics",
-    )  # fmt: skip
+        "by_key",
+        "bytes",
+        "files",
+        "fresh",
+        "gaps",
+        "gone",
+        "head",
+        "holds",
+        "made",
+        "plane",
+        "sessions",
+        "shed",
+        "stated",
+        "stated_bytes",
+        "summed",
+        "tools",
+        "topics",
+    )
 
     def __init__(self) -> None:
         self.made: dict[int, Item] = {}
@@ -201,7 +225,7 @@ class HotsetState:
         return sorted(self.sessions.values(), key=lambda ring: -ring.seen)
 
 
-def together(states: Sequence[HotsetState]) -> HotsetState:
+def joined_hotsets(states: Sequence[HotsetState]) -> HotsetState:
     """What the hotsets of several groups are for who sees them all; they stay as they are.
 
     Of one it is that one, sharing all it holds.
@@ -253,9 +277,7 @@ def _joined_topics(states: Sequence[HotsetState], id_: str) -> dict[str, dict[st
     return {id_: dict(list(tags.items())[-TOPICS:])} if tags else {}
 
 
-def _ring_of(
-    rings: Sequence[SessionRing], items: Mapping[int, Item], *, cut: bool
-) -> SessionRing:  # fmt: skip
+def _ring_of(rings: Sequence[SessionRing], items: Mapping[int, Item], *, cut: bool) -> SessionRing:
     """One session as all of these groups have it."""
     if len(rings) == 1 and not cut:
         return rings[0]
@@ -365,7 +387,7 @@ class Hotset:
             return
         if tokens is None:  # a light process wrote it
             tokens = self.counter.count(text)
-        size = size_of(event, tokens, end - start)
+        size = row_size(event, tokens, end - start)
         state.bytes += size
         state.fresh[seq] = (event, tokens, size)
         if len(text) > _FRESH_MAX:  # an item holds less of it
@@ -418,9 +440,19 @@ class Hotset:
             "items": [item.fields() for _, item in sorted(state.items.items())],
             "plane": state.plane,
             "sessions": [
-                [r.id, r.epoch, int(r.marked), r.seen, r.count, list(r.spent), r.prompts,
-                 [[t.seq, t.before, *t.spent] for t in r.ring],
-                 sorted(r.stated.items()), r.shed, int(r.lost)]
+                [
+                    r.id,
+                    r.epoch,
+                    int(r.marked),
+                    r.seen,
+                    r.count,
+                    list(r.spent),
+                    r.prompts,
+                    [[t.seq, t.before, *t.spent] for t in r.ring],
+                    sorted(r.stated.items()),
+                    r.shed,
+                    int(r.lost),
+                ]
                 for r in state.sessions.values()
             ],
             "tools": [[tool, *seqs] for tool, seqs in state.tools.items()],
@@ -429,7 +461,7 @@ class Hotset:
             "stated": list(state.stated.items()),
             "shed": state.shed,
             "topics": [[id_, list(map(list, of.items()))] for id_, of in state.topics.items()],
-        }  # fmt: skip
+        }
 
     def load(self, raw: bytes) -> HotsetState:
         return self.of(json.loads(raw))
@@ -481,7 +513,7 @@ class HotsetsState(Groups[HotsetState]):
 
     def seen(self, sees: Sees | None = None) -> HotsetState:
         """The hotset of a reader, None: of all. What he does not see shapes nothing of it."""
-        both = together(self.among(sees) or [HotsetState()])
+        both = joined_hotsets(self.among(sees) or [HotsetState()])
         both.head, both.gaps = self.head, self.gaps
         return both
 
@@ -517,7 +549,7 @@ class Hotsets(Grouped[HotsetState]):
             state.gaps = [*state.gaps, (state.head + 1, seq - 1)][-GAPS:]
         state.head = seq
         if state.gaps and event.kind == "purge":
-            state.gaps = without(state.gaps, {one.seq for one in erased_by(event)})
+            state.gaps = without_gaps(state.gaps, {one.seq for one in erased_by(event)})
         Grouped.apply(self, state, line)  # `super()` costs more, for each event of the log
 
     def fields(self, state: Groups[HotsetState]) -> dict[str, Any]:
@@ -531,7 +563,7 @@ class Hotsets(Grouped[HotsetState]):
         return state
 
 
-def without(gaps: list[tuple[int, int]], seqs: Collection[int]) -> list[tuple[int, int]]:
+def without_gaps(gaps: list[tuple[int, int]], seqs: Collection[int]) -> list[tuple[int, int]]:
     """The gaps, of any width, without the lines that are missing because they were purged."""
     left: list[tuple[int, int]] = []
     for first, last in gaps:

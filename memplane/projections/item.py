@@ -12,17 +12,17 @@ from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, TYPED_KINDS, Event
 from memplane.lazy import regex
 from memplane.ports import TokenCounter
 from memplane.projections.window import (
+    entry_label,
     entry_lines,
     handle,
-    label,
     limits,
     nested,
-    plain,
+    plain_text,
     short_handle,
 )
 from memplane.tokens import cut
 
-__all__ = ["Item", "Printer", "digest_of", "size_of"]
+__all__ = ["Item", "Printer", "digest_of", "row_size"]
 
 # Characters kept of a text that is too long, until its tokens are counted: about what the
 # limit of tokens holds in English, so that counting can wait until somebody reads it.
@@ -69,11 +69,41 @@ class Item:
     """
 
     __slots__ = (
-        "actor", "call", "clean", "cost", "digest", "final", "forgotten", "forms", "id",
-        "importance", "key", "kind", "markers", "ns", "path", "role", "sensitivity", "seq",
-        "session", "size", "stale", "status", "superseded", "tags", "task", "terms", "text", "tool",
-        "ts", "twin", "valid_from", "valid_until", "whole", "words",
-    )  # fmt: skip
+        "actor",
+        "call",
+        "clean",
+        "cost",
+        "digest",
+        "final",
+        "forgotten",
+        "forms",
+        "id",
+        "importance",
+        "key",
+        "kind",
+        "markers",
+        "ns",
+        "path",
+        "role",
+        "sensitivity",
+        "seq",
+        "session",
+        "size",
+        "stale",
+        "status",
+        "superseded",
+        "tags",
+        "task",
+        "terms",
+        "text",
+        "tool",
+        "ts",
+        "twin",
+        "valid_from",
+        "valid_until",
+        "whole",
+        "words",
+    )
 
     def __init__(self, row: dict[str, Any]) -> None:
         get = row.get
@@ -119,9 +149,30 @@ class Item:
         `size` is what the hotset counts it as.
         """
         (
-            seq, id_, ts, _, kind, ns, session, task, actor, role, text, key, tags, markers, _,
-            sensitivity, importance, _, valid_from, valid_until, data, _, _,
-        ) = event  # fmt: skip
+            seq,
+            id_,
+            ts,
+            _,
+            kind,
+            ns,
+            session,
+            task,
+            actor,
+            role,
+            text,
+            key,
+            tags,
+            markers,
+            _,
+            sensitivity,
+            importance,
+            _,
+            valid_from,
+            valid_until,
+            data,
+            _,
+            _,
+        ) = event
         item = object.__new__(cls)
         item.digest = digest_of(text) if role == "user" else ""
         item.whole = "body" not in data
@@ -151,7 +202,7 @@ class Item:
         """Cut the text to its tokens and count the entry; the same for every later reader."""
         if self.final:
             return
-        text = plain(self.text)
+        text = plain_text(self.text)
         kept = cut(counter, text, limits(self.kind)[0])
         if kept != text:
             text, self.whole = kept.rstrip(), False
@@ -209,7 +260,7 @@ class Item:
 
     def _head(self, printer: Printer | None = None) -> str:
         named = {"task": self.task, "tool_result": self.tool}.get(self.kind, self.key)
-        said = label(self.kind, self.role, self.actor, named or "", self.status)
+        said = entry_label(self.kind, self.role, self.actor, named or "", self.status)
         if printer is not None and printer.cites:
             day = f" {self.ts[:10]}" if self.kind in TYPED_KINDS else ""  # others have a date line
             said = f"{said} #{self.seq}{day}"
@@ -222,7 +273,7 @@ class Item:
             return self.form(0, printer)
         known = self.forms.get((_ENTIRE, printer.stamp))
         if known is None:
-            known = self.lines_of(plain(text), whole=True, printer=printer)
+            known = self.lines_of(plain_text(text), whole=True, printer=printer)
             self.forms[(_ENTIRE, printer.stamp)] = known
         return known
 
@@ -245,21 +296,29 @@ class Item:
     def passage(self, text: str, printer: Printer) -> tuple[str, int, bool]:
         """The entry with a passage of the text, which ends in the short handle of the rest."""
         head, emitted = printer.redact(self._head(printer)), printer.redact(text)
-        lines = entry_lines(head, plain(emitted), f" …{short_handle(self.seq)}")
+        lines = entry_lines(head, plain_text(emitted), f" …{short_handle(self.seq)}")
         return lines, printer.counter.count(lines), False
 
     def says(self, text: str) -> bool:
         """Whether this is what the event said: a prompt's whole text, what is kept of others."""
-        return self.is_same(digest_of(text), plain(text))
+        return self.is_same(digest_of(text), plain_text(text))
 
     def is_same(self, digest: str, text: str) -> bool:
         """`says` for many items: the digest and the plain text are made once."""
         return self.digest == digest if self.digest else self.text == text
 
     def expanded(
-        self, text: str, room: int, printer: Printer, *, on: Callable[[int], str],
-        whole: bool = False, ends: bool = True, note: str = "", inside: bool = False,
-    ) -> tuple[str, int, bool] | None:  # fmt: skip
+        self,
+        text: str,
+        room: int,
+        printer: Printer,
+        *,
+        on: Callable[[int], str],
+        whole: bool = False,
+        ends: bool = True,
+        note: str = "",
+        inside: bool = False,
+    ) -> tuple[str, int, bool] | None:
         """An entry with a text that is redacted already, cut to `room` tokens; None if none fit.
 
         What is cut, or does not end where the text does (`ends`), closes with the handle that goes
@@ -269,7 +328,7 @@ class Item:
         head = printer.redact(self._head(printer))
 
         def entry(kept: str, mark: str) -> tuple[str, int]:
-            lines = entry_lines(head, f"{note}{printer.redact(plain(kept))}", mark)
+            lines = entry_lines(head, f"{note}{printer.redact(plain_text(kept))}", mark)
             lines = nested(lines) if inside else lines
             return lines, printer.counter.count(lines)
 
@@ -297,23 +356,62 @@ class Item:
 
 
 _USUAL: Final[tuple[tuple[str, object], ...]] = (
-    ("ns", GLOBAL), ("session", None), ("task", None), ("actor", None), ("role", None),
-    ("key", None), ("tags", ()), ("markers", ()), ("sensitivity", "normal"),
-    ("importance", IMPORTANCE_DEFAULT), ("valid_from", None), ("valid_until", None), ("call", ""),
-    ("tool", ""), ("status", ""), ("path", ""), ("whole", True), ("superseded", False),
-    ("forgotten", False), ("final", False), ("cost", 0),
-    ("digest", ""), ("size", 0),
-)  # fmt: skip
+    ("ns", GLOBAL),
+    ("session", None),
+    ("task", None),
+    ("actor", None),
+    ("role", None),
+    ("key", None),
+    ("tags", ()),
+    ("markers", ()),
+    ("sensitivity", "normal"),
+    ("importance", IMPORTANCE_DEFAULT),
+    ("valid_from", None),
+    ("valid_until", None),
+    ("call", ""),
+    ("tool", ""),
+    ("status", ""),
+    ("path", ""),
+    ("whole", True),
+    ("superseded", False),
+    ("forgotten", False),
+    ("final", False),
+    ("cost", 0),
+    ("digest", ""),
+    ("size", 0),
+)
 
 
-def size_of(event: Event, tokens: int, line_bytes: int) -> int:
+def row_size(event: Event, tokens: int, line_bytes: int) -> int:
     """An upper bound of the row's bytes in the file, quick to find and never revised.
 
     `line_bytes` is the length of the event's line, which says most of what the row says.
     """
     (
-        _, _, ts, rec, kind, _, _, _, _, role, text, _, _, _, refs, _, _, counted, _, _, data, _, _,
-    ) = event  # fmt: skip
+        _,
+        _,
+        ts,
+        rec,
+        kind,
+        _,
+        _,
+        _,
+        _,
+        role,
+        text,
+        _,
+        _,
+        _,
+        refs,
+        _,
+        _,
+        counted,
+        _,
+        _,
+        data,
+        _,
+        _,
+    ) = event
     most = limits(kind)[0]
     kept = most * (_CHARACTERS_A_TOKEN if tokens > most else _CHARACTERS_MOST)
     if len(text) <= kept and line_bytes <= _LINE_BYTES:

@@ -23,21 +23,28 @@ from typing import Any, Final, NamedTuple
 from memplane.event import Event
 from memplane.ports import Line, TokenCounter
 from memplane.projections.forgetting import Forget, forget_of
-from memplane.projections.groups import Group, Grouped, Groups, Sees, share_of, space_of
+from memplane.projections.groups import (
+    Grouped,
+    Groups,
+    Sees,
+    VisibilityGroup,
+    group_space,
+    share_of,
+)
 from memplane.projections.item import Item
 from memplane.projections.order import KEYLESS_KINDS
 from memplane.projections.projector import canonical
-from memplane.projections.window import plain
+from memplane.projections.window import plain_text
 
 __all__ = [
     "Cards",
     "Decisions",
-    "Form",
+    "EntryForm",
     "Ledger",
     "LedgerProjector",
+    "LedgerStatement",
     "Ledgers",
     "LedgersProjector",
-    "Statement",
     "items_of",
 ]
 
@@ -55,7 +62,7 @@ _LEFT: Final = 2  # added to the digit that says whether a statement is forgotte
 _FORGOTTEN, _PASSING, _PLAIN, _MARKED, _PINNED = range(5)
 
 
-class Statement(NamedTuple):
+class LedgerStatement(NamedTuple):
     """What a ledger keeps of an event.
 
     `key` is `#<seq>` where the event has none. `whole` says whether `text` is all of
@@ -86,7 +93,7 @@ class Statement(NamedTuple):
     whole: bool
 
 
-class Form(NamedTuple):
+class EntryForm(NamedTuple):
     """How a statement stands in a block: its tokens, so many characters of it, `whole` or cut."""
 
     cost: int
@@ -96,21 +103,26 @@ class Form(NamedTuple):
 
 # What is given up of one that leaves.
 _BARE: Final[dict[str, Any]] = {
-    "text": "", "refs": (), "markers": (), "pinned_at": 0, "actor": None,
-    "rationale": None, "whole": False,
-}  # fmt: skip
-_PINNED_AT: Final = Statement._fields.index("pinned_at")
-_FIELDS: Final = len(Statement._fields)
+    "text": "",
+    "refs": (),
+    "markers": (),
+    "pinned_at": 0,
+    "actor": None,
+    "rationale": None,
+    "whole": False,
+}
+_PINNED_AT: Final = LedgerStatement._fields.index("pinned_at")
+_FIELDS: Final = len(LedgerStatement._fields)
 
 
 class _Item:
     __slots__ = ("forgotten", "form", "keyed", "left", "rank", "size", "statement")
 
-    def __init__(self, statement: Statement, keyed: bool, forgotten: bool = False) -> None:
+    def __init__(self, statement: LedgerStatement, keyed: bool, forgotten: bool = False) -> None:
         self.statement, self.keyed, self.forgotten = statement, keyed, forgotten
         self.left = False  # whether it is one that left, without its text
         self.rank, self.size = _PLAIN, 0
-        self.form: Form | None = None  # from the first saving on
+        self.form: EntryForm | None = None  # from the first saving on
 
 
 class Ledger:
@@ -131,11 +143,11 @@ class Ledger:
         self._ranks = [0] * 5
         self._bytes = self._left_bytes = 0
 
-    def active(self) -> list[Statement]:
+    def active(self) -> list[LedgerStatement]:
         """Return what is in force in log order: expired ones too, forgotten ones not."""
         return [item.statement for item in self.items.values() if not item.forgotten]
 
-    def left_in_force(self) -> list[Statement]:
+    def left_in_force(self) -> list[LedgerStatement]:
         """Return what is in force of `left`: without text, refs and markers."""
         return [item.statement for item in self.left.values() if not item.forgotten]
 
@@ -150,7 +162,7 @@ class Ledger:
             if forget.names(item.statement.id, item.statement.session)
         ]
 
-    def form(self, statement: Statement) -> Form | None:
+    def form(self, statement: LedgerStatement) -> EntryForm | None:
         """Return how a statement stands in a block, where that was stored."""
         item = self.items.get(statement.seq)
         return None if item is None else item.form
@@ -260,9 +272,12 @@ class LedgerProjector:
     left_max = 0
 
     def __init__(
-        self, *, kept_max: int = KEPT_MAX, bytes_max: int = BYTES_MAX,
+        self,
+        *,
+        kept_max: int = KEPT_MAX,
+        bytes_max: int = BYTES_MAX,
         counter: TokenCounter | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.kept_max, self.bytes_max, self.counter = kept_max, bytes_max, counter
         self.kinds_read = self.kinds | {"forget", "pin"}
 
@@ -370,14 +385,14 @@ class Ledgers(Groups[Ledger]):
 
     __slots__ = ()
 
-    def active(self, sees: Sees | None = None) -> list[Statement]:
+    def active(self, sees: Sees | None = None) -> list[LedgerStatement]:
         """Return what is in force, in log order, as far as a reader sees it; None: all."""
         ledgers = self.among(sees)
         if len(ledgers) == 1:
             return ledgers[0].active()
         return sorted((one for ledger in ledgers for one in ledger.active()), key=_seq)
 
-    def left(self, sees: Sees | None = None) -> list[Statement]:
+    def left(self, sees: Sees | None = None) -> list[LedgerStatement]:
         """Return what is in force of what left them, in log order: see `Ledger.left_in_force`."""
         left = [one for ledger in self.among(sees) for one in ledger.left_in_force()]
         return sorted(left, key=_seq)
@@ -386,9 +401,11 @@ class Ledgers(Groups[Ledger]):
         """Whether more left what he sees than `left` tells of."""
         return any(one.more for one in self.among(sees))
 
-    def form(self, statement: Statement) -> Form | None:
+    def form(self, statement: LedgerStatement) -> EntryForm | None:
         """Return how a statement stands in a block, where its group is here and that was stored."""
-        ledger = self.groups.get(Group(statement.sensitivity == "high", space_of(statement.ns)))
+        ledger = self.groups.get(
+            VisibilityGroup(statement.sensitivity == "high", group_space(statement.ns))
+        )
         return None if ledger is None else ledger.form(statement)
 
     def shed_seq(self, sees: Sees | None = None) -> int:
@@ -405,21 +422,24 @@ class LedgersProjector(Grouped[Ledger]):
     states = Ledgers
 
     def __init__(
-        self, part: type[LedgerProjector], *, counter: TokenCounter | None = None,
+        self,
+        part: type[LedgerProjector],
+        *,
+        counter: TokenCounter | None = None,
         only: Sees | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(
             lambda group: part(bytes_max=share_of(group, BYTES_MAX), counter=counter), only=only
         )
 
 
-def _seq(statement: Statement) -> int:
+def _seq(statement: LedgerStatement) -> int:
     return statement.seq
 
 
-def _statement(event: Event) -> Statement:
+def _statement(event: Event) -> LedgerStatement:
     text, rationale = event.text, event.data.get("rationale")
-    return Statement(
+    return LedgerStatement(
         seq=event.seq,
         id=event.id,
         ts=event.ts,
@@ -464,40 +484,55 @@ def _size(item: _Item) -> int:
 
 def _item(row: list[Any]) -> _Item:
     values, (keyed, state, *form) = row[:_FIELDS], row[_FIELDS:]
-    fields: Iterator[tuple[str, Any]] = zip(Statement._fields, values, strict=True)
-    statement = Statement(**{name: _value(name, value) for name, value in fields})
+    fields: Iterator[tuple[str, Any]] = zip(LedgerStatement._fields, values, strict=True)
+    statement = LedgerStatement(**{name: _value(name, value) for name, value in fields})
     item = _Item(statement, bool(keyed), bool(state % _LEFT))
     if state >= _LEFT:
         item.left, item.size = True, *form
     elif form:
         cost, chars, whole = form
-        item.form = Form(cost, chars, bool(whole))
+        item.form = EntryForm(cost, chars, bool(whole))
     return item
 
 
-def items_of(statement: Statement, form: Form | None = None) -> Item:
+def items_of(statement: LedgerStatement, form: EntryForm | None = None) -> Item:
     """A statement as the packing stages see it; by its `form`, where there is one, not counted."""
     event = Event(
-        statement.seq, statement.id, statement.ts, statement.ts, statement.kind, statement.ns,
-        statement.session, statement.task, statement.actor, statement.role, statement.text,
-        None if statement.key.startswith("#") else statement.key, statement.tags,
-        statement.markers, statement.refs, statement.sensitivity, statement.importance,
-        statement.tokens, statement.valid_from, statement.valid_until,
-    )  # fmt: skip
+        statement.seq,
+        statement.id,
+        statement.ts,
+        statement.ts,
+        statement.kind,
+        statement.ns,
+        statement.session,
+        statement.task,
+        statement.actor,
+        statement.role,
+        statement.text,
+        None if statement.key.startswith("#") else statement.key,
+        statement.tags,
+        statement.markers,
+        statement.refs,
+        statement.sensitivity,
+        statement.importance,
+        statement.tokens,
+        statement.valid_from,
+        statement.valid_until,
+    )
     item = Item.of(event, statement.tokens if statement.tokens is not None else len(event.text))
     if not statement.whole:
         item.whole = False
     if form is not None:
-        item.text, item.whole = plain(item.text)[: form.chars], form.whole
+        item.text, item.whole = plain_text(item.text)[: form.chars], form.whole
         item.cost, item.final = form.cost, True
     return item
 
 
-def _form(statement: Statement, counter: TokenCounter) -> Form | None:
+def _form(statement: LedgerStatement, counter: TokenCounter) -> EntryForm | None:
     item = items_of(statement)
-    text = plain(item.text)
+    text = plain_text(item.text)
     item.finish(counter)
-    form = Form(item.cost, len(item.text), item.whole)
+    form = EntryForm(item.cost, len(item.text), item.whole)
     return form if text.startswith(item.text) else None
 
 

@@ -20,18 +20,18 @@ from typing import Final, TypeVar
 
 from memplane.event import Event
 from memplane.ports import Head, Line
-from memplane.projections.acts import Act, Named, Touch
-from memplane.projections.cache import CACHE_NAME, Broken, Cache, create, extend
+from memplane.projections.acts import Act, Named, TouchAct
+from memplane.projections.cache import CACHE_NAME, Broken, Cache, create_cache, extend
 from memplane.projections.catchup import catch_up, overtaken
 from memplane.projections.chains import (
     LATE,
     SEQ,
     Chains,
+    KeyValueRow,
     MemoryChains,
     Record,
-    Row,
     Rows,
-    settle,
+    settle_values,
 )
 from memplane.projections.forgetting import forget_of
 from memplane.projections.order import KEYLESS_KINDS, ORIGIN, is_foreign
@@ -130,19 +130,19 @@ class Memories:
         self._replaced, self._fresh = None, []
         self.resets += 1
 
-    def current(self, ns: str, key: str, *, upto: int | None = None) -> Row | None:
+    def current(self, ns: str, key: str, *, upto: int | None = None) -> KeyValueRow | None:
         """Return the value in force; None where there is none or it was forgotten."""
         bound = self._bound(upto)
         record = self._read(partial(self._newest, ns, key, bound))
         return None if record is None else self._in_force(record, bound)
 
-    def history(self, ns: str, key: str, *, upto: int | None = None) -> list[Row]:
+    def history(self, ns: str, key: str, *, upto: int | None = None) -> list[KeyValueRow]:
         """Return every value the key had, oldest first, each with what became of it.
 
         What came from another plane stands where it belongs by its time, whenever it came.
         """
         bound = self._bound(upto)
-        return settle(self._chain(ns, key, bound), self._chains.acts, bound)
+        return settle_values(self._chain(ns, key, bound), self._chains.acts, bound)
 
     def keys(
         self,
@@ -152,7 +152,7 @@ class Memories:
         limit: int = 100,
         after: tuple[str, str] | None = None,
         upto: int | None = None,
-    ) -> list[Row]:
+    ) -> list[KeyValueRow]:
         """Return the values in force in (ns, key) order, by their UTF-8 bytes, at most `limit`.
 
         Only keys that begin with `prefix`, of one namespace or of all, and behind
@@ -160,7 +160,7 @@ class Memories:
         """
         bound = self._bound(upto)
 
-        def page() -> list[Row]:
+        def page() -> list[KeyValueRow]:
             # A few more than asked for, as some may be archived.
             size = min(_PAGE_ROWS, max(limit, 0) + _PAGE_MORE)
             newest = self._newest_of(prefix, ns, after, bound, size)
@@ -189,10 +189,10 @@ class Memories:
         """Return the seq of the value that an event took the place of; None where there is none."""
         return self.took_place_of(event) if _has_place(event) else None
 
-    def took_place_of(self, value: Row | Event) -> int | None:
+    def took_place_of(self, value: KeyValueRow | Event) -> int | None:
         """`before` of a keyed value, by its event or its row."""
         ns, key, seq = value.ns, value.key or "", value.seq
-        if (isinstance(value, Row) or is_foreign(value)) and self._late(ns, key, seq):
+        if (isinstance(value, KeyValueRow) or is_foreign(value)) and self._late(ns, key, seq):
             return None
         return self._read(partial(self._before, ns, key, seq))
 
@@ -200,7 +200,7 @@ class Memories:
         """Return when an event was touched last, keyed or not; None where it never was."""
         bound = self._bound(upto)
 
-        def last() -> Touch | None:
+        def last() -> TouchAct | None:
             touch = self._chains.touched(event.id, bound)
             if touch is None and self._cache is not None:
                 touch = self._cache.touched(event.id, self._filed(bound))
@@ -430,7 +430,7 @@ class Memories:
         return True
 
     def _create(self, path: Path, position: Head) -> None:
-        create(path, position, self._chains.rows(), version=_FOLD.version, plane=self._plane)
+        create_cache(path, position, self._chains.rows(), version=_FOLD.version, plane=self._plane)
 
     def _extend(self, path: Path, position: Head, there: Cache) -> None:
         try:
@@ -521,8 +521,8 @@ class Memories:
             for _, same in itertools.groupby(both, key=lambda record: str(record[1])):
                 yield next(same)
 
-    def _in_force(self, record: Record, bound: int) -> Row | None:
-        row = settle([record], self._chains.acts, bound)[0]
+    def _in_force(self, record: Record, bound: int) -> KeyValueRow | None:
+        row = settle_values([record], self._chains.acts, bound)[0]
         return row if row.reason is None else None
 
     def _bound(self, upto: int | None) -> int:

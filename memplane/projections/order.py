@@ -30,8 +30,8 @@ __all__ = [
     "Moments",
     "is_foreign",
     "moment_of",
+    "order_scope",
     "originated",
-    "place_of",
 ]
 
 ORIGIN: Final = "origin"
@@ -77,7 +77,7 @@ def moment_of(event: Event, before: Moment | None) -> Moment:
     return Moment(before.time, before.turn + 1, event.id)
 
 
-def place_of(event: Event) -> Place | None:
+def order_scope(event: Event) -> Place | None:
     """What the event is ordered within: its namespace and key, its task, or its kind's words."""
     if event.kind in _WORDS:
         return "", event.kind
@@ -108,7 +108,7 @@ class Moments:
 
     def see(self, event: Event) -> Moment | None:
         """Return the event's moment; None for one that is not ordered."""
-        place = place_of(event)
+        place = order_scope(event)
         if place is None:
             return None
         before = self._latest.get(place)

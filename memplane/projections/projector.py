@@ -42,7 +42,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from memplane import nofollow
-from memplane.index.storage import alone, replace
+from memplane.index.storage import alone, replace_bytes
 from memplane.ports import Head, Line
 
 if TYPE_CHECKING:
@@ -60,11 +60,11 @@ __all__ = [
     "Stretch",
     "alone",
     "canonical",
+    "encode_checkpoint",
     "fold",
-    "parse",
-    "read",
-    "render",
-    "replace",
+    "parse_checkpoint",
+    "read_checkpoint",
+    "replace_bytes",
 ]
 
 
@@ -188,7 +188,9 @@ class Checkpoint(NamedTuple):
         return self[:4] == other[:4]
 
 
-def render(checkpoint: Checkpoint, active: Mapping[str, list[str]] | None = None) -> bytes:
+def encode_checkpoint(
+    checkpoint: Checkpoint, active: Mapping[str, list[str]] | None = None
+) -> bytes:
     """Return the bytes of the file; `active`: ids that it names beside the state."""
     position = checkpoint.position
     header: dict[str, Any] = {
@@ -207,7 +209,7 @@ def render(checkpoint: Checkpoint, active: Mapping[str, list[str]] | None = None
     return body + _CHECKSUM + _sum(body) + b'"}\n'
 
 
-def parse(data: bytes) -> Checkpoint | None:
+def parse_checkpoint(data: bytes) -> Checkpoint | None:
     """Return what the bytes of a file say; None when they are not a whole, unharmed checkpoint."""
     body, tail = data[:-_TAIL_BYTES], data[-_TAIL_BYTES:]
     if tail != _CHECKSUM + _sum(body) + b'"}\n':
@@ -228,13 +230,13 @@ def parse(data: bytes) -> Checkpoint | None:
     return Checkpoint(projector, version, plane, variant, Head(seq, h, segment, offset), state)
 
 
-def read(path: Path) -> Checkpoint | None:
+def read_checkpoint(path: Path) -> Checkpoint | None:
     """Return the checkpoint in the file; None for a missing, unreadable or harmed one."""
     try:
-        data = nofollow.read(path, FILE_BYTES_MAX + 1)
+        data = nofollow.read_bytes(path, FILE_BYTES_MAX + 1)
     except OSError:
         return None
-    return parse(data) if len(data) <= FILE_BYTES_MAX else None
+    return parse_checkpoint(data) if len(data) <= FILE_BYTES_MAX else None
 
 
 class Bundle:
@@ -255,11 +257,11 @@ class Bundle:
             self._copies = self._load()
         seen = _signature(path)
         known = self._copies.get(path.name)
-        copy = parse(known[1]) if known is not None and known[0] == seen else None
+        copy = parse_checkpoint(known[1]) if known is not None and known[0] == seen else None
         if copy is not None:
             return copy
         self.missed = self.missed or seen is not None
-        return read(path)
+        return read_checkpoint(path)
 
     def keep(self) -> None:
         """Copy the files as they are; nothing where another writes or the disk refuses."""
@@ -274,7 +276,7 @@ class Bundle:
         for name in self._names:
             seen = _signature(folder / name)
             if seen is not None and seen[0] <= FILE_BYTES_MAX:
-                data = nofollow.read(folder / name, FILE_BYTES_MAX)
+                data = nofollow.read_bytes(folder / name, FILE_BYTES_MAX)
                 if len(data) == seen[0]:
                     copies[name] = seen, data
         if copies != (self._copies if self._copies is not None else self._load()):
@@ -283,7 +285,7 @@ class Bundle:
                 "files": {name: seen for name, (seen, _) in copies.items()},
             }
             every = (data for _, data in copies.values())
-            replace(folder / BUNDLE, b"".join((canonical(header), b"\n", *every)))
+            replace_bytes(folder / BUNDLE, b"".join((canonical(header), b"\n", *every)))
         self._copies, self.missed = copies, False
 
     def _load(self) -> dict[str, tuple[list[int], bytes]]:
@@ -291,7 +293,7 @@ class Bundle:
         try:
             if self._folder is None:
                 return found
-            data = nofollow.read(self._folder / BUNDLE, FILE_BYTES_MAX)
+            data = nofollow.read_bytes(self._folder / BUNDLE, FILE_BYTES_MAX)
             at = data.index(b"\n") + 1
             said = json.loads(data[:at])
             if said["plane"] != self._plane:

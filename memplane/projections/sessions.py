@@ -26,8 +26,14 @@ from memplane.projections.order import Moment, moment_of
 from memplane.projections.projector import Replayable, canonical
 
 __all__ = [
-    "Named", "Origin", "SessionFacts", "Sessions", "SessionsState", "is_extract", "session_facts",
-]  # fmt: skip
+    "Named",
+    "Origin",
+    "SessionFacts",
+    "SessionsProjector",
+    "SessionsState",
+    "is_extract",
+    "session_facts",
+]
 
 KEPT_MAX: Final = 200
 # Rows as counted here; with the hashes and the checkpoint around it the file has 512 KiB at most.
@@ -51,10 +57,32 @@ _KNOWN: Final = frozenset(KINDS)
 _TOUCHING: Final = frozenset(("tool_call", "tool_result", "message"))
 _TELLABLE: Final = frozenset(("low", "normal"))
 _FIELDS: Final = (
-    "id", "agent", "started", "ended", "reason", "branch", "cwd", "first_seq", "last_seq",
-    "first_ts", "last_ts", "last_rec", "last_id", "prompts", "errors", "tokens", "summary",
-    "summary_at", "judged", "forgotten", "partial", "more", "agent_seq", "branch_seq", "cwd_seq",
-)  # fmt: skip
+    "id",
+    "agent",
+    "started",
+    "ended",
+    "reason",
+    "branch",
+    "cwd",
+    "first_seq",
+    "last_seq",
+    "first_ts",
+    "last_ts",
+    "last_rec",
+    "last_id",
+    "prompts",
+    "errors",
+    "tokens",
+    "summary",
+    "summary_at",
+    "judged",
+    "forgotten",
+    "partial",
+    "more",
+    "agent_seq",
+    "branch_seq",
+    "cwd_seq",
+)
 
 
 Origin = tuple[str, str, str]  # kind, sensitivity, namespace of events
@@ -113,7 +141,7 @@ class SessionsState:
         self.whole: dict[str, SessionFacts] = {}  # folded alone, as of now; in no checkpoint
 
 
-class Sessions:
+class SessionsProjector:
     """The projector. `counter` names the variant: it counts what a light process left uncounted."""
 
     name = "sessions"
@@ -197,7 +225,7 @@ def session_facts(
     if not spans:
         return found
     first, last = min(span[0] for span in spans), max(span[1] for span in spans)
-    projector, alone = Sessions(counter, kept_max=2**63, bytes_max=2**63), SessionsState()
+    projector, alone = SessionsProjector(counter, kept_max=2**63, bytes_max=2**63), SessionsState()
     for line in log.read(first - 1, last):
         if line.event.session in wanted or line.event.kind == "forget":
             projector.apply(alone, line)
@@ -302,9 +330,7 @@ def _set(facts: SessionFacts, field: str, value: str, seq: int) -> None:
     setattr(facts, f"{field}_seq", seq)
 
 
-def _put(
-    facts: SessionFacts, names: Named, name: str, most: int, number: int, seq: int
-) -> None:  # fmt: skip
+def _put(facts: SessionFacts, names: Named, name: str, most: int, number: int, seq: int) -> None:
     places = names.pop(name, None)
     if places is None:
         places = {}

@@ -24,12 +24,12 @@ __all__ = [
     "Cell",
     "MapState",
     "Name",
+    "NameSource",
     "PlaneMap",
     "PlaneMaps",
-    "Witness",
     "cell_size",
+    "joined_maps",
     "name_size",
-    "together",
 ]
 
 
@@ -44,7 +44,7 @@ STEPS: Final[tuple[int, ...]] = (
 )
 
 
-class Witness(NamedTuple):
+class NameSource(NamedTuple):
     """An event that said a name."""
 
     seq: int
@@ -66,7 +66,7 @@ class Cell:
     def __init__(self, origin: tuple[str, str, str], first: int) -> None:
         self.kind, self.sensitivity, self.ns = origin
         self.first = first
-        self.witnesses: list[Witness] = []
+        self.witnesses: list[NameSource] = []
         self.live: list[str | None] = []
 
     def settle(self) -> None:
@@ -128,14 +128,14 @@ class MapState:
         """At least so many sessions as of a seq."""
         return _reached(self.sessions, upto)
 
-    def hold(self, cell: Cell, witness: Witness) -> None:
+    def hold(self, cell: Cell, witness: NameSource) -> None:
         """Add a witness to a name."""
         cell.witnesses.append(witness)
         self.bytes += _size(witness)
         if witness.key is not None:
             self.by_key.setdefault((cell.ns, witness.key), []).append(cell)
 
-    def let_go(self, cell: Cell, witness: Witness) -> None:
+    def let_go(self, cell: Cell, witness: NameSource) -> None:
         """Take a witness away."""
         cell.witnesses.remove(witness)
         self.bytes -= _size(witness)
@@ -147,7 +147,7 @@ class MapState:
                 del self.by_key[place]
 
 
-def together(states: Sequence[MapState]) -> MapState:
+def joined_maps(states: Sequence[MapState]) -> MapState:
     """What the maps of several groups are for who sees them all: read, never folded on."""
     if len(states) == 1:
         return states[0]
@@ -186,7 +186,7 @@ def _reached(row: list[int], upto: int) -> int:
     return STEPS[bisect_right(row, upto, lo=1) - 1]
 
 
-def _size(witness: Witness) -> int:
+def _size(witness: NameSource) -> int:
     return _ROW_BYTES + _bytes(f"{witness.id}{witness.session}{witness.key}")
 
 
@@ -303,12 +303,20 @@ class PlaneMap:
             "seen": list(state.seen),
             "tried": [list(tried.items()) for tried in state.tried.values()],
             "names": [
-                [sort, name, told.last, told.turns,
-                 [[*origin, cell.first, *((*w[:5], int(w.forgotten)) for w in cell.witnesses)]
-                  for origin, cell in told.cells.items()]]
-                for sort, names in state.names.items() for name, told in names.items()
+                [
+                    sort,
+                    name,
+                    told.last,
+                    told.turns,
+                    [
+                        [*origin, cell.first, *((*w[:5], int(w.forgotten)) for w in cell.witnesses)]
+                        for origin, cell in told.cells.items()
+                    ],
+                ]
+                for sort, names in state.names.items()
+                for name, told in names.items()
             ],
-        }  # fmt: skip
+        }
 
     def load(self, data: bytes) -> MapState:
         return self.of(json.loads(data))
@@ -331,7 +339,7 @@ class PlaneMap:
                 cell = told.cells[origin] = Cell(origin, first)
                 state.bytes += cell_size(cell)
                 for seq, id_, ts, session, key, forgotten in witnesses:
-                    state.hold(cell, Witness(seq, id_, ts, session, key, bool(forgotten)))
+                    state.hold(cell, NameSource(seq, id_, ts, session, key, bool(forgotten)))
                 cell.settle()
         return state
 
@@ -376,7 +384,7 @@ class MapsState(Groups[MapState]):
 
     def seen(self, sees: Sees | None = None) -> MapState:
         """The map of a reader; None: of all groups. What he does not see shapes nothing of it."""
-        return together(self.among(sees))
+        return joined_maps(self.among(sees))
 
 
 class PlaneMaps(Grouped[MapState]):
@@ -435,7 +443,7 @@ def _witness(state: MapState, told: Name, event: Event) -> None:
         cell.first = event.seq
     for one in [one for one in cell.witnesses if one.forgotten]:
         state.let_go(cell, one)
-    said = Witness(event.seq, event.id, event.ts, event.session, event.key)
+    said = NameSource(event.seq, event.id, event.ts, event.session, event.key)
     state.hold(cell, said)
     cell.settle()
 
@@ -450,7 +458,7 @@ def _supersede(state: MapState, event: Event) -> None:
             same = (event.kind, event.sensitivity) == (cell.kind, cell.sensitivity)
             timed = event.valid_from is not None or event.valid_until is not None
             if same and not timed and not old.forgotten:
-                said = Witness(event.seq, event.id, event.ts, event.session, event.key)
+                said = NameSource(event.seq, event.id, event.ts, event.session, event.key)
                 state.hold(cell, said)
                 cell.witnesses.insert(at, cell.witnesses.pop())
         cell.settle()
@@ -469,7 +477,7 @@ def _forget(state: MapState, event: Event) -> None:
             cell.settle()
 
 
-def _names(forget: Forget, one: Witness) -> bool:
+def _names(forget: Forget, one: NameSource) -> bool:
     return one.key == forget.key if forget.key is not None else forget.names(one.id, one.session)
 
 

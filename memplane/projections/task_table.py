@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 from memplane.event import GLOBAL, Event
 from memplane.projections.forgetting import Forget
-from memplane.projections.groups import GROUPS_MAX, HOME, Group, Sees, group_of
+from memplane.projections.groups import GROUPS_MAX, HOME, Sees, VisibilityGroup, visibility_group
 from memplane.projections.order import Moment
 
 __all__ = [
@@ -23,10 +23,10 @@ __all__ = [
     "DETAILED_MAX",
     "SHOWN",
     "TEXT_CHARS_MAX",
+    "EventQuote",
     "Form",
     "Place",
-    "Quote",
-    "Task",
+    "TaskRecord",
     "TaskTable",
     "open_to",
 ]
@@ -54,7 +54,7 @@ def _quoted(name: str) -> int:
     return len(encode_basestring(name).encode(errors="surrogatepass")) + 1
 
 
-class Task:
+class TaskRecord:
     """One task as folded so far. Lists are in log order, the newest last.
 
     `state` is the event that blocked or closed it, `marks` the latest word on each step of the
@@ -65,29 +65,46 @@ class Task:
     """
 
     __slots__ = (
-        "artifacts", "at", "decisions", "failures", "files", "goal", "group", "id", "marks", "note",
-        "older", "older_marks", "plan", "spans", "specs", "state", "status", "tags", "touched",
-    )  # fmt: skip
+        "artifacts",
+        "at",
+        "decisions",
+        "failures",
+        "files",
+        "goal",
+        "group",
+        "id",
+        "marks",
+        "note",
+        "older",
+        "older_marks",
+        "plan",
+        "spans",
+        "specs",
+        "state",
+        "status",
+        "tags",
+        "touched",
+    )
 
-    def __init__(self, id: str, seq: int, group: Group) -> None:  # noqa: A002 - the field's name
+    def __init__(self, id: str, seq: int, group: VisibilityGroup) -> None:  # noqa: A002 - the field's name
         self.id, self.group = id, group
         self.status = "open"  # open, blocked, done, cancelled
         self.touched = seq
-        self.spans: dict[Group, tuple[int, int]] = {group: (seq, seq)}
+        self.spans: dict[VisibilityGroup, tuple[int, int]] = {group: (seq, seq)}
         self.at: Moment | None = None
-        self.goal: Quote | None = None
-        self.state: Quote | None = None
-        self.note: Quote | None = None
-        self.plan: Quote | None = None
-        self.specs: Quote | None = None
-        self.tags: Quote | None = None
-        self.marks: dict[int, Quote] = {}
-        self.decisions: list[Quote] = []
-        self.failures: list[Quote] = []
-        self.artifacts: list[Quote] = []
-        self.files: list[Quote] = []
-        self.older: dict[str, list[Quote]] = {}
-        self.older_marks: list[tuple[int, Quote]] = []
+        self.goal: EventQuote | None = None
+        self.state: EventQuote | None = None
+        self.note: EventQuote | None = None
+        self.plan: EventQuote | None = None
+        self.specs: EventQuote | None = None
+        self.tags: EventQuote | None = None
+        self.marks: dict[int, EventQuote] = {}
+        self.decisions: list[EventQuote] = []
+        self.failures: list[EventQuote] = []
+        self.artifacts: list[EventQuote] = []
+        self.files: list[EventQuote] = []
+        self.older: dict[str, list[EventQuote]] = {}
+        self.older_marks: list[tuple[int, EventQuote]] = []
 
     @property
     def first(self) -> int:
@@ -104,25 +121,25 @@ class Task:
         """Bytes of the row without its quotes, at most."""
         return sum(self.sizes().values())
 
-    def sizes(self) -> dict[Group, int]:
+    def sizes(self) -> dict[VisibilityGroup, int]:
         """The same by group: a span counts for its own group, the rest for that of the task."""
         sizes = {group: _SPAN_BYTES + _NAME_BYTES * len(group.space) for group in self.spans}
         own = _TASK_BYTES + _NAME_BYTES * (len(self.id) + len(self.group.space))
         sizes[self.group] = sizes.get(self.group, 0) + own
         return sizes
 
-    def latest(self, name: str, sees: Sees) -> Quote | None:
+    def latest(self, name: str, sees: Sees) -> EventQuote | None:
         """What is newest of a single thing, of what a reader sees the groups of."""
-        own: Quote | None = getattr(self, name)
+        own: EventQuote | None = getattr(self, name)
         every = (*self.older.get(name, ()), *(() if own is None else (own,)))
         return max(filter(_seen_of(sees), every), key=_seq_of, default=None)
 
-    def seen_by(self, sees: Sees) -> Task:
+    def seen_by(self, sees: Sees) -> TaskRecord:
         """The task in the words that a reader sees the groups of; itself where he sees all."""
         spans = {group: span for group, span in self.spans.items() if sees(*group)}
         if len(spans) == len(self.spans):
             return self
-        task = Task(self.id, self.first, self.group)
+        task = TaskRecord(self.id, self.first, self.group)
         task.spans = spans or self.spans
         task.status, task.touched, task.at = self.status, self.touched, self.at
         for name in _SINGLE:
@@ -145,10 +162,10 @@ class Task:
         """The tags that were given last."""
         return () if self.tags is None else tuple(self.tags.more)
 
-    def quotes(self) -> Iterator[Quote]:
+    def quotes(self) -> Iterator[EventQuote]:
         """Yield everything quoted."""
         for name in _SINGLE:
-            quote: Quote | None = getattr(self, name)
+            quote: EventQuote | None = getattr(self, name)
             if quote is not None:
                 yield quote
             yield from self.older.get(name, ())
@@ -160,12 +177,15 @@ class Task:
     def row(self) -> dict[str, Any]:
         """The task as JSON values."""
         row: dict[str, Any] = {
-            "id": self.id, "group": [int(self.group.high), self.group.space],
-            "status": self.status, "touched": self.touched, "at": self.at,
+            "id": self.id,
+            "group": [int(self.group.high), self.group.space],
+            "status": self.status,
+            "touched": self.touched,
+            "at": self.at,
             "spans": [[int(high), space, *span] for (high, space), span in self.spans.items()],
-        }  # fmt: skip
+        }
         for name in _SINGLE:
-            quote: Quote | None = getattr(self, name)
+            quote: EventQuote | None = getattr(self, name)
             if quote is not None:
                 row[name] = quote.row()
         older = {name: [one.row() for one in found] for name, found in self.older.items()}
@@ -180,42 +200,43 @@ class Task:
         return row
 
     @classmethod
-    def from_row(cls, row: dict[str, Any]) -> Task:
+    def from_row(cls, row: dict[str, Any]) -> TaskRecord:
         """The task that `row` was made from."""
         high, space = row["group"]
-        task = cls(row["id"], row["touched"], Group(bool(high), space))
+        task = cls(row["id"], row["touched"], VisibilityGroup(bool(high), space))
         task.status, task.touched = row["status"], row["touched"]
         task.spans = {
-            Group(bool(high), space): (first, last) for high, space, first, last in row["spans"]
+            VisibilityGroup(bool(high), space): (first, last)
+            for high, space, first, last in row["spans"]
         }
         task.at = row["at"] and Moment(*row["at"])
         for name in _SINGLE:
             if name in row:
-                setattr(task, name, Quote(row[name]))
+                setattr(task, name, EventQuote(row[name]))
         task.older = {
-            name: [Quote(one) for one in found] for name, found in row.get("older", {}).items()
+            name: [EventQuote(one) for one in found] for name, found in row.get("older", {}).items()
         }
-        task.marks = {step: Quote(quote) for step, quote in row.get("marks", ())}
-        task.older_marks = [(step, Quote(quote)) for step, quote in row.get("older_marks", ())]
+        task.marks = {step: EventQuote(quote) for step, quote in row.get("marks", ())}
+        task.older_marks = [(step, EventQuote(quote)) for step, quote in row.get("older_marks", ())]
         for name in _KEPT:
-            setattr(task, name, [Quote(quote) for quote in row.get(name, ())])
+            setattr(task, name, [EventQuote(quote) for quote in row.get(name, ())])
         return task
 
 
-def _seen_of(sees: Sees) -> Callable[[Quote], bool]:
-    return lambda quote: sees(*group_of(quote))
+def _seen_of(sees: Sees) -> Callable[[EventQuote], bool]:
+    return lambda quote: sees(*visibility_group(quote))
 
 
-def _seq_of(quote: Quote) -> int:
+def _seq_of(quote: EventQuote) -> int:
     return quote.seq
 
 
-def _wider(group: Group) -> tuple[Group, ...]:
+def _wider(group: VisibilityGroup) -> tuple[VisibilityGroup, ...]:
     """The group and those that all see who see it."""
-    return (group, Group(False, group.space), HOME)
+    return (group, VisibilityGroup(False, group.space), HOME)
 
 
-def open_to(group: Group) -> Sees:
+def open_to(group: VisibilityGroup) -> Sees:
     """The reader who sees no more than all do who see a group."""
     groups = _wider(group)
     return lambda high, space: (high, space) in groups
@@ -233,22 +254,31 @@ class TaskTable:
     """
 
     __slots__ = (
-        "_keyed", "_names", "active", "brief", "calls", "gone", "keep", "shed", "spent", "tasks",
-    )  # fmt: skip
+        "_keyed",
+        "_names",
+        "active",
+        "brief",
+        "calls",
+        "gone",
+        "keep",
+        "shed",
+        "spent",
+        "tasks",
+    )
 
     def __init__(self, keep: str | None = None) -> None:
         self.keep = keep  # a task that no bound strips: for reading one from the log
-        self.tasks: dict[str, Task] = {}  # with details, by their last task event
-        self.brief: dict[str, Task] = {}  # closed, or crowded out, by the same
+        self.tasks: dict[str, TaskRecord] = {}  # with details, by their last task event
+        self.brief: dict[str, TaskRecord] = {}  # closed, or crowded out, by the same
         # By who sees what made it so, and by session: task, seq. Session None: the plane.
-        self.active: dict[tuple[Group, str | None], tuple[str, int]] = {}
+        self.active: dict[tuple[VisibilityGroup, str | None], tuple[str, int]] = {}
         # Of a group: call -> what it checks, else a digest of its text.
-        self.calls: dict[Group, dict[str, str]] = {}
+        self.calls: dict[VisibilityGroup, dict[str, str]] = {}
         self.gone: dict[str, None] = {}
         self.shed = 0
-        self.spent: dict[Group, int] = {}  # bytes of what each group said
+        self.spent: dict[VisibilityGroup, int] = {}  # bytes of what each group said
         self._names = 0  # bytes of `gone`
-        self._keyed: dict[tuple[str, str], list[Task]] = {}
+        self._keyed: dict[tuple[str, str], list[TaskRecord]] = {}
 
     @property
     def bytes(self) -> int:
@@ -266,7 +296,7 @@ class TaskTable:
         table.gone, table.shed = self.gone, self.shed
         return table
 
-    def get(self, id: str) -> Task | None:  # noqa: A002 - the field's name
+    def get(self, id: str) -> TaskRecord | None:  # noqa: A002 - the field's name
         """The task, with details or without; None where the tables do not hold it."""
         return self.tasks.get(id) or self.brief.get(id)
 
@@ -274,11 +304,11 @@ class TaskTable:
         """Whether the log may hold a task of that name that the tables do not."""
         return id in self.gone or self.shed > 0
 
-    def newest(self) -> list[Task]:
+    def newest(self) -> list[TaskRecord]:
         """Every task in the tables, by its last task event, newest first."""
         return sorted((*self.tasks.values(), *self.brief.values()), key=lambda task: -task.seen)
 
-    def open(self) -> list[Task]:
+    def open(self) -> list[TaskRecord]:
         """Tasks that are not closed, newest first."""
         return [task for task in self.newest() if task.status not in CLOSED]
 
@@ -290,19 +320,19 @@ class TaskTable:
                 return max(found, key=_latest)[0]
         return None
 
-    def owner(self, session: str | None, group: Group) -> str | None:
+    def owner(self, session: str | None, group: VisibilityGroup) -> str | None:
         """The task that events of a session and group belong to.
 
         One that all see who see the events, if any is active there; else one of high sensitivity.
         """
-        for of in (*_wider(group), Group(True, group.space), Group(True, "")):
+        for of in (*_wider(group), VisibilityGroup(True, group.space), VisibilityGroup(True, "")):
             for at in (session, None):
                 own = self.active.get((of, at))
                 if own is not None:
                     return own[0]
         return None
 
-    def is_active_in(self, session: str | None, group: Group) -> bool:
+    def is_active_in(self, session: str | None, group: VisibilityGroup) -> bool:
         """Whether a task is active there that all see who see this group."""
         return any((of, session) in self.active for of in _wider(group))
 
@@ -320,13 +350,13 @@ class TaskTable:
 
     # --- writing, for the projector ---
 
-    def enter(self, task: Task, event: Event) -> None:
+    def enter(self, task: TaskRecord, event: Event) -> None:
         """File a task by its status, as the newest; what it crowds out is kept with less.
 
         Where not all who see the task see the event, the task keeps its place among the others,
         but for being closed.
         """
-        id_, group, known = task.id, group_of(event), self.get(task.id) is task
+        id_, group, known = task.id, visibility_group(event), self.get(task.id) is task
         closed = task.status in CLOSED and id_ != self.keep
         if known:
             self._charge(task, -1)
@@ -355,24 +385,24 @@ class TaskTable:
                 if len(peers) > DETAILED_MAX:
                     self._crowd_out(peers)
 
-    def _charge(self, task: Task, sign: int) -> None:
+    def _charge(self, task: TaskRecord, sign: int) -> None:
         for group, size in task.sizes().items():
             self._spend(group, sign * size)
 
-    def _spend(self, group: Group, size: int) -> None:
+    def _spend(self, group: VisibilityGroup, size: int) -> None:
         self.spent[group] = self.spent.get(group, 0) + size
         if not self.spent[group]:
             del self.spent[group]
 
-    def hold(self, task: Task, quote: Quote) -> None:
+    def hold(self, task: TaskRecord, quote: EventQuote) -> None:
         """Count a quote that stands somewhere in the task."""
-        self._spend(group_of(quote), quote.size)
+        self._spend(visibility_group(quote), quote.size)
         if quote.key is not None:
             self._keyed.setdefault((quote.ns, quote.key), []).append(task)
 
-    def release(self, task: Task, quote: Quote) -> None:
+    def release(self, task: TaskRecord, quote: EventQuote) -> None:
         """Count a quote no longer."""
-        self._spend(group_of(quote), -quote.size)
+        self._spend(visibility_group(quote), -quote.size)
         if quote.key is not None:
             place = (quote.ns, quote.key)
             holders = self._keyed[place]
@@ -380,78 +410,86 @@ class TaskTable:
             if not holders:
                 del self._keyed[place]
 
-    def put(self, task: Task, name: str, quote: Quote | None) -> None:
+    def put(self, task: TaskRecord, name: str, quote: EventQuote | None) -> None:
         """Put a single quote in its place; what another group said there stays behind it."""
-        old: Quote | None = getattr(task, name)
+        old: EventQuote | None = getattr(task, name)
         setattr(task, name, quote)
-        if old is not None and quote is not None and group_of(old) != group_of(quote):
+        if (
+            old is not None
+            and quote is not None
+            and visibility_group(old) != visibility_group(quote)
+        ):
             task.older.setdefault(name, []).append(old)
         elif old is not None:
             self.release(task, old)
         if quote is not None:
             self.hold(task, quote)
-            group, older = group_of(quote), task.older.get(name, [])
-            self._drop_older(task, name, [one for one in older if group_of(one) == group])
+            group, older = visibility_group(quote), task.older.get(name, [])
+            self._drop_older(task, name, [one for one in older if visibility_group(one) == group])
             self._drop_older(task, name, older[: 1 - GROUPS_MAX])
 
-    def clear(self, task: Task, name: str) -> None:
+    def clear(self, task: TaskRecord, name: str) -> None:
         """Take away what was said of a single thing, in every group."""
         self._drop_older(task, name, [*task.older.get(name, ())])
         self.put(task, name, None)
 
-    def _drop_older(self, task: Task, name: str, gone: list[Quote]) -> None:
+    def _drop_older(self, task: TaskRecord, name: str, gone: list[EventQuote]) -> None:
         for quote in gone:
             task.older[name].remove(quote)
             self.release(task, quote)
         if not task.older.get(name, True):
             del task.older[name]
 
-    def add(self, task: Task, name: str, quote: Quote) -> None:
+    def add(self, task: TaskRecord, name: str, quote: EventQuote) -> None:
         """Put a quote at the end of a list; the oldest makes room."""
-        kept: list[Quote] = getattr(task, name)
+        kept: list[EventQuote] = getattr(task, name)
         kept.append(quote)
         self.hold(task, quote)
         if len(kept) > _KEPT[name]:  # else no group has more
-            group = group_of(quote)
-            peers = [one for one in kept if group_of(one) == group]
+            group = visibility_group(quote)
+            peers = [one for one in kept if visibility_group(one) == group]
             if len(peers) > _KEPT[name]:
                 kept.remove(peers[0])
                 self.release(task, peers[0])
-        if group_of(quote) in _wider(task.group):
+        if visibility_group(quote) in _wider(task.group):
             task.touched = quote.seq
 
-    def drop(self, task: Task, name: str, gone: list[Quote]) -> None:
+    def drop(self, task: TaskRecord, name: str, gone: list[EventQuote]) -> None:
         """Take quotes out of a list."""
-        kept: list[Quote] = getattr(task, name)
+        kept: list[EventQuote] = getattr(task, name)
         for quote in gone:
             kept.remove(quote)
             self.release(task, quote)
 
-    def mark(self, task: Task, step: int, quote: Quote | None) -> None:
+    def mark(self, task: TaskRecord, step: int, quote: EventQuote | None) -> None:
         """Set or take away the latest word on a step; what another group said of it stays."""
         old = task.marks.pop(step, None)
-        if old is not None and quote is not None and group_of(old) != group_of(quote):
+        if (
+            old is not None
+            and quote is not None
+            and visibility_group(old) != visibility_group(quote)
+        ):
             task.older_marks.append((step, old))
         elif old is not None:
             self.release(task, old)
         if quote is not None:
             task.marks[step] = quote
             self.hold(task, quote)
-            group = group_of(quote)
-            self._drop_marks(task, lambda at, one: at == step and group_of(one) == group)
+            group = visibility_group(quote)
+            self._drop_marks(task, lambda at, one: at == step and visibility_group(one) == group)
 
-    def unmark(self, task: Task, group: Group) -> None:
+    def unmark(self, task: TaskRecord, group: VisibilityGroup) -> None:
         """Take the marks away for a new plan of a group; those on plans of others stay theirs."""
-        own = task.plan is None or group_of(task.plan) == group
+        own = task.plan is None or visibility_group(task.plan) == group
         alone = own and not task.older.get("plan")
         for step, quote in tuple(task.marks.items()):
-            if alone or group_of(quote) == group:
+            if alone or visibility_group(quote) == group:
                 self.mark(task, step, None)
             else:
                 task.older_marks.append((step, task.marks.pop(step)))
-        self._drop_marks(task, lambda _, one: alone or group_of(one) == group)
+        self._drop_marks(task, lambda _, one: alone or visibility_group(one) == group)
 
-    def _drop_marks(self, task: Task, gone: Callable[[int, Quote], bool]) -> None:
+    def _drop_marks(self, task: TaskRecord, gone: Callable[[int, EventQuote], bool]) -> None:
         for mark in [mark for mark in task.older_marks if gone(*mark)]:
             task.older_marks.remove(mark)
             self.release(task, mark[1])
@@ -461,7 +499,7 @@ class TaskTable:
         for place in [place for place, (one, _) in self.active.items() if one == id]:
             del self.active[place]
 
-    def activate(self, group: Group, session: str | None, id: str, seq: int) -> None:  # noqa: A002
+    def activate(self, group: VisibilityGroup, session: str | None, id: str, seq: int) -> None:  # noqa: A002
         """Make a task the active one of a session, or of the plane, for who sees this group."""
         self.active.pop((group, session), None)
         self.active[group, session] = (id, seq)
@@ -472,7 +510,7 @@ class TaskTable:
         if len(self.active) > GROUPS_MAX * ACTIVE_MAX:
             del self.active[next(iter(self.active))]
 
-    def call(self, group: Group, name: str, check: str) -> None:
+    def call(self, group: VisibilityGroup, name: str, check: str) -> None:
         """Remember what a call checks, or its digest, until its result comes, if there is room."""
         calls = self.calls.pop(group, None) or {}
         self.calls[group] = calls
@@ -482,7 +520,7 @@ class TaskTable:
         if len(self.calls) > GROUPS_MAX:
             del self.calls[next(one for one in self.calls if one.space)]
 
-    def called(self, group: Group, name: str) -> str:
+    def called(self, group: VisibilityGroup, name: str) -> str:
         """What `call` was told of the one that a result answers; "" where none is known."""
         for calls in (self.calls.get(group, {}), *self.calls.values()):
             if name in calls:
@@ -492,12 +530,12 @@ class TaskTable:
     def supersede(self, ns: str, key: str) -> None:
         """Drop every quote of what is replaced."""
 
-        def replaced(quote: Quote) -> bool:
+        def replaced(quote: EventQuote) -> bool:
             return (quote.ns, quote.key) == (ns, key)
 
         for task in tuple(self._keyed.get((ns, key), ())):
             for name in _SINGLE:
-                quote: Quote | None = getattr(task, name)
+                quote: EventQuote | None = getattr(task, name)
                 if quote is not None and replaced(quote):
                     self.put(task, name, None)
                 self._drop_older(task, name, [*filter(replaced, task.older.get(name, ()))])
@@ -523,21 +561,23 @@ class TaskTable:
         for quote in named:
             quote.forgotten = not forget.undo
 
-    def load(self, task: Task, *, detailed: bool) -> None:
+    def load(self, task: TaskRecord, *, detailed: bool) -> None:
         """Take a task from the file."""
         (self.tasks if detailed else self.brief)[task.id] = task
         self._charge(task, 1)
         for quote in task.quotes():
             self.hold(task, quote)
 
-    def shrink(self, group: Group) -> bool:
+    def shrink(self, group: VisibilityGroup) -> bool:
         """Give up what matters least of what a group said; False where nothing is left of that."""
         brief = [task for task in self.brief.values() if task.group == group]
         if len(brief) > _BRIEF_LEAST:
             self._shed(brief[0])
             return True
         for task in sorted(self.tasks.values(), key=lambda task: task.touched):
-            if task.id != self.keep and any(group_of(one) == group for one in self._details(task)):
+            if task.id != self.keep and any(
+                visibility_group(one) == group for one in self._details(task)
+            ):
                 self._strip(task, group)
                 return True
         if brief:
@@ -549,18 +589,18 @@ class TaskTable:
             return True
         return False
 
-    def _details(self, task: Task) -> Iterator[Quote]:
+    def _details(self, task: TaskRecord) -> Iterator[EventQuote]:
         kept = [one for name in _BRIEF for one in (getattr(task, name), *task.older.get(name, ()))]
         return (quote for quote in task.quotes() if quote not in kept)
 
-    def _strip(self, task: Task, group: Group | None = None) -> None:
+    def _strip(self, task: TaskRecord, group: VisibilityGroup | None = None) -> None:
         """Give up the details, or those that one group told of."""
 
-        def goes(quote: Quote) -> bool:
-            return group is None or group_of(quote) == group
+        def goes(quote: EventQuote) -> bool:
+            return group is None or visibility_group(quote) == group
 
         for name in ("note", "plan"):
-            quote: Quote | None = getattr(task, name)
+            quote: EventQuote | None = getattr(task, name)
             if quote is not None and goes(quote):
                 self.put(task, name, None)
             self._drop_older(task, name, [*filter(goes, task.older.get(name, ()))])
@@ -570,14 +610,14 @@ class TaskTable:
         for name in _KEPT:
             self.drop(task, name, [*filter(goes, getattr(task, name))])
 
-    def _crowd_out(self, peers: list[Task]) -> None:
+    def _crowd_out(self, peers: list[TaskRecord]) -> None:
         others = (task for task in peers if task.id != self.keep)
         task = min(others, key=lambda task: task.touched)
         del self.tasks[task.id]
         self._strip(task)
         self._file_brief(task)
 
-    def _file_brief(self, task: Task) -> None:
+    def _file_brief(self, task: TaskRecord) -> None:
         self.brief[task.id] = task
         if len(self.brief) > BRIEF_MAX:  # else no group has more
             peers = [one for one in self.brief.values() if one.group == task.group]
@@ -594,7 +634,7 @@ class TaskTable:
             self._names -= _quoted(oldest)
             self.shed += 1
 
-    def _shed(self, task: Task | None = None) -> None:
+    def _shed(self, task: TaskRecord | None = None) -> None:
         task = self.brief.pop(next(iter(self.brief)) if task is None else task.id)
         self.close(task.id)
         self.remember(task.id)
@@ -617,7 +657,7 @@ _MORE_BYTES: Final = 12
 _GAP: Final = " … "
 
 
-class Quote:
+class EventQuote:
     """A bounded part of one event.
 
     `whole` says whether `text` is all that the event said. `more` is what its data says beside
@@ -625,10 +665,27 @@ class Quote:
     """
 
     __slots__ = (
-        "call", "forgotten", "forms", "id", "key", "kind", "more", "ns", "path", "role",
-        "sensitivity", "seq", "session", "size", "text", "tool", "ts", "valid_from",
-        "valid_until", "whole",
-    )  # fmt: skip
+        "call",
+        "forgotten",
+        "forms",
+        "id",
+        "key",
+        "kind",
+        "more",
+        "ns",
+        "path",
+        "role",
+        "sensitivity",
+        "seq",
+        "session",
+        "size",
+        "text",
+        "tool",
+        "ts",
+        "valid_from",
+        "valid_until",
+        "whole",
+    )
     # What replaces a quoted event takes the quote away with it.
     superseded = False
 
@@ -657,13 +714,16 @@ class Quote:
     @classmethod
     def of(
         cls, event: Event, text: str | None = None, *, call: str = "", more: list[Any] | None = None
-    ) -> Quote:
+    ) -> EventQuote:
         """Quote a new event: its text, or another that its data gives."""
         quote = object.__new__(cls)
         quote.seq, quote.id, quote.ts, quote.kind = event.seq, event.id, event.ts, event.kind
         quote.ns, quote.session, quote.key, quote.role = (
-            event.ns, event.session, event.key, event.role,
-        )  # fmt: skip
+            event.ns,
+            event.session,
+            event.key,
+            event.role,
+        )
         quote.sensitivity = event.sensitivity
         quote.valid_from, quote.valid_until = event.valid_from, event.valid_until
         data = event.data
@@ -703,10 +763,21 @@ class Quote:
 
 
 _USUAL: Final[tuple[tuple[str, object], ...]] = (
-    ("ns", GLOBAL), ("session", None), ("key", None), ("role", None), ("sensitivity", "normal"),
-    ("valid_from", None), ("valid_until", None), ("text", ""), ("whole", True),
-    ("forgotten", False), ("tool", ""), ("path", ""), ("call", ""), ("more", []),
-)  # fmt: skip
+    ("ns", GLOBAL),
+    ("session", None),
+    ("key", None),
+    ("role", None),
+    ("sensitivity", "normal"),
+    ("valid_from", None),
+    ("valid_until", None),
+    ("text", ""),
+    ("whole", True),
+    ("forgotten", False),
+    ("tool", ""),
+    ("path", ""),
+    ("call", ""),
+    ("more", []),
+)
 
 
 def _cut(text: str, kind: str) -> str:

@@ -29,10 +29,17 @@ from memplane.lazy import regex
 from memplane.ports import Line
 from memplane.projections.artifacts import facts_of
 from memplane.projections.forgetting import forget_of
-from memplane.projections.groups import Group, group_of, share_of
+from memplane.projections.groups import VisibilityGroup, share_of, visibility_group
 from memplane.projections.order import KEYLESS_KINDS, is_foreign, moment_of
 from memplane.projections.projector import canonical
-from memplane.projections.task_table import CLOSED, TEXT_CHARS_MAX, Quote, Task, TaskTable, open_to
+from memplane.projections.task_table import (
+    CLOSED,
+    TEXT_CHARS_MAX,
+    EventQuote,
+    TaskRecord,
+    TaskTable,
+    open_to,
+)
 
 __all__ = [
     "BYTES_MAX",
@@ -61,10 +68,18 @@ _SPEC: Final = "/spec/"
 _TASK: Final = "/task/"
 # What people and other programs write, and what it means.
 _STATUS: Final = {
-    "open": "open", "active": "active", "in_progress": "active", "doing": "active",
-    "blocked": "blocked", "done": "done", "closed": "done", "completed": "done",
-    "cancelled": "cancelled", "canceled": "cancelled", "abandoned": "cancelled",
-}  # fmt: skip
+    "open": "open",
+    "active": "active",
+    "in_progress": "active",
+    "doing": "active",
+    "blocked": "blocked",
+    "done": "done",
+    "closed": "done",
+    "completed": "done",
+    "cancelled": "cancelled",
+    "canceled": "cancelled",
+    "abandoned": "cancelled",
+}
 _RESOLVED: Final = frozenset(("resolved", "fixed", "ok"))
 # Kinds that say something about a task whatever their marks are.
 _TELLING: Final = frozenset(("decision", "tool_call", "tool_result", "artifact"))
@@ -104,7 +119,7 @@ class Tasks:
             _told(state, task, event)
         else:
             return
-        group = group_of(event)
+        group = visibility_group(event)
         most = share_of(group, self.bytes_max)
         while state.spent.get(group, 0) > most and state.shrink(group):
             pass
@@ -131,13 +146,13 @@ class Tasks:
         fields: dict[str, Any] = json.loads(data)
         state = self.initial()
         for row in fields["tasks"]:
-            state.load(Task.from_row(row), detailed=True)
+            state.load(TaskRecord.from_row(row), detailed=True)
         for row in fields["brief"]:
-            state.load(Task.from_row(row), detailed=False)
+            state.load(TaskRecord.from_row(row), detailed=False)
         for high, space, session, id_, seq in fields["active"]:
-            state.active[Group(bool(high), space), session] = (id_, seq)
+            state.active[VisibilityGroup(bool(high), space), session] = (id_, seq)
         for high, space, calls in fields["calls"]:
-            state.calls[Group(bool(high), space)] = dict(calls)
+            state.calls[VisibilityGroup(bool(high), space)] = dict(calls)
         for id_ in fields["gone"]:
             state.remember(id_)
         state.shed = fields["shed"]
@@ -154,10 +169,10 @@ def task_of(event: Event) -> str | None:
 def owner_of(state: TaskTable, event: Event) -> str | None:
     """The task that an event belongs to: the one that it names, else the active one there."""
     named = task_of(event)
-    return state.owner(event.session, group_of(event)) if named is None else named
+    return state.owner(event.session, visibility_group(event)) if named is None else named
 
 
-def _owner(state: TaskTable, event: Event) -> Task | None:
+def _owner(state: TaskTable, event: Event) -> TaskRecord | None:
     id_ = owner_of(state, event)
     return None if id_ is None else state.tasks.get(id_)
 
@@ -179,7 +194,7 @@ def _task(state: TaskTable, event: Event) -> None:
     if task is None:
         if is_foreign(event) and id_ in state.gone:  # it was closed long ago: the log knows how
             return
-        task = Task(id_, event.seq, group_of(event))
+        task = TaskRecord(id_, event.seq, visibility_group(event))
     elif task.at is not None and at < task.at:  # from another plane, and older than what is here
         return
     task.at = at
@@ -195,68 +210,68 @@ def _task(state: TaskTable, event: Event) -> None:
     if task.status in CLOSED:
         state.close(id_)
         return
-    group = group_of(event)
+    group = visibility_group(event)
     if word == "active" or (word == "open" and not state.is_active_in(event.session, group)):
         state.activate(group, event.session, id_, event.seq)
 
 
-def _labels(state: TaskTable, task: Task, event: Event) -> None:
+def _labels(state: TaskTable, task: TaskRecord, event: Event) -> None:
     """Take the specs and tags that an event gives."""
     keeps = event.sensitivity != "secret"
     if "specs" in event.data:
         names = _specs(event.data["specs"]) if keeps else ()
-        _give(state, task, "specs", Quote.of(event, "", more=list(names)))
+        _give(state, task, "specs", EventQuote.of(event, "", more=list(names)))
     if event.tags and keeps:
-        state.put(task, "tags", Quote.of(event, "", more=list(event.tags)))
+        state.put(task, "tags", EventQuote.of(event, "", more=list(event.tags)))
 
 
-def _words(state: TaskTable, task: Task, event: Event, word: str | None, opens: bool) -> None:
+def _words(state: TaskTable, task: TaskRecord, event: Event, word: str | None, opens: bool) -> None:
     """Take the text as goal, reason or note; an event without words of its own changes neither."""
     data = event.data
     text = event.text.strip()
     given = data.get("reason")
     reason = given if isinstance(given, str) else None
-    goal = task.latest("goal", open_to(group_of(event)))
+    goal = task.latest("goal", open_to(visibility_group(event)))
     if goal is None or (text and (opens or word == "open" or not goal.text)):
         # Without words it says at least that there is such a task, and who may know of it.
-        state.put(task, "goal", Quote.of(event))
+        state.put(task, "goal", EventQuote.of(event))
         text = ""
     if word in ("open", "active"):
         state.clear(task, "state")
     elif word is not None:
         said = text if reason is None else reason
-        state.put(task, "state", Quote.of(event, said))
+        state.put(task, "state", EventQuote.of(event, said))
         if said == text:
             text = ""
     if text and task.status not in CLOSED:
-        state.put(task, "note", Quote.of(event))
+        state.put(task, "note", EventQuote.of(event))
 
 
-def _plan(state: TaskTable, task: Task, event: Event) -> None:
+def _plan(state: TaskTable, task: TaskRecord, event: Event) -> None:
     if task.id not in state.tasks:
         return
     data = event.data
     given = data.get("plan")
     if isinstance(given, list):
-        state.unmark(task, group_of(event))
+        state.unmark(task, visibility_group(event))
         steps = [step for step in map(_step, given[:PLAN_MAX]) if step is not None]
         if event.sensitivity == "secret":  # it replaces the plan, and shows nowhere
             steps = []
-        _give(state, task, "plan", Quote.of(event, "", more=steps))
+        _give(state, task, "plan", EventQuote.of(event, "", more=steps))
     marked = data.get("steps")
-    plan = task.latest("plan", open_to(group_of(event)))
+    plan = task.latest("plan", open_to(visibility_group(event)))
     if plan is not None and isinstance(marked, dict):
         for value in STATES:
             numbers = marked.get(value)
             for number in numbers if isinstance(numbers, list) else ():
                 if type(number) is int and 1 <= number <= len(plan.more):
-                    state.mark(task, number, Quote.of(event, "", more=[value]))
+                    state.mark(task, number, EventQuote.of(event, "", more=[value]))
 
 
-def _give(state: TaskTable, task: Task, name: str, quote: Quote) -> None:
+def _give(state: TaskTable, task: TaskRecord, name: str, quote: EventQuote) -> None:
     """Put a list in its place; an empty one is kept only where it hides that of another group."""
-    own, group = getattr(task, name), group_of(quote)
-    alone = not task.older.get(name) and (own is None or group_of(own) == group)
+    own, group = getattr(task, name), visibility_group(quote)
+    alone = not task.older.get(name) and (own is None or visibility_group(own) == group)
     state.put(task, name, None if alone and not quote.more else quote)
 
 
@@ -277,7 +292,7 @@ def _specs(given: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))[:_SPECS_MAX]
 
 
-def _told(state: TaskTable, task: Task, event: Event) -> None:
+def _told(state: TaskTable, task: TaskRecord, event: Event) -> None:
     """What an event that belongs to the task says about it."""
     kind, data, markers = event.kind, event.data, event.markers
     keeps = event.sensitivity != "secret"
@@ -289,16 +304,16 @@ def _told(state: TaskTable, task: Task, event: Event) -> None:
         call = _digest(state, event)
         _closed(state, task, event, call, failed=failed)
         if failed and keeps:
-            state.add(task, "failures", Quote.of(event, call=call))
+            state.add(task, "failures", EventQuote.of(event, call=call))
     elif kind == "artifact" and keeps:
         facts = facts_of(event)
         named = [] if facts is None else [facts.card, facts.handle]
-        state.add(task, "artifacts", Quote.of(event, more=named))
+        state.add(task, "artifacts", EventQuote.of(event, more=named))
     if keeps and event.text:
         if kind == "decision" or "decision" in markers:
-            state.add(task, "decisions", Quote.of(event))
+            state.add(task, "decisions", EventQuote.of(event))
         if "failure" in markers and not failed:
-            state.add(task, "failures", Quote.of(event))
+            state.add(task, "failures", EventQuote.of(event))
     if event.refs and isinstance(status, str) and status in _RESOLVED:
         refs = frozenset(event.refs)
         state.drop(task, "failures", [one for one in task.failures if one.id in refs])
@@ -314,7 +329,7 @@ def _call(state: TaskTable, event: Event) -> None:
         text = event.text.encode(errors="surrogatepass")
         check = check_of(str(tool), event.text) if keeps else ""
         digest = check or hashlib.sha256(text).hexdigest()[:16]
-        state.call(group_of(event), _call_name(event, call), digest)
+        state.call(visibility_group(event), _call_name(event, call), digest)
 
 
 def _call_name(event: Event, call: str) -> str:
@@ -326,10 +341,10 @@ def _digest(state: TaskTable, event: Event) -> str:
     call = event.data.get("call")
     if not isinstance(call, str):
         return ""
-    return state.called(group_of(event), _call_name(event, call))
+    return state.called(visibility_group(event), _call_name(event, call))
 
 
-def _closed(state: TaskTable, task: Task, event: Event, call: str, *, failed: bool) -> None:
+def _closed(state: TaskTable, task: TaskRecord, event: Event, call: str, *, failed: bool) -> None:
     """Close what the result answers; where it failed again, its own line stands for the older.
 
     A call that passed closes the failures of all that it checked too, in whatever words; one that
@@ -338,12 +353,12 @@ def _closed(state: TaskTable, task: Task, event: Event, call: str, *, failed: bo
     tool, path = event.data.get("tool"), event.data.get("path")
     if not isinstance(tool, str) or not tool or (not failed and shows_failure(event.text)):
         return
-    said, group = event.text[:TEXT_CHARS_MAX], group_of(event)
+    said, group = event.text[:TEXT_CHARS_MAX], visibility_group(event)
 
-    def answered(one: Quote) -> bool:
+    def answered(one: EventQuote) -> bool:
         if failed:
             same = (bool(call) and one.call == call) or one.text[:TEXT_CHARS_MAX] == said
-            return same and group_of(one) == group
+            return same and visibility_group(one) == group
         return covers(call, one.call)
 
     gone = [
@@ -358,14 +373,14 @@ def _closed(state: TaskTable, task: Task, event: Event, call: str, *, failed: bo
         state.drop(task, "failures", gone)
 
 
-def _file(state: TaskTable, task: Task, event: Event) -> None:
+def _file(state: TaskTable, task: TaskRecord, event: Event) -> None:
     path = event.data.get("path")
     if not isinstance(path, str) or not path or len(path) > _PATH_MAX:
         return
-    group = group_of(event)
-    again = [one for one in task.files if one.path == path and group_of(one) == group]
+    group = visibility_group(event)
+    again = [one for one in task.files if one.path == path and visibility_group(one) == group]
     state.drop(task, "files", again)
-    state.add(task, "files", Quote.of(event, ""))
+    state.add(task, "files", EventQuote.of(event, ""))
 
 
 # What a call of a shell checked, so that a later success of the same check closes its failure.
@@ -390,10 +405,16 @@ _ENDS: Final = frozenset(("&&", "||", ";", ";;", "&", "\n"))
 _RUNNERS: Final = frozenset(("bunx", "env", "exec", "nice", "npx", "sudo", "time"))
 _RUNNERS_OF_TWO: Final = frozenset(
     (
-        ("bundle", "exec"), ("hatch", "run"), ("pipenv", "run"), ("pnpm", "exec"),
-        ("poetry", "run"), ("python", "-m"), ("python3", "-m"), ("uv", "run"),
+        ("bundle", "exec"),
+        ("hatch", "run"),
+        ("pipenv", "run"),
+        ("pnpm", "exec"),
+        ("poetry", "run"),
+        ("python", "-m"),
+        ("python3", "-m"),
+        ("uv", "run"),
     )
-)  # fmt: skip
+)
 # Look at something, and check nothing.
 _PROBES: Final = frozenset(
     ("cat", "cd", "echo", "export", "grep", "head", "ls", "pwd", "set", "source", "tail", "true")
@@ -401,11 +422,32 @@ _PROBES: Final = frozenset(
 # Programs whose first word says what they do; of these runners of scripts the second does.
 _WITH_VERB: Final = frozenset(
     (
-        "bazel", "bun", "bundle", "cargo", "docker", "dotnet", "git", "go", "gradle", "gradlew",
-        "helm", "just", "kubectl", "make", "mise", "mvn", "npm", "nx", "pnpm", "rake", "ruff",
-        "swift", "terraform", "yarn",
+        "bazel",
+        "bun",
+        "bundle",
+        "cargo",
+        "docker",
+        "dotnet",
+        "git",
+        "go",
+        "gradle",
+        "gradlew",
+        "helm",
+        "just",
+        "kubectl",
+        "make",
+        "mise",
+        "mvn",
+        "npm",
+        "nx",
+        "pnpm",
+        "rake",
+        "ruff",
+        "swift",
+        "terraform",
+        "yarn",
     )
-)  # fmt: skip
+)
 _FILTERS: Final = frozenset(("--filter", "--grep", "-k", "-m", "-run", "-t"))
 _EVERYTHING: Final = frozenset((".", "./", "..."))
 _RED: Final = regex(

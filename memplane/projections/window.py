@@ -17,23 +17,23 @@ from memplane.lazy import regex
 __all__ = [
     "HANDLE",
     "TIERS",
+    "entry_label",
     "entry_lines",
     "handle",
     "is_own_line",
-    "label",
     "limits",
-    "named",
     "nested",
     "one_line",
     "own_end",
     "own_text",
     "own_view",
-    "plain",
-    "quoted",
+    "plain_text",
+    "quote_line",
     "quoted_text",
+    "safe_name",
     "short_handle",
     "shown_view",
-]  # fmt: skip
+]
 
 # Tokens that an event may take, by kind. A small window shows shorter turns,
 # not fewer: each tier divides the limits of the first.
@@ -46,10 +46,34 @@ _LEAST: Final = 16
 # dates, labels; and what models are trained to take for the words of somebody else. Matched against
 # the skeleton of a line, so that no unseen mark, case or width gets by.
 _LABELS: Final = (
-    "user", "assistant", "system", "tool", "human", "developer", "note", "call", "result", "task",
-    "file", "view", "omitted", "recorded", "fact", "decision", "observation", "plan", "summary",
-    "preference", "rule", "insight", "approval", "artifact", "episode", "session", "secret",
-)  # fmt: skip
+    "user",
+    "assistant",
+    "system",
+    "tool",
+    "human",
+    "developer",
+    "note",
+    "call",
+    "result",
+    "task",
+    "file",
+    "view",
+    "omitted",
+    "recorded",
+    "fact",
+    "decision",
+    "observation",
+    "plan",
+    "summary",
+    "preference",
+    "rule",
+    "insight",
+    "approval",
+    "artifact",
+    "episode",
+    "session",
+    "secret",
+)
 _READS_SO: Final = (
     r"(?:[ \t]*\[[\d;?]*[a-z])*[ \t]*"  # what is left of a terminal's sequence
     r"(?:#|```|~~~|memplane ?:|[=-]+[ \t]*$|\d{4}-\d\d-\d\d(?:, newest first)?[ \t]*$"
@@ -112,7 +136,7 @@ def short_handle(seq: int) -> str:
     return f"#{seq}"
 
 
-def plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """Text with one kind of line end, no trailing blanks, and no more than one empty line in a row.
 
     Blanks inside a line stay: they are what code and tables are made of.
@@ -139,14 +163,14 @@ def one_line(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def named(name: str) -> str:
+def safe_name(name: str) -> str:
     """A name as a label may hold it: on one line, and no part of it ends the label or cites."""
     if name.isascii() and name.isprintable() and " " not in name:
         return f"# {name[1:]}" if name.startswith("#") and name[1:2].isdigit() else name
     return _CITES.sub("# ", _ENDS_LABEL.sub(":", one_line(_UNSEEN_IN_NAMES.sub("", name))))
 
 
-def label(kind: str, role: str | None, actor: str | None, said_of: str, status: str) -> str:
+def entry_label(kind: str, role: str | None, actor: str | None, said_of: str, status: str) -> str:
     """Who speaks, or what the line is: the words before the colon.
 
     `said_of` is the name of the event's key, task or tool.
@@ -155,7 +179,7 @@ def label(kind: str, role: str | None, actor: str | None, said_of: str, status: 
         return _speaker(role, actor) if actor else role or "note"
     if kind == "tool_call":
         return "call"
-    said_of = named(said_of) if said_of else ""
+    said_of = safe_name(said_of) if said_of else ""
     if kind == "tool_result":
         return f"result error {said_of}".rstrip() if status == "error" else "result"
     return f"{kind} {said_of}" if said_of else kind
@@ -167,7 +191,7 @@ def _speaker(role: str | None, actor: str) -> str:
 
     Somebody may be called "decision", and intake once took every name; tools speak for nobody.
     """
-    said, name = role or "note", named(actor)
+    said, name = role or "note", safe_name(actor)
     if not name or name == said:
         return said
     read = skeleton(name)
@@ -198,7 +222,7 @@ def entry_lines(head: str, text: str, mark: str = "") -> str:
         if hides_nothing(text):
             return f"{head}: {_set_in(text)}"
     first, *more = _settled(text).split("\n")
-    return f"{head}: {_printed(first)}\n{''.join([quoted(line) for line in more])}"
+    return f"{head}: {_printed(first)}\n{''.join([quote_line(line) for line in more])}"
 
 
 def shown_view(text: str, *, beside_events: bool = False) -> str:
@@ -207,7 +231,7 @@ def shown_view(text: str, *, beside_events: bool = False) -> str:
     Where it stands `beside_events` its first line does not read like one that has a label. "" where
     nothing is in it.
     """
-    first, *more = own_end(plain(_printed(_settled(text)))).strip().split("\n")
+    first, *more = own_end(plain_text(_printed(_settled(text)))).strip().split("\n")
     if not first:
         return ""
     escaped = _STRUCTURE.match(first) or (beside_events and _LABELLED.match(first))
@@ -230,7 +254,7 @@ def nested(lines: str) -> str:
     return _AT_MARGIN.sub(_MARGIN, lines)
 
 
-def quoted(line: str) -> str:
+def quote_line(line: str) -> str:
     """A line of a text as an entry shows it behind its first one, with its newline."""
     if not line:
         return "\n"
@@ -239,7 +263,7 @@ def quoted(line: str) -> str:
 
 def quoted_text(text: str) -> str:
     """The lines of a text as they stand below something that is not quoted."""
-    return "".join([quoted(line) for line in _settled(text).split("\n")]).rstrip("\n")
+    return "".join([quote_line(line) for line in _settled(text).split("\n")]).rstrip("\n")
 
 
 def _set_in(text: str) -> str:

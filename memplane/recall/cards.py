@@ -11,7 +11,7 @@ from memplane.policy import Scoring
 from memplane.projections.item import Item
 from memplane.recall.score import score
 
-__all__ = ["SENTENCES_MAX", "Card", "answering", "is_card", "merged"]
+__all__ = ["SENTENCES_MAX", "Card", "answering", "is_card", "merge_cards"]
 
 SENTENCES_MAX: Final = 3
 _CHARACTERS_MAX: Final = 600
@@ -35,7 +35,7 @@ class Card(NamedTuple):
         return len({one.session or one.id for one in said}) > 1
 
 
-def merged(items: Sequence[Item]) -> list[Card]:
+def merge_cards(items: Sequence[Item]) -> list[Card]:
     """Put together what says the same, word for word, as the same kind and under the same key.
 
     In the order of the first of each. What was merely observed is a card where it recurs. Of what

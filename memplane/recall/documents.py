@@ -29,7 +29,7 @@ from memplane.index.document import INSTRUCTION, PREFERENCE, READ, Document, sen
 from memplane.intake.markers import Marker
 from memplane.policy.markers import Markers
 from memplane.projections.artifacts import facts_of
-from memplane.recall.suppress import space_of
+from memplane.recall.suppress import namespace_class
 
 __all__ = [
     "ARTIFACT",
@@ -66,9 +66,19 @@ _NAME_MAX: Final = 300
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00Z")
 _MICROSECOND: Final = timedelta(microseconds=1)
 _MONTHS: Final = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September",
-    "October", "November", "December",
-)  # fmt: skip
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -94,11 +104,21 @@ def documents_of(event: Event, text: str, tool_result_tokens: int) -> list[Docum
     role, at = event.role or "", microseconds(event.ts)
     return [
         Document(
-            event.seq, part, group, role, speaker, said, extra, tokens, event.importance, flags, at,
+            event.seq,
+            part,
+            group,
+            role,
+            speaker,
+            said,
+            extra,
+            tokens,
+            event.importance,
+            flags,
+            at,
             labels,
         )
         for part, (said, tokens) in enumerate(zip(parts, _shares(event, text, parts), strict=True))
-    ]  # fmt: skip
+    ]
 
 
 def _of_artifact(event: Event, text: str) -> list[Document]:
@@ -111,12 +131,22 @@ def _of_artifact(event: Event, text: str) -> list[Document]:
     said = [(card, flags | CARD), *((part, flags) for part in parts)]
     return [
         Document(
-            event.seq, number, "", "", "", part, extra, -(-_size(part) // _TOKEN),
-            event.importance, own, microseconds(event.ts), labels,
+            event.seq,
+            number,
+            "",
+            "",
+            "",
+            part,
+            extra,
+            -(-_size(part) // _TOKEN),
+            event.importance,
+            own,
+            microseconds(event.ts),
+            labels,
         )
         for number, (part, own) in enumerate(said)
         if part
-    ]  # fmt: skip
+    ]
 
 
 def flags_of(event: Event, text: str) -> int:
@@ -126,7 +156,9 @@ def flags_of(event: Event, text: str) -> int:
         flags |= SENSITIVITIES.index(event.sensitivity) << SENSITIVITY_BITS[0]
     if event.valid_from is not None or event.valid_until is not None:
         flags |= LIMITED
-    return flags | space_of(event.ns) << SPACE_BITS[0] | kind_number(event.kind) << KIND_BITS[0]
+    return (
+        flags | namespace_class(event.ns) << SPACE_BITS[0] | kind_number(event.kind) << KIND_BITS[0]
+    )
 
 
 def _standing(event: Event, text: str) -> int:

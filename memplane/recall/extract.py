@@ -17,7 +17,7 @@ from memplane.lazy import regex
 from memplane.ports import TokenCounter
 from memplane.tokens import cut
 
-__all__ = ["EVENTS_MIN", "Extract", "extract", "readable"]
+__all__ = ["EVENTS_MIN", "Extract", "extract", "is_readable"]
 
 EVENTS_MIN: Final = 3  # a session of fewer events is its own summary
 DECISIONS: Final = 5
@@ -58,7 +58,7 @@ class _Quote(NamedTuple):
     sources: tuple[Event, ...]
 
 
-def readable(event: Event, now: str) -> bool:
+def is_readable(event: Event, now: str) -> bool:
     """Whether a model would read the event, and may still do so tomorrow.
 
     A secret is no source, nor is what has a time to end: the summary has none.
@@ -74,9 +74,12 @@ def readable(event: Event, now: str) -> bool:
 
 
 def extract(
-    events: Sequence[Event], *, counter: TokenCounter, tokens_max: int,
+    events: Sequence[Event],
+    *,
+    counter: TokenCounter,
+    tokens_max: int,
     redact: Callable[[str], str],
-) -> Extract | None:  # fmt: skip
+) -> Extract | None:
     """Sum up the readable events of one session, in log order; None where that is no gain.
 
     At most `tokens_max` tokens and 20 refs. Events of several namespaces beside /global give a
@@ -191,9 +194,12 @@ def _first_sentence(text: str) -> str:
 
 
 def _line(
-    label: str, quotes: list[_Quote], room: int, counter: TokenCounter,
+    label: str,
+    quotes: list[_Quote],
+    room: int,
+    counter: TokenCounter,
     redact: Callable[[str], str],
-) -> tuple[str, list[Event]]:  # fmt: skip
+) -> tuple[str, list[Event]]:
     """One line of what fits, and the events it quotes; "" where nothing does."""
     names = label in _NAMES
     line, joint = f"{label}: ", ", " if names else "; "

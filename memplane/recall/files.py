@@ -18,7 +18,14 @@ from math import isqrt
 from typing import Final, NamedTuple
 
 from memplane.lazy import regex
-from memplane.projections.files import Episode, FilesState, LastTouch, fade, path_words, words
+from memplane.projections.files import (
+    Episode,
+    FilesState,
+    LastTouch,
+    fade,
+    path_words,
+    search_words,
+)
 from memplane.recall.suppress import Scope
 
 __all__ = ["TERMS", "Guess", "guess"]
@@ -99,9 +106,14 @@ class _Ground:
 
 
 def guess(
-    state: FilesState, scope: Scope, *, query: str, branch: str, named: Iterable[str] = (),
+    state: FilesState,
+    scope: Scope,
+    *,
+    query: str,
+    branch: str,
+    named: Iterable[str] = (),
     limit: int,
-) -> list[Guess]:  # fmt: skip
+) -> list[Guess]:
     """The files that score best, the best first; ties go to the newer touch.
 
     Only files with a touch that the scope does not hide; a hidden touch adds nothing. `named` are
@@ -111,12 +123,14 @@ def guess(
     visible = ground.visible
     if not visible:
         return []
-    wanted = words(query[:_QUERY_CHARACTERS], _QUERY_WORDS)
+    wanted = search_words(query[:_QUERY_CHARACTERS], _QUERY_WORDS)
     parts = (
         ground.recent,
         ground.on(branch, state),
         _scaled(_prompted(state, ground, scope, wanted), visible, _WEIGHTS[2]),
-        _scaled(_worded(state, ground, wanted, words(branch, _QUERY_WORDS)), visible, _WEIGHTS[3]),
+        _scaled(
+            _worded(state, ground, wanted, search_words(branch, _QUERY_WORDS)), visible, _WEIGHTS[3]
+        ),
         _scaled(_naming(state, query, named), visible, _WEIGHTS[4]),
     )
     score = dict(parts[1])
@@ -138,9 +152,17 @@ def guess(
 def _ground(state: FilesState, scope: Scope) -> _Ground:
     """The ground as of the fold for what the scope asks for, from the last time if it is known."""
     asked = (
-        scope.levels, scope.kinds, scope.ns, scope.task, scope.agent, scope.specs, scope.since,
-        scope.until, scope.exclude, scope.held,
-    )  # fmt: skip
+        scope.levels,
+        scope.kinds,
+        scope.ns,
+        scope.task,
+        scope.agent,
+        scope.specs,
+        scope.since,
+        scope.until,
+        scope.exclude,
+        scope.held,
+    )
     known: _Ground | None = state.grounds.get(asked)
     if known is not None and known.newest <= scope.as_of:
         return known

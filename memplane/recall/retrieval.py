@@ -16,8 +16,15 @@ from memplane.projections.item import Item
 from memplane.recall.suppress import Scope
 
 __all__ = [
-    "ONE", "Candidates", "Column", "DegradedError", "Finding", "Found", "ListColumn", "Retriever",
-]  # fmt: skip
+    "ONE",
+    "Candidates",
+    "Column",
+    "DegradedError",
+    "FoundEvent",
+    "ListColumn",
+    "Retriever",
+    "SearchResult",
+]
 
 ONE: Final = 1 << 20  # what the words of a query could earn at most, before factors and boosts
 
@@ -33,7 +40,7 @@ class DegradedError(PlaneError):
         self.part = part
 
 
-class Found(NamedTuple):
+class FoundEvent(NamedTuple):
     """One event that answers a query, with the parts of its score, all in 2**-20.
 
     `score` is their sum. `words` is what its own words earned, `similar` what its vector did,
@@ -63,7 +70,7 @@ class Column(Protocol):
     def tolist(self) -> list[Any]: ...
 
 
-class Candidates(Sequence[Found]):
+class Candidates(Sequence[FoundEvent]):
     """Events found, best first, by columns: a row is made for who looks at it.
 
     `columns` are those of `Found`, in its order, all of one length.
@@ -72,16 +79,16 @@ class Candidates(Sequence[Found]):
     __slots__ = ("_docs", "columns", "scores", "seqs", "tokens")
 
     def __init__(self, columns: Sequence[Column]) -> None:
-        self.columns = dict(zip(Found._fields, columns, strict=True))
+        self.columns = dict(zip(FoundEvent._fields, columns, strict=True))
         self.seqs: list[int] = self.columns["seq"].tolist()
         self.scores: list[int] = self.columns["score"].tolist()
         self.tokens: list[int] = self.columns["tokens"].tolist()
         self._docs: list[int] | None = None  # until one is asked for
 
-    def rows(self, places: Sequence[int]) -> list[Found]:
+    def rows(self, places: Sequence[int]) -> list[FoundEvent]:
         """Several rows at once: quicker than one by one."""
         taken = [column.take(places).tolist() for column in self.columns.values()]
-        return list(map(Found._make, zip(*taken, strict=True))) if places else []
+        return list(map(FoundEvent._make, zip(*taken, strict=True))) if places else []
 
     def standing(self) -> list[int]:
         """Places of the standing instructions."""
@@ -111,7 +118,7 @@ class Candidates(Sequence[Found]):
     def __len__(self) -> int:
         return len(self.seqs)
 
-    def __iter__(self) -> Iterator[Found]:
+    def __iter__(self) -> Iterator[FoundEvent]:
         return iter(self.rows(range(len(self))))
 
     def __eq__(self, other: object) -> bool:
@@ -121,13 +128,13 @@ class Candidates(Sequence[Found]):
         return hash(tuple(self.seqs))
 
     @overload
-    def __getitem__(self, at: int) -> Found: ...
+    def __getitem__(self, at: int) -> FoundEvent: ...
     @overload
-    def __getitem__(self, at: slice) -> list[Found]: ...
-    def __getitem__(self, at: int | slice) -> Found | list[Found]:
+    def __getitem__(self, at: slice) -> list[FoundEvent]: ...
+    def __getitem__(self, at: int | slice) -> FoundEvent | list[FoundEvent]:
         if isinstance(at, slice):
             return self.rows(range(len(self))[at])
-        return Found._make([column.item(at) for column in self.columns.values()])
+        return FoundEvent._make([column.item(at) for column in self.columns.values()])
 
 
 class ListColumn(list[Any]):
@@ -143,7 +150,7 @@ class ListColumn(list[Any]):
         return list(self)
 
 
-class Finding(NamedTuple):
+class SearchResult(NamedTuple):
     """Events found, best first; ties go by importance, then to the newer.
 
     `scanned`: how many documents held a word of the query. `wanted` weighs the query's terms, for
@@ -181,7 +188,7 @@ class Retriever(Protocol):
         most: int,
         only: Sequence[Sequence[str]] = (),
         bytes_max: int | None = None,
-    ) -> Finding:
+    ) -> SearchResult:
         """Return at most `most` events with seq <= upto that the scope does not hide.
 
         The statistics of terms are those of all documents up to `upto`. What is hidden or in

@@ -26,7 +26,7 @@ __all__ = [
     "LASTING",
     "NONE",
     "Circumstances",
-    "Scored",
+    "ScoredCandidate",
     "circumstances",
     "count",
     "decayed",
@@ -113,7 +113,7 @@ _UNIT: Final = 1000
 _CHARACTERS_MAX: Final = 8000  # of a query or text that are looked at
 
 
-class Scored(NamedTuple):
+class ScoredCandidate(NamedTuple):
     """A candidate with its score and the parts of it, all in thousandths of the best match."""
 
     item: Item
@@ -157,7 +157,7 @@ def _terms_of(item: Item) -> dict[str, int]:
 
 def score(
     query: str, pool: Sequence[Item], hidden: Sequence[bool], scoring: Scoring
-) -> list[Scored]:
+) -> list[ScoredCandidate]:
     """Score the items of the pool that something matches or a neighbour lifts, in log order.
 
     The pool is in log order. Its statistics (how many items hold a word) count hidden items too,
@@ -188,7 +188,7 @@ def score(
         for marker in item.markers:
             marked += boosts.get(marker, boosts.get(marker.partition(":")[0], 0))
         total = words + beside + tags + key + marked
-        scored.append(Scored(item, total, words, tags, key, beside, marked))
+        scored.append(ScoredCandidate(item, total, words, tags, key, beside, marked))
     return scored
 
 
@@ -375,9 +375,13 @@ def fades(event: Remembered, half_lives: Mapping[str, int], *, pinned: bool) -> 
 
 
 def importance_now(
-    event: Remembered, touched: str | None, *, pinned: bool, now: str,
+    event: Remembered,
+    touched: str | None,
+    *,
+    pinned: bool,
+    now: str,
     half_lives: Mapping[str, int],
-) -> int:  # fmt: skip
+) -> int:
     """Return the importance that an event has at a time; `touched`: when it was touched last."""
     if not fades(event, half_lives, pinned=pinned):
         return event.importance
@@ -385,9 +389,14 @@ def importance_now(
 
 
 def is_stale(
-    event: Remembered, touched: str | None, *, pinned: bool, now: str,
-    half_lives: Mapping[str, int], after_days: int,
-) -> bool:  # fmt: skip
+    event: Remembered,
+    touched: str | None,
+    *,
+    pinned: bool,
+    now: str,
+    half_lives: Mapping[str, int],
+    after_days: int,
+) -> bool:
     """Whether an event that fades was neither recorded nor touched for so many days; 0: never."""
     return (
         after_days > 0

@@ -18,14 +18,14 @@ __all__ = [
     "OWNER",
     "SPACES",
     "WITHHELD",
-    "Approvals",
+    "ApprovalLookup",
     "Filter",
     "Labels",
     "Scope",
-    "Shown",
+    "VisibilityFields",
     "is_pattern",
     "kinds_of_views",
-    "space_of",
+    "namespace_class",
     "within",
 ]
 
@@ -43,7 +43,7 @@ SPACES: Final = ("", "/task/", "/spec/", "/agent/")  # how a namespace of each c
 _PATTERNS: Final = {f"{head}*": place for place, head in enumerate(SPACES) if head}
 
 
-class Shown(Protocol):
+class VisibilityFields(Protocol):
     """The fields of an event that decide whether it may be shown."""
 
     @property
@@ -68,7 +68,7 @@ class Shown(Protocol):
     def forgotten(self) -> bool: ...
 
 
-class Approvals(Protocol):
+class ApprovalLookup(Protocol):
     """Which artifacts a prompt may show the text of."""
 
     def covers(self, seq: int, id: str, *, as_of: int, now: str) -> bool:  # noqa: A002
@@ -116,7 +116,7 @@ _NO_FILTER: Final = Filter()
 _UNQUOTED: Final = frozenset(("approval", "artifact"))  # kinds that may be named and not quoted
 
 
-def space_of(ns: str) -> int:
+def namespace_class(ns: str) -> int:
     """Return the class of a namespace; a strange one counts as a task's, found by its name."""
     if ns == GLOBAL:
         return 0
@@ -130,7 +130,7 @@ def is_pattern(ns: str) -> bool:
 
 def within(ns: str, asked: Collection[str]) -> bool:
     """Whether a namespace is among those asked for, by its name or by a pattern."""
-    return ns in asked or any(_PATTERNS.get(one) == space_of(ns) for one in asked)
+    return ns in asked or any(_PATTERNS.get(one) == namespace_class(ns) for one in asked)
 
 
 def kinds_of_views(paths: Collection[str]) -> tuple[str, ...]:
@@ -160,13 +160,25 @@ class Scope:
     """
 
     def __init__(
-        self, rule: ChannelRule, *, now: str, as_of: int, ns: tuple[str, ...] = (),
-        task: str | None = None, specs: tuple[str, ...] = (), agent: str | None = None,
-        since: str | None = None, until: str | None = None, exclude: frozenset[str] = frozenset(),
-        shared: tuple[str, ...] = (), owner: bool = False, approvals: Approvals | None = None,
-        held: tuple[str, int] | None = None, only: Filter = _NO_FILTER,
+        self,
+        rule: ChannelRule,
+        *,
+        now: str,
+        as_of: int,
+        ns: tuple[str, ...] = (),
+        task: str | None = None,
+        specs: tuple[str, ...] = (),
+        agent: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        exclude: frozenset[str] = frozenset(),
+        shared: tuple[str, ...] = (),
+        owner: bool = False,
+        approvals: ApprovalLookup | None = None,
+        held: tuple[str, int] | None = None,
+        only: Filter = _NO_FILTER,
         labels: Callable[[int], Labels | None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.only = None if only == _NO_FILTER else only
         self._labels = labels
         self.levels, self.kinds = _suppressed(rule)
@@ -183,24 +195,27 @@ class Scope:
     @classmethod
     def of(
         cls, policies: Policies, channel: str, *, agent: str | None = None, **asked: Any
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Return the scope of who asks: the channel's rule, what agents share, who owns the plane.
 
         `asked` as for the class itself.
         """
         return cls(
-            policies.privacy.rule(channel), agent=agent, shared=policies.plane.shared,
-            owner=channel == OWNER and agent is None, **asked,
-        )  # fmt: skip
+            policies.privacy.rule(channel),
+            agent=agent,
+            shared=policies.plane.shared,
+            owner=channel == OWNER and agent is None,
+            **asked,
+        )
 
-    def hides(self, event: Shown) -> str | None:
+    def hides(self, event: VisibilityFields) -> str | None:
         """The reason why the event may not be shown, None where it may; judged once an event."""
         reason = self._judged.get(event.seq, "")
         if reason == "":
             reason = self._judged[event.seq] = self._judge(event)
         return reason
 
-    def names(self, event: Shown) -> bool:
+    def names(self, event: VisibilityFields) -> bool:
         """Whether the event may be named, even if its text may not be shown."""
         return self.hides(event) in NAMED
 
@@ -217,14 +232,14 @@ class Scope:
         other._judged = {}  # noqa: SLF001 - its own
         return other
 
-    def masks(self, events: Iterable[Shown]) -> list[bool]:
+    def masks(self, events: Iterable[VisibilityFields]) -> list[bool]:
         """Whether each of the events may not be shown."""
         judged, hides = self._judged, self.hides
         return [
             judged.get(event.seq, "") is not None and hides(event) is not None for event in events
         ]
 
-    def reasons(self, events: Iterable[Shown]) -> list[str | None]:
+    def reasons(self, events: Iterable[VisibilityFields]) -> list[str | None]:
         """`hides` of many."""
         judged, hides = self._judged, self.hides
         return [judged[seq] if (seq := event.seq) in judged else hides(event) for event in events]
@@ -243,7 +258,7 @@ class Scope:
         named = (ns for ns in (*self.shared, *self.ns) if ns.startswith("/agent/"))
         return tuple(dict.fromkeys((*own, *named)))
 
-    def _judge(self, event: Shown) -> str | None:  # noqa: C901, PLR0911 - a reason, a return
+    def _judge(self, event: VisibilityFields) -> str | None:  # noqa: C901, PLR0911 - a reason, a return
         kind = event.kind
         if event.sensitivity in self.levels:
             return "sensitivity"
@@ -272,21 +287,21 @@ class Scope:
         # Last, so that what may be named can be told from what is gone.
         return self._unquoted(event) if kind in _UNQUOTED else None
 
-    def _filtered(self, only: Filter, event: Shown) -> str | None:
+    def _filtered(self, only: Filter, event: VisibilityFields) -> str | None:
         tags, importance = getattr(event, "tags", None), getattr(event, "importance", None)
         if isinstance(tags, tuple) and isinstance(importance, int):
             return only.leaves_out(Labels(tags, importance))
         labels = self._labels(event.seq) if self._labels is not None else None
         return "tag" if labels is None else only.leaves_out(labels)
 
-    def _holds(self, event: Shown) -> bool:
+    def _holds(self, event: VisibilityFields) -> bool:
         if self.held is None:
             return False
         session, seq = self.held
         # What the map and the files view tell of is of no session.
         return event.seq > seq and getattr(event, "session", None) == session
 
-    def _unquoted(self, event: Shown) -> str | None:
+    def _unquoted(self, event: VisibilityFields) -> str | None:
         """Why the event may be named and not quoted."""
         if event.kind == "approval":
             return "approval"

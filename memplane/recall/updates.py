@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from memplane.lazy import regex
 
-__all__ = ["LOOKED_AT_MAX", "Told", "on_one_matter", "says_a_value"]
+__all__ = ["LOOKED_AT_MAX", "ValueMention", "on_one_matter", "says_a_value"]
 
 LOOKED_AT_MAX: Final = 12  # the turns that answer best; all pairs of them are compared
 
@@ -32,7 +32,7 @@ _VALUE: Final = regex(
 )
 
 
-class Told(NamedTuple):
+class ValueMention(NamedTuple):
     """A turn of a person, or a memory: its seq, the words in it, whether it says a value."""
 
     seq: int
@@ -45,7 +45,7 @@ def says_a_value(text: str) -> bool:
     return _VALUE.search(text[:_CHARACTERS_MAX]) is not None
 
 
-def on_one_matter(asked: Collection[int], told: Sequence[Told]) -> frozenset[int]:
+def on_one_matter(asked: Collection[int], told: Sequence[ValueMention]) -> frozenset[int]:
     """The seqs of the turns that share their matter with another one; none, or at least two.
 
     `asked` are the words of the query. The first `LOOKED_AT_MAX` turns are looked at.

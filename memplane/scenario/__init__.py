@@ -31,15 +31,15 @@ from __future__ import annotations
 from memplane.scenario.document import Scenario, ScenarioError, is_scenario, read_scenario
 from memplane.scenario.process import work
 from memplane.scenario.report import as_json, as_words, write_reports
-from memplane.scenario.run import Outcome, Runner, Settings, work_of
-from memplane.scenario.scene import Builders
+from memplane.scenario.run import Runner, ScenarioOutcome, Settings, work_of
+from memplane.scenario.scene import SceneFactory
 
 __all__ = [
-    "Builders",
-    "Outcome",
     "Runner",
     "Scenario",
     "ScenarioError",
+    "ScenarioOutcome",
+    "SceneFactory",
     "Settings",
     "as_json",
     "as_words",

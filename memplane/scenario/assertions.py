@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 from memplane.event import Event
 from memplane.home import open_home
 from memplane.intake.redact import masked
-from memplane.log import FileLog, verify
+from memplane.log import FileLog, verify_log
 from memplane.pack.block import Block, Entry
-from memplane.scenario.scene import Pack, Packed, Scene
+from memplane.scenario.scene import Pack, Scene, StepPacks
 
 __all__ = [
     "ASSERTIONS",
@@ -22,16 +22,16 @@ __all__ = [
     "LIMITS",
     "STORED",
     "TIMED",
-    "Finding",
+    "AssertionResult",
     "block_of",
-    "blocks_of",
-    "listed",
+    "limited_blocks",
+    "list_words",
+    "message_text",
     "missing_events",
     "p95",
     "pack_of",
-    "percentile",
-    "quoted",
-    "texts",
+    "percentile_of",
+    "texts_or_none",
 ]
 
 
@@ -49,14 +49,16 @@ class _Shown(NamedTuple):
 def _shown(scene: Scene, said: Mapping[str, Any]) -> _Shown:
     if "run" in said:
         output = scene.outputs[said["run"]]
-        return _Shown(f"the output of {quoted(said['run'])}", output.out + output.err, frozenset())
+        return _Shown(
+            f"the output of {message_text(said['run'])}", output.out + output.err, frozenset()
+        )
     if "search" in said:
         hits = scene.searches[said["search"]].hits
         ids = frozenset(hit.event.id for hit in hits)
-        name = f"the {len(hits)} hits of {quoted(said['search'])}"
+        name = f"the {len(hits)} hits of {message_text(said['search'])}"
         return _Shown(name, "\n".join(hit.text for hit in hits), ids)
     packed = pack_of(scene, said)
-    block, name = packed.last.block, f"block {quoted(packed.name)}"
+    block, name = packed.last.block, f"block {message_text(packed.name)}"
     if "section" not in said:
         named = (id_ for entry in block.entries for id_ in (*entry.events, *entry.parts))
         return _Shown(name, block.text, frozenset(named))
@@ -66,45 +68,50 @@ def _shown(scene: Scene, said: Mapping[str, Any]) -> _Shown:
     return _Shown(f"section {said['section']} of {name}", text, frozenset(named))
 
 
-def _contains(scene: Scene, said: Mapping[str, Any]) -> Finding:
+def _contains(scene: Scene, said: Mapping[str, Any]) -> AssertionResult:
     shown = _shown(scene, said)
-    wanted = [*texts(said, "text"), *texts(said, "event")]
-    missing = [text for text in texts(said, "text") if text not in shown.text]
-    missing += [id_ for id_ in texts(said, "event") if id_ not in shown.events]
-    expected = f"{listed(map(quoted, wanted))} in {shown.name}"
+    wanted = [*texts_or_none(said, "text"), *texts_or_none(said, "event")]
+    missing = [text for text in texts_or_none(said, "text") if text not in shown.text]
+    missing += [id_ for id_ in texts_or_none(said, "event") if id_ not in shown.events]
+    expected = f"{list_words(map(message_text, wanted))} in {shown.name}"
     if not missing:
-        return Finding(True, expected, "it there" if len(wanted) == 1 else "all of it there")
-    return Finding(False, expected, f"no {listed(map(quoted, missing))}")
+        return AssertionResult(
+            True, expected, "it there" if len(wanted) == 1 else "all of it there"
+        )
+    return AssertionResult(False, expected, f"no {list_words(map(message_text, missing))}")
 
 
-def _lacks(scene: Scene, said: Mapping[str, Any]) -> Finding:
+def _lacks(scene: Scene, said: Mapping[str, Any]) -> AssertionResult:
     shown = _shown(scene, said)
-    events = texts(said, "event")
-    expected = f"no {listed(map(quoted, [*texts(said, 'text'), *events]))} in {shown.name}"
+    events = texts_or_none(said, "event")
+    words = list_words(map(message_text, [*texts_or_none(said, "text"), *events]))
+    expected = f"no {words} in {shown.name}"
     # A slip of the pen is in no block either.
     unknown = missing_events(scene, events)
     if unknown:
-        return Finding(
-            False, f"{listed(map(quoted, unknown))} in the log, and {expected}", "no such event"
+        return AssertionResult(
+            False,
+            f"{list_words(map(message_text, unknown))} in the log, and {expected}",
+            "no such event",
         )
-    there = [text for text in texts(said, "text") if text in shown.text]
+    there = [text for text in texts_or_none(said, "text") if text in shown.text]
     there += [id_ for id_ in events if id_ in shown.events]
-    return Finding(not there, expected, listed(map(quoted, there)))
+    return AssertionResult(not there, expected, list_words(map(message_text, there)))
 
 
-def _order(scene: Scene, said: Mapping[str, Any]) -> Finding:
+def _order(scene: Scene, said: Mapping[str, Any]) -> AssertionResult:
     block = block_of(scene, said)
-    wanted = texts(said, "events") or texts(said, "texts")
+    wanted = texts_or_none(said, "events") or texts_or_none(said, "texts")
     if "events" in said:
         places = {one: _entry_of(block, one) for one in wanted}
     else:
         places = {one: block.text.find(one) for one in wanted}
-    expected = " before ".join(map(quoted, wanted))
+    expected = " before ".join(map(message_text, wanted))
     missing = [one for one in wanted if places[one] < 0]
     if missing:
-        return Finding(False, expected, f"no {listed(map(quoted, missing))}")
+        return AssertionResult(False, expected, f"no {list_words(map(message_text, missing))}")
     found = sorted(wanted, key=places.__getitem__)
-    return Finding(found == wanted, expected, " before ".join(map(quoted, found)))
+    return AssertionResult(found == wanted, expected, " before ".join(map(message_text, found)))
 
 
 def _entry_of(block: Block, id_: str) -> int:
@@ -115,7 +122,7 @@ def _entry_of(block: Block, id_: str) -> int:
     return next(named, -1)
 
 
-def _omitted(scene: Scene, said: Mapping[str, Any]) -> Finding:
+def _omitted(scene: Scene, said: Mapping[str, Any]) -> AssertionResult:
     block = block_of(scene, said)
     reason = said.get("reason")
     if "event" in said:
@@ -125,39 +132,42 @@ def _omitted(scene: Scene, said: Mapping[str, Any]) -> Finding:
     wanted = said.get("count")
     passed = found > 0 if wanted is None else found == wanted
     number = "some" if wanted is None else str(wanted)
-    others = listed(f"{count} {name}" for name, count in counts.items())
-    return Finding(
-        passed, f"{number} left out as {quoted(reason or '')}", f"{found}; in all: {others}"
+    others = list_words(f"{count} {name}" for name, count in counts.items())
+    return AssertionResult(
+        passed, f"{number} left out as {message_text(reason or '')}", f"{found}; in all: {others}"
     )
 
 
-def _omitted_event(block: Block, id_: str, reason: str | None) -> Finding:
-    expected = f"{quoted(id_)} left out" + (f" as {quoted(reason)}" if reason else "")
+def _omitted_event(block: Block, id_: str, reason: str | None) -> AssertionResult:
+    expected = f"{message_text(id_)} left out" + (f" as {message_text(reason)}" if reason else "")
     for omission in block.omissions:
         if omission.id == id_:
-            return Finding(
-                reason in (None, omission.reason), expected,
-                f"left out as {quoted(omission.reason)}",
-            )  # fmt: skip
+            return AssertionResult(
+                reason in (None, omission.reason),
+                expected,
+                f"left out as {message_text(omission.reason)}",
+            )
     at = _entry_of(block, id_)
     if at >= 0:
-        return Finding(False, expected, f"it in section {block.entries[at].section}")
-    return Finding(False, expected, "it neither in the block nor among what is listed as left out")
+        return AssertionResult(False, expected, f"it in section {block.entries[at].section}")
+    return AssertionResult(
+        False, expected, "it neither in the block nor among what is listed as left out"
+    )
 
 
-def _exit(scene: Scene, said: Mapping[str, Any]) -> Finding:
+def _exit(scene: Scene, said: Mapping[str, Any]) -> AssertionResult:
     name = said.get("run") or next(reversed(scene.outputs))
     output = scene.outputs[name]
-    messages = texts(said, "message")
+    messages = texts_or_none(said, "message")
     missing = [message for message in messages if message not in output.err]
-    what = f" and {listed(map(quoted, messages))} on stderr" if messages else ""
+    what = f" and {list_words(map(message_text, messages))} on stderr" if messages else ""
     # Of a traceback the last line says what went wrong, of all else the first.
     last = output.err.strip().rpartition("\n")[2]
     words = last if output.err.startswith("Traceback") else output.err
-    heard = f", {quoted(words)}" if words.strip() else ", nothing on stderr"
-    return Finding(
+    heard = f", {message_text(words)}" if words.strip() else ", nothing on stderr"
+    return AssertionResult(
         output.code == said["code"] and not missing,
-        f"exit {said['code']}{what} of {quoted(name)}",
+        f"exit {said['code']}{what} of {message_text(name)}",
         f"exit {output.code}{heard}",
     )
 
@@ -174,15 +184,15 @@ CONTENTS: Final = {
 # Assertions that hold one pack against another: bytes, beginnings, sections.
 
 
-def _identical(scene: Scene, said: Mapping[str, Any]) -> Finding:
+def _identical(scene: Scene, said: Mapping[str, Any]) -> AssertionResult:
     """Every run of one pack has the bytes of every run of the other."""
     packed, other = pack_of(scene, said), pack_of(scene, said, "to")
-    expected = f"the bytes of {quoted(other.name)} in {quoted(packed.name)}"
+    expected = f"the bytes of {message_text(other.name)} in {message_text(packed.name)}"
     first = other.last.block.text
     for run in (*other.runs, *packed.runs):
         if run.block.text != first:
-            return Finding(False, expected, _difference(first, run.block.text))
-    return Finding(True, expected, f"the same {len(first.encode())} bytes")
+            return AssertionResult(False, expected, _difference(first, run.block.text))
+    return AssertionResult(True, expected, f"the same {len(first.encode())} bytes")
 
 
 def _difference(one: str, other: str) -> str:
@@ -190,22 +200,24 @@ def _difference(one: str, other: str) -> str:
     ours, theirs = one.splitlines(), other.splitlines()
     for number, (left, right) in enumerate(zip(ours, theirs, strict=False), 1):
         if left != right:
-            return f"another line {number}: {quoted(right)} instead of {quoted(left)}"
+            return f"another line {number}: {message_text(right)} instead of {message_text(left)}"
     return f"{len(theirs)} lines instead of {len(ours)}"
 
 
-def _prefix_kept(scene: Scene, said: Mapping[str, Any]) -> Finding:
+def _prefix_kept(scene: Scene, said: Mapping[str, Any]) -> AssertionResult:
     block, earlier = block_of(scene, said), block_of(scene, said, "of")
     reuse = said.get("reuse", "prompt")
     stable: int = earlier.report["prefix"]["stable_bytes"][reuse]
-    expected = f"the first {stable} bytes of {quoted(said['of'])} at the beginning ({reuse})"
+    expected = f"the first {stable} bytes of {message_text(said['of'])} at the beginning ({reuse})"
     if not stable:
-        return Finding(False, expected, "nothing stable in it to be kept")
+        return AssertionResult(False, expected, "nothing stable in it to be kept")
     kept, begins = earlier.text.encode()[:stable], block.text.encode()
     if begins.startswith(kept):
-        return Finding(True, expected, "them there", {"stable_bytes": stable})
+        return AssertionResult(True, expected, "them there", {"stable_bytes": stable})
     same = next(at for at, byte in enumerate(kept) if begins[at : at + 1] != bytes((byte,)))
-    return Finding(False, expected, f"{same} of them; then {quoted(_at(begins, same))}")
+    return AssertionResult(
+        False, expected, f"{same} of them; then {message_text(_at(begins, same))}"
+    )
 
 
 def _at(data: bytes, place: int) -> str:
@@ -215,14 +227,14 @@ def _at(data: bytes, place: int) -> str:
     return data[start : end if end >= 0 else None].decode(errors="replace")
 
 
-def _same_sections(scene: Scene, said: Mapping[str, Any]) -> Finding:
+def _same_sections(scene: Scene, said: Mapping[str, Any]) -> AssertionResult:
     ours, theirs = _by_section(block_of(scene, said)), _by_section(block_of(scene, said, "to"))
     but = said.get("but", [])
     differ = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
-    expected = f"the sections of {quoted(said['to'])}"
-    expected += f", other ones in {listed(but)} alone" if but else ""
-    found = f"other ones in {listed(differ)}" if differ else "all the same"
-    return Finding(sorted(differ) == sorted(but), expected, found)
+    expected = f"the sections of {message_text(said['to'])}"
+    expected += f", other ones in {list_words(but)} alone" if but else ""
+    found = f"other ones in {list_words(differ)}" if differ else "all the same"
+    return AssertionResult(sorted(differ) == sorted(but), expected, found)
 
 
 def _by_section(block: Block) -> dict[str, list[str]]:
@@ -258,13 +270,13 @@ def missing_events(scene: Scene, ids: Iterable[str]) -> list[str]:
     return [id_ for id_ in ids if _event(scene, id_) is None]
 
 
-def _traceability(scene: Scene, said: Mapping[str, Any]) -> Finding:
+def _traceability(scene: Scene, said: Mapping[str, Any]) -> AssertionResult:
     block, target = block_of(scene, said), said["target"]
     must = said.get("must_have_refs", False)
     rooted = (
         "events that are in the log, and these others" if must else "events that are in the log"
     )
-    expected = f"every entry of {quoted(target)} to name {rooted}"
+    expected = f"every entry of {message_text(target)} to name {rooted}"
     checked, faults = 0, list[str]()
     for entry in block.entries:
         events = [_event(scene, id_) for id_ in (*entry.events, *entry.parts)]
@@ -277,8 +289,8 @@ def _traceability(scene: Scene, said: Mapping[str, Any]) -> Finding:
             own = target if target in kinds else None
             faults += _unfounded(scene, [event for event in events if event is not None], own)
     if not checked:
-        return Finding(False, expected, f"no entry of {quoted(target)}")
-    return Finding(not faults, expected, listed(faults, f"it so in all {checked}"))
+        return AssertionResult(False, expected, f"no entry of {message_text(target)}")
+    return AssertionResult(not faults, expected, list_words(faults, f"it so in all {checked}"))
 
 
 def _untraced(scene: Scene, entry: Entry, events: list[Event | None]) -> list[str]:
@@ -288,12 +300,12 @@ def _untraced(scene: Scene, entry: Entry, events: list[Event | None]) -> list[st
         path, _, sha256 = named.rpartition("@")
         file = scene.home / path
         same = file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == sha256
-        return [] if same else [f"{quoted(entry.source)}, which is no view of the plane"]
+        return [] if same else [f"{message_text(entry.source)}, which is no view of the plane"]
     ids = (*entry.events, *entry.parts)
-    lost = [quoted(id_) for id_, event in zip(ids, events, strict=True) if event is None]
+    lost = [message_text(id_) for id_, event in zip(ids, events, strict=True) if event is None]
     if lost:
-        return [f"{', '.join(lost)}, which is not in the log, in {quoted(entry.text)}"]
-    return [] if ids else [f"{quoted(entry.text)} without any event"]
+        return [f"{', '.join(lost)}, which is not in the log, in {message_text(entry.text)}"]
+    return [] if ids else [f"{message_text(entry.text)} without any event"]
 
 
 def _unfounded(scene: Scene, events: list[Event], kind: str | None) -> list[str]:
@@ -304,23 +316,30 @@ def _unfounded(scene: Scene, events: list[Event], kind: str | None) -> list[str]
             continue
         lost = missing_events(scene, event.refs)
         if not event.refs:
-            faults.append(f"{quoted(event.id)} without refs")
+            faults.append(f"{message_text(event.id)} without refs")
         elif lost:
-            faults.append(f"{quoted(event.id)} with refs to nothing: {listed(map(quoted, lost))}")
+            faults.append(
+                f"{message_text(event.id)} with refs to nothing: "
+                f"{list_words(map(message_text, lost))}"
+            )
     return faults
 
 
-def _redacted_on_disk(scene: Scene, said: Mapping[str, Any]) -> Finding:
+def _redacted_on_disk(scene: Scene, said: Mapping[str, Any]) -> AssertionResult:
     scene.close()  # what is still in memory is written
-    secrets = texts(said, "text")
-    expected = f"no {listed(map(quoted, secrets))} in any file of the plane"
+    secrets = texts_or_none(said, "text")
+    expected = f"no {list_words(map(message_text, secrets))} in any file of the plane"
     found, files, size = list[str](), 0, 0
     for file in scene.files_of_home():
         data = file.read_bytes()
         files, size = files + 1, size + len(data)
         place = file.relative_to(scene.home).as_posix()
-        found += [f"{quoted(secret)} in {place}" for secret in secrets if _lies_in(secret, data)]
-    return Finding(not found, expected, listed(found, f"none in {files} files, {size} bytes"))
+        found += [
+            f"{message_text(secret)} in {place}" for secret in secrets if _lies_in(secret, data)
+        ]
+    return AssertionResult(
+        not found, expected, list_words(found, f"none in {files} files, {size} bytes")
+    )
 
 
 def _lies_in(secret: str, data: bytes) -> bool:
@@ -329,7 +348,7 @@ def _lies_in(secret: str, data: bytes) -> bool:
     return any(form in data for form in forms)
 
 
-def _events_intact(scene: Scene, said: Mapping[str, Any]) -> Finding:
+def _events_intact(scene: Scene, said: Mapping[str, Any]) -> AssertionResult:
     acknowledged = scene.acknowledged
     expected = f"all {len(acknowledged)} acknowledged events once in the log"
     scene.close()
@@ -338,15 +357,15 @@ def _events_intact(scene: Scene, said: Mapping[str, Any]) -> Finding:
     seen = _ids(home, plane_id, scene)
     lost = [id_ for id_ in dict.fromkeys(acknowledged) if seen.get(id_, 0) != 1]
     if lost:
-        found = (f"{quoted(id_)} {_times(seen.get(id_, 0))}" for id_ in lost)
-        return Finding(False, expected, listed(found))
+        found = (f"{message_text(id_)} {_times(seen.get(id_, 0))}" for id_ in lost)
+        return AssertionResult(False, expected, list_words(found))
     if said.get("verify", True):
-        report = verify(home, plane_id)
+        report = verify_log(home, plane_id)
         if not report.ok:
-            return Finding(
-                False, f"{expected}, and a log that verifies", listed(map(str, report.problems))
+            return AssertionResult(
+                False, f"{expected}, and a log that verifies", list_words(map(str, report.problems))
             )
-    return Finding(True, expected, f"{len(acknowledged)} of them")
+    return AssertionResult(True, expected, f"{len(acknowledged)} of them")
 
 
 def _ids(home: Path, plane_id: str, scene: Scene) -> dict[str, int]:
@@ -374,7 +393,7 @@ STORED: Final = {
 _MS: Final = 1_000_000  # nanoseconds
 
 
-def percentile(values: list[int], percent: int) -> int:
+def percentile_of(values: list[int], percent: int) -> int:
     """The value that so many percent of all do not exceed (nearest rank)."""
     ordered = sorted(values)
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
@@ -382,20 +401,24 @@ def percentile(values: list[int], percent: int) -> int:
 
 def p95(packs: list[Pack]) -> float:
     """How long packs take, in milliseconds: 95 of 100 no longer."""
-    return round(percentile([pack.ns for pack in packs], 95) / _MS, 3)
+    return round(percentile_of([pack.ns for pack in packs], 95) / _MS, 3)
 
 
-def _most(unit: str, of: Callable[[Pack], int]) -> Callable[[Scene, Mapping[str, Any]], Finding]:
+def _most(
+    unit: str, of: Callable[[Pack], int]
+) -> Callable[[Scene, Mapping[str, Any]], AssertionResult]:
     """An assertion that no pack has more of something."""
 
-    def check(scene: Scene, said: Mapping[str, Any]) -> Finding:
-        packs = blocks_of(scene, said)
+    def check(scene: Scene, said: Mapping[str, Any]) -> AssertionResult:
+        packs = limited_blocks(scene, said)
         most, name = max(((of(pack), name) for name, pack in packs), key=lambda one: one[0])
         of_many = f", the most of {len(packs)} packs" if len(packs) > 1 else ""
-        return Finding(
-            most <= said["max"], f"at most {said['max']} {unit}",
-            f"{most} in {quoted(name)}{of_many}", {"most": most},
-        )  # fmt: skip
+        return AssertionResult(
+            most <= said["max"],
+            f"at most {said['max']} {unit}",
+            f"{most} in {message_text(name)}{of_many}",
+            {"most": most},
+        )
 
     return check
 
@@ -420,33 +443,36 @@ def _bytes(pack: Pack) -> int:
     return read
 
 
-def _latency(scene: Scene, said: Mapping[str, Any]) -> Finding:
+def _latency(scene: Scene, said: Mapping[str, Any]) -> AssertionResult:
     """Of each name's packs on its own: the slowest name decides."""
     by_name: dict[str, list[Pack]] = {}
-    for name, pack in blocks_of(scene, said):
+    for name, pack in limited_blocks(scene, said):
         by_name.setdefault(name, []).append(pack)
     slowest, name = max((p95(packs), name) for name, packs in by_name.items())
     count = len(by_name[name])
     aim = {"aim": float(said["aim"])} if "aim" in said else {}
     wished = f" (our aim: {said['aim']})" if aim else ""
-    return Finding(
-        slowest <= said["max"], f"a p95 of at most {said['max']} ms{wished}",
-        f"{slowest:.1f} ms in {quoted(name)}, of {count} {'pack' if count == 1 else 'packs'}",
+    return AssertionResult(
+        slowest <= said["max"],
+        f"a p95 of at most {said['max']} ms{wished}",
+        f"{slowest:.1f} ms in {message_text(name)}, of {count} {'pack' if count == 1 else 'packs'}",
         {"p95_ms": slowest, "max_ms": float(said["max"]), **aim},
-    )  # fmt: skip
+    )
 
 
-def _section_tokens(scene: Scene, said: Mapping[str, Any]) -> Finding:
+def _section_tokens(scene: Scene, said: Mapping[str, Any]) -> AssertionResult:
     block, name = block_of(scene, said), said["section"]
     sections = block.report["sections"]
     if name not in sections:
         there = ", ".join(sections)
-        return Finding(False, f"a section {quoted(name)}", f"none; the block has {there}")
+        return AssertionResult(
+            False, f"a section {message_text(name)}", f"none; the block has {there}"
+        )
     used = sections[name]["used"]
     least, most = said.get("min", 0), said.get("max")
     bounds = f"{least} to {most}" if most is not None else f"at least {least}"
     passed = least <= used and (most is None or used <= most)
-    return Finding(passed, f"{bounds} tokens in {name}", f"{used}", {"tokens": used})
+    return AssertionResult(passed, f"{bounds} tokens in {name}", f"{used}", {"tokens": used})
 
 
 LIMITS: Final = {
@@ -464,7 +490,7 @@ LIMITS: Final = {
 _SHOWN_MAX = 80
 
 
-class Finding(NamedTuple):
+class AssertionResult(NamedTuple):
     """One assertion held against what happened. `figures` are numbers for the report."""
 
     passed: bool
@@ -473,7 +499,7 @@ class Finding(NamedTuple):
     figures: dict[str, float] = {}  # noqa: RUF012 - read only
 
 
-def pack_of(scene: Scene, said: Mapping[str, Any], key: str = "pack") -> Packed:
+def pack_of(scene: Scene, said: Mapping[str, Any], key: str = "pack") -> StepPacks:
     """The packs that an assertion names, else the last that were made."""
     if key in said:
         return scene.packs[said[key]]
@@ -485,33 +511,33 @@ def block_of(scene: Scene, said: Mapping[str, Any], key: str = "pack") -> Block:
     return pack_of(scene, said, key).last.block
 
 
-def blocks_of(scene: Scene, said: Mapping[str, Any]) -> list[tuple[str, Pack]]:
+def limited_blocks(scene: Scene, said: Mapping[str, Any]) -> list[tuple[str, Pack]]:
     """Every pack that a limit is for: of the name given, else all; each with its name."""
     chosen = [scene.packs[said["pack"]]] if "pack" in said else scene.packs.values()
     return [(packed.name, run) for packed in chosen for run in packed.runs]
 
 
-def texts(said: Mapping[str, Any], key: str) -> list[str]:
+def texts_or_none(said: Mapping[str, Any], key: str) -> list[str]:
     """One text or several, as a list; none where the key is left out."""
     value = said.get(key, [])
     return [value] if isinstance(value, str) else list(value)
 
 
-def quoted(text: str) -> str:
+def message_text(text: str) -> str:
     """A text as it stands in a message: on one line, not too long."""
     line = " ".join(text.split())
     line = masked(line)  # before it is cut: of a part of a token no rule knows the rest
     return f"`{line if len(line) <= _SHOWN_MAX else line[:_SHOWN_MAX] + '…'}`"
 
 
-def listed(words: Iterable[str], none: str = "none") -> str:
+def list_words(words: Iterable[str], none: str = "none") -> str:
     """Several words in a message, the first few of many."""
     every = list(words)
     more = f" and {len(every) - 5} more" if len(every) > 5 else ""
     return (", ".join(every[:5]) + more) or none
 
 
-Check = Callable[[Scene, Mapping[str, Any]], Finding]
+Check = Callable[[Scene, Mapping[str, Any]], AssertionResult]
 
 ASSERTIONS: Final[Mapping[str, Check]] = {**LIMITS, **CONTENTS, **LIKENESS, **STORED}
 # Of these the machine decides: they are reported always and enforced only where that is asked for.

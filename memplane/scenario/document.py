@@ -18,11 +18,11 @@ from memplane.policy.document import (
     Node,
     Path,
     against_schema,
+    found_value,
     meant,
-    plain,
     problems,
-    read,
-    shown,
+    read_document,
+    without_places,
 )
 
 __all__ = [
@@ -33,11 +33,11 @@ __all__ = [
     "Given",
     "Scenario",
     "ScenarioError",
-    "Step",
-    "faults",
+    "ScenarioStep",
     "is_scenario",
     "read_scenario",
     "said_of",
+    "scenario_faults",
     "step_of",
 ]
 
@@ -53,11 +53,15 @@ _GIVEN: Final = {
         {"role": "user", "session": "s", "repeat": 500, "text": "Turn {n} about the invoices"},
         {"id": "asked", "role": "user", "session": "s", "text": "Which database do we use?"},
         {
-            "id": "decided", "kind": "decision", "key": "db.engine", "session": "s",
-            "text": "We keep PostgreSQL", "refs": ["asked"],
+            "id": "decided",
+            "kind": "decision",
+            "key": "db.engine",
+            "session": "s",
+            "text": "We keep PostgreSQL",
+            "refs": ["asked"],
         },
     ]
-}  # fmt: skip
+}
 _WHEN: Final = [{"pack": {"query": "what was decided?", "repeat": 20, "as": "pack"}}]
 _MAIN_OF_STEPS: Final = {"pack": "query", "search": "query", "run": "command"}
 
@@ -70,7 +74,7 @@ class ScenarioError(InputError):
         self.problems = problems
 
 
-class Step(NamedTuple):
+class ScenarioStep(NamedTuple):
     """One thing that happens: `verb` is its name in the file, `said` what stands behind it.
 
     `where` is its place as people write it, `line` that of the file.
@@ -107,7 +111,7 @@ class Scenario(NamedTuple):
     title: str
     long: bool
     given: Given
-    steps: tuple[Step, ...]
+    steps: tuple[ScenarioStep, ...]
     assertions: tuple[Assertion, ...]
     files: dict[str, bytes]
 
@@ -125,13 +129,15 @@ def read_scenario(
 
     Raises ScenarioError with every mistake in it.
     """
-    root, found = read(file, data)
+    root, found = read_document(file, data)
     if root is None:
         none = [Problem(file, 0, "", "expected a scenario, found an empty file")]
         raise ScenarioError(tuple(found or none))
-    document, keys = _in_full(plain(root), file)
+    document, keys = _in_full(without_places(root), file)
     files: dict[str, bytes] = {}
-    wrong = [_as_written(fault, keys) for fault in faults(document, schema, files, open_file)]
+    wrong = [
+        _as_written(fault, keys) for fault in scenario_faults(document, schema, files, open_file)
+    ]
     found = [*found, *problems(file, root, wrong)]
     if found:
         raise ScenarioError(tuple(sorted(found, key=lambda one: (one.line == 0, one.line))))
@@ -174,10 +180,15 @@ def _built(
     said = document["assertions"]
     places: list[str | int] = [*keys] if keys else [*range(len(said))]
     return Scenario(
-        file, document["scenario"], document.get("title", ""), document.get("long", False),
+        file,
+        document["scenario"],
+        document.get("title", ""),
+        document.get("long", False),
         Given(
-            timestamp(given.get("clock", CLOCK)), given.get("policies", {}),
-            given.get("views", {}), tuple(given.get("events", ())),
+            timestamp(given.get("clock", CLOCK)),
+            given.get("policies", {}),
+            given.get("views", {}),
+            tuple(given.get("events", ())),
         ),
         tuple(_steps(document.get("when", []), ("when",), root)),
         tuple(
@@ -185,10 +196,10 @@ def _built(
             for place, written in zip(places, said, strict=True)
         ),
         files,
-    )  # fmt: skip
+    )
 
 
-def _steps(steps: Any, path: Path, root: Node) -> Iterator[Step]:
+def _steps(steps: Any, path: Path, root: Node) -> Iterator[ScenarioStep]:
     for at, written in enumerate(steps):
         place = (*path, at)
         verb, said = step_of(written)
@@ -199,7 +210,7 @@ def _steps(steps: Any, path: Path, root: Node) -> Iterator[Step]:
         if verb == "run" and isinstance(said["command"], str):
             said = {**said, "command": shlex.split(said["command"])}
         where = ".".join(_spoken((*place, verb)))
-        yield Step(verb, said, where, root.place(place)[0])
+        yield ScenarioStep(verb, said, where, root.place(place)[0])
 
 
 def _spoken(path: Path) -> Iterator[str]:
@@ -254,12 +265,12 @@ _ONE_OF: Final = {
 }
 
 
-def faults(
+def scenario_faults(
     document: Any, schema: bytes, files: dict[str, bytes], open_file: Callable[[str], bytes]
 ) -> list[Fault]:
     """Name every place where a document is no scenario; `files` takes those that it names."""
     if not isinstance(document, dict):
-        return [Fault((), f"expected a mapping of keys, found {shown(document)}")]
+        return [Fault((), f"expected a mapping of keys, found {found_value(document)}")]
     found = list(against_schema(document, schema))
     written = document.get("version")
     if isinstance(written, int) and written > VERSION:
@@ -294,7 +305,7 @@ def _of_files(
         try:
             data = open_file(source["file"])
         except OSError as error:
-            what = f"expected a file that can be read, found {shown(source['file'])}"
+            what = f"expected a file that can be read, found {found_value(source['file'])}"
             yield Fault((*path, "file"), f"{what}: {error.strerror or error}")
             continue
         files[source["file"]] = data
@@ -325,7 +336,8 @@ def _of_length(document: dict[str, Any]) -> Iterator[Fault]:
             most = source["generate"]["count"]
             yield Fault(
                 (*path, "generate", "short"),
-                f"expected at most its count, {most}, found {shown(source['generate']['short'])}",
+                f"expected at most its count, {most}, found "
+                f"{found_value(source['generate']['short'])}",
             )
 
 
@@ -363,7 +375,9 @@ def _of_steps(steps: Any, path: Path) -> Iterator[Fault]:
             before = taken.setdefault((verb, name), place)
             if before != place:
                 other = f"{before[0]}[{before[1]}]"
-                yield Fault((*place, verb, "as"), f"given twice; {other} is {shown(name)} already")
+                yield Fault(
+                    (*place, verb, "as"), f"given twice; {other} is {found_value(name)} already"
+                )
         if verb == "run":
             line = said["command"] if isinstance(said, dict) else said
             if isinstance(line, str):
@@ -392,7 +406,7 @@ def _unsplit(line: str, path: Path) -> Iterator[Fault]:
     try:
         shlex.split(line)
     except ValueError as error:
-        message = f"expected a command line, found {shown(line)}: {str(error).lower()}"
+        message = f"expected a command line, found {found_value(line)}: {str(error).lower()}"
         yield Fault(path, message)
 
 
@@ -411,7 +425,7 @@ def _of_assertions(document: dict[str, Any]) -> Iterator[Fault]:
             step = _NAMED.get(key)
             if step is not None and value not in made[step]:
                 where = (*path, key) if key in _mapping(written, type_) else path
-                wanted = f"expected the name of a {step} (`as`), found {shown(value)}"
+                wanted = f"expected the name of a {step} (`as`), found {found_value(value)}"
                 yield Fault(where, f"{wanted}{meant(value, made[step])}")
         choice = _ONE_OF.get(type_, ())
         if choice and not any(key in said for key in choice):

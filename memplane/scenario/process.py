@@ -24,10 +24,18 @@ from typing import IO, Any, Final
 from memplane.errors import MemplaneError
 from memplane.pack.block import Block, Entry, Omission
 from memplane.plane import Plane
-from memplane.scenario.document import Step
-from memplane.scenario.scene import Builders, Outing, Pack, Said, Scene, numbered, spread
+from memplane.scenario.document import ScenarioStep
+from memplane.scenario.scene import (
+    CommandOutput,
+    Outing,
+    Pack,
+    Scene,
+    SceneFactory,
+    expand_rows,
+    numbered,
+)
 
-__all__ = ["ProcessError", "command", "outings", "request_of", "work"]
+__all__ = ["ProcessError", "outings", "pack_arguments", "run_command", "work"]
 
 _SECONDS_MAX: Final = 300
 _NOT_ASKED: Final = ("repeat", "process", "as")  # keys of a pack that are the runner's own
@@ -37,7 +45,7 @@ class ProcessError(MemplaneError):
     """A process of a scenario ended without an answer; what it said is in the message."""
 
 
-def request_of(said: Mapping[str, Any]) -> dict[str, Any]:
+def pack_arguments(said: Mapping[str, Any]) -> dict[str, Any]:
     """What a pack is asked: its keys but those that are for the runner."""
     return {key: value for key, value in said.items() if key not in _NOT_ASKED}
 
@@ -45,18 +53,20 @@ def request_of(said: Mapping[str, Any]) -> dict[str, Any]:
 # --- the side that starts them ---
 
 
-def outings(scene: Scene, steps: tuple[Step, ...], count: int, times: int) -> list[Outing]:
+def outings(scene: Scene, steps: tuple[ScenarioStep, ...], count: int, times: int) -> list[Outing]:
     """Let `count` processes do the steps `times` over, all at once; what they did, in their order.
 
     Raises ProcessError where one of them fails.
     """
     jobs = [
         {
-            "home": str(scene.home), "number": number, "times": times,
+            "home": str(scene.home),
+            "number": number,
+            "times": times,
             "steps": [[step.verb, step.said] for step in steps],
         }
         for number in range(1, count + 1)
-    ]  # fmt: skip
+    ]
     with contextlib.ExitStack() as stack:
         started = [stack.enter_context(_started(scene, "work")) for _ in jobs]
         # A process that hangs must not hang the scenario: without it the pipes come to an end.
@@ -78,14 +88,14 @@ def _kill(processes: list[subprocess.Popen[str]]) -> None:
         process.kill()
 
 
-def command(scene: Scene, name: str, argv: list[str], stdin: str) -> Said:
+def run_command(scene: Scene, name: str, argv: list[str], stdin: str) -> CommandOutput:
     """Run a command of memplane to its end; what it printed and its exit code."""
     with _started(scene, "command", *argv) as process:
         try:
             out, err = process.communicate(stdin, timeout=_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             raise ProcessError(f"`memplane {argv[0]}` ran for over {_SECONDS_MAX} s") from None
-    return Said(name, process.returncode, out, err)
+    return CommandOutput(name, process.returncode, out, err)
 
 
 @contextlib.contextmanager
@@ -97,10 +107,15 @@ def _started(scene: Scene, kind: str, *argv: str) -> Iterator[subprocess.Popen[s
     paths = os.pathsep.join(filter(None, (package, given.get("PYTHONPATH"))))
     process = subprocess.Popen(  # noqa: S603 - our own command line
         [*scene.builders.process, kind, scene.now(), *argv],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        encoding="utf-8", errors="replace", cwd=scene.work,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        cwd=scene.work,
         env={**given, "PYTHONPATH": paths, "MEMPLANE_HOME": str(scene.home)},
-    )  # fmt: skip
+    )
     try:
         yield process
     finally:
@@ -153,7 +168,7 @@ def _block(said: Mapping[str, Any]) -> Block:
 # --- the side that is started ---
 
 
-def work(lines: IO[str], answers: IO[str], now: str, builders: Builders) -> None:
+def work(lines: IO[str], answers: IO[str], now: str, builders: SceneFactory) -> None:
     """Do the job that stands in the first line, once a second one comes; answer what was done."""
     job = json.loads(lines.readline())
     with builders.open_plane(Path(job["home"]), durability="sync", clock=lambda: now) as plane:
@@ -175,7 +190,7 @@ def work(lines: IO[str], answers: IO[str], now: str, builders: Builders) -> None
 
 def _recorded(plane: Plane, rows: list[dict[str, Any]], id_: str) -> list[str]:
     """Record rows one after the other; the ids acknowledged."""
-    spread_out = [one for row in rows for one in spread(row)]
+    spread_out = [one for row in rows for one in expand_rows(row)]
     return [
         plane.record(**{"id": f"{id_}-{number}", **row}).id
         for number, row in enumerate(spread_out, 1)
@@ -183,12 +198,12 @@ def _recorded(plane: Plane, rows: list[dict[str, Any]], id_: str) -> list[str]:
 
 
 def _packed(
-    plane: Plane, said: dict[str, Any], builders: Builders
+    plane: Plane, said: dict[str, Any], builders: SceneFactory
 ) -> Iterator[tuple[str, dict[str, Any], int, int]]:
     budgets = plane.policies.budgets
     counter = builders.make_counter(budgets.counter, budgets.scale_ppm)
     for _ in range(said.get("repeat", 1)):
         start = time.perf_counter_ns()
-        block = plane.pack(**request_of(said))
+        block = plane.pack(**pack_arguments(said))
         ns = time.perf_counter_ns() - start
         yield said.get("as", ""), block.as_json(), ns, counter.count(block.text)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from memplane.intake.redact import masked, masked_data
-from memplane.scenario.assertions import p95, percentile
-from memplane.scenario.run import Held, Outcome
-from memplane.scenario.scene import Packed
+from memplane.scenario.assertions import p95, percentile_of
+from memplane.scenario.run import CheckedAssertion, ScenarioOutcome
+from memplane.scenario.scene import StepPacks
 
 __all__ = ["REPORT_VERSION", "as_json", "as_words", "write_reports"]
 
@@ -19,12 +19,12 @@ REPORT_VERSION: Final = 1
 _MS: Final = 1_000_000
 
 
-def as_words(outcomes: Sequence[Outcome]) -> str:
+def as_words(outcomes: Sequence[ScenarioOutcome]) -> str:
     """A line a scenario, its failures below it, its times where limits of time were named."""
     return "\n".join([*_lines(outcomes), _sum(outcomes)])
 
 
-def _lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
+def _lines(outcomes: Sequence[ScenarioOutcome]) -> Iterator[str]:
     width = max((len(outcome.scenario.name) for outcome in outcomes), default=0)
     for outcome in outcomes:
         scenario = outcome.scenario
@@ -36,13 +36,13 @@ def _lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
         yield from (f"       {_timed(held)}" for held in outcome.held if held.timed)
 
 
-def _timed(held: Held) -> str:
+def _timed(held: CheckedAssertion) -> str:
     over = "OVER" if held.enforced else "OVER, not enforced"
     state = "within" if held.finding.passed else over
     return masked(f"{held.finding.found}; expected {held.finding.expected}: {state}")
 
 
-def _sum(outcomes: Sequence[Outcome]) -> str:
+def _sum(outcomes: Sequence[ScenarioOutcome]) -> str:
     failed = sum(not outcome.passed for outcome in outcomes)
     seconds = sum(outcome.seconds for outcome in outcomes)
     count = f"{len(outcomes)} scenario{'' if len(outcomes) == 1 else 's'}"
@@ -51,7 +51,7 @@ def _sum(outcomes: Sequence[Outcome]) -> str:
     return f"{count}, {held} assertions, {ended}, {seconds:.1f} s"
 
 
-def as_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def as_json(outcomes: Sequence[ScenarioOutcome]) -> dict[str, Any]:
     """All of it as plain JSON values; no block, no report of a pack."""
     return {
         "version": REPORT_VERSION,
@@ -60,39 +60,49 @@ def as_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def _scenario(outcome: Outcome) -> dict[str, Any]:
+def _scenario(outcome: ScenarioOutcome) -> dict[str, Any]:
     scenario = outcome.scenario
     return {
-        "scenario": scenario.name, "title": masked(scenario.title), "file": scenario.file,
-        "passed": outcome.passed, "short": outcome.short, "seconds": round(outcome.seconds, 3),
-        "error": masked_data(outcome.error), "failures": masked_data(outcome.failures),
+        "scenario": scenario.name,
+        "title": masked(scenario.title),
+        "file": scenario.file,
+        "passed": outcome.passed,
+        "short": outcome.short,
+        "seconds": round(outcome.seconds, 3),
+        "error": masked_data(outcome.error),
+        "failures": masked_data(outcome.failures),
         "assertions": [
             {
-                "type": held.assertion.type, "line": held.assertion.line,
-                "passed": held.finding.passed, "enforced": held.enforced,
-                "expected": masked(held.finding.expected), "found": masked(held.finding.found),
+                "type": held.assertion.type,
+                "line": held.assertion.line,
+                "passed": held.finding.passed,
+                "enforced": held.enforced,
+                "expected": masked(held.finding.expected),
+                "found": masked(held.finding.found),
                 "figures": held.finding.figures,
             }
             for held in outcome.held
         ],
         "packs": [_packed(packed) for packed in outcome.packs],
-    }  # fmt: skip
+    }
 
 
-def _packed(packed: Packed) -> dict[str, Any]:
+def _packed(packed: StepPacks) -> dict[str, Any]:
     """What the packs of a name took: times in milliseconds, the most of each other figure."""
     runs = packed.runs
     reports = [run.block.report for run in runs]
     stages = sorted({stage for report in reports for stage in report["timings_ns"]})
     return {
-        "name": packed.name, "runs": len(runs),
+        "name": packed.name,
+        "runs": len(runs),
         "tokens": max(run.block.tokens for run in runs),
         "budget": reports[-1]["budget"],
-        "p50_ms": round(percentile([run.ns for run in runs], 50) / _MS, 3),
+        "p50_ms": round(percentile_of([run.ns for run in runs], 50) / _MS, 3),
         "p95_ms": p95(runs),
         "stages_p95_ms": {
             stage: round(
-                percentile([report["timings_ns"].get(stage, 0) for report in reports], 95) / _MS, 3
+                percentile_of([report["timings_ns"].get(stage, 0) for report in reports], 95) / _MS,
+                3,
             )
             for stage in stages
         },
@@ -100,10 +110,10 @@ def _packed(packed: Packed) -> dict[str, Any]:
         "files": max(report["io"]["files"] for report in reports),
         "bytes": max(report["io"]["bytes"] for report in reports),
         "acb_sha256": reports[-1]["acb_sha256"],
-    }  # fmt: skip
+    }
 
 
-def write_reports(folder: Path, outcomes: Sequence[Outcome]) -> None:
+def write_reports(folder: Path, outcomes: Sequence[ScenarioOutcome]) -> None:
     """Write `scenarios.txt` and `scenarios.json`, and of each scenario its packs.
 
     `NAME.PACK.md` is the last block of a pack, `NAME.PACK.report.json` its report.

@@ -14,17 +14,17 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from memplane.errors import InputError, MemplaneError
-from memplane.policy.document import plain, read
-from memplane.scenario.assertions import ASSERTIONS, TIMED, Finding
-from memplane.scenario.document import Assertion, Scenario, Step
-from memplane.scenario.process import command, outings, request_of
-from memplane.scenario.scene import Builders, Pack, Packed, Scene, Searched, numbered
+from memplane.policy.document import read_document, without_places
+from memplane.scenario.assertions import ASSERTIONS, TIMED, AssertionResult
+from memplane.scenario.document import Assertion, Scenario, ScenarioStep
+from memplane.scenario.process import outings, pack_arguments, run_command
+from memplane.scenario.scene import Pack, Scene, SceneFactory, Searched, StepPacks, numbered
 
 __all__ = [
     "STEPS",
-    "Held",
-    "Outcome",
+    "CheckedAssertion",
     "Runner",
+    "ScenarioOutcome",
     "Settings",
     "change_policies",
     "change_views",
@@ -50,11 +50,11 @@ class Settings(NamedTuple):
     progress: Callable[[float], None] = lambda _done: None
 
 
-class Held(NamedTuple):
+class CheckedAssertion(NamedTuple):
     """An assertion and what it found; one that is not `enforced` fails nothing."""
 
     assertion: Assertion
-    finding: Finding
+    finding: AssertionResult
     enforced: bool
 
     @property
@@ -74,12 +74,12 @@ class Held(NamedTuple):
         return f"{where}: expected {expected}, found {found}"
 
 
-class Outcome(NamedTuple):
+class ScenarioOutcome(NamedTuple):
     """What became of a scenario. `error` names the step that could not happen, "" where all did."""
 
     scenario: Scenario
-    held: tuple[Held, ...]
-    packs: tuple[Packed, ...]
+    held: tuple[CheckedAssertion, ...]
+    packs: tuple[StepPacks, ...]
     error: str
     short: bool
     seconds: float
@@ -102,27 +102,30 @@ class Runner:
     What is generated is made once for all scenarios with the same `given`, and copied.
     """
 
-    def __init__(self, builders: Builders, settings: Settings = Settings()) -> None:  # noqa: B008
+    def __init__(self, builders: SceneFactory, settings: Settings = Settings()) -> None:  # noqa: B008
         self._builders, self._settings = builders, settings
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._given: dict[str, tuple[Path, list[str], str]] = {}
 
-    def run(self, scenario: Scenario) -> Outcome:
+    def run(self, scenario: Scenario) -> ScenarioOutcome:
         """Run one scenario. Whatever a step raises is its outcome; a bug in memplane is raised."""
         start = time.perf_counter()
         short = scenario.long and self._settings.short
         with tempfile.TemporaryDirectory(prefix="one-", dir=self._home()) as folder:
             scene = Scene(
-                Path(folder), scenario, self._builders, short=short,
+                Path(folder),
+                scenario,
+                self._builders,
+                short=short,
                 progress=lambda events: self._settings.progress(events / 1000),
-            )  # fmt: skip
+            )
             try:
                 error = self._played(scene, scenario)
                 held = () if error else tuple(self._held(scene, scenario.assertions))
             finally:
                 scene.close()
         seconds = time.perf_counter() - start
-        return Outcome(scenario, held, tuple(scene.packs.values()), error, short, seconds)
+        return ScenarioOutcome(scenario, held, tuple(scene.packs.values()), error, short, seconds)
 
     def _home(self) -> str:
         if self._folder is None:
@@ -184,7 +187,7 @@ class Runner:
         scene.record_many(given.events)
         scene.close()  # from here on with the durability that a plane has for people
 
-    def _held(self, scene: Scene, assertions: Sequence[Assertion]) -> list[Held]:
+    def _held(self, scene: Scene, assertions: Sequence[Assertion]) -> list[CheckedAssertion]:
         """Hold every assertion against what happened; one that cannot be asked has failed."""
         held = []
         for assertion in assertions:
@@ -192,9 +195,9 @@ class Runner:
                 finding = ASSERTIONS[assertion.type](scene, assertion.said)
             except MemplaneError as error:
                 found = f"{type(error).__name__}: {error}"
-                finding = Finding(False, "a plane that can be asked", found)
+                finding = AssertionResult(False, "a plane that can be asked", found)
             enforced = assertion.type not in TIMED or not self._settings.lenient_time
-            held.append(Held(assertion, finding, enforced))
+            held.append(CheckedAssertion(assertion, finding, enforced))
             self._settings.progress(1)
         return held
 
@@ -202,9 +205,11 @@ class Runner:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -226,64 +231,66 @@ def work_of(scenario: Scenario, *, short: bool) -> float:
 # What happens in a scenario: one function for each step, in a table by its name in the file.
 
 _CACHES: Final = {
-    "projections": ("projections",), "index": ("index",), "both": ("projections", "index"),
-}  # fmt: skip
+    "projections": ("projections",),
+    "index": ("index",),
+    "both": ("projections", "index"),
+}
 
 
-def do(scene: Scene, step: Step) -> None:
+def do(scene: Scene, step: ScenarioStep) -> None:
     """Let one step happen; raises what it raises."""
     STEPS[step.verb](scene, step)
 
 
-def _record(scene: Scene, step: Step) -> None:
+def _record(scene: Scene, step: ScenarioStep) -> None:
     scene.record(step.said)
 
 
-def _record_many(scene: Scene, step: Step) -> None:
+def _record_many(scene: Scene, step: ScenarioStep) -> None:
     scene.record_many(step.said)
 
 
-def _pack(scene: Scene, step: Step) -> None:
+def _pack(scene: Scene, step: ScenarioStep) -> None:
     """Pack, and time it: from the call to the block, with opening the plane where it is closed."""
     said, name = step.said, step.said.get("as", step.where)
     if said.get("process"):
         times = said.get("repeat", 1)
-        once = step._replace(said={**request_of(said), "as": name})
+        once = step._replace(said={**pack_arguments(said), "as": name})
         (outing,) = outings(scene, (once,), 1, times)
         for _, pack in outing.packs:
             scene.keep(name, pack)
         return
     for _ in range(said.get("repeat", 1)):
         start = time.perf_counter_ns()
-        block = scene.plane.pack(**request_of(said))
+        block = scene.plane.pack(**pack_arguments(said))
         ns = time.perf_counter_ns() - start
         scene.keep(name, Pack(block, ns, scene.counted(block.text)))
 
 
-def _search(scene: Scene, step: Step) -> None:
+def _search(scene: Scene, step: ScenarioStep) -> None:
     said, name = step.said, step.said.get("as", step.where)
     asked = {key: value for key, value in said.items() if key != "as"}
     scene.searches.pop(name, None)
     scene.searches[name] = Searched(name, scene.plane.search(**asked))
 
 
-def _forget(scene: Scene, step: Step) -> None:
+def _forget(scene: Scene, step: ScenarioStep) -> None:
     scene.plane.forget(**step.said)
 
 
-def _unforget(scene: Scene, step: Step) -> None:
+def _unforget(scene: Scene, step: ScenarioStep) -> None:
     scene.plane.unforget(**step.said)
 
 
-def _restart(scene: Scene, _step: Step) -> None:
+def _restart(scene: Scene, _step: ScenarioStep) -> None:
     scene.close()
 
 
-def _rebuild(scene: Scene, _step: Step) -> None:
+def _rebuild(scene: Scene, _step: ScenarioStep) -> None:
     scene.plane.rebuild()
 
 
-def _delete(scene: Scene, step: Step) -> None:
+def _delete(scene: Scene, step: ScenarioStep) -> None:
     scene.close()
     for name in _CACHES[step.said]:
         folder = scene.home / name
@@ -291,7 +298,7 @@ def _delete(scene: Scene, step: Step) -> None:
             shutil.rmtree(folder)
 
 
-def _tear_tail(scene: Scene, step: Step) -> None:
+def _tear_tail(scene: Scene, step: ScenarioStep) -> None:
     scene.close()
     last = max((scene.home / "log").glob("*.jsonl"), default=None)
     if last is None:
@@ -309,19 +316,19 @@ def _tear_tail(scene: Scene, step: Step) -> None:
         last.write_bytes(data + step.said["add"].encode())
 
 
-def _edit_policy(scene: Scene, step: Step) -> None:
+def _edit_policy(scene: Scene, step: ScenarioStep) -> None:
     change_policies(scene.home, step.said)
 
 
-def _edit_view(scene: Scene, step: Step) -> None:
+def _edit_view(scene: Scene, step: ScenarioStep) -> None:
     change_views(scene.home, step.said)
 
 
-def _advance(scene: Scene, step: Step) -> None:
+def _advance(scene: Scene, step: ScenarioStep) -> None:
     scene.advance(timedelta(**step.said))
 
 
-def _processes(scene: Scene, step: Step) -> None:
+def _processes(scene: Scene, step: ScenarioStep) -> None:
     said = step.said
     for outing in outings(scene, said["steps"], said["count"], said.get("times", 1)):
         scene.acknowledged += outing.acknowledged
@@ -329,20 +336,20 @@ def _processes(scene: Scene, step: Step) -> None:
             scene.keep(name or step.where, pack)
 
 
-def _run(scene: Scene, step: Step) -> None:
+def _run(scene: Scene, step: ScenarioStep) -> None:
     said, name = step.said, step.said.get("as", step.where)
     # The plane here may stay open: other processes have it open as well, in real life too.
     scene.outputs.pop(name, None)
-    scene.outputs[name] = command(scene, name, said["command"], said.get("stdin", ""))
+    scene.outputs[name] = run_command(scene, name, said["command"], said.get("stdin", ""))
 
 
-def _repeat(scene: Scene, step: Step) -> None:
+def _repeat(scene: Scene, step: ScenarioStep) -> None:
     for number in range(1, step.said["times"] + 1):
         for inner in step.said["steps"]:
             do(scene, numbered(inner, "n", number))
 
 
-STEPS: Final[Mapping[str, Callable[[Scene, Step], None]]] = {
+STEPS: Final[Mapping[str, Callable[[Scene, ScenarioStep], None]]] = {
     "record": _record,
     "record_many": _record_many,
     "pack": _pack,
@@ -369,8 +376,10 @@ def change_policies(home: Path, changes: Mapping[str, Any]) -> None:
         if isinstance(change, str):
             file.write_text(change, encoding="utf-8")
             continue
-        root, problems = read(file.name, file.read_bytes() if file.exists() else b"version: 1\n")
-        document = None if root is None else plain(root)
+        root, problems = read_document(
+            file.name, file.read_bytes() if file.exists() else b"version: 1\n"
+        )
+        document = None if root is None else without_places(root)
         if problems or not isinstance(document, dict):
             found = problems[0] if problems else f"{file.name}: expected a mapping"
             raise InputError(f"cannot change keys of a file that cannot be read: {found}")

@@ -21,24 +21,24 @@ from memplane.intake import timestamp
 from memplane.pack.block import Block
 from memplane.plane import Plane, SearchHit
 from memplane.ports import TokenCounter
-from memplane.scenario.document import Scenario, Step
+from memplane.scenario.document import Scenario, ScenarioStep
 
 Row = dict[str, Any]
 T = TypeVar("T")
 __all__ = [
     "BATCH",
     "SESSION_EVENTS",
-    "Builders",
+    "CommandOutput",
     "OpenPlane",
     "Outing",
     "Pack",
-    "Packed",
-    "Said",
     "Scene",
+    "SceneFactory",
     "Searched",
+    "StepPacks",
+    "expand_rows",
     "generated",
     "numbered",
-    "spread",
 ]
 
 BATCH: Final = 256
@@ -50,7 +50,7 @@ class OpenPlane(Protocol):
     def __call__(self, path: Path, *, durability: Any, clock: Callable[[], str]) -> Plane: ...
 
 
-class Builders(NamedTuple):
+class SceneFactory(NamedTuple):
     """What is made elsewhere: planes, counters, and the processes that a scenario starts.
 
     `process` is the command line of one process of a scenario, see `memplane.scenario.process`.
@@ -71,7 +71,7 @@ class Pack(NamedTuple):
 
 
 @dataclass
-class Packed:
+class StepPacks:
     """The packs of one step, in order; `name` is what its `as` says, else its place."""
 
     name: str
@@ -90,7 +90,7 @@ class Searched(NamedTuple):
     hits: list[SearchHit]
 
 
-class Said(NamedTuple):
+class CommandOutput(NamedTuple):
     """How a command ended and what it printed."""
 
     name: str
@@ -110,15 +110,20 @@ class Scene:
     """One scenario's plane, in a folder of its own. Close it; the folder is its maker's."""
 
     def __init__(
-        self, folder: Path, scenario: Scenario, builders: Builders, *, short: bool = False,
+        self,
+        folder: Path,
+        scenario: Scenario,
+        builders: SceneFactory,
+        *,
+        short: bool = False,
         progress: Callable[[int], None] = lambda _events: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.folder, self.home = folder, folder / "plane"
         self.builders, self.short = builders, short
         self.acknowledged: list[str] = []
-        self.packs: dict[str, Packed] = {}
+        self.packs: dict[str, StepPacks] = {}
         self.searches: dict[str, Searched] = {}
-        self.outputs: dict[str, Said] = {}
+        self.outputs: dict[str, CommandOutput] = {}
         self._files, self._progress = scenario.files, progress
         self._moment = datetime.fromisoformat(scenario.given.clock)
         self._plane: Plane | None = None
@@ -192,7 +197,7 @@ class Scene:
             elif "generate" in source:
                 yield from self._generated(source["generate"])
             else:
-                yield from self._named(spread(source))
+                yield from self._named(expand_rows(source))
 
     def _named(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """The rows, each with an id: chance would otherwise decide what stands in the log."""
@@ -215,7 +220,7 @@ class Scene:
 
     def keep(self, name: str, pack: Pack) -> None:
         """Note a pack under a name; the name of the newest one is the last."""
-        packed = self.packs.pop(name, None) or Packed(name)
+        packed = self.packs.pop(name, None) or StepPacks(name)
         packed.runs.append(pack)
         self.packs[name] = packed
 
@@ -226,7 +231,7 @@ class Scene:
             yield from (Path(root, name) for name in sorted(names))
 
 
-def spread(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def expand_rows(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The rows that one stands for: `repeat` of them, its text `text_times` over."""
     times, over = row.get("repeat", 1), row.get("text_times", 1)
     plain = {key: value for key, value in row.items() if key not in ("repeat", "text_times")}
@@ -247,7 +252,7 @@ def numbered(said: Any, letter: str, number: int) -> Any:
         return {key: numbered(item, letter, number) for key, item in said.items()}
     if isinstance(said, list):
         return [numbered(item, letter, number) for item in said]
-    if isinstance(said, Step):
+    if isinstance(said, ScenarioStep):
         return said._replace(said=numbered(said.said, letter, number))
     if isinstance(said, tuple):
         return tuple(numbered(item, letter, number) for item in said)
@@ -274,29 +279,97 @@ SESSION_EVENTS: Final = 160  # the median of real sessions
 _TURN: Final = 12  # events from a prompt to the next one
 
 _AREAS: Final = (
-    "billing", "catalog", "checkout", "export", "gateway", "identity", "inbox", "ledger",
-    "metrics", "notify", "payout", "pricing", "quota", "replica", "search", "shipping",
-    "storage", "tenant", "upload", "webhook", "worker",
-)  # fmt: skip
+    "billing",
+    "catalog",
+    "checkout",
+    "export",
+    "gateway",
+    "identity",
+    "inbox",
+    "ledger",
+    "metrics",
+    "notify",
+    "payout",
+    "pricing",
+    "quota",
+    "replica",
+    "search",
+    "shipping",
+    "storage",
+    "tenant",
+    "upload",
+    "webhook",
+    "worker",
+)
 
 _THINGS: Final = (
-    "adapter", "batch", "cache", "client", "config", "cursor", "digest", "envelope", "fixture",
-    "header", "invoice", "job", "limiter", "migration", "parser", "queue", "record", "retry",
-    "router", "schema", "snapshot", "transaction", "validator", "view",
-)  # fmt: skip
+    "adapter",
+    "batch",
+    "cache",
+    "client",
+    "config",
+    "cursor",
+    "digest",
+    "envelope",
+    "fixture",
+    "header",
+    "invoice",
+    "job",
+    "limiter",
+    "migration",
+    "parser",
+    "queue",
+    "record",
+    "retry",
+    "router",
+    "schema",
+    "snapshot",
+    "transaction",
+    "validator",
+    "view",
+)
 
 _DOES: Final = (
-    "accepts", "closes", "copies", "drops", "expires", "flushes", "ignores", "keeps", "loads",
-    "locks", "merges", "opens", "parses", "rejects", "renames", "retries", "returns", "rounds",
-    "skips", "sorts", "splits", "validates", "writes",
-)  # fmt: skip
+    "accepts",
+    "closes",
+    "copies",
+    "drops",
+    "expires",
+    "flushes",
+    "ignores",
+    "keeps",
+    "loads",
+    "locks",
+    "merges",
+    "opens",
+    "parses",
+    "rejects",
+    "renames",
+    "retries",
+    "returns",
+    "rounds",
+    "skips",
+    "sorts",
+    "splits",
+    "validates",
+    "writes",
+)
 
 _WHEN: Final = (
-    "after a restart", "before the transaction commits", "for every tenant", "in the nightly job",
-    "on the second attempt", "only for admins", "under load", "when the cursor is stale",
-    "when the header is missing", "when the list is empty", "while a migration runs",
-    "with two workers", "without a trailing newline",
-)  # fmt: skip
+    "after a restart",
+    "before the transaction commits",
+    "for every tenant",
+    "in the nightly job",
+    "on the second attempt",
+    "only for admins",
+    "under load",
+    "when the cursor is stale",
+    "when the header is missing",
+    "when the list is empty",
+    "while a migration runs",
+    "with two workers",
+    "without a trailing newline",
+)
 
 _ASKS: Final = (
     "Can you find out why the {area} {thing} {does} the {other} {when}?",
@@ -340,9 +413,11 @@ def generated(
         size = min(count, max(2, words.between(session_events // 2, session_events * 3 // 2)))
         for number, row in enumerate(_session(words, size)):
             yield {
-                "id": f"gen:{seed}:{session}:{number}", "ts": moment,
-                "session": f"gen-{seed}-{session}", **row,
-            }  # fmt: skip
+                "id": f"gen:{seed}:{session}:{number}",
+                "ts": moment,
+                "session": f"gen-{seed}-{session}",
+                **row,
+            }
             moment += timedelta(seconds=words.between(1, 25))
         moment += timedelta(minutes=words.between(20, 300))
         count -= size
@@ -362,23 +437,31 @@ def _session(words: _Words, size: int) -> Iterator[Row]:
             yield {"role": "assistant", "text": said}
         elif number % 39 == 10:
             yield {
-                "kind": "decision", "role": "assistant", "text": words.say(_DECIDES, area),
-                "key": f"{area}.{words.pick(_THINGS)}", "markers": ["decision"],
-            }  # fmt: skip
+                "kind": "decision",
+                "role": "assistant",
+                "text": words.say(_DECIDES, area),
+                "key": f"{area}.{words.pick(_THINGS)}",
+                "markers": ["decision"],
+            }
         elif turn % 2:
             calls += 1
             tool, path = words.pick(("Read", "Grep", "Bash", "Edit")), words.path(area)
             data = {"tool": tool, "call": f"call_{calls}", "path": path}
             yield {
-                "kind": "tool_call", "role": "assistant", "text": f"{tool} file_path={path}",
+                "kind": "tool_call",
+                "role": "assistant",
+                "text": f"{tool} file_path={path}",
                 "data": data,
-            }  # fmt: skip
+            }
         else:
             status = "error" if words.chance(0.06) else "ok"
             data = {"tool": "Bash", "call": f"call_{calls}", "status": status}
             yield {
-                "kind": "tool_result", "role": "tool", "text": words.output(area), "data": data,
-            }  # fmt: skip
+                "kind": "tool_result",
+                "role": "tool",
+                "text": words.output(area),
+                "data": data,
+            }
 
 
 class _Words:
@@ -398,9 +481,14 @@ class _Words:
 
     def say(self, sentences: tuple[str, ...], area: str) -> str:
         return self.pick(sentences).format(
-            area=area, thing=self.pick(_THINGS), other=self.pick(_THINGS), does=self.pick(_DOES),
-            when=self.pick(_WHEN), path=self.path(area), number=self.between(2, 400),
-        )  # fmt: skip
+            area=area,
+            thing=self.pick(_THINGS),
+            other=self.pick(_THINGS),
+            does=self.pick(_DOES),
+            when=self.pick(_WHEN),
+            path=self.path(area),
+            number=self.between(2, 400),
+        )
 
     def path(self, area: str) -> str:
         if self.chance(0.5):

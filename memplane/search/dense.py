@@ -17,7 +17,7 @@ from memplane.index import dense
 from memplane.index.ranking import Nearness, Similar, similar
 from memplane.index.storage import holder
 from memplane.index.vectors import Vectors
-from memplane.intake.redact import masked, shown
+from memplane.intake.redact import masked, quoted_value
 from memplane.recall.retrieval import DegradedError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from memplane.search.index_position import Progress
     from memplane.search.indexing import Indexed
 
-__all__ = ["Dense", "Near", "is_empty"]
+__all__ = ["Dense", "QueryVectors", "has_no_vectors"]
 
 
 _BATCH: Final = 32  # texts that are embedded, then kept
@@ -45,13 +45,16 @@ class _Loaded(NamedTuple):
     vectors: Vectors | None
 
 
-class Near:
+class QueryVectors:
     """The vectors that one request may use: those of the events up to `seq`."""
 
     def __init__(
-        self, dense: Dense | None = None, vectors: Vectors | None = None, seq: int = 0,
+        self,
+        dense: Dense | None = None,
+        vectors: Vectors | None = None,
+        seq: int = 0,
         docs: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._dense, self._vectors, self._docs = dense, vectors, docs
         self.seq = seq
 
@@ -81,23 +84,26 @@ class Dense:
     """
 
     def __init__(
-        self, context: PlaneContext, embedder: Embedder, index: Callable[[Policies], Indexed],
+        self,
+        context: PlaneContext,
+        embedder: Embedder,
+        index: Callable[[Policies], Indexed],
         name: str = dense.FOLDER,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._context, self.embedder, self._index = context, embedder, index
         self._folder = context.home.path / "index" / name
         self._loaded: _Loaded | None = None
         self._queries: OrderedDict[str, bytes] = OrderedDict()
 
-    def near(self, indexed: Indexed, upto: int) -> Near:
+    def near(self, indexed: Indexed, upto: int) -> QueryVectors:
         """What a request may use: the vectors there are of events up to `upto`."""
         loaded = self._load(indexed)
         if loaded is None:
-            return Near()
+            return QueryVectors()
         seq = min(_reach(indexed, len(loaded)), upto)
         docs = indexed.view(seq).count if seq > 0 else 0
         # Up to a seq before the first vector is as good as none: the same request, the same name.
-        return Near(self, loaded, seq, docs) if docs else Near()
+        return QueryVectors(self, loaded, seq, docs) if docs else QueryVectors()
 
     def vector(self, query: str) -> bytes:
         """Embed a query, at once where it was asked lately; DegradedError where that fails."""
@@ -106,7 +112,7 @@ class Dense:
             try:
                 (found,) = _vectors(self.embedder, [query])
             except Exception as error:  # somebody else's code, often at the other end of a network
-                kind, name = type(error).__name__, shown(self.embedder.name)
+                kind, name = type(error).__name__, quoted_value(self.embedder.name)
                 raise DegradedError(
                     f"the embedder {name} failed ({kind}: {masked(str(error))[:200]}); without it "
                     "nothing is searched by vectors alone: mend it, or search by words",
@@ -136,9 +142,13 @@ class Dense:
             return self._embed_upto(adder, indexed, end, limit, progress)
 
     def _embed_upto(
-        self, adder: dense.Adder, indexed: Indexed, end: int, limit: int | None,
+        self,
+        adder: dense.Adder,
+        indexed: Indexed,
+        end: int,
+        limit: int | None,
         progress: Progress | None,
-    ) -> int:  # fmt: skip
+    ) -> int:
         lock = self._context.lock
         with lock, _writing(self._folder):
             self._mend(adder, indexed)
@@ -172,11 +182,11 @@ class Dense:
     def _load(self, indexed: Indexed) -> Vectors | None:
         """The vectors that are there, opened again where they changed."""
         # The masks are made anew whenever the documents are.
-        looked = (dense.stamp(self._folder), indexed.masks)
+        looked = (dense.vectors_stamp(self._folder), indexed.masks)
         if self._loaded is not None and self._loaded.looked == looked:
             return self._loaded.vectors
         self._loaded = _Loaded(looked, None)
-        stored = dense.load(self._folder, self._kind(indexed))
+        stored = dense.load_vectors(self._folder, self._kind(indexed))
         if stored is None or not indexed.holds(stored.header.seq, stored.header.mark):
             return None
         rows, dimension = stored.rows, stored.header.dimension
@@ -200,9 +210,9 @@ def _writing(folder: Path) -> Iterator[None]:
         raise WriteError(f"{folder}: {error}; what was embedded before is kept") from error
 
 
-def is_empty(context: PlaneContext) -> bool:
+def has_no_vectors(context: PlaneContext) -> bool:
     """Whether nobody has embedded anything here yet."""
-    return dense.stamp(_folder_of(context)) is None
+    return dense.vectors_stamp(_folder_of(context)) is None
 
 
 def _folder_of(context: PlaneContext) -> Path:
@@ -235,7 +245,8 @@ def _vectors(embedder: Embedder, texts: Sequence[str]) -> Sequence[bytes]:
     odd = any(len(vector) != embedder.dimension for vector in vectors)
     if odd or next(found, None) is not None:
         raise InputError(
-            f"{shown(embedder.name)}: expected a vector of {embedder.dimension} bytes for each of "
+            f"{quoted_value(embedder.name)}: expected a vector of {embedder.dimension} bytes for "
+            "each of "
             f"{len(told)} texts, found others",
             where="embedder",
         )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.errors import HomeError, InputError, LockError, WriteError
 from memplane.index import dense
-from memplane.intake.redact import shown
-from memplane.search.dense import Dense, Near
+from memplane.intake.redact import quoted_value
+from memplane.search.dense import Dense, QueryVectors
 from memplane.search.service import index_service
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def ready(context: PlaneContext, progress: Progress | None) -> None:
             found.embed(policies, None, progress)
 
 
-def near_to(context: PlaneContext, policies: Policies, upto: int) -> Near:
+def near_to(context: PlaneContext, policies: Policies, upto: int) -> QueryVectors:
     """The vectors for a search by similarity alone, of events up to `upto`. Hold the lock."""
     return _alone(context, policies).near(index_service(context).index(policies), upto)
 
@@ -63,7 +63,7 @@ def embed(context: PlaneContext, limit: int | None, progress: Progress | None) -
     that is only read, LockError while another process embeds.
     """
     if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-        raise InputError(f"expected 1 or more, found {shown(limit)}", where="limit")
+        raise InputError(f"expected 1 or more, found {quoted_value(limit)}", where="limit")
     if not context.keeps:
         raise HomeError(f"{context.home.path}: is read-only; nothing was embedded")
     with context.lock:

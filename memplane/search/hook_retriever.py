@@ -14,10 +14,10 @@ from memplane.errors import NotFoundError
 from memplane.index import terms
 from memplane.index.bm25 import BM25, Weights, idf
 from memplane.index.document import Sentences, best_run
-from memplane.index.reader import Reader
+from memplane.index.reader import SavedIndexReader
 from memplane.recall.documents import labels_of
-from memplane.recall.retrieval import Candidates, Finding, ListColumn
-from memplane.search.index_position import place_of, variant_of
+from memplane.recall.retrieval import Candidates, ListColumn, SearchResult
+from memplane.search.index_position import position_named, variant_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -47,10 +47,10 @@ class PlainRetriever:
 
     def __init__(self, context: PlaneContext, policies: Policies, folds: Folds) -> None:
         folder = context.home.path / "index"
-        reader = Reader(
+        reader = SavedIndexReader(
             folder, plane=context.home.plane_id, variant=variant_of(policies), keeps=context.keeps
         )
-        place = place_of(reader.seq, reader.mark)
+        place = position_named(reader.seq, reader.mark)
         # Of another log, or of one that has lost its end since: nothing in it is to be believed.
         self._reader = reader if place is not None and context.log.matches(place) else None
         self._log, self._counter = context.log, context.counter(policies)
@@ -58,26 +58,37 @@ class PlainRetriever:
         self._items: dict[int, Item] = {}
         self._lines: dict[int, Line] = {}
         self._texts: dict[int, Sentences] = {}
-        self._vocabulary = terms.Vocabulary()
+        self._vocabulary = terms.TermVocabulary()
 
     def find(
-        self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
-        only: Sequence[Sequence[str]] = (), bytes_max: int | None = None,
-    ) -> Finding:  # fmt: skip
+        self,
+        query: str,
+        *,
+        upto: int,
+        scope: Scope,
+        never: Collection[int] = (),
+        most: int,
+        only: Sequence[Sequence[str]] = (),
+        bytes_max: int | None = None,
+    ) -> SearchResult:
         """See `Retriever.find`; the best 32 that may be shown. All terms take part, or none."""
         wanted = terms.query(query)
         reader = self._reader
         if reader is None or not wanted.words or not reader.count or most < 1:
-            return Finding((), 0, {})
+            return SearchResult((), 0, {})
         words = [term for term, _ in wanted.words]
         size = _POSTING * sum(reader.counts(words, upto))
         if bytes_max is not None and size > bytes_max:
-            return Finding((), 0, {}, unread=len(words))
+            return SearchResult((), 0, {}, unread=len(words))
         said = self._scoring.retrieval
         hits = reader.hits(
-            wanted, min(2 * most, _RANKED), upto, (), BM25(said.k1 / 1000, said.b / 1000),
+            wanted,
+            min(2 * most, _RANKED),
+            upto,
+            (),
+            BM25(said.k1 / 1000, said.b / 1000),
             Weights(said.bigrams / 1000, said.prefixes / 1000, said.related / 1000),
-        )  # fmt: skip
+        )
         found: list[tuple[Item, int]] = []
         for hit in hits:
             if hit.seq in never or not self._is_there(hit.seq):
@@ -89,7 +100,7 @@ class PlainRetriever:
                     break
         found.sort(key=lambda each: (-each[1], -each[0].importance, -each[0].seq))
         worth = self._worth(wanted, upto)
-        return Finding(_candidates(found[:most]), len(hits), worth, size=size)
+        return SearchResult(_candidates(found[:most]), len(hits), worth, size=size)
 
     def item(self, seq: int) -> Item:
         """See `Retriever.item`."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from memplane.policy import Policies
 
-__all__ = ["Progress", "kept_upto", "mark_of", "place_of", "variant_of"]
+__all__ = ["Progress", "kept_upto", "mark_of", "position_named", "variant_of"]
 
 Progress = Callable[[int, int], None]  # events done, events there are
 
@@ -31,7 +31,7 @@ def mark_of(position: Head) -> str:
     return f"{position.h} {position.segment} {position.offset}"
 
 
-def place_of(seq: int, mark: str) -> Head | None:
+def position_named(seq: int, mark: str) -> Head | None:
     """Return the place in the log that a mark names; None where it names none."""
     parts = mark.split(" ")
     if len(parts) != len(Head._fields) - 1 or not (parts[1].isdecimal() and parts[2].isdecimal()):
@@ -44,4 +44,4 @@ def kept_upto(home: Path, plane: str, policies: Policies) -> Head | None:
     from memplane.index.storage import read_manifest  # noqa: PLC0415 - see above
 
     manifest = read_manifest(home / "index", plane, variant_of(policies))
-    return None if manifest is None else place_of(manifest.seq, manifest.mark)
+    return None if manifest is None else position_named(manifest.seq, manifest.mark)

@@ -29,17 +29,17 @@ from memplane.errors import MemplaneError
 from memplane.event import encode
 from memplane.index import dense, storage
 from memplane.index.columns import Columns, Frame
-from memplane.index.document import blank
+from memplane.index.document import blank_document
 from memplane.index.ranking import Speakers
 from memplane.index.segment import ROW, row
-from memplane.index.store import SegmentedIndex, View
+from memplane.index.store import IndexView, SegmentedIndex
 from memplane.lazy import regex
 from memplane.log.ids import id_hash
 from memplane.log.purges import erased_by
 from memplane.ports import Head, Line
 from memplane.projections.catchup import overtaken
 from memplane.recall.documents import documents_of
-from memplane.search.index_position import Progress, mark_of, place_of, variant_of
+from memplane.search.index_position import Progress, mark_of, position_named, variant_of
 from memplane.search.mask import Masks
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.index.document import Document
     from memplane.index.segment import Array
-    from memplane.index.store import View
+    from memplane.index.store import IndexView
     from memplane.log import FileLog
     from memplane.policy import Policies
     from memplane.ports import Line
@@ -86,9 +86,7 @@ def raw_lines(log: FileLog, lines: Sequence[Line]) -> Iterator[tuple[bytes, byte
         start = end
 
 
-def keeping(
-    documents: list[Document], line: Line, before: bytes, raw: bytes
-) -> list[Document]:  # fmt: skip
+def keeping(documents: list[Document], line: Line, before: bytes, raw: bytes) -> list[Document]:
     """The documents of an event, the first with its line and the hash of its id."""
     if not documents or not _HASH.fullmatch(before) or line.end > NOWHERE:
         return documents
@@ -117,8 +115,8 @@ class KeptLines:
     """
 
     def __init__(
-        self, log: FileLog, view: Callable[[], View], newest: Callable[[], int | None]
-    ) -> None:  # fmt: skip
+        self, log: FileLog, view: Callable[[], IndexView], newest: Callable[[], int | None]
+    ) -> None:
         self._log, self._view, self._newest = log, view, newest
 
     def line(self, seq: int) -> Line | None:
@@ -202,7 +200,7 @@ class Indexed:
 
     def holds(self, seq: int, mark: str) -> bool:
         """Whether the log has the place that `mark_behind` named."""
-        place = place_of(seq, mark)
+        place = position_named(seq, mark)
         return place is not None and self._log.matches(place)
 
     def mark_behind(self, seq: int) -> str:
@@ -257,11 +255,11 @@ class Indexed:
         if seq - self.seq >= _FOLLOWED:
             self.catch_up(upto=max(self._near(seq), min(seq, self.seq + 2 * count)), save=False)
 
-    def view(self, upto: int | None = None) -> View:
+    def view(self, upto: int | None = None) -> IndexView:
         """The index as of a seq."""
         return self._index.view(upto)
 
-    def frame(self, view: View, unseen: Array | None = None, name: Hashable = None) -> Frame:
+    def frame(self, view: IndexView, unseen: Array | None = None, name: Hashable = None) -> Frame:
         """The columns of a view's documents; neighbours are those that are not unseen.
 
         See `Columns.seen`.
@@ -289,7 +287,7 @@ class Indexed:
         self._renew()
         if self._folder is not None and self._keeps:
             for name in (dense.FOLDER, dense.STATIC):
-                dense.erase(self._folder / name, docs, self._index.erased)
+                dense.erase_vectors(self._folder / name, docs, self._index.erased)
 
     def differs(self, progress: Progress | None = None) -> bool:
         """Whether a document is not what the log gives; reads all of the log up to here.
@@ -329,12 +327,12 @@ class Indexed:
     def _renew(self) -> None:
         """Forget what was gathered from the documents, as they were numbered."""
         self.renewed += 1
-        self._known: View | None = None
+        self._known: IndexView | None = None
         self._columns, self.speakers = Columns(), Speakers()
         self.lines = KeptLines(self._log, self._all, self._newest)
         self.masks = self.new_masks()
 
-    def _all(self) -> View:
+    def _all(self) -> IndexView:
         """All documents; one view as long as none comes in."""
         known = self._known
         if known is None or known.count != self._index.count:
@@ -356,7 +354,7 @@ class Indexed:
         self._unsaved = 0
         self._renew()
         index = self._index
-        self._position = place_of(*index.reached)
+        self._position = position_named(*index.reached)
         if self._position is None or not self._log.matches(self._position):
             self._position = None
             if index.count or index.seq:
@@ -388,7 +386,7 @@ class Indexed:
         if self._folder is None:
             return
         kept = storage.read_manifest(self._folder, self._plane, self.variant)
-        place = None if kept is None else place_of(kept.seq, kept.mark)
+        place = None if kept is None else position_named(kept.seq, kept.mark)
         if place is not None and place.seq > self.seq and self._log.matches(place):
             self._index.reload()
             self._begin()
@@ -441,7 +439,7 @@ class Indexed:
     def _blanks(self, before: int, seq: int) -> Iterator[Document]:
         """What stays of the purged events between two seqs."""
         for erased in self._log.purged_between(before + 1, seq - 1):
-            yield from (blank(erased.seq, part) for part in range(erased.documents))
+            yield from (blank_document(erased.seq, part) for part in range(erased.documents))
 
     def _with_documents(self, lines: Iterable[Line]) -> Iterator[tuple[Line, list[Document]]]:
         """Each line with the documents of its event."""

@@ -21,19 +21,19 @@ from memplane.recall.documents import (
     kind_number,
     microseconds,
 )
-from memplane.recall.suppress import SPACES, Filter, Scope, is_pattern, space_of
+from memplane.recall.suppress import SPACES, Filter, Scope, is_pattern, namespace_class
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
 
     from memplane.index.columns import Frame
     from memplane.index.segment import Array
-    from memplane.index.store import View
+    from memplane.index.store import IndexView
     from memplane.ports import Line
     from memplane.projections.acts import Act
     from memplane.projections.memories import Memories
 
-__all__ = ["Lines", "Masks"]
+__all__ = ["MaskLog", "Masks"]
 
 
 _GLOBAL, _TASK, _SPEC, _AGENT = range(len(SPACES))
@@ -48,7 +48,7 @@ _ALWAYS: Final = -(1 << 62)
 _LATER: Final = 1 << 62
 
 
-class Lines(Protocol):
+class MaskLog(Protocol):
     """How masks look at the log: one line by its seq, one of those with documents by its id."""
 
     def line(self, seq: int) -> Line | None: ...
@@ -61,7 +61,7 @@ class Masks:
     What became of events is followed through `Memories`, and told once. One thread at a time.
     """
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: MaskLog) -> None:
         self._lines = lines
         self._flagged = Flagged()
         self._fates = Fates()
@@ -70,8 +70,14 @@ class Masks:
         self._spans = Spans()
 
     def of(
-        self, scope: Scope, view: View, every: View, frame: Frame, memories: Memories, reach: int
-    ) -> Mask:  # fmt: skip
+        self,
+        scope: Scope,
+        view: IndexView,
+        every: IndexView,
+        frame: Frame,
+        memories: Memories,
+        reach: int,
+    ) -> Mask:
         """Return which documents of the view the scope hides.
 
         `every` and `frame` have all documents that are there, later ones too: of the events up to
@@ -110,7 +116,7 @@ class Masks:
         found = (self._lines.find(one) for one in ids)
         return [line.event.seq for line in found if line is not None]
 
-    def unseen(self, scope: Scope, every: View, frame: Frame) -> tuple[Array, Hashable]:
+    def unseen(self, scope: Scope, every: IndexView, frame: Frame) -> tuple[Array, Hashable]:
         """Which documents are of a sensitivity or kind that the scope never sees, and its name."""
         levels, strange = _levels(scope), _strange(scope)
         found = self._flagged.hidden(frame.flags, *levels)
@@ -119,7 +125,7 @@ class Masks:
             found[every.labelled(*strange)] = True
         return found, (levels, strange)
 
-    def _narrow(self, mask: Mask, only: Filter, view: View, frame: Frame) -> None:
+    def _narrow(self, mask: Mask, only: Filter, view: IndexView, frame: Frame) -> None:
         if only.tags:
             mask.all_but(view.labelled(*(f"tag:{tag}" for tag in only.tags)))
         if only.without:
@@ -143,7 +149,7 @@ class Masks:
             _LATER if end is None else microseconds(end),
         )
 
-    def _tell(self, view: View, frame: Frame, memories: Memories, reach: int) -> None:
+    def _tell(self, view: IndexView, frame: Frame, memories: Memories, reach: int) -> None:
         """Take in what was replaced and forgotten since, by events whose documents are there.
 
         The memories may have come further: what is told is told once, and would miss documents.
@@ -163,7 +169,7 @@ class Masks:
                 self._fates.forget(act.seq, docs, frame.seq, undo=act.undo)
         self._told = seq
 
-    def _named(self, act: Act, view: View, memories: Memories) -> Array:
+    def _named(self, act: Act, view: IndexView, memories: Memories) -> Array:
         """The documents that a forget means."""
         form, ns, value = act.target
         if form == "id":
@@ -201,7 +207,7 @@ def _spaces(scope: Scope) -> tuple[tuple[bool, ...], list[str]]:
             named.append(f"/agent/{scope.agent}")
     if scope.ns:
         closed = hides - {_AGENT} if scope.owner else hides
-        asked = {space_of(ns) for ns in scope.ns if is_pattern(ns)}
+        asked = {namespace_class(ns) for ns in scope.ns if is_pattern(ns)}
         hides = {_GLOBAL, _TASK, _SPEC, _AGENT} - (asked - closed)
     elif scope.task is not None:
         hides.add(_TASK)

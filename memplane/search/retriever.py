@@ -19,16 +19,16 @@ from memplane.index.document import INSTRUCTION, PREFERENCE, READ, ROLES, Senten
 from memplane.index.expansion import Nearest, Neighbours, related
 from memplane.index.lexical import Matches, Weights
 from memplane.index.ranking import (
-    Asked,
     Boosted,
-    Exact,
+    ExactMatches,
     Nearness,
     Ranking,
+    RankingQuery,
     Similar,
     alike,
     boosted,
     marked_turns,
-    merged,
+    merge_columns,
     rank,
     weighed,
 )
@@ -37,7 +37,7 @@ from memplane.lazy import regex
 from memplane.projections.artifacts import facts_of
 from memplane.projections.item import Item
 from memplane.recall.documents import CARD, KIND_BITS, kind_number, labels_of
-from memplane.recall.retrieval import ONE, Candidates, Finding, Found
+from memplane.recall.retrieval import ONE, Candidates, FoundEvent, SearchResult
 from memplane.search.indexing import Indexed, whole_text
 
 if TYPE_CHECKING:
@@ -48,17 +48,17 @@ if TYPE_CHECKING:
     from memplane.index.columns import Frame
     from memplane.index.ranking import Speakers
     from memplane.index.segment import Array
-    from memplane.index.store import View
+    from memplane.index.store import IndexView
     from memplane.log import FileLog
     from memplane.policy import Scoring
     from memplane.ports import Line, TokenCounter
     from memplane.projections.hotset import HotsetState
     from memplane.projections.memories import Memories
     from memplane.recall.suppress import Scope
-    from memplane.search.dense import Near
+    from memplane.search.dense import QueryVectors
     from memplane.search.indexing import Indexed
 
-__all__ = ["BehindRetriever", "LogRetriever", "Seen", "neighbours", "ranking_of"]
+__all__ = ["BehindRetriever", "ItemCache", "LogRetriever", "neighbours", "ranking_weights"]
 
 
 Key = TypeVar("Key")
@@ -95,7 +95,7 @@ class _Kept(Generic[Key, Value]):
         return value
 
 
-class Seen:
+class ItemCache:
     """Nothing in here changes an answer: it is found again where it was forgotten.
 
     `line` gives lines as `log` does, where there is something quicker. Begin anew under another
@@ -104,9 +104,12 @@ class Seen:
     """
 
     def __init__(
-        self, log: FileLog, counter: TokenCounter, renewed: int,
+        self,
+        log: FileLog,
+        counter: TokenCounter,
+        renewed: int,
         line: Callable[[int], Line | None] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.log, self.counter, self.renewed = log, counter, renewed
         self._look_up = line or log.line
         self._lines: _Kept[int, Line] = _Kept(_LINES_KEPT)
@@ -115,7 +118,7 @@ class Seen:
         self._ids: _Kept[int, str] = _Kept(_IDS_KEPT)
         self._passages: _Kept[tuple[object, ...], str] = _Kept(_PASSAGES_KEPT)
         self._sentences: _Kept[str, Sentences] = _Kept(_SENTENCES_KEPT)
-        self._vocabulary = terms.Vocabulary()
+        self._vocabulary = terms.TermVocabulary()
         self._names: dict[int, str] = {}
 
     def line(self, seq: int) -> Line:
@@ -184,7 +187,7 @@ class Seen:
         said = self._sentences.get(text)
         if said is None:
             if self._vocabulary.full():
-                self._vocabulary = terms.Vocabulary()
+                self._vocabulary = terms.TermVocabulary()
             said = self._sentences.keep(text, Sentences(text, self._vocabulary))
         return said
 
@@ -231,9 +234,14 @@ class LogRetriever:
     index_seq: int | None = None
 
     def __init__(
-        self, indexed: Indexed, seen: Seen, folds: Folds, memories: Memories, scoring: Scoring,
-        near: Near | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        indexed: Indexed,
+        seen: ItemCache,
+        folds: Folds,
+        memories: Memories,
+        scoring: Scoring,
+        near: QueryVectors | None = None,
+    ) -> None:
         self._indexed, self._seen, self._folds = indexed, seen, folds
         self._hot = list(folds.hotset.state.groups.values())
         self._memories, self._scoring = memories, scoring
@@ -246,13 +254,20 @@ class LogRetriever:
         self._read: dict[int, str] = {}  # what files of artifacts said, compared with their hashes
 
     def find(
-        self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
-        only: Sequence[Sequence[str]] = (), bytes_max: int | None = None,
-    ) -> Finding:  # fmt: skip
+        self,
+        query: str,
+        *,
+        upto: int,
+        scope: Scope,
+        never: Collection[int] = (),
+        most: int,
+        only: Sequence[Sequence[str]] = (),
+        bytes_max: int | None = None,
+    ) -> SearchResult:
         wanted = terms.query(query)
         view = self._indexed.view(upto)
         if not wanted.words or not view.count or most < 1:
-            return Finding((), 0, {})
+            return SearchResult((), 0, {})
         wanted, counts, size, unread = _affordable(wanted, view, bytes_max)
         hidden = self._hidden(view, scope, never, only)
         speakers = self._indexed.speakers
@@ -269,7 +284,7 @@ class LogRetriever:
         frame = self._indexed.frame(view, *unseen)
         matches = self._weighed(matches, frame)
         answered = speakers.answered(view.count)
-        ranking = ranking_of(self._scoring)
+        ranking = ranking_weights(self._scoring)
         if not answered:  # people among themselves: none of them speaks to an assistant
             ranking = ranking._replace(
                 first_person=_UNCHANGED, first_person_heard=_UNCHANGED, preference=_UNCHANGED
@@ -280,7 +295,7 @@ class LogRetriever:
         if not helps:
             ranking = ranking._replace(preference=_UNCHANGED)
         meant = tuple(sorted(names[name] for name in read.speakers))
-        asked = Asked(meant, read.first_person, read.broad)
+        asked = RankingQuery(meant, read.first_person, read.broad)
         similar = self._similar(query, hidden)
         ranked = rank(matches, frame, asked, ranking, most=most, hidden=hidden, similar=similar)
         heeded = {"custom:instruction": answered, "custom:preference": helps}
@@ -292,23 +307,29 @@ class LogRetriever:
         self._found.update(made.seqs)
         worth = self._worth(wanted, view, counts)
         marked = [] if bytes_max is None else self._marked(view, frame, hidden, bearing)
-        return Finding(made, len(matches.docs), worth, marked, size, unread)
+        return SearchResult(made, len(matches.docs), worth, marked, size, unread)
 
     def alike(
-        self, query: str, near: Near, *, upto: int, scope: Scope, most: int,
+        self,
+        query: str,
+        near: QueryVectors,
+        *,
+        upto: int,
+        scope: Scope,
+        most: int,
         only: Sequence[Sequence[str]] = (),
-    ) -> Finding:  # fmt: skip
+    ) -> SearchResult:
         """The events nearest to the query by these vectors, whatever their words."""
         view = self._indexed.view(upto)
         hidden = self._hidden(view, scope, (), only)
         nearest = near.nearest(query, hidden) if view.count else None
         if nearest is None:
-            return Finding((), 0, {})
+            return SearchResult((), 0, {})
         frame = self._indexed.frame(view)
         found = self._carded(alike(*nearest, frame, hidden, most), frame)
         made = Candidates((*found[:10], found.flags < 0, found.docs))  # no instruction stands out
         self._found.update(made.seqs)
-        return Finding(made, len(nearest[0]), self._worth(terms.query(query), view, {}))
+        return SearchResult(made, len(nearest[0]), self._worth(terms.query(query), view, {}))
 
     def item(self, seq: int) -> Item:
         for one in self._hot:
@@ -382,7 +403,7 @@ class LogRetriever:
         return found._replace(tokens=tokens)
 
     def _hidden(
-        self, view: View, scope: Scope, never: Collection[int], only: Sequence[Sequence[str]]
+        self, view: IndexView, scope: Scope, never: Collection[int], only: Sequence[Sequence[str]]
     ) -> Array:
         self._approved = frozenset(scope.approved())
         mask = self._masks.of(scope, view, self._every, self._frame, self._memories, self._reach)
@@ -422,7 +443,7 @@ class LogRetriever:
         )
 
     def _related(
-        self, query: str, wanted: terms.Query, view: View
+        self, query: str, wanted: terms.Query, view: IndexView
     ) -> tuple[tuple[int, float], ...]:
         said = self._scoring.retrieval
         if not (said.related and said.related_most):
@@ -433,13 +454,18 @@ class LogRetriever:
 
         near, kept = neighbours()
         return related(
-            query, near.near, present, kept, most=said.related_most, least=said.related_least,
+            query,
+            near.near,
+            present,
+            kept,
+            most=said.related_most,
+            least=said.related_least,
             query=wanted,
-        )  # fmt: skip
+        )
 
     def _exact(
-        self, query: str, view: View, heeded: Mapping[str, bool]
-    ) -> tuple[Exact, dict[str, Array]]:  # fmt: skip
+        self, query: str, view: IndexView, heeded: Mapping[str, bool]
+    ) -> tuple[ExactMatches, dict[str, Array]]:
         """Look up what the query names by key or tag, and what bears a marker, by its label too.
 
         Markers that are not `heeded` lift nothing; what it does not name is.
@@ -455,7 +481,7 @@ class LogRetriever:
         keys, tags = [f"key:{name}" for name in names], [f"tag:{name}" for name in names]
         found = view.bearing([*boosts, *keys, *tags])
         first, second = len(boosts), len(boosts) + len(keys)
-        exact = Exact(
+        exact = ExactMatches(
             found[first:second],
             scoring.key_weight,
             found[second:],
@@ -465,8 +491,8 @@ class LogRetriever:
         return exact, dict(zip(boosts, found[:first], strict=True))
 
     def _marked(
-        self, view: View, frame: Frame, hidden: Array, known: Mapping[str, Array]
-    ) -> list[tuple[int, int]]:  # fmt: skip
+        self, view: IndexView, frame: Frame, hidden: Array, known: Mapping[str, Array]
+    ) -> list[tuple[int, int]]:
         """The turns of people and models that bear a marker: seqs and tokens, best first.
 
         `known` has the documents that bear some of them, by label.
@@ -482,8 +508,8 @@ class LogRetriever:
         return marked_turns(marks, frame, hidden, KIND_BITS, _TURN)
 
     def _worth(
-        self, wanted: terms.Query, view: View, counts: Mapping[int, int]
-    ) -> dict[int, int]:  # fmt: skip
+        self, wanted: terms.Query, view: IndexView, counts: Mapping[int, int]
+    ) -> dict[int, int]:
         """What each word of the query is worth in a passage; `counts` has what is counted yet."""
         left = [term for term, _ in wanted.words if term not in counts]
         having = {**counts, **dict(zip(left, view.counts(left), strict=True))} if left else counts
@@ -494,7 +520,7 @@ class LogRetriever:
 
 
 def _affordable(
-    wanted: terms.Query, view: View, most: int | None
+    wanted: terms.Query, view: IndexView, most: int | None
 ) -> tuple[terms.Query, dict[int, int], int, int]:
     """The query without the terms whose postings come to more than so many bytes together.
 
@@ -522,7 +548,7 @@ def _affordable(
     return left, counts, size, len(sizes) - len(kept)
 
 
-def ranking_of(scoring: Scoring) -> Ranking:
+def ranking_weights(scoring: Scoring) -> Ranking:
     """Return the weights of the ranking that the policy names."""
     said = scoring.retrieval
     return Ranking(
@@ -551,7 +577,7 @@ def _bits(scoring: Scoring) -> int:
 
 def _named(query: str) -> list[str]:
     """Words of a query that may be a key or a tag, in small letters, as they stand there."""
-    prepared = terms.prepare(query).lower()
+    prepared = terms.normalise_text(query).lower()
     found = dict.fromkeys(_AROUND.sub("", word) for word in prepared.split())
     found |= dict.fromkeys(terms.surfaces(prepared))
     return [name for name in found if name][:_NAMES_MAX]
@@ -604,9 +630,17 @@ class BehindRetriever(LogRetriever):
     """
 
     def __init__(
-        self, indexed: Indexed, seen: Seen, folds: Folds, memories: Memories, scoring: Scoring,
-        near: Near | None = None, *, reach: int, hotset: Callable[[Scope], HotsetState],
-    ) -> None:  # fmt: skip
+        self,
+        indexed: Indexed,
+        seen: ItemCache,
+        folds: Folds,
+        memories: Memories,
+        scoring: Scoring,
+        near: QueryVectors | None = None,
+        *,
+        reach: int,
+        hotset: Callable[[Scope], HotsetState],
+    ) -> None:
         super().__init__(indexed, seen, folds, memories, scoring, near)
         self.index_seq = self._upto_index = reach
         self._hotset = hotset  # that of a reader, with all groups of events that he sees
@@ -614,14 +648,26 @@ class BehindRetriever(LogRetriever):
         self._masks, self._reach = indexed.new_masks(), folds.log.head().seq
 
     def find(
-        self, query: str, *, upto: int, scope: Scope, never: Collection[int] = (), most: int,
-        only: Sequence[Sequence[str]] = (), bytes_max: int | None = None,
-    ) -> Finding:  # fmt: skip
+        self,
+        query: str,
+        *,
+        upto: int,
+        scope: Scope,
+        never: Collection[int] = (),
+        most: int,
+        only: Sequence[Sequence[str]] = (),
+        bytes_max: int | None = None,
+    ) -> SearchResult:
         """See `Retriever.find`."""
         before = super().find(
-            query, upto=min(upto, self._upto_index), scope=scope, never=never, most=most, only=only,
+            query,
+            upto=min(upto, self._upto_index),
+            scope=scope,
+            never=never,
+            most=most,
+            only=only,
             bytes_max=bytes_max,
-        )  # fmt: skip
+        )
         wanted = terms.query(query).words
         hot = [
             _Hot(item, self._seen.words(item.text))
@@ -680,19 +726,19 @@ class BehindRetriever(LogRetriever):
         labels = frozenset(labels_of(event)) if only else frozenset()
         return all(not labels.isdisjoint(group) for group in only)
 
-    def _row(self, one: _Hot, score: int) -> Found:
+    def _row(self, one: _Hot, score: int) -> FoundEvent:
         item = one.item
         item.finish(self._seen.counter)
-        return Found(
+        return FoundEvent(
             item.seq, score, score, 0, 0, 0, 0, 0, item.cost, item.importance, False, -item.seq
         )
 
 
 def _joined(
-    before: Candidates | tuple[()], rows: Sequence[Found], most: int
+    before: Candidates | tuple[()], rows: Sequence[FoundEvent], most: int
 ) -> Candidates | tuple[()]:
     """The best of both."""
     if not rows:
         return before
     ours = list(before.columns.values()) if before else []
-    return Candidates(merged(ours, rows, most))
+    return Candidates(merge_columns(ours, rows, most))

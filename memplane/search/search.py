@@ -11,29 +11,29 @@ from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.context.arguments import request_of, texts
+from memplane.context.arguments import checked_request, texts_of_argument
 from memplane.context.folds import seq_by
 from memplane.errors import ChangedError, InputError
 from memplane.event import KINDS, Event, is_kind
-from memplane.intake.redact import shown
-from memplane.projections.window import plain, short_handle
-from memplane.recall.retrieval import ONE, DegradedError, Found, Retriever
+from memplane.intake.redact import quoted_value
+from memplane.projections.window import plain_text, short_handle
+from memplane.recall.retrieval import ONE, DegradedError, FoundEvent, Retriever
 from memplane.recall.score import Circumstances, count, lifted
 from memplane.recall.suppress import Scope
-from memplane.search.service import Wanted, behind, index_service
+from memplane.search.service import IndexReach, degraded_parts, index_service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from memplane.context.context import PlaneContext
-    from memplane.context.event_access import Reader
+    from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds
     from memplane.pack.request import Request
     from memplane.policy import Policies
-    from memplane.recall.retrieval import Finding
+    from memplane.recall.retrieval import SearchResult
     from memplane.search.retriever import LogRetriever
 
-__all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "SearchHits", "search"]
+__all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "SearchHits", "search_plane"]
 
 
 HITS_MAX: Final = 1_000
@@ -80,19 +80,25 @@ class SearchHits(list[SearchHit]):
         self.degraded = tuple(degraded)
 
 
-def search(
-    context: PlaneContext, query: str, k: int, asked: dict[str, Any], *, similar: bool = False,
-    wait: bool = False, progress: Callable[[int, int], None] | None = None,
-) -> SearchHits:  # fmt: skip
+def search_plane(
+    context: PlaneContext,
+    query: str,
+    k: int,
+    asked: dict[str, Any],
+    *,
+    similar: bool = False,
+    wait: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> SearchHits:
     """Return at most `k` hits by relevance; ties go by importance now, then to the newer.
 
     `similar`: by the cosine of their vectors with that of the query instead, and nothing else.
     `wait` for the whole index, as that one does.
     """
     if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= HITS_MAX:
-        raise InputError(f"expected 1 to {HITS_MAX}, found {shown(k)}", where="k")
+        raise InputError(f"expected 1 to {HITS_MAX}, found {quoted_value(k)}", where="k")
     named = {name: asked.pop(name, None) for name in _LABELLED}
-    only = _only({name: texts(name, value) for name, value in named.items()})
+    only = _only({name: texts_of_argument(name, value) for name, value in named.items()})
     if similar:
         from memplane.search.embedding import near_to, ready  # noqa: PLC0415 - it brings arrays along
 
@@ -100,37 +106,47 @@ def search(
     with context.lock, context.log.held():
         policies = context.watched.policies()
         folds = context.caught_up(policies)
-        request = request_of(
-            query, asked, policies, head=folds.log.head().seq, clock=context.clock,
-            seq_by=partial(seq_by, context.log), redactor=context.intake(policies).redactor,
-        )  # fmt: skip
+        request = checked_request(
+            query,
+            asked,
+            policies,
+            head=folds.log.head().seq,
+            clock=context.clock,
+            seq_by=partial(seq_by, context.log),
+            redactor=context.intake(policies).redactor,
+        )
         reader = context.reader_of(request)
         if not request.query:
             return SearchHits()
         upto, scope, without = request.as_of, _scope(context, folds, request, policies), list[str]()
         if similar:
             most = upto if request.dense_seq is None else request.dense_seq
-            wanted = Wanted(most, wait=True, progress=progress)
+            wanted = IndexReach(most, wait=True, progress=progress)
             retriever = index_service(context).retriever(policies, folds, wanted)
             near = near_to(context, policies, most)
             finding = retriever.alike(
                 request.query, near, upto=upto, scope=scope, most=k, only=only
             )
         else:
-            wanted = Wanted(request.dense_seq, request.index_seq, wait, progress)
+            wanted = IndexReach(request.dense_seq, request.index_seq, wait, progress)
             retriever, finding, without = _by_words(
                 context, policies, folds, request, scope, k, only, wanted
-            )  # fmt: skip
-        hits = _hits(
-            context, policies, folds, request, reader, retriever, finding, similar=similar
-        )  # fmt: skip
+            )
+        hits = _hits(context, policies, folds, request, reader, retriever, finding, similar=similar)
         return SearchHits(islice(hits, k), without)
 
 
 def _hits(
-    context: PlaneContext, policies: Policies, folds: Folds, request: Request, reader: Reader,
-    retriever: LogRetriever, finding: Finding, *, similar: bool,
-) -> Iterator[SearchHit]:  # fmt: skip
+    context: PlaneContext,
+    policies: Policies,
+    folds: Folds,
+    request: Request,
+    reader: EventAccess,
+    retriever: LogRetriever,
+    finding: SearchResult,
+    *,
+    similar: bool,
+) -> Iterator[SearchHit]:
     """What of the events found may be told, best first. Hold the lock."""
     every, terms = finding.found, dict[int, Circumstances]()
     best = every[0].score if every else 0
@@ -164,19 +180,19 @@ def _by_words(
     scope: Scope,
     most: int,
     only: Sequence[Sequence[str]],
-    wanted: Wanted,
-) -> tuple[LogRetriever, Finding, list[str]]:
+    wanted: IndexReach,
+) -> tuple[LogRetriever, SearchResult, list[str]]:
     """What answers by words, and by vectors where the embedder does not fail; what is missing."""
     if count(policies.scoring):  # what comes behind `most` of them may be lifted before them
         most = max(most, policies.budgets.limits.candidate_pool_max)
 
-    def searched(wanted: Wanted) -> tuple[LogRetriever, Finding, list[str]]:
+    def searched(wanted: IndexReach) -> tuple[LogRetriever, SearchResult, list[str]]:
         retriever = index_service(context).retriever(policies, folds, wanted)
         finding = retriever.find(
             request.query, upto=request.as_of, scope=scope, never=(), most=most, only=only
         )
         used = {"as_of": request.as_of, "index_seq": retriever.index_seq}
-        return retriever, finding, behind(used)
+        return retriever, finding, degraded_parts(used)
 
     try:
         return searched(wanted)
@@ -193,7 +209,7 @@ class _Passages(NamedTuple):
     retriever: Retriever
     wanted: Mapping[int, int]
 
-    def of(self, found: Found, stored: Event, emitted: Event) -> tuple[str, bool]:
+    def of(self, found: FoundEvent, stored: Event, emitted: Event) -> tuple[str, bool]:
         """The passage that says most, and whether it is the whole text: a short one always is."""
         text, masked = stored.text, emitted.text
         if "body" in stored.data or stored.kind == "artifact":
@@ -205,19 +221,19 @@ class _Passages(NamedTuple):
             said = self.retriever.passage(found.doc, self.wanted, PASSAGE_TOKENS)
         else:
             said = self._anew(masked)
-        said = plain(said)
-        return said, said == plain(masked)
+        said = plain_text(said)
+        return said, said == plain_text(masked)
 
     def _anew(self, text: str) -> str:
         from memplane.index.document import passage  # noqa: PLC0415 - searching has loaded it
-        from memplane.index.terms import Vocabulary  # noqa: PLC0415 - likewise
+        from memplane.index.terms import TermVocabulary  # noqa: PLC0415 - likewise
 
         count = self.context.counter(self.policies).count
-        start, end = passage(text, self.wanted, PASSAGE_TOKENS, count, Vocabulary())
+        start, end = passage(text, self.wanted, PASSAGE_TOKENS, count, TermVocabulary())
         return text[start:end]
 
 
-def _scores(found: Found, terms: Circumstances | None) -> tuple[int, dict[str, int]]:
+def _scores(found: FoundEvent, terms: Circumstances | None) -> tuple[int, dict[str, int]]:
     """The score and its parts in thousandths; what rounding leaves over goes to the largest."""
     score = found.score * _PERMILLE // ONE
     parts = {name: getattr(found, name) * _PERMILLE // ONE for name in _PARTS}
@@ -232,11 +248,19 @@ def _scope(context: PlaneContext, folds: Folds, request: Request, policies: Poli
         folds = context.prefix(request.as_of, policies)
     tasks = folds.tasks.state.seen_by(context.scope(request, policies).sees)
     return Scope.of(
-        policies, request.channel, now=request.now, as_of=request.as_of,
-        ns=request.ns, task=request.task, specs=tasks.specs_of(request.task),
-        agent=request.agent, since=request.since, until=request.until,
-        approvals=context.approvals(folds), only=request.only,
-    )  # fmt: skip
+        policies,
+        request.channel,
+        now=request.now,
+        as_of=request.as_of,
+        ns=request.ns,
+        task=request.task,
+        specs=tasks.specs_of(request.task),
+        agent=request.agent,
+        since=request.since,
+        until=request.until,
+        approvals=context.approvals(folds),
+        only=request.only,
+    )
 
 
 def _only(named: dict[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -244,7 +268,7 @@ def _only(named: dict[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
     for kind in named["kind"]:
         if not is_kind(kind):
             raise InputError(
-                f"unknown kind {shown(kind)}; known: {', '.join(KINDS)}, custom:<name>",
+                f"unknown kind {quoted_value(kind)}; known: {', '.join(KINDS)}, custom:<name>",
                 where="kind",
             )
     named = {**named, "tag": tuple(tag.lower() for tag in named["tag"])}

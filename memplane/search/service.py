@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.projections.hotset import HotsetState
     from memplane.recall.suppress import Scope
-    from memplane.search.dense import Dense, Near
+    from memplane.search.dense import Dense, QueryVectors
     from memplane.search.indexing import Indexed
-    from memplane.search.retriever import LogRetriever, Seen
+    from memplane.search.retriever import ItemCache, LogRetriever
 
 __all__ = [
     "INDEX_BEHIND",
+    "IndexReach",
     "IndexService",
-    "Wanted",
-    "behind",
+    "degraded_parts",
     "index_service",
 ]
 
@@ -43,14 +43,14 @@ __all__ = [
 INDEX_BEHIND: Final = "index: "  # how the line about it begins
 
 
-def behind(request: Mapping[str, Any]) -> list[str]:
+def degraded_parts(request: Mapping[str, Any]) -> list[str]:
     """What an answer says that it was made without, by the request that was used for it."""
     reached = request.get("index_seq")
     missing = 0 if reached is None else max(0, request.get("as_of", 0) - reached)
     return [f"{INDEX_BEHIND}{missing} events behind"] if missing else []
 
 
-class Wanted(NamedTuple):
+class IndexReach(NamedTuple):
     """How much of index and vectors a request uses.
 
     Vectors take part for events up to `dense_seq`, where the policies name an embedder; documents
@@ -71,7 +71,7 @@ class IndexService:
         self._context = context
         self._indexed: Indexed | None = None
         self.static: Dense | None = None  # vectors of a plane without an embedder
-        self._seen: Seen | None = None
+        self._seen: ItemCache | None = None
         self._dense: tuple[str, Dense] | None = None
 
     def index(self, policies: Policies, progress: Progress | None = None) -> Indexed:
@@ -97,7 +97,7 @@ class IndexService:
             )
         return self._indexed
 
-    def _reaching(self, policies: Policies, upto: int, wanted: Wanted) -> tuple[Indexed, int]:
+    def _reaching(self, policies: Policies, upto: int, wanted: IndexReach) -> tuple[Indexed, int]:
         """The index for a request as of `upto`, and the last event that it may use of it."""
         if wanted.index_seq is None and (wanted.wait or self._context.as_of is not None):
             return self.index(policies, wanted.progress), upto
@@ -109,18 +109,20 @@ class IndexService:
         return indexed, reach
 
     def retriever(
-        self, policies: Policies, folds: Folds,
-        wanted: Wanted = Wanted(),  # noqa: B008 - immutable
-    ) -> LogRetriever:  # fmt: skip
+        self,
+        policies: Policies,
+        folds: Folds,
+        wanted: IndexReach = IndexReach(),  # noqa: B008 - immutable
+    ) -> LogRetriever:
         """Search over the whole log for one request; events are as the folds have them."""
-        from memplane.search.retriever import LogRetriever, Seen  # noqa: PLC0415 - see above
+        from memplane.search.retriever import ItemCache, LogRetriever  # noqa: PLC0415 - see above
 
         upto, counter = folds.log.head().seq, self._context.counter(policies)
         memories = self._context.newest_memories(folds)
         indexed, reach = self._reaching(policies, upto, wanted)
         seen = self._seen
         if seen is None or seen.counter is not counter or seen.renewed != indexed.renewed:
-            seen = self._seen = Seen(
+            seen = self._seen = ItemCache(
                 self._context.log, counter, indexed.renewed, indexed.lines.line
             )
         near = self._near(policies, indexed, wanted.dense_seq, reach)
@@ -154,19 +156,19 @@ class IndexService:
 
     def _near(
         self, policies: Policies, indexed: Indexed, most: int | None, upto: int
-    ) -> Near | None:
+    ) -> QueryVectors | None:
         """The vectors of a request; None where no embedder takes part."""
         context = self._context
         if context.embedder is None and policies.plane.embedder == NO_EMBEDDER:
             return None
         if not policies.scoring.retrieval.dense:
             return None
-        from memplane.search.dense import Near, is_empty  # noqa: PLC0415 - see above
+        from memplane.search.dense import QueryVectors, has_no_vectors  # noqa: PLC0415 - see above
 
         # A model takes longer to open than most packs take: it waits until there is a vector.
-        dense = None if most == 0 or is_empty(context) else self.dense(policies)
+        dense = None if most == 0 or has_no_vectors(context) else self.dense(policies)
         if dense is None:
-            return Near()
+            return QueryVectors()
         return dense.near(indexed, upto if most is None else min(most, upto))
 
     def follow(self, seq: int, count: int) -> None:
@@ -180,14 +182,14 @@ class IndexService:
     def rebuild(self, policies: Policies, progress: Progress | None = None) -> None:
         """Throw the index away, and make it again if there was one."""
         folder = self._context.home.path / "index"
-        names = nofollow.names(folder)
+        names = nofollow.folder_names(folder)
         there = self._indexed is not None or any(name.endswith(".bin") for name in names)
         self._indexed = self._seen = None
         if self._context.keeps:
             for name in names:
                 if ".bin" in name or ".json" in name:
                     with contextlib.suppress(OSError):
-                        nofollow.remove(folder / name)
+                        nofollow.remove_name(folder / name)
         if there:
             self.index(policies, progress).save()
 

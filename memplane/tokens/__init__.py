@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from memplane.errors import InputError
 from memplane.tokens.bound import Bound, lines
 from memplane.tokens.cut import cut
-from memplane.tokens.exact import Exact
+from memplane.tokens.exact import ExactCounter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ def make(name: str, *, scale_ppm: int = _MILLION, table: Callable[[], bytes]) ->
     if name == "bound/1":
         counter = Bound(table)
     elif name in {"o200k", "cl100k"}:
-        counter = Exact(table, name=name)
+        counter = ExactCounter(table, name=name)
     elif name == "len4":
         counter = Len4()
     else:

@@ -30,7 +30,7 @@ from memplane.tokens.table import (
     UNSURE,
     UPPER,
     WHITE,
-    Table,
+    BoundTable,
     unpack,
 )
 
@@ -46,15 +46,15 @@ __all__ = [
     "UNSURE_CHARACTER",
     "Bound",
     "Memo",
-    "Vocabulary",
+    "TokenCosts",
     "chunks",
     "closing",
     "lines",
-    "merged",
-    "parts",
-    "pieces",
+    "merged_count",
+    "pretoken_count",
     "stand_ins",
     "starting",
+    "text_slices",
     "without_surrogates",
 ]
 
@@ -91,9 +91,15 @@ _WORD_END = re.compile(f"{_WORD}(?=[{BLANKS}])")
 PLAIN = regex(r" ?[A-Za-z]?[a-z]+").fullmatch
 
 _STANDS_FOR = {
-    WHITE: "\x80", UPPER: "\x81", LOWER: "\x82", LETTER: "\x83",
-    MARK: "\x84", NUMBER: "\x85", OTHER: "\x86", UNSURE: "\x87",
-}  # fmt: skip
+    WHITE: "\x80",
+    UPPER: "\x81",
+    LOWER: "\x82",
+    LETTER: "\x83",
+    MARK: "\x84",
+    NUMBER: "\x85",
+    OTHER: "\x86",
+    UNSURE: "\x87",
+}
 UNSURE_CHARACTER = _STANDS_FOR[UNSURE]
 _STAND_IN = [_STANDS_FOR[entry & 7] for entry in range(256)]
 
@@ -126,7 +132,7 @@ O200K = regex(
 _surrogates = re.compile("[\ud800-\udfff]")
 
 
-def parts(text: str, size: int, *, within_line: bool = False) -> Iterator[str]:
+def text_slices(text: str, size: int, *, within_line: bool = False) -> Iterator[str]:
     """Yield a text in parts of about `size` characters whose chunks are those of the whole.
 
     `within_line`: in parts of a line that an encoding counts alone as it does in the line. A word
@@ -210,12 +216,12 @@ class Memo(dict[str, int]):
 _NEVER = 1 << 30
 
 
-def pieces(text: bytes, ranks: dict[bytes, int] | Ranks) -> int:
+def pretoken_count(text: bytes, ranks: dict[bytes, int] | Ranks) -> int:
     """Count the tokens that a whole pretoken becomes."""
-    return 1 if text in ranks else merged(text, ranks)
+    return 1 if text in ranks else merged_count(text, ranks)
 
 
-def merged(text: bytes, ranks: dict[bytes, int] | Ranks) -> int:
+def merged_count(text: bytes, ranks: dict[bytes, int] | Ranks) -> int:
     """Count the tokens that merging leaves: 1 for every token, as the build of the table checks."""
     get = ranks.get
     cuts = list(range(len(text) + 1))
@@ -245,7 +251,7 @@ def closing(text: bytes, newline: bytes, ranks: dict[bytes, int] | Ranks) -> int
     # it, is a token too (the build checks it), which rules out most places.
     whole = text + newline
     places = [end for end in range(1, len(whole)) if newline != b"\n" or _on(whole[end:], ranks)]
-    return max(pieces(whole[:end], ranks) for end in (*places, len(whole)))
+    return max(pretoken_count(whole[:end], ranks) for end in (*places, len(whole)))
 
 
 def _on(tail: bytes, ranks: dict[bytes, int] | Ranks) -> bool:
@@ -290,10 +296,10 @@ _LOOKED_AHEAD = 8  # characters; no pattern looks further behind what it finds
 _LONGEST_TOKEN = 256  # bytes; no token has as many
 
 
-class Vocabulary:
+class TokenCosts:
     """The costs of one encoding. `table` holds both; `which` is a place in `ENCODINGS`."""
 
-    def __init__(self, table: Table, which: int) -> None:
+    def __init__(self, table: BoundTable, which: int) -> None:
         self._table = table.ranks[which]
         self._entries = table.entries
         self._shift = 3 + 2 * which
@@ -337,7 +343,7 @@ class Vocabulary:
             return 1
         if len(whole) > (_LONGEST_ASCII if len(whole) == len(text) else _LONGEST):
             return self.anywhere(text)
-        return merged(whole, ranks)
+        return merged_count(whole, ranks)
 
     def _ranks(self) -> dict[bytes, int] | Ranks:
         ranks = self._table
@@ -404,7 +410,7 @@ class Bound:
         if not text:
             return 0
         if len(text) > PART:
-            return sum(map(self._count, parts(text, PART)))
+            return sum(map(self._count, text_slices(text, PART)))
         return self._count(text)
 
     def _count(self, text: str) -> int:
@@ -421,9 +427,9 @@ class Bound:
 class _Costs:
     """What each chunk costs in the dearest of the encodings."""
 
-    def __init__(self, table: Table, encodings: tuple[str, ...]) -> None:
+    def __init__(self, table: BoundTable, encodings: tuple[str, ...]) -> None:
         self._table = table
-        self._vocabularies = [Vocabulary(table, ENCODINGS.index(name)) for name in encodings]
+        self._vocabularies = [TokenCosts(table, ENCODINGS.index(name)) for name in encodings]
         self.chunks = Memo(self._chunk)
 
     def anywhere(self, text: str) -> int:

@@ -10,20 +10,20 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from memplane.errors import MissingExtraError
-from memplane.tokens.bound import BLANKS, Bound, lines, parts, without_surrogates
+from memplane.tokens.bound import BLANKS, Bound, lines, text_slices, without_surrogates
 from memplane.tokens.table import PART
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Exact"]
+__all__ = ["ExactCounter"]
 
 
 class _Encoding(Protocol):
     def count(self, text: str) -> int: ...
 
 
-class Exact:
+class ExactCounter:
     """Counts one encoding; needs the extra `tokens`. The encoding is loaded at the first count."""
 
     def __init__(self, table: Callable[[], bytes], *, name: str) -> None:
@@ -62,7 +62,7 @@ def _within(line: str, encoding: _Encoding) -> int:
     """The count of what stands within a line, of a long one in parts."""
     if len(line) <= PART:
         return encoding.count(line)
-    return sum(map(encoding.count, parts(line, PART, within_line=True)))
+    return sum(map(encoding.count, text_slices(line, PART, within_line=True)))
 
 
 def _load(name: str) -> _Encoding:

@@ -16,7 +16,7 @@ from array import array
 from bisect import bisect_right
 from itertools import accumulate
 
-__all__ = ["GROUP", "MAGIC", "Ranks", "lay_out", "open_ranks"]
+__all__ = ["GROUP", "MAGIC", "Ranks", "encode_token_index", "open_ranks"]
 
 MAGIC = b"memplane bound/1 index 1\n"
 GROUP = 16
@@ -75,7 +75,9 @@ class Ranks:
         self._read[number] = 1
 
 
-def lay_out(characters: bytes, vocabularies: tuple[dict[bytes, int], dict[bytes, int]]) -> bytes:
+def encode_token_index(
+    characters: bytes, vocabularies: tuple[dict[bytes, int], dict[bytes, int]]
+) -> bytes:
     """Lay out the file: `open_ranks` reads its second part."""
     parts = [MAGIC, characters]
     for ranks in vocabularies:

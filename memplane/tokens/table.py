@@ -36,7 +36,7 @@ __all__ = [
     "UNSURE",
     "UPPER",
     "WHITE",
-    "Table",
+    "BoundTable",
     "join",
     "single_bytes",
     "unpack",
@@ -52,7 +52,7 @@ _SEPARATOR = b"\xff"
 _BEYOND = UNSURE | 3 << 3 | 3 << 5  # four bytes of UTF-8, hence four tokens at the very worst
 
 
-class Table(NamedTuple):
+class BoundTable(NamedTuple):
     """`characters` as described above; `ranks` of o200k and of cl100k by token."""
 
     characters: bytes
@@ -83,17 +83,17 @@ def join(characters: bytes, o200k: list[bytes], cl100k: list[bytes]) -> bytes:
     return characters + (_SEPARATOR * 2).join(parts)
 
 
-def unpack(packed: bytes) -> Table:
+def unpack(packed: bytes) -> BoundTable:
     """Read `bound1.idx`, in a millisecond, or the xz file, in some 150."""
     if packed.startswith(MAGIC):
         start = len(MAGIC) + CHARACTERS
         o200k, pos = open_ranks(packed, start)
-        return Table(packed[len(MAGIC) : start], (o200k, open_ranks(packed, pos)[0]))
+        return BoundTable(packed[len(MAGIC) : start], (o200k, open_ranks(packed, pos)[0]))
     import lzma  # noqa: PLC0415 - a plane reads the other one, and starts faster without it
 
     blob = lzma.decompress(packed)
     first, second = blob[CHARACTERS:].split(_SEPARATOR * 2)
-    return Table(blob[:CHARACTERS], (_ranks(first), _ranks(second)))
+    return BoundTable(blob[:CHARACTERS], (_ranks(first), _ranks(second)))
 
 
 def _ranks(part: bytes) -> dict[bytes, int]:

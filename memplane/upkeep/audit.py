@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memplane.intake import Redactor
     from memplane.intake.redact import Counts
 
-__all__ = ["FINDINGS_MAX", "AuditReport", "FileFinding", "Finding", "Purge", "audit"]
+__all__ = ["FINDINGS_MAX", "AuditReport", "FileFinding", "Purge", "SecretFinding", "audit"]
 
 
 FINDINGS_MAX: Final = 1000
@@ -39,7 +39,7 @@ _NAMES: Final = ("id", "ns", "session", "task", "actor", "key")
 _OWN: Final = ("redactions", "replaced", "body", "recalled")  # keys of data that memplane writes
 
 
-class Finding(NamedTuple):
+class SecretFinding(NamedTuple):
     """Secrets of one rule in one field of one event."""
 
     seq: int
@@ -82,7 +82,7 @@ class AuditReport:
     secrets: int
     total: int
     by_rule: dict[str, int]
-    findings: tuple[Finding, ...]
+    findings: tuple[SecretFinding, ...]
     file_findings: tuple[FileFinding, ...]
     purge: Purge
     unread: tuple[str, ...]
@@ -132,7 +132,7 @@ class _Audit:
         self._home = context.home.path
         self._events = self._files = 0
         self._by_rule: Counter[str] = Counter()
-        self._findings: list[Finding] = []
+        self._findings: list[SecretFinding] = []
         self._total = 0
         self._in_files: list[FileFinding] = []
         self._unread: list[str] = []
@@ -153,13 +153,16 @@ class _Audit:
         for gap in self._context.log.gaps():
             self._unread.append(f"log segment {gap.segment}, byte {gap.offset}: damaged")
         return AuditReport(
-            self._events, self._files, self._by_rule.total(), self._total,
-            dict(sorted(self._by_rule.items())), tuple(self._findings), tuple(self._in_files),
-            Purge(
-                self._found_events, len(self._found_bodies), quotes, refs, reports, self._exact
-            ),
+            self._events,
+            self._files,
+            self._by_rule.total(),
+            self._total,
+            dict(sorted(self._by_rule.items())),
+            tuple(self._findings),
+            tuple(self._in_files),
+            Purge(self._found_events, len(self._found_bodies), quotes, refs, reports, self._exact),
             tuple(self._unread),
-        )  # fmt: skip
+        )
 
     def _log(self) -> Iterator[Event]:
         head = self._context.log.head().seq
@@ -175,7 +178,7 @@ class _Audit:
                 self._total += 1
                 self._by_rule[rule] += times
                 if len(self._findings) < self._limit:
-                    finding = Finding(event.seq, self._shown(event.id), field, rule, times)
+                    finding = SecretFinding(event.seq, self._shown(event.id), field, rule, times)
                     self._findings.append(finding)
         if self._total > before:
             self._remember(event, taken)
@@ -270,13 +273,13 @@ class _Audit:
         Returns how many of the reports must go.
         """
         for folder in _FOLDERS:
-            for path in map(Path, nofollow.walk(self._home / folder)):
+            for path in map(Path, nofollow.walk_files(self._home / folder)):
                 self._file(path)
-        for path in map(Path, nofollow.walk(self._home / "bodies" / "sha256")):
+        for path in map(Path, nofollow.walk_files(self._home / "bodies" / "sha256")):
             if path.parent.name + path.name not in self._bodies:
                 self._file(path)
         reports = 0
-        for path in map(Path, nofollow.walk(self._home / "reports")):
+        for path in map(Path, nofollow.walk_files(self._home / "reports")):
             if path.suffix != ".json":
                 continue
             hit, text = self._file(path)
@@ -287,7 +290,7 @@ class _Audit:
         name = path.relative_to(self._home).as_posix()
         try:
             small = path.lstat().st_size <= _FILE_BYTES_MAX
-            data = nofollow.read(path, home=self._home) if small else None
+            data = nofollow.read_bytes(path, home=self._home) if small else None
         except OSError as error:
             self._unread.append(f"{name}: {error.strerror}")
             return False, ""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from memplane import nofollow
 from memplane.context.folds import Folds, Prefix
 from memplane.errors import LockError, WriteError
-from memplane.index.storage import alone, holder, remove
-from memplane.log.survey import Witness
+from memplane.index.storage import alone, holder, remove_index_file
+from memplane.log.survey import EndEvidence
 from memplane.projections import projector
 from memplane.projections.cache import CACHE_NAME, position_of
 from memplane.projections.files import AllFiles
@@ -28,45 +28,45 @@ if TYPE_CHECKING:
     from memplane.projections.catchup import Folded
     from memplane.projections.projector import State
 
-__all__ = ["differing", "rebuild", "stated", "witnesses"]
+__all__ = ["differing_caches", "rebuild_caches", "stated_positions", "witnesses"]
 
 
 # In the same folder, and no projections: what importers have read, parsed policies.
 _OTHERS = ("imports.json", "policy-")
 
 
-def stated(home: Path, plane: str) -> Iterator[tuple[str, Head | None]]:
+def stated_positions(home: Path, plane: str) -> Iterator[tuple[str, Head | None]]:
     """Each kept projection, by its name below `projections/`, and the line it stands behind.
 
     None for one that is torn, not a file, or of another plane.
     """
     folder = home / "projections"
-    for name in nofollow.names(folder):
+    for name in nofollow.folder_names(folder):
         if name.endswith(".json") and not name.startswith(_OTHERS):
-            kept = projector.read(folder / name)
+            kept = projector.read_checkpoint(folder / name)
             yield name, kept.position if kept is not None and kept.plane == plane else None
     cache = folder / CACHE_NAME
     if os.path.lexists(cache):
         yield CACHE_NAME, position_of(cache, plane)
 
 
-def witnesses(home: Path, plane: str) -> Iterator[Witness]:
+def witnesses(home: Path, plane: str) -> Iterator[EndEvidence]:
     """Who knows of lines of the log: projections, the index, reports of packs.
 
     To be asked before the log is looked at: what they know then, it must hold.
     """
-    for name, at in stated(home, plane):
+    for name, at in stated_positions(home, plane):
         if at is not None:
-            yield Witness(f"projections/{name}", at.seq, at.segment)
-    from memplane.index.storage import fields_of  # noqa: PLC0415 - it brings arrays along
+            yield EndEvidence(f"projections/{name}", at.seq, at.segment)
+    from memplane.index.storage import segment_sections  # noqa: PLC0415 - it brings arrays along
 
-    index = fields_of(home / "index" / "manifest.json") or {}
+    index = segment_sections(home / "index" / "manifest.json") or {}
     if index.get("plane") == plane and type(seq := index.get("seq")) is int:
-        yield Witness("index/manifest.json", seq, 0)
+        yield EndEvidence("index/manifest.json", seq, 0)
     for one in saved(home):
         head = one.report["log"].get("head")
         if type(head) is int:
-            yield Witness(f"reports/{one.path.name}", head, 0)
+            yield EndEvidence(f"reports/{one.path.name}", head, 0)
 
 
 # Tells whether the projections on disk are what the log folds to.
@@ -74,7 +74,7 @@ _STEP: Final = 2_000  # lines that are held at a time
 _STEPS_MAX: Final = 10_000
 
 
-def differing(
+def differing_caches(
     context: PlaneContext, policies: Policies, progress: Callable[[int, int], None] | None = None
 ) -> list[str]:
     """The files below `projections/` whose state is not that of a fold from the log's start.
@@ -127,16 +127,24 @@ def _dumped(folded: Folded[State]) -> bytes:
 
 # `rebuild`: throw away what was made from the log and make it again, or say why not.
 _CACHES: Final = (
-    "hotset.json", "decisions.json", "cards.json", "tasks.json", "plane_map.json",
-    "artifacts.json", BUNDLE, "cache.sqlite",
-)  # fmt: skip
+    "hotset.json",
+    "decisions.json",
+    "cards.json",
+    "tasks.json",
+    "plane_map.json",
+    "artifacts.json",
+    BUNDLE,
+    "cache.sqlite",
+)
 # Opened for who asks for them: no pack does but, for files, that of a session without any.
 _LAZY: Final = ("sessions.json", "files.json", "transcripts.sqlite")
 _WAIT_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.05
 
 
-def rebuild(context: PlaneContext, progress: Callable[[int, int], None] | None = None) -> int:
+def rebuild_caches(
+    context: PlaneContext, progress: Callable[[int, int], None] | None = None
+) -> int:
     """Throw projections and index away and make them again; return the events folded.
 
     Raises LockError, WriteError where it is not kept. Hold its lock.
@@ -164,7 +172,7 @@ def _made_again(context: PlaneContext, progress: Callable[[int, int], None] | No
     context.forget_folds()
     if context.keeps:
         for name in (*_CACHES, *_LAZY):
-            remove(folder / name)
+            remove_index_file(folder / name)
     folds = context.caught_up()
     if context.keeps:
         folds.save()

@@ -25,7 +25,7 @@ from memplane.log.spool import Spool
 from memplane.log.verifying import is_interrupted
 from memplane.policy.plane import NO_EMBEDDER
 from memplane.search.index_position import kept_upto, variant_of
-from memplane.upkeep.caches import stated
+from memplane.upkeep.caches import stated_positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Check",
-    "examine",
+    "examine_plane",
     "filesystem",
     "hard_links",
     "ignored",
@@ -60,26 +60,59 @@ _LISTED: Final = 3
 _IGNORE_BYTES_MAX: Final = 1 << 20
 # What memplane alone writes: nobody else has business there.
 _OURS: Final = ("log", "bodies", "projections", "index", "reports")
-_NETWORK: Final = frozenset((
-    "9p", "afs", "beegfs", "ceph", "cifs", "davfs", "drvfs", "fuse.davfs2", "fuse.glusterfs",
-    "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs",
-    "nfs", "nfs4", "ocfs2", "prl_fs", "smb", "smb3", "smbfs", "vboxsf",
-))  # fmt: skip
+_NETWORK: Final = frozenset(
+    (
+        "9p",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "davfs",
+        "drvfs",
+        "fuse.davfs2",
+        "fuse.glusterfs",
+        "fuse.rclone",
+        "fuse.s3fs",
+        "fuse.sshfs",
+        "gfs2",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "ocfs2",
+        "prl_fs",
+        "smb",
+        "smb3",
+        "smbfs",
+        "vboxsf",
+    )
+)
 # The folders that clients of clouds make: their name, alone or followed by an account (`OneDrive -
 # Contoso`, `Dropbox (Work)`, and below ~/Library/CloudStorage `GoogleDrive-me@example.com`).
 _SYNCED: Final = {
-    "OneDrive": "OneDrive", "Dropbox": "Dropbox", "Google Drive": "Google Drive",
-    "GoogleDrive": "Google Drive", "iCloud Drive": "iCloud", "iCloudDrive": "iCloud",
-    "Mobile Documents": "iCloud", "com~apple~CloudDocs": "iCloud", "pCloudDrive": "pCloud",
-    "Nextcloud": "Nextcloud", "ownCloud": "ownCloud",
-}  # fmt: skip
+    "OneDrive": "OneDrive",
+    "Dropbox": "Dropbox",
+    "Google Drive": "Google Drive",
+    "GoogleDrive": "Google Drive",
+    "iCloud Drive": "iCloud",
+    "iCloudDrive": "iCloud",
+    "Mobile Documents": "iCloud",
+    "com~apple~CloudDocs": "iCloud",
+    "pCloudDrive": "pCloud",
+    "Nextcloud": "Nextcloud",
+    "ownCloud": "ownCloud",
+}
 # What they leave in the folder that they copy, whatever its name is.
 _SYNC_MARKS: Final = {
-    ".dropbox": "Dropbox", ".dropbox.cache": "Dropbox", ".stfolder": "Syncthing",
+    ".dropbox": "Dropbox",
+    ".dropbox.cache": "Dropbox",
+    ".stfolder": "Syncthing",
     ".849C9593-D756-4E56-8D6E-42412F2A707B": "OneDrive",
-}  # fmt: skip
+}
 _ACCOUNT: Final = (" - ", "-", " (")
-# What `memplane.index.storage.put` calls a folder that it moves out of its way.
+# What `memplane.index.storage.rename_over` calls a folder that it moves out of its way.
 _ASIDE: Final = regex(r"\.aside\d+$")
 _OCTAL: Final = regex(r"\\([0-7]{3})")
 
@@ -98,12 +131,14 @@ def permissions(path: Path) -> Check:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
         return Check(
-            "permissions", "fail", f"{path}: mode {mode:04o} lets others in, expected 0700",
+            "permissions",
+            "fail",
+            f"{path}: mode {mode:04o} lets others in, expected 0700",
             f"chmod 700 {path}",
-        )  # fmt: skip
+        )
     open_ones: list[str] = []
     strange: list[str] = []
-    for file in map(Path, nofollow.walk(path, folders=True)):
+    for file in map(Path, nofollow.walk_files(path, folders=True)):
         below = file.relative_to(path)
         if below.parts[0] not in _OURS:
             continue
@@ -115,14 +150,18 @@ def permissions(path: Path) -> Check:
             open_ones.append(shown)
     if strange:
         return Check(
-            "permissions", "fail", f"not yours: {some(strange)}",
+            "permissions",
+            "fail",
+            f"not yours: {some(strange)}",
             f"chown -R {os.geteuid()} {path}",
-        )  # fmt: skip
+        )
     if open_ones:
         return Check(
-            "permissions", "warn", f"open to others but for the folder above: {some(open_ones)}",
+            "permissions",
+            "warn",
+            f"open to others but for the folder above: {some(open_ones)}",
             f"chmod -R go-rwx {path}",
-        )  # fmt: skip
+        )
     return Check("permissions", "ok", f"mode {mode:04o}, yours alone")
 
 
@@ -130,15 +169,17 @@ def hard_links(home: Path) -> Check:
     """Files of memplane's own that have another name too, as in a backup made with `cp -al`."""
     shared = [
         str(file.relative_to(home))
-        for file in map(Path, nofollow.walk(home))
+        for file in map(Path, nofollow.walk_files(home))
         if file.relative_to(home).parts[0] in (*_OURS, "hooks.log") and file.lstat().st_nlink > 1
     ]
     if shared:
         return Check(
-            "hard-links", "warn", f"{len(shared)} files have other names too: {some(shared)}",
+            "hard-links",
+            "warn",
+            f"{len(shared)} files have other names too: {some(shared)}",
             "nothing is lost: each is copied before it is written, and the other name keeps what "
             "it holds; a backup of its own is made with `memplane export` or `cp -a`",
-        )  # fmt: skip
+        )
     return Check("hard-links", "ok", "no file has another name")
 
 
@@ -161,9 +202,11 @@ def lock(home: Path) -> Check:
     if free:
         return Check("lock", "ok", f"free; last held by {_who(pid)}")
     return Check(
-        "lock", "warn", f"held for more than {_LOCK_SECONDS} s by {_who(pid)}",
+        "lock",
+        "warn",
+        f"held for more than {_LOCK_SECONDS} s by {_who(pid)}",
         "nobody else can write meanwhile: wait for that process, or end it",
-    )  # fmt: skip
+    )
 
 
 def _free(descriptor: int) -> bool:
@@ -198,9 +241,11 @@ def spool(home: Path) -> Check:
     if not waiting:
         return Check("spool", "ok", "nothing waits")
     return Check(
-        "spool", "warn", f"{len(waiting)} files wait for the next writer: {some(waiting)}",
+        "spool",
+        "warn",
+        f"{len(waiting)} files wait for the next writer: {some(waiting)}",
         "`memplane repair` takes them in; they are as safe as the log meanwhile",
-    )  # fmt: skip
+    )
 
 
 def room(home: Path) -> Check:
@@ -224,10 +269,12 @@ def filesystem(home: Path) -> Check:
     cloud = synced_by(home.absolute()) or synced_by(home.resolve())
     if cloud is not None:
         return Check(
-            "filesystem", "warn", f"in a folder of {cloud}, which copies files while they are "
+            "filesystem",
+            "warn",
+            f"in a folder of {cloud}, which copies files while they are "
             "written and puts other versions in their place",
             "keep the plane outside of it; `memplane export` makes a file to keep there",
-        )  # fmt: skip
+        )
     try:
         mounts = Path("/proc/self/mounts").read_text(errors="surrogateescape")
     except OSError:
@@ -237,9 +284,11 @@ def filesystem(home: Path) -> Check:
     kind, network = network_kind(mounts, home.resolve())
     if network:
         return Check(
-            "filesystem", "warn", f"{kind}, which is shared over a network",
+            "filesystem",
+            "warn",
+            f"{kind}, which is shared over a network",
             "locks and syncs may not hold there: keep the plane on a local disk",
-        )  # fmt: skip
+        )
     return Check("filesystem", "ok", kind or "unknown")
 
 
@@ -275,31 +324,42 @@ def network_kind(mounts: str, path: Path) -> tuple[str, bool]:
 
 def leftovers(home: Path) -> Check:
     """Files that a crash or a repair left."""
-    drafts = [file for file in map(Path, nofollow.walk(home)) if file.suffix in (".tmp", ".new")]
-    aside = [file for file in map(Path, nofollow.walk(home)) if file.parent.name == "quarantine"]
+    drafts = [
+        file for file in map(Path, nofollow.walk_files(home)) if file.suffix in (".tmp", ".new")
+    ]
+    aside = [
+        file for file in map(Path, nofollow.walk_files(home)) if file.parent.name == "quarantine"
+    ]
     restoring = home / "bodies" / "restoring"
     drafts += [restoring] if restoring.is_dir() else []
     if drafts:
         return Check(
-            "leftovers", "warn", f"begun and never finished: "
-            f"{some([str(file.relative_to(home)) for file in drafts])}",
+            "leftovers",
+            "warn",
+            f"begun and never finished: {some([str(file.relative_to(home)) for file in drafts])}",
             "delete them while no memplane runs",
-        )  # fmt: skip
+        )
     if aside:
         size = sum(file.lstat().st_size for file in aside)
         return Check(
-            "leftovers", "warn", f"{size} bytes in {len(aside)} files of log/quarantine",
+            "leftovers",
+            "warn",
+            f"{size} bytes in {len(aside)} files of log/quarantine",
             "a repair set them aside: look at them, then delete them",
-        )  # fmt: skip
+        )
     moved = [
-        file for file in map(Path, nofollow.walk(home, folders=True)) if _ASIDE.search(file.name)
+        file
+        for file in map(Path, nofollow.walk_files(home, folders=True))
+        if _ASIDE.search(file.name)
     ]
     if moved:
         return Check(
-            "leftovers", "warn", f"folders that stood in the place of caches: "
+            "leftovers",
+            "warn",
+            f"folders that stood in the place of caches: "
             f"{some([str(file.relative_to(home)) for file in moved])}",
             "look at them, then delete them",
-        )  # fmt: skip
+        )
     return Check("leftovers", "ok", "none")
 
 
@@ -322,14 +382,16 @@ def ignored(path: Path) -> Check:
         if up == tree:
             break
     return Check(
-        "git-ignore", "warn", f"in the work tree {tree}, and nothing keeps its log out of git",
+        "git-ignore",
+        "warn",
+        f"in the work tree {tree}, and nothing keeps its log out of git",
         f"put {', '.join(f'{folder}/' for folder in _OURS)} into {home / '.gitignore'}",
-    )  # fmt: skip
+    )
 
 
 def _lines(file: Path) -> set[str]:
     with contextlib.suppress(OSError):
-        data = nofollow.read(file, _IGNORE_BYTES_MAX, home=file.parent)
+        data = nofollow.read_bytes(file, _IGNORE_BYTES_MAX, home=file.parent)
         return {line.strip() for line in data.decode(errors="replace").splitlines()}
     return set()
 
@@ -361,10 +423,15 @@ class _Place(NamedTuple):
         return watched(Home(str(self.path), "", True, self.trusted), bool, self.overrides)
 
 
-def examine(
-    path: Path, *, clock: Clock, make_counter: MakeCounter, loads: Callable[[bytes], Any],
-    overrides: Mapping[str, str], trusted: Trusted | None = None,
-) -> list[Check]:  # fmt: skip
+def examine_plane(
+    path: Path,
+    *,
+    clock: Clock,
+    make_counter: MakeCounter,
+    loads: Callable[[bytes], Any],
+    overrides: Mapping[str, str],
+    trusted: Trusted | None = None,
+) -> list[Check]:
     """Make every check of the plane in a folder, whatever state it is in.
 
     `overrides` are the variables that stand before values of the policies; `trusted` is what stands
@@ -392,9 +459,11 @@ def _home(place: _Place) -> Check:
     home = open_home(place.path)
     if home.read_only:
         return Check(
-            "home", "warn", f"{home.path}: plane {home.plane_id}, read-only",
+            "home",
+            "warn",
+            f"{home.path}: plane {home.plane_id}, read-only",
             "it can be packed and read; to record, make the folder writable",
-        )  # fmt: skip
+        )
     return Check("home", "ok", f"{home.path}: plane {home.plane_id}")
 
 
@@ -405,9 +474,11 @@ def _policies(place: _Place) -> Check:
         count = len(error.problems)
         mistakes = "1 mistake" if count == 1 else f"{count} mistakes"
         return Check(
-            "policies", "fail", f"{mistakes}; the first: {error.problems[0]}",
+            "policies",
+            "fail",
+            f"{mistakes}; the first: {error.problems[0]}",
             "`memplane policy check` lists them all; nothing is packed until then",
-        )  # fmt: skip
+        )
     return Check("policies", "ok", "no mistakes")
 
 
@@ -430,9 +501,11 @@ def _trust(place: _Place) -> Check:
         return Check("trust", "ok", "named or your own, so its files count as they are")
     if held := place.watched().held():
         return Check(
-            "trust", "warn", f"changed since it was trusted, so as it was then: {some(held)}",
+            "trust",
+            "warn",
+            f"changed since it was trusted, so as it was then: {some(held)}",
             "`memplane policy accept` shows the difference and takes it",
-        )  # fmt: skip
+        )
     return Check("trust", "ok", "found here and trusted; nothing changed since")
 
 
@@ -453,9 +526,7 @@ def _counter(place: _Place) -> Check:
 
 def _opened(place: _Place) -> tuple[Home, FileLog, Head]:
     home = open_home(place.path)
-    log = FileLog(
-        home.path, home.plane_id, clock=place.clock, loads=place.loads, read_only=True
-    )  # fmt: skip
+    log = FileLog(home.path, home.plane_id, clock=place.clock, loads=place.loads, read_only=True)
     return home, log, log.head()
 
 
@@ -465,7 +536,7 @@ def _log(place: _Place) -> Check:
     folder = place.path / "log"
     segments = Segments(str(folder), home.plane_id)
     newest = max(segments.numbers(), default=0)
-    names = nofollow.files(folder)
+    names = nofollow.file_names(folder)
     sizes = {name: (folder / name).lstat().st_size for name in names if name.endswith(".jsonl")}
     found = f"seq {head.seq}, {len(sizes)} segments, {sum(sizes.values())} bytes"
     broken = [name for name in names if name == f"{newest:08d}.broken"]
@@ -494,9 +565,11 @@ def _log_fault(log: FileLog, segments: Segments, found: str) -> Check | None:
     if segments.strays:
         number, what = min(segments.strays.items())
         return Check(
-            "log", "fail", f"{found}; {number:08d}.jsonl {what}",
+            "log",
+            "fail",
+            f"{found}; {number:08d}.jsonl {what}",
             "`memplane repair --salvage` moves it to log/quarantine; nothing is recorded before",
-        )  # fmt: skip
+        )
     refusal = log.headless()
     if refusal is not None:
         return Check("log", "fail", str(refusal), "`memplane repair`, or a copy of that file")
@@ -512,13 +585,14 @@ def _projections(place: _Place) -> Check:
     home, log, head = _opened(place)
     behind: dict[str, int] = {}
     useless: list[str] = []
-    for name, at in stated(place.path, home.plane_id):
+    for name, at in stated_positions(place.path, home.plane_id):
         if at is not None and at.seq > (head := log.head()).seq:
             return Check(
-                "projections", "warn",
+                "projections",
+                "warn",
                 f"{name} knows of seq {at.seq}, and the log ends with seq {head.seq}",
                 "the log lost its end, or is an older copy: `memplane verify` says what to do",
-            )  # fmt: skip
+            )
         if at is None or not log.matches(at):
             useless.append(name)
         else:
@@ -541,7 +615,7 @@ def _index(place: _Place) -> Check:
     if at is None or not log.matches(at):
         why = "kept, but not of this log and these policies"
         return Check("index", "warn", why, "the next search makes it again")
-    names = [name for name in nofollow.files(folder) if name.endswith(".bin")]
+    names = [name for name in nofollow.file_names(folder) if name.endswith(".bin")]
     size = sum((folder / name).lstat().st_size for name in names)
     found = f"up to seq {at.seq}, {head.seq - at.seq} events behind, {size} bytes"
     if head.seq - at.seq > BEHIND_WARN:
@@ -578,9 +652,11 @@ def _clock(place: _Place) -> Check:
     now = place.clock()
     if line is not None and line.event.rec > now:
         return Check(
-            "clock", "warn", f"{now} is before the last event, {line.event.rec}",
+            "clock",
+            "warn",
+            f"{now} is before the last event, {line.event.rec}",
             "set the clock; events are stamped with the later of the two until it has passed",
-        )  # fmt: skip
+        )
     return Check("clock", "ok", now)
 
 

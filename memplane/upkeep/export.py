@@ -15,10 +15,10 @@ from memplane.errors import HomeError, InputError, NotFoundError, PlaneError, Wr
 from memplane.event import FIELDS, KINDS, NO_EVENT, UPKEEP_KINDS, Event, decode, is_kind
 from memplane.intake import timestamp
 from memplane.intake.check import is_checksum
-from memplane.intake.redact import masked_data, shown
+from memplane.intake.redact import masked_data, quoted_value
 from memplane.log.bodies import body_hash, load_body, recalled_hashes
 from memplane.log.disk import Disk, drop
-from memplane.log.export import Begun, Damaged, Export, Lines, Opened, pieces
+from memplane.log.export import Begun, Damaged, Export, ExportedLines, ExportHeader, export_pieces
 from memplane.log.log import take_in_all
 from memplane.log.purges import erased_by
 from memplane.log.segments import Segments
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from memplane.context.context import PlaneContext
-    from memplane.context.event_access import Reader
+    from memplane.context.event_access import EventAccess
     from memplane.ports import Head
 
-__all__ = ["Asked", "Chosen", "ExportReport", "export_plane"]
+__all__ = ["EventSelector", "ExportFilter", "ExportReport", "export_plane"]
 
 
 _OWNER: Final = "private"
@@ -42,7 +42,7 @@ _LEFT_OUT: Final = ("dur", "h")
 _IDENTIFIERS: Final = ("id", "session", "task", "actor", "key", "ns")
 
 
-class Asked(NamedTuple):
+class ExportFilter(NamedTuple):
     """What an export is asked for; where nothing is, it is of everything."""
 
     ns: tuple[str, ...] = ()
@@ -55,21 +55,30 @@ class Asked(NamedTuple):
 
     @classmethod
     def of(
-        cls, *, ns: str | Iterable[str] | None, kind: str | Iterable[str] | None,
-        session: str | Iterable[str] | None, since: str | datetime | None,
-        until: str | datetime | None, redact: bool, secret: bool,
-    ) -> Asked:  # fmt: skip
+        cls,
+        *,
+        ns: str | Iterable[str] | None,
+        kind: str | Iterable[str] | None,
+        session: str | Iterable[str] | None,
+        since: str | datetime | None,
+        until: str | datetime | None,
+        redact: bool,
+        secret: bool,
+    ) -> ExportFilter:
         """Check what a caller gave; raises InputError naming the argument."""
         kinds = _several(kind, "kind")
         for one in kinds:
             if not is_kind(one):
                 known = ", ".join(KINDS)
-                raise InputError(f"unknown kind {shown(one)}; known: {known}", where="kind")
+                raise InputError(f"unknown kind {quoted_value(one)}; known: {known}", where="kind")
         asked = cls(
-            _several(ns, "ns"), kinds, _several(session, "session"),
+            _several(ns, "ns"),
+            kinds,
+            _several(session, "session"),
             None if since is None else timestamp(since, where="since"),
-            None if until is None else timestamp(until, where="until"), redact,
-        )  # fmt: skip
+            None if until is None else timestamp(until, where="until"),
+            redact,
+        )
         if secret and asked.is_everything:
             raise InputError(
                 "a whole export holds what is secret anyway; give it beside what names a part",
@@ -80,7 +89,7 @@ class Asked(NamedTuple):
     @property
     def is_everything(self) -> bool:
         """Whether nothing narrows it."""
-        return self == Asked()
+        return self == ExportFilter()
 
     def as_json(self) -> dict[str, Any]:
         """What narrows it."""
@@ -98,16 +107,16 @@ def _several(given: str | Iterable[str] | None, where: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(check_text(one, where) for one in found))
 
 
-class Chosen:
+class EventSelector:
     """Picks events as `Plane.events` shows them to the owner, and counts what it withholds.
 
     What was forgotten stays, and so does what memplane writes about its own log: elsewhere a
     forget would hit what has the same key there.
     """
 
-    def __init__(self, context: PlaneContext, asked: Asked) -> None:
+    def __init__(self, context: PlaneContext, asked: ExportFilter) -> None:
         self._context, self._asked = context, asked
-        self._readers: dict[str | None, Reader] = {
+        self._readers: dict[str | None, EventAccess] = {
             ns: context.reader(_OWNER, ns=ns) for ns in (asked.ns or (None,))
         }
         policies = context.watched.policies()
@@ -137,7 +146,7 @@ class Chosen:
             fields["data"] = originated(leaving, self._plane, moment)
         return fields
 
-    def _withheld(self, event: Event, reader: Reader) -> str | None:
+    def _withheld(self, event: Event, reader: EventAccess) -> str | None:
         """Why an event that was asked for stays, None where it does not."""
         seen = event
         if self._asked.secret:
@@ -154,7 +163,7 @@ class Chosen:
         names += [*event.refs, *event.markers]
         return "identifier" if any(self._redactor.in_name(one) for one in names if one) else None
 
-    def _reader(self, event: Event) -> Reader | None:
+    def _reader(self, event: Event) -> EventAccess | None:
         asked = self._asked
         if (asked.kind and event.kind not in asked.kind) or (
             asked.session and event.session not in asked.session
@@ -248,9 +257,14 @@ class _Overtaken(Exception):  # noqa: N818 - never leaves this module
 
 
 def export_plane(
-    context: PlaneContext, to: str | os.PathLike[str] | IO[bytes], asked: Asked, *, replace: bool,
-    progress: Progress | None, disk: Disk | None = None,
-) -> ExportReport:  # fmt: skip
+    context: PlaneContext,
+    to: str | os.PathLike[str] | IO[bytes],
+    asked: ExportFilter,
+    *,
+    replace: bool,
+    progress: Progress | None,
+    disk: Disk | None = None,
+) -> ExportReport:
     """Export to a file, or into an open one; see `Plane.export`."""
     context.check_open()
     whole = asked.is_everything
@@ -274,7 +288,8 @@ def export_plane(
     _refuse_own_folders(context, path)
     if not replace and os.path.lexists(path):
         raise InputError(
-            f"{shown(path, 300)} is there already; name another, or say to replace it", where="to"
+            f"{quoted_value(path, 300)} is there already; name another, or say to replace it",
+            where="to",
         )
     refuse_special(path)
     for _ in range(_TRIES):
@@ -296,7 +311,8 @@ def _refuse_own_folders(context: PlaneContext, path: str) -> None:
     below = os.path.relpath(folder, home).partition("/")[0]
     if below in _OWN_FOLDERS:
         raise InputError(
-            f"{shown(path, 300)} lies in the plane's own folder {below}/; name another", where="to"
+            f"{quoted_value(path, 300)} lies in the plane's own folder {below}/; name another",
+            where="to",
         )
 
 
@@ -310,7 +326,7 @@ class _Beside:
     def __enter__(self) -> Self:
         self._drop_left()
         with self._refusing():
-            self._fd = nofollow.create(self._new)
+            self._fd = nofollow.create_draft(self._new)
         return self
 
     def _drop_left(self) -> None:
@@ -318,7 +334,7 @@ class _Beside:
         folder, name = os.path.split(self._path)
         form = re.compile(re.escape(name) + r"\.(\d{1,10})\.new")
         with suppress(OSError):
-            for other in nofollow.names(folder):
+            for other in nofollow.folder_names(folder):
                 found = form.fullmatch(other)
                 if found is not None and not _is_alive(int(found[1])):
                     drop(os.path.join(folder, other))  # noqa: PTH118 - a string
@@ -375,16 +391,20 @@ class _Refusing:
 
 
 def _whole(
-    context: PlaneContext, export: Export, _: Asked, path: str | None, progress: Progress | None
-) -> ExportReport:  # fmt: skip
+    context: PlaneContext,
+    export: Export,
+    _: ExportFilter,
+    path: str | None,
+    progress: Progress | None,
+) -> ExportReport:
     """Everything, byte by byte."""
     log, home = context.log, os.fspath(context.home.path)
     head = log.head()
-    export.begin(Opened(context.home.plane_id, head.seq, head.h, whole=True))
+    export.begin(ExportHeader(context.home.plane_id, head.seq, head.h, whole=True))
     bodies = _Bodies(home, export)
     erased: set[int] = set()
     promised: set[int] = set()
-    for piece in pieces(Segments(f"{home}/log", context.home.plane_id), head):
+    for piece in export_pieces(Segments(f"{home}/log", context.home.plane_id), head):
         if isinstance(piece, Begun):
             export.segment(piece.number)
         elif isinstance(piece, Damaged):
@@ -401,7 +421,7 @@ def _whole(
     return _report(export, path, context.home.plane_id, head, {}, whole=True)
 
 
-def _lines(piece: Lines, export: Export, bodies: _Bodies) -> None:
+def _lines(piece: ExportedLines, export: Export, bodies: _Bodies) -> None:
     """Write lines, the bodies that they name before them."""
     data, run = piece.data, piece.run
     ends = [*run.starts[1:], run.end]
@@ -418,7 +438,7 @@ def _lines(piece: Lines, export: Export, bodies: _Bodies) -> None:
     export.log_lines(data[at:], len(run.starts) - first)
 
 
-def _rows_with(piece: Lines, word: bytes) -> Iterator[int]:
+def _rows_with(piece: ExportedLines, word: bytes) -> Iterator[int]:
     """The places of the lines that hold these bytes."""
     from bisect import bisect_right  # noqa: PLC0415 - a pack does without
 
@@ -430,7 +450,7 @@ def _rows_with(piece: Lines, word: bytes) -> Iterator[int]:
         at = data.find(word, starts[row + 1]) if row + 1 < len(starts) else -1
 
 
-def _erased_by(piece: Lines) -> Iterator[int]:
+def _erased_by(piece: ExportedLines) -> Iterator[int]:
     """The seqs that the purge events among the lines say to be erased."""
     import json  # noqa: PLC0415 - likewise
 
@@ -489,14 +509,19 @@ class _Bodies:
 
 
 def _partial(
-    context: PlaneContext, export: Export, asked: Asked, path: str | None, progress: Progress | None
-) -> ExportReport:  # fmt: skip
+    context: PlaneContext,
+    export: Export,
+    asked: ExportFilter,
+    path: str | None,
+    progress: Progress | None,
+) -> ExportReport:
     """The events that were asked for, as they may leave the plane today."""
     head = context.log.head() if context.as_of is None else context.prefix_head()
     export.begin(
-        Opened(context.home.plane_id, head.seq, head.h, whole=False), masked_data(asked.as_json())
-    )  # fmt: skip
-    chosen = Chosen(context, asked)
+        ExportHeader(context.home.plane_id, head.seq, head.h, whole=False),
+        masked_data(asked.as_json()),
+    )
+    chosen = EventSelector(context, asked)
     for line in context.log.read(0, head.seq):
         if line.event.seq % 1024 == 0 and progress is not None:
             progress(line.event.seq, head.seq)
@@ -510,11 +535,26 @@ def _partial(
 
 
 def _report(
-    export: Export, path: str | None, plane: str, head: Head, withheld: dict[str, int], *,
+    export: Export,
+    path: str | None,
+    plane: str,
+    head: Head,
+    withheld: dict[str, int],
+    *,
     whole: bool,
-) -> ExportReport:  # fmt: skip
+) -> ExportReport:
     end = export.end()
     return ExportReport(
-        path, plane, head.seq, head.h, whole, end.events, end.bodies, end.bytes, end.sha256,
-        end.damaged, end.lost, withheld,
-    )  # fmt: skip
+        path,
+        plane,
+        head.seq,
+        head.h,
+        whole,
+        end.events,
+        end.bodies,
+        end.bytes,
+        end.sha256,
+        end.damaged,
+        end.lost,
+        withheld,
+    )

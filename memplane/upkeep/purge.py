@@ -21,9 +21,9 @@ from memplane.event import SENSITIVITIES, Event, encode
 from memplane.index.storage import alone, holder
 from memplane.intake import timestamp
 from memplane.log.bodies import body_path
-from memplane.log.writer import KEPT, clear
+from memplane.log.writer import KEPT, clear_cache
 from memplane.search.service import index_service
-from memplane.upkeep.purge_plan import Plan, Progress, Quote, plan_of
+from memplane.upkeep.purge_plan import Progress, PurgePlan, QuotingEvent, plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.event import Event
     from memplane.ports import Appended
-    from memplane.upkeep.purge_effects import Already, Lost
+    from memplane.upkeep.purge_effects import Already, LostBytes
     from memplane.upkeep.purge_plan import Progress
     from memplane.work.forget import Pick
 
-__all__ = ["Due", "PurgeReport", "due_of", "purge"]
+__all__ = ["Due", "PurgeReport", "due_of", "purge_plane"]
 
 
 _TOLD_EVERY: Final = 5_000  # events
@@ -94,9 +94,10 @@ def due_of(context: PlaneContext, now: str, progress: Progress | None = None) ->
         if id_ not in named
     ]
     return Due(
-        tuple(sorted(seq for seq, _, _ in gone)), sum(size for _, size, _ in gone),
+        tuple(sorted(seq for seq, _, _ in gone)),
+        sum(size for _, size, _ in gone),
         len({session for _, _, session in gone}),
-    )  # fmt: skip
+    )
 
 
 def _read(context: PlaneContext, progress: Progress | None) -> tuple[dict[str, _Session], set[str]]:
@@ -168,11 +169,11 @@ class PurgeReport:
     bodies: int
     reports: int
     quarantine: int
-    quotes: tuple[Quote, ...]
+    quotes: tuple[QuotingEvent, ...]
     quoted: int
     revived: tuple[tuple[int, str], ...]
     approved: frozenset[int]
-    lost: tuple[Lost, ...]
+    lost: tuple[LostBytes, ...]
     already: tuple[Already, ...]
     repository: str | None
     dry_run: bool
@@ -182,22 +183,27 @@ class PurgeReport:
     def as_json(self) -> dict[str, Any]:
         return {
             "events": [{"seq": seq, "id": id_} for seq, id_ in self.events],
-            "cascaded": self.cascaded, "by": list(self.by), "bodies": self.bodies,
-            "reports": self.reports, "quarantine": self.quarantine,
-            "quotes": [quote._asdict() for quote in self.quotes], "quoted": self.quoted,
+            "cascaded": self.cascaded,
+            "by": list(self.by),
+            "bodies": self.bodies,
+            "reports": self.reports,
+            "quarantine": self.quarantine,
+            "quotes": [quote._asdict() for quote in self.quotes],
+            "quoted": self.quoted,
             "revived": [
                 {"seq": seq, "id": id_, "approved": seq in self.approved}
                 for seq, id_ in self.revived
             ],
             "lost": [one.as_json() for one in self.lost],
             "already_purged": [one._asdict() for one in self.already],
-            "repository": self.repository, "dry_run": self.dry_run,
+            "repository": self.repository,
+            "dry_run": self.dry_run,
             "summaries": [{"seq": seq, "id": id_} for seq, id_ in self.summaries],
             "kept": self.kept,
-        }  # fmt: skip
+        }
 
 
-def purge(
+def purge_plane(
     context: PlaneContext,
     named: dict[str, Any],
     ns: str,
@@ -226,12 +232,23 @@ def purge(
         taken = plan.events or plan.lost
         done = _erase(context, plan, reason) if taken and not dry_run else []
     return PurgeReport(
-        tuple((event.seq, event.id) for event in plan.events), plan.cascaded,
-        tuple(each.seq for each in done), len(plan.bodies), _count(plan, "reports/"),
-        _count(plan, "log/"), tuple(plan.quotes), plan.quoted, plan.revived.events,
-        plan.revived.approved, tuple(plan.lost), tuple(plan.already), _repository(context), dry_run,
-        tuple((event.seq, event.id) for event in plan.summaries), plan.kept,
-    )  # fmt: skip
+        tuple((event.seq, event.id) for event in plan.events),
+        plan.cascaded,
+        tuple(each.seq for each in done),
+        len(plan.bodies),
+        _count(plan, "reports/"),
+        _count(plan, "log/"),
+        tuple(plan.quotes),
+        plan.quoted,
+        plan.revived.events,
+        plan.revived.approved,
+        tuple(plan.lost),
+        tuple(plan.already),
+        _repository(context),
+        dry_run,
+        tuple((event.seq, event.id) for event in plan.summaries),
+        plan.kept,
+    )
 
 
 def _resting(summaries: list[Event]) -> InputError:
@@ -244,11 +261,11 @@ def _resting(summaries: list[Event]) -> InputError:
     )
 
 
-def _count(plan: Plan, folder: str) -> int:
+def _count(plan: PurgePlan, folder: str) -> int:
     return sum(name.startswith(folder) for name in plan.files)
 
 
-def _erase(context: PlaneContext, plan: Plan, reason: str) -> list[Appended]:
+def _erase(context: PlaneContext, plan: PurgePlan, reason: str) -> list[Appended]:
     """The log first, durably; then the files; then the caches, whoever holds them now."""
     log, home = context.log, context.home.path
     bodies = [os.path.relpath(body_path(os.fspath(home), one), home) for one in plan.bodies]
@@ -259,7 +276,7 @@ def _erase(context: PlaneContext, plan: Plan, reason: str) -> list[Appended]:
     try:
         for name in plan.look(home).reports():  # saved meanwhile
             with suppress(FileNotFoundError):
-                nofollow.remove(home / name, home=home)
+                nofollow.remove_name(home / name, home=home)
         context.forget_folds()
         _until(context, "projections", lambda: _cleared(home, "projections"))
         context.caught_up().save()
@@ -270,7 +287,7 @@ def _erase(context: PlaneContext, plan: Plan, reason: str) -> list[Appended]:
     return done
 
 
-def _rows(context: PlaneContext, plan: Plan, reason: str) -> list[dict[str, Any]]:
+def _rows(context: PlaneContext, plan: PurgePlan, reason: str) -> list[dict[str, Any]]:
     slots = index_service(context).slots(context.watched.policies_or_last())
     rows = []
     for events in _portions(plan.events):
@@ -291,16 +308,19 @@ def _rows(context: PlaneContext, plan: Plan, reason: str) -> list[dict[str, Any]
 
 def _row(reason: str, sensitivity: str, said: dict[str, Any]) -> dict[str, Any]:
     return {
-        "kind": "purge", "text": reason, "sensitivity": sensitivity, "data": {"purge": said},
-    }  # fmt: skip
+        "kind": "purge",
+        "text": reason,
+        "sensitivity": sensitivity,
+        "data": {"purge": said},
+    }
 
 
-def _some(lost: list[Lost]) -> Iterator[list[Lost]]:
+def _some(lost: list[LostBytes]) -> Iterator[list[LostBytes]]:
     for at in range(0, len(lost), _LOST_AT_ONCE):
         yield lost[at : at + _LOST_AT_ONCE]
 
 
-def _told(one: Lost) -> dict[str, Any]:
+def _told(one: LostBytes) -> dict[str, Any]:
     """What a purge event says of a place where events were lost: enough to tell a repeat."""
     said = one.as_json()
     return {**said, "ids": said["ids"][:_LOST_IDS], "files": len(one.files), "named": ""}
@@ -323,14 +343,14 @@ def _portions(events: list[Event]) -> Iterator[list[Event]]:
 def _cleared(home: Path, cache: str) -> bool:
     with alone(home / cache) as held:
         if held:
-            clear(os.fspath(home), cache)
+            clear_cache(os.fspath(home), cache)
         return held
 
 
 def _erase_from_index(context: PlaneContext, seq: int) -> None:
     """Leave nothing in the index's folder; where others hold it for too long, LockError."""
     folder = context.home.path / "index"
-    if all(name in KEPT for name in nofollow.names(folder)):
+    if all(name in KEPT for name in nofollow.folder_names(folder)):
         return
     policies = context.watched.policies_or_last()
     with suppress(OSError):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
-from memplane.context.artifact_files import Approvals
+from memplane.context.artifact_files import ArtifactApprovals
 from memplane.context.context import NO_END
 from memplane.lazy import regex
 from memplane.log.format import SUFFIX_BYTES
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = [
     "NOTHING",
     "Already",
-    "Look",
-    "Lost",
+    "FolderSearch",
+    "LostBytes",
     "Quotations",
     "Revived",
     "already_of",
@@ -253,7 +253,7 @@ class Already(NamedTuple):
     ts: str
 
 
-class Lost(NamedTuple):
+class LostBytes(NamedTuple):
     """Bytes of the log in which an event was lost, and the files that hold copies of them.
 
     `first` to `last` are the seqs that were lost there, all of which go; 0 where nothing of it
@@ -274,13 +274,18 @@ class Lost(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "named": self.named, "segment": self.segment, "offset": self.offset,
-            "bytes": self.end - self.offset, "first": self.first, "last": self.last,
-            "ids": [*self.ids], "files": [*self.files],
-        }  # fmt: skip
+            "named": self.named,
+            "segment": self.segment,
+            "offset": self.offset,
+            "bytes": self.end - self.offset,
+            "first": self.first,
+            "last": self.last,
+            "ids": [*self.ids],
+            "files": [*self.files],
+        }
 
 
-def lost_of(context: PlaneContext, named: int | str) -> Lost | None:
+def lost_of(context: PlaneContext, named: int | str) -> LostBytes | None:
     """Where an event that is no line of the log still lies; None where nothing is known of it."""
     for _ in context.log.read():  # all gaps are known then
         continue
@@ -296,8 +301,8 @@ def lost_of(context: PlaneContext, named: int | str) -> Lost | None:
     ids |= {one for one in _ids_in(text) if len(one) <= _ID_MAX}
     files, copies = [], []
     quarantine = home / "log" / "quarantine"
-    for path in (quarantine / name for name in nofollow.files(quarantine, home)):
-        copy = content(path)
+    for path in (quarantine / name for name in nofollow.file_names(quarantine, home)):
+        copy = file_text(path)
         if has_id(copy, ids) or (text and copy == text):
             files.append(path.relative_to(home).as_posix())
             copies.append(copy)
@@ -305,11 +310,14 @@ def lost_of(context: PlaneContext, named: int | str) -> Lost | None:
         return None
     parts = [_lines_of(one, ids) for one in copies]
     said = "\n".join([text, *parts])
-    return Lost(
-        str(named), *place, tuple(sorted(ids, key=lambda one: (one != named, one))), tuple(files),
+    return LostBytes(
+        str(named),
+        *place,
+        tuple(sorted(ids, key=lambda one: (one != named, one))),
+        tuple(files),
         tuple(dict.fromkeys(unescaped(match[1]) for match in _TEXT.finditer(said))),
         tuple(dict.fromkeys(match[1] for match in _SHA256.finditer(said))),
-    )  # fmt: skip
+    )
 
 
 def already_of(context: PlaneContext, named: int | str) -> Already | None:
@@ -362,19 +370,19 @@ def _lines_of(text: str, ids: set[str]) -> str:
 
 def _bytes_of(home: Path, segment: int, start: int, end: int) -> str:
     try:
-        with nofollow.opened(home / "log" / f"{segment:08d}.jsonl") as file:
+        with nofollow.open_regular(home / "log" / f"{segment:08d}.jsonl") as file:
             file.seek(start)
             return file.read(end - start).decode(errors="replace")
     except OSError:
         return ""
 
 
-def content(path: Path) -> str:
+def file_text(path: Path) -> str:
     """The text of a file below the plane; "" of one that is too long, or cannot be read."""
     try:
         if path.lstat().st_size > _FILE_BYTES_MAX:
             return ""
-        return nofollow.read(path).decode(errors="replace")
+        return nofollow.read_bytes(path).decode(errors="replace")
     except OSError:
         return ""
 
@@ -386,7 +394,7 @@ _LEFT: Final = (".new", ".tmp")  # of a file that was being written when somebod
 _PID: Final = regex(r"\.(\d+)(?:\.\d+)?\.(?:new|tmp)$")
 
 
-class Look:
+class FolderSearch:
     """A look at the files of a home for these texts and ids.
 
     `marks`: what lines say that go with them, whatever their text. `named`: the hashes of files in
@@ -394,9 +402,13 @@ class Look:
     """
 
     def __init__(
-        self, home: Path, quotations: Quotations, ids: set[str], marks: Iterable[str],
+        self,
+        home: Path,
+        quotations: Quotations,
+        ids: set[str],
+        marks: Iterable[str],
         named: set[str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._home, self._ids, self._named = home, ids, named
         self._quotations, self._marks = quotations, tuple(marks)
 
@@ -406,17 +418,17 @@ class Look:
             self._name(path)
             for path in _files_in(self._home, "reports")
             if path.suffix == ".json"
-            and (names(text := content(path), self._ids) or self._quotes(text))
+            and (names_event(text := file_text(path), self._ids) or self._quotes(text))
         ]
 
     def to_remove(self) -> list[str]:
         """Files that go as a whole: reports, what repairs set aside, what nothing names."""
         found = self.reports()
         for path in _files_in(self._home, "log/quarantine"):
-            text = content(path)
+            text = file_text(path)
             if has_id(text, self._ids) or self._marked(text) or self._quotes(text):
                 found.append(self._name(path))
-        found += [self._name(path) for path in self._orphans() if self._quotes(content(path))]
+        found += [self._name(path) for path in self._orphans() if self._quotes(file_text(path))]
         return found
 
     def to_tell(self) -> Iterator[tuple[str, str]]:
@@ -432,7 +444,7 @@ class Look:
             size = path.lstat().st_size
             if size > _FILE_BYTES_MAX:
                 yield name, "unread"
-            elif not aside and self._quotes(content(path)):
+            elif not aside and self._quotes(file_text(path)):
                 yield name, "text"
 
     def _orphans(self) -> Iterator[Path]:
@@ -446,7 +458,7 @@ class Look:
                 yield path
 
     def _files(self) -> Iterator[Path]:
-        return map(Path, sorted(nofollow.walk(self._home)))
+        return map(Path, sorted(nofollow.walk_files(self._home)))
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._home).as_posix()
@@ -473,10 +485,10 @@ def _is_written(path: Path) -> bool:
 
 
 def _files_in(home: Path, folder: str) -> list[Path]:
-    return [home / folder / name for name in nofollow.files(home / folder, home)]
+    return [home / folder / name for name in nofollow.file_names(home / folder, home)]
 
 
-def names(report: str, ids: set[str]) -> bool:
+def names_event(report: str, ids: set[str]) -> bool:
     """Whether a report names one of the events, wherever: as entry, omission, prompt, query."""
     try:
         said: list[Any] = [json.loads(report)]
@@ -516,9 +528,11 @@ NOTHING: Final = Revived((), frozenset())
 
 
 def revived(
-    context: PlaneContext, taken: Collection[Event], own: Collection[str],
+    context: PlaneContext,
+    taken: Collection[Event],
+    own: Collection[str],
     progress: Callable[[int, int], None] | None = None,
-) -> Revived:  # fmt: skip
+) -> Revived:
     """What comes back without the events that are taken; `own` are kinds that nothing archives.
 
     `progress` is told how many seqs were folded, and of how many. Hold the plane's lock.
@@ -565,7 +579,7 @@ class _Left:
 
     def covered(self, now: str) -> tuple[int, ...]:
         """The seqs of the artifacts that would be approved."""
-        approvals = Approvals(self._table, self.memories, self._find)
+        approvals = ArtifactApprovals(self._table, self.memories, self._find)
         return approvals.covered(as_of=NO_END, now=now)
 
 

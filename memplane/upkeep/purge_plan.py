@@ -12,15 +12,15 @@ from memplane.context.arguments import check_texts
 from memplane.errors import InputError, NotFoundError
 from memplane.event import Event
 from memplane.intake import namespace
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.lazy import regex
 from memplane.log.bodies import recalled_hashes
 from memplane.projections.sessions import is_extract
 from memplane.upkeep.purge_effects import (
     NOTHING,
     Already,
-    Look,
-    Lost,
+    FolderSearch,
+    LostBytes,
     Quotations,
     Revived,
     already_of,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from memplane.ports import Line
     from memplane.work.forget import Pick
 
-__all__ = ["ARCHIVED", "Holes", "Plan", "Quote", "plan_of"]
+__all__ = ["ARCHIVED", "Holes", "PurgePlan", "QuotingEvent", "plan_of"]
 
 
 Hole = tuple[int, int, int]  # a segment, the first byte, the end
@@ -81,7 +81,7 @@ class Holes:
 
     def _without_lines(self) -> Iterator[Hole]:
         """Segments of nothing but damage."""
-        for name in nofollow.files(self._folder):
+        for name in nofollow.file_names(self._folder):
             stem = name.removesuffix(".jsonl")
             number = int(stem) if stem != name and stem.isdecimal() else 0
             if 0 < number < self._segment and number not in self._seen:
@@ -93,7 +93,7 @@ class Holes:
 
     def _read(self, hole: Hole) -> str:
         number, start, end = hole
-        with nofollow.opened(self._folder / f"{number:08d}.jsonl") as file:
+        with nofollow.open_regular(self._folder / f"{number:08d}.jsonl") as file:
             file.seek(start)
             return file.read(end - start).decode(errors="replace")
 
@@ -112,7 +112,7 @@ _HEX: Final = regex(r"[0-9a-f]{64}")
 Progress = Callable[[int, int], None]
 
 
-class Quote(NamedTuple):
+class QuotingEvent(NamedTuple):
     """What still says something of what is erased: an event by seq and id, or a file (seq 0).
 
     `how`: `text` if it has a text of the erased ones, `refs` if it names one, `unread` if nobody
@@ -125,7 +125,7 @@ class Quote(NamedTuple):
 
 
 @dataclass(slots=True)
-class Plan:
+class PurgePlan:
     """`events` are taken, in log order; `cascaded` counts those that were not named.
 
     `bodies` are hashes of files that nothing else needs; `files` are paths below the home that go
@@ -143,11 +143,11 @@ class Plan:
     bodies: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     holes: list[tuple[int, int, int]] = field(default_factory=list)
-    quotes: list[Quote] = field(default_factory=list)
+    quotes: list[QuotingEvent] = field(default_factory=list)
     quoted: int = 0  # `quotes` are the first of so many
     named: set[str] = field(default_factory=set)  # hashes of files that other events need
     revived: Revived = NOTHING
-    lost: list[Lost] = field(default_factory=list)
+    lost: list[LostBytes] = field(default_factory=list)
     already: list[Already] = field(default_factory=list)
     summaries: list[Event] = field(default_factory=list)
     kept: int = 0
@@ -158,9 +158,9 @@ class Plan:
         """The ids of all that goes."""
         return {event.id for event in self.events}.union(*(one.ids for one in self.lost))
 
-    def look(self, home: Path, marks: Iterable[str] = ()) -> Look:
+    def look(self, home: Path, marks: Iterable[str] = ()) -> FolderSearch:
         """What looks for it in files."""
-        return Look(home, self.quotations, self.ids, marks, self.named)
+        return FolderSearch(home, self.quotations, self.ids, marks, self.named)
 
 
 def plan_of(
@@ -172,7 +172,7 @@ def plan_of(
     cascade: bool,
     summaries: bool,
     progress: Progress | None = None,
-) -> Plan:
+) -> PurgePlan:
     """Find all that goes with what is named: ids, a key, session or source, or a description.
 
     A description is why events are archived (`archived`), what they are (`pick`), or both.
@@ -183,16 +183,19 @@ def plan_of(
     kept: list[Event] = []
     named_ones = list(_named(context, named, ns, pick, kept))
     events = {one.seq: one for one in named_ones if isinstance(one, Event)}
-    lost = list({one[1:4]: one for one in named_ones if isinstance(one, Lost)}.values())
+    lost = list({one[1:4]: one for one in named_ones if isinstance(one, LostBytes)}.values())
     already = [one for one in named_ones if isinstance(one, Already)]
-    count, plan, quotes = len(events), Plan([], 0), _Quotes()
+    count, plan, quotes = len(events), PurgePlan([], 0), _Quotes()
     for _ in range(_ROUNDS_MAX):
         quotes = _Quotes()
         taken = [events[seq] for seq in sorted(events)]
-        plan = Plan(
-            taken, len(events) - count, lost=lost, already=already,
+        plan = PurgePlan(
+            taken,
+            len(events) - count,
+            lost=lost,
+            already=already,
             kept=sum(event.seq not in events for event in kept),
-        )  # fmt: skip
+        )
         if taken or lost:
             _read(context, plan, quotes, _marks(named), progress)
         more = quotes.events if cascade else quotes.extracts
@@ -205,7 +208,9 @@ def plan_of(
     look = plan.look(context.home.path, _marks(named))
     files = [name for one in plan.lost for name in one.files]
     plan.files = list(dict.fromkeys((*files, *look.to_remove())))
-    quotes.found += [Quote(0, name, how) for name, how in look.to_tell() if name not in plan.files]
+    quotes.found += [
+        QuotingEvent(0, name, how) for name, how in look.to_tell() if name not in plan.files
+    ]
     plan.revived = revived(context, plan.events, _OWN, progress)
     plan.quotes, plan.quoted = quotes.found[:_QUOTES_MAX], len(quotes.found)
     return plan
@@ -222,7 +227,7 @@ def _marks(named: dict[str, Any]) -> list[str]:
 
 def _named(
     context: PlaneContext, named: dict[str, Any], ns: str, pick: Pick, kept: list[Event]
-) -> Iterator[Event | Lost | Already]:  # fmt: skip
+) -> Iterator[Event | LostBytes | Already]:
     """What is to be taken; what is described and lasts is put into `kept`."""
     namespace(ns)
     given = [(name, value) for name, value in named.items() if value]
@@ -249,13 +254,13 @@ def _named(
         found = [line.event for line in context.log.read() if _is_of(line.event, name, value)]
     if not found:
         where = f" in {ns}" if name == "key" else ""
-        raise NotFoundError(f"no event of {name} {shown(value)}{where}")
+        raise NotFoundError(f"no event of {name} {quoted_value(value)}{where}")
     yield from found
 
 
-def _by_id(context: PlaneContext, one: int | str) -> Event | Lost | Already:
+def _by_id(context: PlaneContext, one: int | str) -> Event | LostBytes | Already:
     if isinstance(one, bool) or not isinstance(one, int | str):
-        raise InputError(f"expected an id or a seq, found {shown(one)}", where="id")
+        raise InputError(f"expected an id or a seq, found {quoted_value(one)}", where="id")
     line = context.log.line(one) if isinstance(one, int) else context.log.find(one)
     if line is None:
         before = already_of(context, one)
@@ -263,7 +268,7 @@ def _by_id(context: PlaneContext, one: int | str) -> Event | Lost | Already:
         if before is not None and (found is None or not found.files):
             return before
         if found is None:
-            raise NotFoundError(f"no event {shown(one)}")
+            raise NotFoundError(f"no event {quoted_value(one)}")
         return found
     if line.event.kind in _OWN:
         raise InputError(
@@ -289,7 +294,7 @@ def _described(
         if one not in ARCHIVED and not one.startswith(_FORGOTTEN_AS):
             known = ", ".join(ARCHIVED)
             raise InputError(
-                f"expected some of {known}, {_FORGOTTEN_AS}TEXT; found {shown(one)}",
+                f"expected some of {known}, {_FORGOTTEN_AS}TEXT; found {quoted_value(one)}",
                 where="archived",
             )
     memories = context.caught_up().memories
@@ -319,12 +324,12 @@ class _Quotes:
     """What quotes what is taken, as it is found."""
 
     def __init__(self) -> None:
-        self.found: list[Quote] = []
+        self.found: list[QuotingEvent] = []
         self.events: list[Event] = []
         self.extracts: list[Event] = []  # of memplane's own making
 
     def add(self, event: Event, how: str) -> None:
-        self.found.append(Quote(event.seq, event.id, how))
+        self.found.append(QuotingEvent(event.seq, event.id, how))
         if event.kind not in _OWN:
             self.events.append(event)
             if how == "refs" and is_extract(event):
@@ -332,7 +337,11 @@ class _Quotes:
 
 
 def _read(
-    context: PlaneContext, plan: Plan, quotes: _Quotes, marks: list[str], progress: Progress | None
+    context: PlaneContext,
+    plan: PurgePlan,
+    quotes: _Quotes,
+    marks: list[str],
+    progress: Progress | None,
 ) -> None:
     """One pass over the log: who quotes, which bodies are needed by others, where no lines are."""
     seqs, ids = {event.seq for event in plan.events}, plan.ids

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane import nofollow
 from memplane.errors import InputError, MemplaneError, NotFoundError, WriteError
 from memplane.home import VERSION, replace_file
-from memplane.intake.redact import masked, shown
-from memplane.pack.report import Story, chain_of, compared, cost_of, marks_of, shape_of
+from memplane.intake.redact import masked, quoted_value
+from memplane.pack.report import LogChanges, chain_of, compared, cost_of, marks_of, shape_of
 from memplane.policy import NAMES
 from memplane.recall.suppress import Scope
 
@@ -29,11 +29,11 @@ __all__ = [
     "LAST",
     "Saved",
     "costs_of",
-    "find",
+    "find_report",
     "finished",
     "mistake_in",
     "of_the_past",
-    "read",
+    "read_report",
     "save",
     "saved",
     "story",
@@ -42,14 +42,28 @@ __all__ = [
 
 _WORDS: Final = {dict: "a mapping", list: "a list", str: "a text", int: "a whole number"}
 _TOP: Final[dict[str, type]] = {
-    "request": dict, "log": dict, "policies": dict, "views": dict, "entries": list,
-    "prefix": dict, "omissions": dict, "gaps": list, "budget": int, "tokens": int, "channel": str,
+    "request": dict,
+    "log": dict,
+    "policies": dict,
+    "views": dict,
+    "entries": list,
+    "prefix": dict,
+    "omissions": dict,
+    "gaps": list,
+    "budget": int,
+    "tokens": int,
+    "channel": str,
     "acb_sha256": str,
-}  # fmt: skip
+}
 _PREFIX: Final[dict[str, type]] = {
-    "anchor_seq": int, "epoch_seq": int, "prompt_seq": int, "shed_seq": int, "map_shed_seq": int,
-    "breakpoints": list, "stable_bytes": dict,
-}  # fmt: skip
+    "anchor_seq": int,
+    "epoch_seq": int,
+    "prompt_seq": int,
+    "shed_seq": int,
+    "map_shed_seq": int,
+    "breakpoints": list,
+    "stable_bytes": dict,
+}
 # What saved reports have beside it, all or none of it.
 _COMPARED: Final = ("common_tokens", "share_ppm", "stable_kept", "break", "compared_with")
 _ENTRY: Final[dict[str, type]] = {"events": list, "parts": list, "area": str, "section": str}
@@ -121,10 +135,10 @@ _RING_HELD: Final = 200  # events before the prompt that a fast pack takes its e
 Report = dict[str, Any]
 
 
-def story(context: PlaneContext, old: Report | None, new: Report) -> Story:
+def story(context: PlaneContext, old: Report | None, new: Report) -> LogChanges:
     """What the log says of the events between two packs. Asked only where a prefix broke."""
     between = _Between(context, old, new)
-    return Story(between.gone, between.corrected, between.ring)
+    return LogChanges(between.gone, between.corrected, between.ring)
 
 
 class _Between:
@@ -164,9 +178,13 @@ class _Between:
         """Whether events that evidence was taken from have left the ring."""
         asked, policies = self._new["request"], self._context.watched.policies_or_last()
         scope = Scope.of(
-            policies, self._new["channel"], now=asked["now"], as_of=asked.get("as_of", 0),
-            ns=tuple(asked.get("ns", ())), agent=asked.get("agent"),
-        )  # fmt: skip
+            policies,
+            self._new["channel"],
+            now=asked["now"],
+            as_of=asked.get("as_of", 0),
+            ns=tuple(asked.get("ns", ())),
+            agent=asked.get("agent"),
+        )
         held = self._context.caught_up().hotset.state.seen(scope.sees).plane
         before = sum(1 for seq in held if seq < self._new["prefix"]["prompt_seq"])
         return before < _RING_HELD and bool(held) and held[0] > 1
@@ -240,12 +258,14 @@ def costs_of(old: Report | None, new: Report, prices: CachePrices) -> dict[str, 
     """The modelled cost by what the next pack comes with (`prompt`, `call`), `old` being cached."""
     return {
         reuse: cost_of(
-            new, reuse, prices,
+            new,
+            reuse,
+            prices,
             known=[] if old is None else [(m[0], m[2]) for m in marks_of(old, reuse, prices.marks)],
             common_tokens=new["prefix"]["common_tokens"],
         )._asdict()
         for reuse in ("prompt", "call")
-    }  # fmt: skip
+    }
 
 
 def save(
@@ -258,7 +278,7 @@ def save(
         for name, sha256 in zip([*names, *report["views"]], hashes, strict=True):
             data = bodies(name)
             if data is not None and hashlib.sha256(data).hexdigest() == sha256 and _keeps(data):
-                path = body_path(home, sha256)
+                path = kept_bytes_path(home, sha256)
                 if not nofollow.is_file(path) and not replace_file(path, data):
                     return None
         stamp = "".join(digit for digit in now if digit.isdigit() or digit == "T")
@@ -270,7 +290,7 @@ def save(
         return None
     for old in _paths(home)[: -keep or None]:
         with contextlib.suppress(OSError):
-            nofollow.remove(old)
+            nofollow.remove_name(old)
     return path if nofollow.is_file(path) else None
 
 
@@ -280,7 +300,7 @@ def _keeps(data: bytes) -> bool:
     return masked(text) == text
 
 
-def body_path(home: Path, sha256: str) -> Path:
+def kept_bytes_path(home: Path, sha256: str) -> Path:
     """Where the bytes of a hash lie."""
     return home / "bodies" / "sha256" / sha256[:2] / sha256[2:]
 
@@ -293,7 +313,7 @@ def _dumped(report: Report) -> bytes:
 def _paths(home: Path) -> list[Path]:
     """The reports of a home, oldest first."""
     folder = home / "reports"
-    return [folder / name for name in nofollow.files(folder) if name.endswith(_SUFFIX)]
+    return [folder / name for name in nofollow.file_names(folder) if name.endswith(_SUFFIX)]
 
 
 def of_the_past(report: Report) -> bool:
@@ -309,7 +329,7 @@ def _newest(home: Path, shape: str) -> Saved | None:
         if f"-{shape}-" not in path.name:
             continue
         with contextlib.suppress(MemplaneError):
-            found = read(path)
+            found = read_report(path)
             if "chain" in found.report["prefix"] and not of_the_past(found.report):
                 return found
     return None
@@ -319,16 +339,16 @@ def saved(home: Path) -> Iterator[Saved]:
     """Yield the reports of a home, newest first; files that are none are passed over."""
     for path in reversed(_paths(home)):
         with contextlib.suppress(MemplaneError):
-            yield read(path)
+            yield read_report(path)
 
 
-def read(path: Path, *, given: bool = False) -> Saved:
+def read_report(path: Path, *, given: bool = False) -> Saved:
     """Read a report's file; raises NotFoundError, InputError for what is no report.
 
     `given`: a person named the file, which may lie anywhere and be a link or a pipe.
     """
     try:
-        report = json.loads(path.read_bytes() if given else nofollow.read(path))
+        report = json.loads(path.read_bytes() if given else nofollow.read_bytes(path))
     except FileNotFoundError:
         raise NotFoundError(f"{path}: no such report") from None
     except OSError as error:
@@ -344,30 +364,31 @@ def read(path: Path, *, given: bool = False) -> Saved:
     return Saved(path.name.removesuffix(_SUFFIX), path, report)
 
 
-def find(home: Path, given: str) -> Saved:
+def find_report(home: Path, given: str) -> Saved:
     """The report that a path, an id, a part of one, or `last` names.
 
     Raises NotFoundError where there is none, InputError where a part names several.
     """
     if "/" in given or Path(given).exists():
         try:
-            return read(Path(given), given=True)
+            return read_report(Path(given), given=True)
         except NotFoundError:  # as it was given: a path has one slash where a URL has two
             raise NotFoundError(f"{masked(given)}: no such report") from None
     if given.endswith(".json"):
-        return read(home / "reports" / given)
+        return read_report(home / "reports" / given)
     paths = _paths(home)
     if given == LAST:
         if not paths:
             raise NotFoundError("no report is saved yet; `memplane pack` saves one")
-        return read(paths[-1])
+        return read_report(paths[-1])
     found = [path for path in paths if given in path.name.removesuffix(_SUFFIX)]
     if len(found) == 1:
-        return read(found[0])
+        return read_report(found[0])
     if not found:
         raise NotFoundError(
-            f"no report {shown(given)} in {home / 'reports'}; `memplane replay last` takes the "
+            f"no report {quoted_value(given)} in {home / 'reports'}; `memplane replay last` takes "
+            "the "
             "newest, a path any"
         )
     some = ", ".join(path.name.removesuffix(_SUFFIX) for path in found[-3:])
-    raise InputError(f"{len(found)} reports have {shown(given)} in their id: {some}")
+    raise InputError(f"{len(found)} reports have {quoted_value(given)} in their id: {some}")

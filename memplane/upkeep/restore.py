@@ -28,9 +28,18 @@ from memplane.intake.redact import masked
 from memplane.intake.skeleton import with_permitted_actor
 from memplane.log.bodies import body_path, store_body
 from memplane.log.disk import Disk, LogLock, drop
-from memplane.log.export import Body, Damage, End, LogLines, Opened, Row, Segment, read_export
+from memplane.log.export import (
+    Body,
+    Damage,
+    End,
+    ExportedEvent,
+    ExportedSegment,
+    ExportHeader,
+    LogLines,
+    read_export,
+)
 from memplane.log.format import line_id
-from memplane.log.writer import clear
+from memplane.log.writer import clear_cache
 from memplane.projections.artifacts import COPY, facts_of
 from memplane.projections.order import Moments, originated
 
@@ -43,14 +52,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LISTED_MAX",
-    "Checked",
+    "CheckedExport",
     "MergeReport",
     "NotTaken",
     "RestoreReport",
     "check_export",
     "clear_left",
-    "is_empty",
-    "merge",
+    "has_no_events",
+    "merge_export",
     "restore_whole",
 ]
 
@@ -101,9 +110,9 @@ class MergeReport:
         return asdict(self)
 
 
-def merge(
+def merge_export(
     context: PlaneContext, file: IO[bytes], name: str, progress: Progress | None = None
-) -> MergeReport:  # fmt: skip
+) -> MergeReport:
     """Record the events of an export that was checked."""
     merging = _Merging(context, file)
     try:
@@ -140,11 +149,11 @@ class _Merging:
 
     def take(self, item: object) -> None:
         """Take one part of the export."""
-        if isinstance(item, Opened):
+        if isinstance(item, ExportHeader):
             self._plane = item.plane
         elif isinstance(item, Body):
             self._bodies.setdefault(item.sha256, item.place)
-        elif isinstance(item, Row):
+        elif isinstance(item, ExportedEvent):
             self._add(item.fields)
         elif isinstance(item, LogLines):
             ends = [*item.run.starts[1:], item.run.end]
@@ -361,10 +370,10 @@ _LOCK: Final = ".lock"
 _EMPTY_FOLDERS: Final = ("quarantine", "spool")
 
 
-class Checked(NamedTuple):
+class CheckedExport(NamedTuple):
     """What an export says of itself, once every byte of it was checked."""
 
-    opened: Opened
+    opened: ExportHeader
     end: End
 
 
@@ -372,43 +381,51 @@ class RestoreReport(NamedTuple):
     """What was restored where. `merged` is None where the plane is now the one exported."""
 
     home: str
-    checked: Checked
+    checked: CheckedExport
     merged: MergeReport | None
 
     def as_json(self) -> dict[str, Any]:
         opened, end = self.checked
         whole = self.merged is None
         said = {
-            "home": self.home, "plane": opened.plane, "seq": opened.seq, "h": opened.h,
-            "mode": "whole" if whole else "import", "events": end.events, "bodies": end.bodies,
-            "damaged": end.damaged, "lost": end.lost,
-        }  # fmt: skip
+            "home": self.home,
+            "plane": opened.plane,
+            "seq": opened.seq,
+            "h": opened.h,
+            "mode": "whole" if whole else "import",
+            "events": end.events,
+            "bodies": end.bodies,
+            "damaged": end.damaged,
+            "lost": end.lost,
+        }
         return said if self.merged is None else {**said, **self.merged.as_json()}
 
 
-def check_export(file: IO[bytes], name: str, progress: Progress | None = None) -> Checked:
+def check_export(file: IO[bytes], name: str, progress: Progress | None = None) -> CheckedExport:
     """Read an export to its end; raises InputError or FormatError, which name the line."""
     opened, end = None, None
     for item in read_export(file, name, progress):
-        if isinstance(item, Opened):
+        if isinstance(item, ExportHeader):
             opened = item
         elif isinstance(item, End):
             end = item
     assert opened is not None
     assert end is not None, "an export without its last line is refused"
-    return Checked(opened, end)
+    return CheckedExport(opened, end)
 
 
-def is_empty(home: Path) -> bool:
+def has_no_events(home: Path) -> bool:
     """Whether nothing was ever recorded there, or nothing is there at all."""
     if home.exists() and not home.is_dir():
         raise HomeError(f"{home}: expected a folder, found a file")
     log = home / "log"
-    names = nofollow.names(log)
-    if any(name.endswith(".jsonl") for name in names) or nofollow.names(log / "spool", home):
+    names = nofollow.folder_names(log)
+    if any(name.endswith(".jsonl") for name in names) or nofollow.folder_names(log / "spool", home):
         return False
     for name in names:
-        if name != _LOCK and (name not in _EMPTY_FOLDERS or nofollow.names(log / name, home)):
+        if name != _LOCK and (
+            name not in _EMPTY_FOLDERS or nofollow.folder_names(log / name, home)
+        ):
             raise HomeError(
                 f"{log / name}: a log without segments, and not empty; nothing was changed; "
                 "look at what this is, and move it away"
@@ -424,9 +441,16 @@ def clear_left(home: Path) -> None:
 
 
 def restore_whole(
-    file: IO[bytes], name: str, home: Path, checked: Checked, *, created: str,
-    policies: Mapping[str, bytes], progress: Progress | None = None, disk: Disk | None = None,
-) -> None:  # fmt: skip
+    file: IO[bytes],
+    name: str,
+    home: Path,
+    checked: CheckedExport,
+    *,
+    created: str,
+    policies: Mapping[str, bytes],
+    progress: Progress | None = None,
+    disk: Disk | None = None,
+) -> None:
     """Make the plane that was exported in a missing folder or an empty plane.
 
     Policies that are there stay. Raises WriteError where the disk refuses, HomeError where
@@ -444,7 +468,7 @@ def restore_whole(
 class _Restoring:
     """One restore. `prepared` holds the lock, and undoes on a fault what was made."""
 
-    def __init__(self, home: str, opened: Opened, disk: Disk) -> None:
+    def __init__(self, home: str, opened: ExportHeader, disk: Disk) -> None:
         self._home, self._opened, self._disk = home, opened, disk
         self._log = f"{home}/log"
         self._beside = f"{home}/bodies/restoring"
@@ -466,7 +490,7 @@ class _Restoring:
                 lock.acquire()
             except WriteError as error:
                 raise error.__cause__ or error from None
-            if not is_empty(Path(self._home)):
+            if not has_no_events(Path(self._home)):
                 raise self._recorded()
             self._clear()
             yield
@@ -485,7 +509,7 @@ class _Restoring:
         segment, body = _File(self._home, self._disk), _File(self._home, self._disk)
         with segment, body:
             for item in items:
-                if isinstance(item, Segment):
+                if isinstance(item, ExportedSegment):
                     segment.begin(f"{self._beside}/log/{item.number:08d}.jsonl")
                 elif isinstance(item, LogLines | Damage) and segment.is_open:
                     segment.write(item.data)
@@ -511,7 +535,7 @@ class _Restoring:
         for name in _EMPTY_FOLDERS:
             with suppress(FileNotFoundError):
                 nofollow.remove_folder(f"{self._log}/{name}", home)
-        nofollow.remove(lock)
+        nofollow.remove_name(lock)
         try:
             disk.replace(f"{self._beside}/log", self._log, home)
         except OSError as error:
@@ -526,7 +550,7 @@ class _Restoring:
         # They are of a log that was there before: it may have been longer than this one.
         with suppress(OSError):
             for folder in ("projections", "index", "index/ids"):
-                clear(self._home, folder)
+                clear_cache(self._home, folder)
 
     def _place_bodies(self) -> None:
         """Bodies without events are nothing to anybody, so they may come first."""
@@ -551,9 +575,9 @@ class _Restoring:
         path = home / "plane.json"
         if not path.exists():
             self._names = set(_contents(home))
-            homes.create(home, wanted, created, policies)
+            homes.create_home(home, wanted, created, policies)
         elif homes.open_home(home).plane_id != wanted:
-            self._identity = nofollow.read(path)
+            self._identity = nofollow.read_bytes(path)
             facts = {**json.loads(self._identity), "plane": wanted}
             self._disk.publish(os.fspath(path), (json.dumps(facts) + "\n").encode())
 
@@ -621,7 +645,7 @@ class _Restoring:
 def _contents(home: Path) -> list[Path]:
     """What lies in the home and in its policies."""
     folders = home, home / "policies"
-    return [folder / name for folder in folders for name in nofollow.names(folder)]
+    return [folder / name for folder in folders for name in nofollow.folder_names(folder)]
 
 
 class _File:
@@ -638,7 +662,7 @@ class _File:
     def begin(self, path: str) -> None:
         """End the file before, and begin one."""
         self.end()
-        self._fd = nofollow.create(path, home=self._home)
+        self._fd = nofollow.create_draft(path, home=self._home)
 
     def write(self, data: bytes) -> None:
         """Write all of it."""

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from memplane import log as logs
 from memplane import nofollow
 from memplane.errors import PolicyError, Problem
-from memplane.log import Finding, VerifyReport
+from memplane.log import LogProblem, VerifyReport
 from memplane.log.verifying import REBUILD, hash_of
 from memplane.projections.artifacts import is_digest
 from memplane.search.service import index_service
-from memplane.upkeep.caches import differing, stated, witnesses
-from memplane.upkeep.reports import body_path, saved
+from memplane.upkeep.caches import differing_caches, stated_positions, witnesses
+from memplane.upkeep.reports import kept_bytes_path, saved
 
 if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.policy import Policies
 
-__all__ = ["PlaneReport", "verify"]
+__all__ = ["PlaneReport", "verify_caches"]
 
 
 Progress = Callable[[int, int], None]
@@ -34,10 +34,13 @@ Progress = Callable[[int, int], None]
 _PARTS: Final = {"log": 40, "projections": 480, "index": 480}
 
 
-_OTHER_FORM: Final = Finding(
-    "projections/policy-*.json", 0, "is not what the policies say",
-    "the same as if they were parsed anew", "delete these files; they are made again",
-)  # fmt: skip
+_OTHER_FORM: Final = LogProblem(
+    "projections/policy-*.json",
+    0,
+    "is not what the policies say",
+    "the same as if they were parsed anew",
+    "delete these files; they are made again",
+)
 
 
 class PlaneReport(NamedTuple):
@@ -47,7 +50,7 @@ class PlaneReport(NamedTuple):
     """
 
     log: VerifyReport
-    problems: tuple[Finding, ...]
+    problems: tuple[LogProblem, ...]
     notes: tuple[str, ...]
     mistakes: tuple[Problem, ...] = ()
 
@@ -62,7 +65,7 @@ class PlaneReport(NamedTuple):
         return not self.mistakes
 
 
-def verify(
+def verify_caches(
     context: PlaneContext,
     report: VerifyReport,
     progress: Progress | None = None,
@@ -79,15 +82,17 @@ def verify(
     notes += _ahead(context, report)
     snapshots: set[str] = set()
     for found in _snapshots(home, snapshots):
-        (problems if isinstance(found, Finding) else notes).append(found)  # type: ignore[arg-type]
+        (problems if isinstance(found, LogProblem) else notes).append(found)  # type: ignore[arg-type]
     notes += _orphans(home, report.named | snapshots)
     try:
         policies = context.watched.policies()
     except PolicyError as error:
         return PlaneReport(report, tuple(problems), tuple(notes), error.problems)
-    told = part(progress, "projections")
-    problems += [_other(f"projections/{name}") for name in differing(context, policies, told)]
-    told = part(progress, "index")
+    told = part_progress(progress, "projections")
+    problems += [
+        _other(f"projections/{name}") for name in differing_caches(context, policies, told)
+    ]
+    told = part_progress(progress, "index")
     if any(one.file.startswith("bodies/") for one in report.problems):
         notes.append("index: not compared, as texts that it holds are lost beside the log")
     else:
@@ -104,14 +109,18 @@ def of_log(
     context: PlaneContext, progress: Progress | None = None, processes: int = 1
 ) -> VerifyReport:
     """The log's own report, which is the first part."""
-    home, told = context.home, part(progress, "log")
-    return logs.verify(
-        home.path, home.plane_id, progress=told, loads=context.loads, processes=processes,
+    home, told = context.home, part_progress(progress, "log")
+    return logs.verify_log(
+        home.path,
+        home.plane_id,
+        progress=told,
+        loads=context.loads,
+        processes=processes,
         witnesses=list(witnesses(home.path, home.plane_id)),
-    )  # fmt: skip
+    )
 
 
-def part(progress: Progress | None, name: str) -> Progress:
+def part_progress(progress: Progress | None, name: str) -> Progress:
     """What tells of one part as a share of the whole."""
     before = 0
     for each, weight in _PARTS.items():
@@ -126,23 +135,26 @@ def part(progress: Progress | None, name: str) -> Progress:
     return told
 
 
-def _other(file: str) -> Finding:
-    return Finding(
-        file, 0, "is not what the log gives", "the same as if it were made anew",
+def _other(file: str) -> LogProblem:
+    return LogProblem(
+        file,
+        0,
+        "is not what the log gives",
+        "the same as if it were made anew",
         f"{REBUILD} makes it again",
-    )  # fmt: skip
+    )
 
 
 def _ahead(context: PlaneContext, report: VerifyReport) -> Iterator[str]:
     """What was made from another log, or is torn: it is not believed. See `witnesses` too."""
-    for name, at in stated(context.home.path, context.home.plane_id):
+    for name, at in stated_positions(context.home.path, context.home.plane_id):
         if at is None:
             yield f"{name}: torn, or of another plane; it is made again when needed"
         elif at.seq <= report.head.seq and not context.log.matches(at):
             yield f"{name}: is not of this log; it is made again when needed"
 
 
-def _snapshots(home: Path, named: set[str]) -> Iterator[Finding | str]:
+def _snapshots(home: Path, named: set[str]) -> Iterator[LogProblem | str]:
     """The policies and views that saved reports name; adds their hashes to `named`."""
     missing = 0
     for one in saved(home):
@@ -151,17 +163,18 @@ def _snapshots(home: Path, named: set[str]) -> Iterator[Finding | str]:
                 if not is_digest(digest) or digest in named:
                     continue
                 named.add(digest)
-                path = body_path(home, digest)
+                path = kept_bytes_path(home, digest)
                 there = hash_of(os.fspath(home), os.fspath(path))
                 if there is None:
                     missing += 1
                 elif there != digest:
-                    yield Finding(
-                        os.fspath(path.relative_to(home)), 0,
+                    yield LogProblem(
+                        os.fspath(path.relative_to(home)),
+                        0,
                         f"is damaged; report {one.id} names it as {name}",
                         "the bytes with that SHA-256",
                         "bring it back from a copy, or delete it: that pack cannot be replayed",
-                    )  # fmt: skip
+                    )
     if missing:
         yield f"reports: {missing} policies or views that they name are not kept: no replay of them"
 
@@ -169,7 +182,7 @@ def _snapshots(home: Path, named: set[str]) -> Iterator[Finding | str]:
 def _orphans(home: Path, named: frozenset[str]) -> Iterator[str]:
     """Files in bodies/ that nothing names: left by a crash before the line that would have."""
     count = size = 0
-    for path in map(Path, nofollow.walk(home / "bodies" / "sha256")):
+    for path in map(Path, nofollow.walk_files(home / "bodies" / "sha256")):
         if path.parent.name + path.name not in named:
             count += 1
             size += path.lstat().st_size
@@ -179,7 +192,7 @@ def _orphans(home: Path, named: frozenset[str]) -> Iterator[str]:
 
 def _index(
     context: PlaneContext, policies: Policies, progress: Progress
-) -> tuple[list[Finding], list[str]]:
+) -> tuple[list[LogProblem], list[str]]:
     """The files of the index by their sums, its documents and vectors against the log."""
     from memplane.index import dense, storage  # noqa: PLC0415 - they bring arrays along
     from memplane.search.index_position import variant_of  # noqa: PLC0415 - likewise
@@ -187,10 +200,15 @@ def _index(
     folder = context.home.path / "index"
     harmed = storage.harmed(folder, context.home.plane_id, variant_of(policies))
     problems = [
-        Finding(f"index/{name}", 0, "does not have its sum", "the bytes that were written",
-            f"{REBUILD} makes it again")
+        LogProblem(
+            f"index/{name}",
+            0,
+            "does not have its sum",
+            "the bytes that were written",
+            f"{REBUILD} makes it again",
+        )
         for name in harmed
-    ]  # fmt: skip
+    ]
     if not harmed and index_service(context).differs(policies, progress):
         problems.append(_other("index/manifest.json"))
     notes = []
@@ -199,7 +217,7 @@ def _index(
         if (
             header is not None
             and header.documents
-            and dense.load(folder / name, header.kind) is None
+            and dense.load_vectors(folder / name, header.kind) is None
         ):
             notes.append(f"index/{name}: vectors that are harmed; they are made again when needed")
     return problems, notes

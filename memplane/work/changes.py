@@ -9,7 +9,7 @@ from memplane.context.receipts import Receipt
 from memplane.errors import ConflictError, InputError, LockError, NotFoundError
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, REFS_MAX, TYPED_KINDS, Event, at_least
 from memplane.intake import normalise
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.projections.acts import EVICTED
 from memplane.projections.sessions import is_extract
 from memplane.recall.score import FADING_KINDS, LASTING
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from memplane.context.context import PlaneContext
-    from memplane.context.event_access import Reader
+    from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds
     from memplane.event import Event
     from memplane.ports import Appended
@@ -36,8 +36,8 @@ __all__ = [
     "pin_row",
     "record_as",
     "touch_row",
-    "undo",
-    "update",
+    "undo_statement",
+    "update_statement",
 ]
 
 
@@ -50,8 +50,13 @@ class Lookup(Protocol):
 
 
 def pin_row(
-    plane: Lookup, id: str | int | None, key: str | None, ns: str, *, undo: bool  # noqa: A002
-) -> dict[str, Any]:  # fmt: skip
+    plane: Lookup,
+    id: str | int | None,  # noqa: A002
+    key: str | None,
+    ns: str,
+    *,
+    undo: bool,
+) -> dict[str, Any]:
     """Return the event that pins, or with `undo` takes the pin back; raises where nothing is named.
 
     A key means the value that it has now: its next value is not pinned.
@@ -71,7 +76,7 @@ def _named(plane: Lookup, id: str | int | None, key: str | None, ns: str) -> Eve
     if key is not None and id is None:
         value = plane.get(key, ns)
         if value is None:
-            raise NotFoundError(f"no value under {shown(key)} in {ns}")
+            raise NotFoundError(f"no value under {quoted_value(key)} in {ns}")
         return value
     raise InputError("expected exactly one of id and key")
 
@@ -117,7 +122,7 @@ def evict(
     line = _line(below)
     if kind is not None and kind not in FADING_KINDS:
         known = ", ".join(FADING_KINDS)
-        raise InputError(f"expected one of {known}; found {shown(kind)}", where="kind")
+        raise InputError(f"expected one of {known}; found {quoted_value(kind)}", where="kind")
     reader = context.reader("private", now, ns=ns)
     if not dry_run:
         context.take_in_waiting()
@@ -149,9 +154,13 @@ def _line(below: float) -> int:
 
 
 def _faded(
-    folds: Folds, reader: Reader, line: int, ns: str | None, kind: str | None,
+    folds: Folds,
+    reader: EventAccess,
+    line: int,
+    ns: str | None,
+    kind: str | None,
     progress: _Progress | None,
-) -> Iterator[Evicted]:  # fmt: skip
+) -> Iterator[Evicted]:
     memories, head = folds.memories, folds.log.head().seq
     one = None if ns is None or is_pattern(ns) else ns
     # Of a hundred thousand values most were replaced: one look at all keys instead of one at each.
@@ -205,14 +214,29 @@ def _row(ids: list[str]) -> dict[str, Any]:
 
 # What an update may change.
 CHANGING: Final = (
-    "text", "importance", "tags", "markers", "sensitivity", "valid_from", "valid_until",
-)  # fmt: skip
+    "text",
+    "importance",
+    "tags",
+    "markers",
+    "sensitivity",
+    "valid_from",
+    "valid_until",
+)
 _KEPT: Final = ("kind", "ns", "task", "actor", "role", "key", *CHANGING)
 # What memplane writes into data of an event about that event itself.
-_ITS_OWN: Final = frozenset((
-    "redactions", "replaced", "marked", "body", "recalled", "origin", "updates", "undoes",
-    "restores",
-))  # fmt: skip
+_ITS_OWN: Final = frozenset(
+    (
+        "redactions",
+        "replaced",
+        "marked",
+        "body",
+        "recalled",
+        "origin",
+        "updates",
+        "undoes",
+        "restores",
+    )
+)
 _CHANGE_TRIES: Final = 5  # while others write to the plane
 _LOOKED_AT: Final = 10_000  # lines, for what is to be taken back
 _UNDONE: Final = "undo"
@@ -229,7 +253,9 @@ class Undone(NamedTuple):
     receipts: tuple[Receipt, ...]
 
 
-def update(context: PlaneContext, named: int | str, changes: Mapping[str, Any]) -> Receipt:
+def update_statement(
+    context: PlaneContext, named: int | str, changes: Mapping[str, Any]
+) -> Receipt:
     """Record a statement in force anew, with what changes; see `Plane.update`."""
     for name in changes:
         if name not in CHANGING:
@@ -264,10 +290,10 @@ def update(context: PlaneContext, named: int | str, changes: Mapping[str, Any]) 
 def _statement(context: PlaneContext, folds: Folds, named: int | str) -> Event:
     """The statement that is to change: one that is in force."""
     if isinstance(named, bool) or not isinstance(named, int | str):
-        raise InputError(f"expected an id or a seq, found {shown(named)}", where="id")
+        raise InputError(f"expected an id or a seq, found {quoted_value(named)}", where="id")
     line = context.log.line(named) if isinstance(named, int) else context.log.find(named)
     if line is None:
-        raise NotFoundError(f"no event {shown(named)}")
+        raise NotFoundError(f"no event {quoted_value(named)}")
     event = line.event
     if not _states(event):
         raise InputError(f"event {event.seq} is no statement but a {event.kind}: it stays as it is")
@@ -295,7 +321,7 @@ def _anew(context: PlaneContext, event: Event, changes: Mapping[str, Any]) -> di
     return {name: value for name, value in row.items() if value not in (None, [])}
 
 
-def undo(context: PlaneContext, *, dry_run: bool) -> Undone:
+def undo_statement(context: PlaneContext, *, dry_run: bool) -> Undone:
     """Take the last statement or forget back; see `Plane.undo`."""
     context.check_open()
     if not dry_run:
@@ -489,13 +515,13 @@ def forget_as(
     if named.get("id") is not None:
         line = context.log.find(str(named["id"]))
         if line is None or not reader.may_read(line.event):
-            raise NotFoundError(f"no event {shown(named['id'])}")
+            raise NotFoundError(f"no event {quoted_value(named['id'])}")
         ns = line.event.ns
     if not reader.may_write(ns):
         raise reader.unwritable(ns, named.get("key"))
     return forget(context, named, ns, reason, undo=False, reader=reader)
 
 
-def _reader(context: PlaneContext, channel: str, agent: str) -> Reader:
+def _reader(context: PlaneContext, channel: str, agent: str) -> EventAccess:
     # As recording does it: a broken policy stops no write, the last good one judges it.
     return context.reader(channel, agent=agent, policies=context.watched.policies_or_last())

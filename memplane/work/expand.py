@@ -15,11 +15,11 @@ from memplane.context.arguments import check_channel
 from memplane.context.context import Requester
 from memplane.errors import BudgetError, InputError, NotFoundError
 from memplane.intake import timestamp
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.pack.digest import Sight
-from memplane.pack.expansion_depths import Opened, Shard, shard
-from memplane.pack.handles import Handle, parse
-from memplane.recall.suppress import WITHHELD, Scope, Shown
+from memplane.pack.expansion_depths import OpenedHandle, Shard, shard
+from memplane.pack.handles import Handle, parse_handle
+from memplane.recall.suppress import WITHHELD, Scope, VisibilityFields
 from memplane.tokens import cut
 from memplane.work.handles import line_of, memory, no_key, session, task, view_of
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from memplane.event import Event
     from memplane.projections.item import Item
 
-__all__ = ["Expanded", "expand"]
+__all__ = ["Expanded", "expand_handle"]
 
 
 _NO_END: Final = 2**63
@@ -63,15 +63,20 @@ class Expanded(NamedTuple):
         return {**self._asdict(), "event": event, "left_out": dict(self.left_out)}
 
 
-def expand(
-    context: PlaneContext, given: str, budget: int, *, channel: str, agent: str | None,
+def expand_handle(
+    context: PlaneContext,
+    given: str,
+    budget: int,
+    *,
+    channel: str,
+    agent: str | None,
     now: str | datetime | None,
-) -> Expanded:  # fmt: skip
+) -> Expanded:
     """Open a handle. Raises InputError, NotFoundError, ScopeError; BudgetError for too little."""
-    handle = parse(given)
+    handle = parse_handle(given)
     if isinstance(budget, bool) or not isinstance(budget, int):
         raise BudgetError(
-            f"expected a whole number of tokens, found {shown(budget)}", where="budget"
+            f"expected a whole number of tokens, found {quoted_value(budget)}", where="budget"
         )
     if budget <= 0:
         raise BudgetError(f"expected 1 token or more, found {budget}", where="budget")
@@ -79,10 +84,14 @@ def expand(
         policies = context.watched.policies()
         check_channel(policies, channel)
         asker = Requester(
-            context, context.caught_up(policies), policies, channel, agent,
+            context,
+            context.caught_up(policies),
+            policies,
+            channel,
+            agent,
             context.clock() if now is None else timestamp(now, where="now"),
             _NO_END if context.as_of is None else context.as_of,
-        )  # fmt: skip
+        )
         if handle.form == "event":
             return _event(asker, handle, budget)
         if handle.form == "views":
@@ -111,9 +120,7 @@ def _artifact(asker: Requester, event: Event, handle: Handle, budget: int) -> Ex
     if page.end is not None:
         more = str(named._replace(page=named.page + 1, start=page.end))
     tokens = asker.context.counter(asker.policies).count(page.text)
-    return Expanded(
-        str(named), page.text, tokens, reader.emit(event), more, (), (event.id,)
-    )  # fmt: skip
+    return Expanded(str(named), page.text, tokens, reader.emit(event), more, (), (event.id,))
 
 
 def _text(
@@ -134,15 +141,21 @@ def _text(
     reader = context.reader(asker.channel, asker.now, agent=asker.agent)
     stale = event is not None and reader.stale(event, asker.folds.memories, asker.as_of)
     return Expanded(
-        str(handle), kept, counter.count(kept), event, more, ids if whole else (),
-        () if whole else ids, stale=stale,
-    )  # fmt: skip
+        str(handle),
+        kept,
+        counter.count(kept),
+        event,
+        more,
+        ids if whole else (),
+        () if whole else ids,
+        stale=stale,
+    )
 
 
 def _shard(asker: Requester, handle: Handle, budget: int) -> Expanded:
     found, scope = _opened(asker, handle)
 
-    def hides(event: Shown) -> str | None:
+    def hides(event: VisibilityFields) -> str | None:
         reason = scope.hides(event)
         return None if reason in _ARCHIVED and handle.form == "memory" and handle.depth else reason
 
@@ -157,12 +170,18 @@ def _shard(asker: Requester, handle: Handle, budget: int) -> Expanded:
     if not made.text:
         raise _nothing(asker, found, made, sight, budget)
     return Expanded(
-        str(handle), made.text, made.tokens, None, None if made.next is None else str(made.next),
-        tuple(made.events), made.parts, dict(sorted(Counter(made.hidden.values()).items())),
-    )  # fmt: skip
+        str(handle),
+        made.text,
+        made.tokens,
+        None,
+        None if made.next is None else str(made.next),
+        tuple(made.events),
+        made.parts,
+        dict(sorted(Counter(made.hidden.values()).items())),
+    )
 
 
-def _opened(asker: Requester, handle: Handle) -> tuple[Opened, Scope]:
+def _opened(asker: Requester, handle: Handle) -> tuple[OpenedHandle, Scope]:
     """What the handle stands for, and what the asker may see of it."""
     seen: dict[str, Any] = {}
     if handle.form == "task":
@@ -180,20 +199,25 @@ def _opened(asker: Requester, handle: Handle) -> tuple[Opened, Scope]:
         found = memory(asker, handle, history=handle.depth > 0)
         seen = {"ns": (handle.ns,)}
     scope = Scope.of(
-        asker.policies, asker.channel, agent=asker.agent, now=asker.now, as_of=asker.as_of,
-        approvals=asker.context.approvals(asker.folds), **seen,
-    )  # fmt: skip
+        asker.policies,
+        asker.channel,
+        agent=asker.agent,
+        now=asker.now,
+        as_of=asker.as_of,
+        approvals=asker.context.approvals(asker.folds),
+        **seen,
+    )
     return found, scope
 
 
-def _outside(found: Opened, sight: Sight) -> InputError | None:
+def _outside(found: OpenedHandle, sight: Sight) -> InputError | None:
     """That a `from` lies outside of what there is; None where it does not."""
     handle = found.handle
     if not handle.start:
         return None
     every = found.members(0, False)
     seqs = [one.item.seq for one in every if sight.hides(one.item) is None]
-    name = f"{handle.form} {shown(handle.name, 160)}"
+    name = f"{handle.form} {quoted_value(handle.name, 160)}"
     # A memory's history goes back from its newest value, everything else goes on from the first.
     if handle.form == "memory" and seqs and handle.start < min(seqs):
         said = f"the first value of {name} is event {min(seqs)}; expected that seq or more"
@@ -205,11 +229,11 @@ def _outside(found: Opened, sight: Sight) -> InputError | None:
 
 
 def _nothing(
-    asker: Requester, found: Opened, made: Shard, sight: Sight, budget: int
+    asker: Requester, found: OpenedHandle, made: Shard, sight: Sight, budget: int
 ) -> BudgetError | InputError | NotFoundError:
     """Why a shard is empty: no room, nothing to be seen, nothing in force, or a `from` outside."""
     handle = found.handle
-    name = f"{handle.form} {shown(handle.name, 160)}"
+    name = f"{handle.form} {quoted_value(handle.name, 160)}"
     outside = _outside(found, sight)
     if outside is not None:
         return outside

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.context.arguments import check_texts, texts
+from memplane.context.arguments import check_texts, texts_of_argument
 from memplane.context.receipts import Receipt
 from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.event import KINDS, TYPED_KINDS, UPKEEP_KINDS, Event
 from memplane.intake import namespace, timestamp
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.lazy import regex
 from memplane.projections.sessions import is_extract
 from memplane.recall.score import LASTING
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from memplane.context.context import PlaneContext
-    from memplane.context.event_access import Reader
+    from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds
     from memplane.event import Event
     from memplane.log import FileLog
@@ -49,9 +49,7 @@ def summaries_quoting(
     return summaries_of(log, folds, _named(log, folds, field, value, ns, undo=undo), undo=undo)
 
 
-def summaries_of(
-    log: FileLog, folds: Folds, events: Iterable[Event], *, undo: bool
-) -> list[str]:  # fmt: skip
+def summaries_of(log: FileLog, folds: Folds, events: Iterable[Event], *, undo: bool) -> list[str]:
     """The same for events that are at hand."""
     named: dict[str, set[str]] = {}  # by session
     for event in events:
@@ -115,9 +113,14 @@ _TRIES: Final = 5  # before somebody else writes
 
 
 def forget(
-    context: PlaneContext, named: dict[str, str | None], ns: str, reason: str, *, undo: bool,
-    reader: Reader | None = None,
-) -> Receipt:  # fmt: skip
+    context: PlaneContext,
+    named: dict[str, str | None],
+    ns: str,
+    reason: str,
+    *,
+    undo: bool,
+    reader: EventAccess | None = None,
+) -> Receipt:
     """Record that what is named is forgotten, or no longer; it must name something.
 
     With a `reader` a key whose newest value it may not see has none.
@@ -137,10 +140,10 @@ def forget(
         what["ns"] = ns
     elif field == "id":
         if context.log.find(value) is None:
-            raise NotFoundError(f"no event {shown(value)}")
+            raise NotFoundError(f"no event {quoted_value(value)}")
         what = {"ids": [value]}
     elif not any(_is_of(line.event, field, value) for line in context.log.read()):
-        raise NotFoundError(f"no event of {field} {shown(value)}")
+        raise NotFoundError(f"no event of {field} {quoted_value(value)}")
     for left in range(_TRIES, -1, -1):  # a session that ends meanwhile may quote what is named
         with context.lock:
             folds = context.caught_up()
@@ -161,13 +164,11 @@ def forget(
     return Receipt(done[0], context.durability, context.log.line)
 
 
-def _check_key(
-    folds: Folds, ns: str, key: str, reader: Reader | None, *, undo: bool
-) -> None:  # fmt: skip
+def _check_key(folds: Folds, ns: str, key: str, reader: EventAccess | None, *, undo: bool) -> None:
     history = folds.memories.history(ns, key)
     gone = not history or (not undo and history[-1].reason is not None)
     if gone or (reader is not None and not reader.shows_row(history[-1])):
-        raise NotFoundError(f"no value under {shown(key)} in {ns}")
+        raise NotFoundError(f"no value under {quoted_value(key)} in {ns}")
 
 
 def forget_rows(ids: list[str], reason: str, *, undo: bool = False) -> list[dict[str, Any]]:
@@ -212,16 +213,24 @@ class Pick(NamedTuple):
 
     @classmethod
     def of(
-        cls, now: str, *, tag: str | Iterable[str] | None, older_than: str | timedelta | None,
-        kind: str | Iterable[str] | None, ns: str | None, decisions: bool,
-    ) -> Pick:  # fmt: skip
+        cls,
+        now: str,
+        *,
+        tag: str | Iterable[str] | None,
+        older_than: str | timedelta | None,
+        kind: str | Iterable[str] | None,
+        ns: str | None,
+        decisions: bool,
+    ) -> Pick:
         """Check what a caller gave; raises InputError naming the argument."""
-        kinds = texts("kind", kind)
+        kinds = texts_of_argument("kind", kind)
         for one in kinds:
             if (one not in KINDS and not one.startswith("custom:")) or one in UPKEEP_KINDS:
-                raise InputError(f"expected a kind of events, found {shown(one)}", where="kind")
+                raise InputError(
+                    f"expected a kind of events, found {quoted_value(one)}", where="kind"
+                )
         namespace(ns)
-        tags = tuple(one.lower() for one in texts("tag", tag))
+        tags = tuple(one.lower() for one in texts_of_argument("tag", tag))
         check_texts(**dict(zip(map(str, tags), tags, strict=True)))
         before = None if older_than is None else _before(now, older_than)
         return cls(tags, before, kinds, ns, decisions)
@@ -260,9 +269,13 @@ class Forgotten(NamedTuple):
 
 
 def forget_many(
-    context: PlaneContext, given: dict[str, Any], reason: str, *, dry_run: bool,
+    context: PlaneContext,
+    given: dict[str, Any],
+    reason: str,
+    *,
+    dry_run: bool,
     progress: Progress | None,
-) -> Forgotten:  # fmt: skip
+) -> Forgotten:
     """Archive what is in force and answers the description; see `Plane.forget_many`."""
     check_texts(reason=reason)
     context.check_open()
@@ -319,12 +332,12 @@ def _before(now: str, older_than: str | timedelta) -> str:
         match = _AGE.fullmatch(older_than)
         if match is None:
             raise InputError(
-                f"expected a number and s, m, h, d or w (90d), found {shown(older_than)}",
+                f"expected a number and s, m, h, d or w (90d), found {quoted_value(older_than)}",
                 where="older_than",
             )
         older_than = timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
     if not isinstance(older_than, timedelta) or older_than < timedelta(0):
-        raise InputError(f"expected an age, found {shown(older_than)}", where="older_than")
+        raise InputError(f"expected an age, found {quoted_value(older_than)}", where="older_than")
     try:
         return timestamp(datetime.fromisoformat(now) - older_than)
     except OverflowError:

@@ -15,9 +15,16 @@ from memplane.context.arguments import check_text
 from memplane.context.context import Requester
 from memplane.context.folds import items_of_event, of_task
 from memplane.errors import NotFoundError, ScopeError
-from memplane.intake.redact import shown
-from memplane.pack.expansion_depths import Member, Opened, belongs, says, session_leads, task_leads
-from memplane.pack.handles import Handle, parse
+from memplane.intake.redact import quoted_value
+from memplane.pack.expansion_depths import (
+    Member,
+    OpenedHandle,
+    belongs,
+    says,
+    session_leads,
+    task_leads,
+)
+from memplane.pack.handles import Handle, parse_handle
 from memplane.pack.request import Expansion, Request, View
 
 if TYPE_CHECKING:
@@ -30,21 +37,21 @@ if TYPE_CHECKING:
     from memplane.ports import Line
     from memplane.projections.item import Item
 
-__all__ = ["item_of", "line_of", "memory", "no_key", "opened", "session", "task", "view_of"]
+__all__ = ["item_of", "line_of", "memory", "no_key", "open_handle", "session", "task", "view_of"]
 
 
 _SPAN_MAX: Final = 4000  # seqs between which a session is read line by line
 _KEYS_MAX: Final = 1000  # among which a name that is close to an unknown one is looked for
 
 
-def opened(
+def open_handle(
     context: PlaneContext, folds: Folds, given: str, request: Request, policies: Policies
-) -> Expansion | Opened | View:
+) -> Expansion | OpenedHandle | View:
     """What a handle of a pack's request opens; whether it may be shown is decided with the others.
 
     Raises InputError for what is no handle, NotFoundError.
     """
-    handle = parse(given)
+    handle = parse_handle(given)
     asker = Requester(
         context, folds, policies, request.channel, request.agent, request.now, request.as_of
     )
@@ -72,13 +79,13 @@ def opened(
     )
 
 
-def _memory_in_scope(asker: Requester, handle: Handle) -> Opened:
+def _memory_in_scope(asker: Requester, handle: Handle) -> OpenedHandle:
     """What a key stands for; nothing where who asks may not know whether there is such a key."""
     context = asker.context
     try:
         context.reader(asker.channel, asker.now, agent=asker.agent, ns=handle.ns)
     except ScopeError:
-        return Opened(handle, "projection:memories", (), _nothing, context.log.text, 0)
+        return OpenedHandle(handle, "projection:memories", (), _nothing, context.log.text, 0)
     return memory(asker, handle, history=False)
 
 
@@ -101,7 +108,7 @@ def line_of(asker: Requester, handle: Handle) -> Line:
     if line is None or not seen(line):
         if line is None:
             asker.context.look_in_vain()
-        raise NotFoundError(f"no event {shown(handle.name if seq is None else seq)}")
+        raise NotFoundError(f"no event {quoted_value(handle.name if seq is None else seq)}")
     return line
 
 
@@ -114,11 +121,11 @@ def view_of(asker: Requester, handle: Handle) -> View:
 
         close = get_close_matches(handle.name, known, 1)
         hint = f"; did you mean {close[0]}?" if close and view is None else ""
-        raise NotFoundError(f"no view {shown(handle.name)} on channel {asker.channel}{hint}")
+        raise NotFoundError(f"no view {quoted_value(handle.name)} on channel {asker.channel}{hint}")
     return view
 
 
-def task(asker: Requester, handle: Handle) -> Opened:
+def task(asker: Requester, handle: Handle) -> OpenedHandle:
     """A task with its events; NotFoundError with the closest name that the asker may know."""
     name = handle.name
     from memplane.work.tasks import TaskReader  # noqa: PLC0415 - it needs the engine, too
@@ -134,19 +141,24 @@ def task(asker: Requester, handle: Handle) -> Opened:
         seqs = of.facts if facts else of.every
         return _members(asker, _events(asker, seqs[bisect_left(seqs, start) :]))
 
-    return Opened(
-        handle, "projection:tasks", task_leads(found, active=active == name),
-        members, asker.context.log.text, found.first, basis=found.quotes,
-    )  # fmt: skip
+    return OpenedHandle(
+        handle,
+        "projection:tasks",
+        task_leads(found, active=active == name),
+        members,
+        asker.context.log.text,
+        found.first,
+        basis=found.quotes,
+    )
 
 
-def session(asker: Requester, handle: Handle) -> Opened:
+def session(asker: Requester, handle: Handle) -> OpenedHandle:
     """A session with its events; NotFoundError with the closest name that the asker may know."""
-    from memplane.work.sessions import Sessions, Telling  # noqa: PLC0415 - few handles need it
+    from memplane.work.sessions import PlaneSessions, Telling  # noqa: PLC0415 - few handles need it
 
     context, folds, policies = asker.context, asker.folds, asker.policies
     telling = Telling(context, folds, policies, asker.channel, asker.agent)
-    facts = Sessions(context).facts(handle.name, folds, policies, telling)
+    facts = PlaneSessions(context).facts(handle.name, folds, policies, telling)
 
     first, last = facts.first_seq, facts.last_seq
 
@@ -166,13 +178,18 @@ def session(asker: Requester, handle: Handle) -> Opened:
     leads = session_leads(
         facts.id, every, now=asker.now, tokens_max=policies.plane.session_summary_tokens_max
     )
-    return Opened(
-        handle, "projection:sessions", leads, members, context.log.text, facts.first_seq,
+    return OpenedHandle(
+        handle,
+        "projection:sessions",
+        leads,
+        members,
+        context.log.text,
+        facts.first_seq,
         basis=lambda: [one.item for one in every()],
-    )  # fmt: skip
+    )
 
 
-def memory(asker: Requester, handle: Handle, *, history: bool) -> Opened:
+def memory(asker: Requester, handle: Handle, *, history: bool) -> OpenedHandle:
     """The value that a key has, from depth 1 on with those before it, the newest first.
 
     With `history` an archived value says what became of it, and is one like the others.
@@ -208,7 +225,7 @@ def memory(asker: Requester, handle: Handle, *, history: bool) -> Opened:
             else [one for one in found if one.item.seq < start]
         )
 
-    return Opened(handle, "projection:memories", (), members, log.text, rows[0].seq)
+    return OpenedHandle(handle, "projection:memories", (), members, log.text, rows[0].seq)
 
 
 def item_of(asker: Requester, event: Event) -> Item:
@@ -242,5 +259,5 @@ def no_key(asker: Requester, handle: Handle) -> NotFoundError:
     from difflib import get_close_matches  # noqa: PLC0415 - likewise
 
     close = get_close_matches(handle.name, known, 1)
-    hint = f"; did you mean {shown(close[0], 160)}?" if close else ""
-    return NotFoundError(f"no value of {shown(handle.name, 160)} in {handle.ns}{hint}")
+    hint = f"; did you mean {quoted_value(close[0], 160)}?" if close else ""
+    return NotFoundError(f"no value of {quoted_value(handle.name, 160)} in {handle.ns}{hint}")

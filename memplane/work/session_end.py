@@ -16,7 +16,7 @@ from memplane.errors import ConflictError
 from memplane.event import GLOBAL, SENSITIVITIES, Event, at_least
 from memplane.intake.skeleton import with_permitted_actor
 from memplane.projections.sessions import SessionFacts, session_facts
-from memplane.recall.extract import EVENTS_MIN, extract, readable
+from memplane.recall.extract import EVENTS_MIN, extract, is_readable
 from memplane.recall.suppress import kinds_of_views
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ __all__ = [
     "Rows",
     "bounds_of",
     "end_all",
-    "marked",
     "minutes_before",
+    "session_row",
     "write",
 ]
 
@@ -63,7 +63,7 @@ class Ended(NamedTuple):
         return {**self._asdict(), "summary": summary}
 
 
-def marked(session: str, status: str, text: str, **data: str | None) -> dict[str, Any]:
+def session_row(session: str, status: str, text: str, **data: str | None) -> dict[str, Any]:
     """The row of a `session` event; what is None is left out."""
     told = {"status": status, **{name: value for name, value in data.items() if value is not None}}
     return {"kind": "session", "session": session, "text": text, "data": told}
@@ -90,9 +90,14 @@ def minutes_before(now: str, minutes: int) -> str:
 
 
 def end_all(
-    context: PlaneContext, policies: Policies, choose: Choose, reason: str, *, summary: bool = True,
+    context: PlaneContext,
+    policies: Policies,
+    choose: Choose,
+    reason: str,
+    *,
+    summary: bool = True,
     name: NameEnd | None = None,
-) -> list[Ended]:  # fmt: skip
+) -> list[Ended]:
     """End sessions, each with the summary of what happened in it. Hold the plane's lock.
 
     One that its client has ended gets its summary alone. An importer's ends are dated to the last
@@ -156,7 +161,7 @@ def _rows_of(
     rows = _summed(context, policies, facts, sources)
     if not facts.ended:
         agent = {"actor": facts.agent} if _may_be_named(context, facts) else {}
-        ended = marked(facts.id, "end", "Session ended", reason=reason)
+        ended = session_row(facts.id, "end", "Session ended", reason=reason)
         rows.append({**ended, **bounds_of(context, facts), **agent})
     _identify(rows, facts, name or _name)
     return rows if name is None else [{"ts": facts.last_ts, **row} for row in rows]
@@ -205,7 +210,7 @@ def _sources(
         if (
             mine is not None
             and event.kind not in withheld
-            and readable(event, now)
+            and is_readable(event, now)
             and archived(event) is None
         ):
             # What a tool said is not quoted, and may be a megabyte.
@@ -220,16 +225,24 @@ def _summed(
 ) -> Rows:
     """The summary's row, and one that forgets the last summary if it is in another namespace."""
     made = extract(
-        sources, counter=context.counter(policies),
-        tokens_max=policies.plane.session_summary_tokens_max, redact=context.redact(policies),
-    )  # fmt: skip
+        sources,
+        counter=context.counter(policies),
+        tokens_max=policies.plane.session_summary_tokens_max,
+        redact=context.redact(policies),
+    )
     if made is None:
         return []
     row = {
-        "kind": "summary", "role": "system", "session": facts.id, "ns": made.ns,
-        "key": f"session/{facts.id}/summary", "text": made.text, "refs": list(made.refs),
-        "sensitivity": made.sensitivity, "data": {"extract": True},
-    }  # fmt: skip
+        "kind": "summary",
+        "role": "system",
+        "session": facts.id,
+        "ns": made.ns,
+        "key": f"session/{facts.id}/summary",
+        "text": made.text,
+        "refs": list(made.refs),
+        "sensitivity": made.sensitivity,
+        "data": {"extract": True},
+    }
     # Somebody may have said since, under the same key, how sensitive it is.
     value = context.caught_up(policies).memories.current(made.ns, f"session/{facts.id}/summary")
     row |= {} if value is None else at_least(value.sensitivity, row)

@@ -16,7 +16,7 @@ from memplane.clock import ulid
 from memplane.context.context import NO_END
 from memplane.context.folds import items_of_event
 from memplane.errors import InputError, NotFoundError
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.projections.sessions import SessionFacts, session_facts
 from memplane.recall.extract import EVENTS_MIN
 from memplane.recall.suppress import Scope
@@ -26,8 +26,8 @@ from memplane.work.session_end import (
     NameEnd,
     bounds_of,
     end_all,
-    marked,
     minutes_before,
+    session_row,
     write,
 )
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.projections.sessions import Named, Origin, SessionFacts
 
-__all__ = ["Ended", "Session", "Sessions", "Started", "Telling"]
+__all__ = ["Ended", "PlaneSessions", "Session", "Started", "Telling"]
 
 
 class Telling:
@@ -173,16 +173,20 @@ _Found = list[Session]
 _Done = list[Ended]
 
 
-class Sessions:
+class PlaneSessions:
     """The sessions of an open plane."""
 
     def __init__(self, context: PlaneContext) -> None:
         self._context = context
 
     def start(
-        self, session: str | None = None, *, agent: str | None = None, branch: str | None = None,
+        self,
+        session: str | None = None,
+        *,
+        agent: str | None = None,
+        branch: str | None = None,
         cwd: str | None = None,
-    ) -> Started:  # fmt: skip
+    ) -> Started:
         """Begin a session, or go on with one; without a name it gets one.
 
         Other sessions of the same agent (none is one too) that are open and were silent for longer
@@ -191,7 +195,7 @@ class Sessions:
         context = self._context
         _texts(session=session, agent=agent, branch=branch, cwd=cwd)
         named = ulid(context.clock()) if session is None else session
-        row = marked(named, "start", "Session started", branch=branch, cwd=cwd)
+        row = session_row(named, "start", "Session started", branch=branch, cwd=cwd)
         row |= {} if agent is None else {"actor": agent}
         context.drafting()(row, "")  # a mistake in what was given ends nothing
 
@@ -216,7 +220,7 @@ class Sessions:
         with context.lock:
             policies = context.watched.policies_or_last()
             facts = self.facts(session, context.caught_up(policies), policies)
-            row = marked(session, "checkpoint", text or "Checkpoint")
+            row = session_row(session, "checkpoint", text or "Checkpoint")
             (receipt,) = write(context, [{**row, **bounds_of(context, facts)}])
         return receipt
 
@@ -252,9 +256,12 @@ class Sessions:
             return end_all(context, policies, idle, "abandoned", summary=summary)
 
     def end_imported(
-        self, read: Collection[str], known: Collection[str], name: NameEnd,
+        self,
+        read: Collection[str],
+        known: Collection[str],
+        name: NameEnd,
         ended: Mapping[str, str] = MappingProxyType({}),
-    ) -> _Done:  # fmt: skip
+    ) -> _Done:
         """End sessions of an importer whose last event happened longer ago than the gap.
 
         `read` are those it has read from, `known` others of its files that had no news. `name`
@@ -272,9 +279,10 @@ class Sessions:
             done = [
                 facts
                 for id_ in sorted({*read, *known})
-                if (facts := found.get(id_)) and not facts.ended
+                if (facts := found.get(id_))
+                and not facts.ended
                 and (facts.last_ts < before or facts.last_ts <= ended.get(id_, ""))
-            ]  # fmt: skip
+            ]
             return sorted(done, key=lambda facts: facts.first_seq)
 
         with context.lock:
@@ -358,12 +366,11 @@ class Sessions:
         if facts is None or (telling is not None and not telling.sees(facts)):
             telling = telling or Telling(self._context, folds, policies, "private", None)
             known = sorted(
-                one.id for one in state.sessions.values()
-                if not one.forgotten and telling.sees(one)
-            )  # fmt: skip
+                one.id for one in state.sessions.values() if not one.forgotten and telling.sees(one)
+            )
             close = [one for one in get_close_matches(session, known, 1) if one != session]
             hint = f"; did you mean {close[0]}?" if close else ""
-            raise NotFoundError(f"no session {shown(session)}{hint}")
+            raise NotFoundError(f"no session {quoted_value(session)}{hint}")
         return facts
 
     def _unsummed(self, facts: SessionFacts) -> bool:
@@ -391,7 +398,7 @@ def _texts(*, none: bool = True, **given: object) -> None:
     """Refuse what is no text; None where it may not be left out."""
     for name, value in given.items():
         if not (isinstance(value, str) or (none and value is None)):
-            raise InputError(f"expected a text, found {shown(value)}", where=name)
+            raise InputError(f"expected a text, found {quoted_value(value)}", where=name)
 
 
 def _latest(facts: SessionFacts) -> int:
@@ -404,10 +411,22 @@ def _shown(facts: SessionFacts, telling: Telling, now: str, gap: int) -> Session
     files, tasks = telling.names(facts, facts.files), telling.names(facts, facts.tasks)
     more = facts.more or len(files) < len(facts.files) or len(tasks) < len(facts.tasks)
     return Session(
-        facts.id, telling.name(facts.agent, facts.agent_seq),
+        facts.id,
+        telling.name(facts.agent, facts.agent_seq),
         "ended" if facts.ended else "idle" if silent else "open",
-        telling.name(facts.reason, facts.ended), facts.first_ts, facts.last_ts, dict(kinds),
-        facts.prompts, kinds.get("tool_call", 0), facts.errors, kinds.get("decision", 0),
-        facts.tokens, files, tasks, more, telling.name(facts.branch, facts.branch_seq),
-        telling.name(facts.cwd, facts.cwd_seq), facts.partial,
-    )  # fmt: skip
+        telling.name(facts.reason, facts.ended),
+        facts.first_ts,
+        facts.last_ts,
+        dict(kinds),
+        facts.prompts,
+        kinds.get("tool_call", 0),
+        facts.errors,
+        kinds.get("decision", 0),
+        facts.tokens,
+        files,
+        tasks,
+        more,
+        telling.name(facts.branch, facts.branch_seq),
+        telling.name(facts.cwd, facts.cwd_seq),
+        facts.partial,
+    )

@@ -11,22 +11,22 @@ from memplane.context.context import NO_END, PlaneContext
 from memplane.context.folds import Folds, task_fold
 from memplane.errors import InputError, NotFoundError, ScopeError
 from memplane.event import GLOBAL, SENSITIVITIES
-from memplane.intake.redact import shown
+from memplane.intake.redact import quoted_value
 from memplane.lazy import regex
 from memplane.pack.digest import (
     PARAGRAPH_TOKENS_MAX,
+    PlanStep,
     Sight,
-    Step,
     artifact_words,
     is_seen,
     made,
     paragraph,
+    plan_steps,
     seen,
     short,
-    steps,
 )
-from memplane.projections.groups import Group, Sees, space_of
-from memplane.projections.task_table import CLOSED, Quote, Task, TaskTable, open_to
+from memplane.projections.groups import Sees, VisibilityGroup, group_space
+from memplane.projections.task_table import CLOSED, EventQuote, TaskRecord, TaskTable, open_to
 from memplane.projections.tasks import PLAN_MAX
 from memplane.projections.window import one_line
 from memplane.recall.suppress import OWNER, WITHHELD, Scope
@@ -62,7 +62,7 @@ class TaskView(NamedTuple):
     short: str
     paragraph: str
     tokens: int
-    plan: tuple[Step, ...]
+    plan: tuple[PlanStep, ...]
     specs: tuple[str, ...]
     decisions: tuple[str, ...]
     failures: tuple[str, ...]
@@ -95,30 +95,33 @@ class TaskReader(NamedTuple):
     channel: str
     agent: str | None
 
-    def sight(self, task: Task) -> Sight:
+    def sight(self, task: TaskRecord) -> Sight:
         """What the reader sees of what a task quotes."""
         context, policies = self.context, self.policies
         check_channel(policies, self.channel)
         scope = Scope.of(
-            policies, self.channel, now=context.clock(), task=task.id, specs=task.names,
-            as_of=NO_END if context.as_of is None else context.as_of, agent=self.agent,
+            policies,
+            self.channel,
+            now=context.clock(),
+            task=task.id,
+            specs=task.names,
+            as_of=NO_END if context.as_of is None else context.as_of,
+            agent=self.agent,
             approvals=context.approvals(self.folds),
-        )  # fmt: skip
+        )
         return Sight(scope.hides, context.printer(policies))
 
     @property
     def sees(self) -> Sees:
         """Of which groups of events the reader sees something."""
         check_channel(self.policies, self.channel)
-        return Scope.of(
-            self.policies, self.channel, now="", as_of=NO_END, agent=self.agent
-        ).sees  # fmt: skip
+        return Scope.of(self.policies, self.channel, now="", as_of=NO_END, agent=self.agent).sees
 
     def table(self) -> TaskTable:
         """The tasks in the words that are for the reader."""
         return self.folds.tasks.state.seen_by(self.sees)
 
-    def find(self, id_: str) -> Task | None:
+    def find(self, id_: str) -> TaskRecord | None:
         """A task with what everybody said of it: one without details is read from the log."""
         table = self.folds.tasks.state
         task = table.tasks.get(id_)
@@ -126,7 +129,7 @@ class TaskReader(NamedTuple):
             task = task_fold(self.folds, id_)
         return task
 
-    def is_told(self, task: Task) -> bool:
+    def is_told(self, task: TaskRecord) -> bool:
         """Whether the reader may know of a task, even where nothing of it is in force.
 
         The task is as `find` returns it.
@@ -134,7 +137,7 @@ class TaskReader(NamedTuple):
         hides, own = self.sight(task).hides, _own(task)
         return not own or any(hides(quote) not in WITHHELD for quote in own)
 
-    def span(self, task: Task, sight: Sight) -> tuple[str, str]:
+    def span(self, task: TaskRecord, sight: Sight) -> tuple[str, str]:
         """The times of the first and last event about the task itself that the reader may see."""
         shows = self.context.reader(self.channel, agent=self.agent, policies=self.policies).shows
         times = [quote.ts for quote in _own(task) if sight.sees(quote)]
@@ -144,7 +147,7 @@ class TaskReader(NamedTuple):
         )
         return first or min(times), last or max(times)
 
-    def whose(self, task: Task) -> str:
+    def whose(self, task: TaskRecord) -> str:
         """For the owner, who may name any agent: whose the task is, and how to ask for it."""
         if self.channel != OWNER or self.agent is not None:
             return ""
@@ -153,15 +156,17 @@ class TaskReader(NamedTuple):
         if not spaces:
             return ""
         whose = min(spaces)
-        return f"; it is in {whose}: ask with agent={shown(whose.removeprefix(_AGENTS), 160)}"
+        return (
+            f"; it is in {whose}: ask with agent={quoted_value(whose.removeprefix(_AGENTS), 160)}"
+        )
 
     def unknown(self, id_: str) -> NotFoundError:
         """That there is no such task; the closest of those that the reader may know is offered."""
         tasks = self.table().newest()
         known = [task.id for task in tasks if is_seen(task, self.sight(task))]
         close = get_close_matches(id_, known, 1)
-        hint = f"; did you mean {shown(close[0], 160)}?" if close else ""
-        return NotFoundError(f"no task {shown(id_, 160)}{hint}")
+        hint = f"; did you mean {quoted_value(close[0], 160)}?" if close else ""
+        return NotFoundError(f"no task {quoted_value(id_, 160)}{hint}")
 
 
 class PlaneTasks:
@@ -171,9 +176,15 @@ class PlaneTasks:
         self._record, self._context = record, context
 
     def open(
-        self, name: str, goal: str = "", *, plan: Sequence[str] = (), specs: Sequence[str] = (),
-        session: str | None = None, **fields: Any,
-    ) -> Receipt:  # fmt: skip
+        self,
+        name: str,
+        goal: str = "",
+        *,
+        plan: Sequence[str] = (),
+        specs: Sequence[str] = (),
+        session: str | None = None,
+        **fields: Any,
+    ) -> Receipt:
         """Open a task, or open a closed one again; it becomes active where no other is.
 
         A name with blanks and no goal is the goal: the id is made of its words, and is
@@ -183,7 +194,8 @@ class PlaneTasks:
         task = self._find(id_)
         if task is not None and task.status not in CLOSED:
             raise InputError(
-                f"task {shown(id_, 160)} is open already; update it, or switch to it", where="name"
+                f"task {quoted_value(id_, 160)} is open already; update it, or switch to it",
+                where="name",
             )
         data: dict[str, Any] = {"status": "open"}
         if plan:
@@ -194,10 +206,18 @@ class PlaneTasks:
         return self._write(id_, goal, data, session, fields)
 
     def update(
-        self, id: str, text: str = "", *, plan: Sequence[str] = (), done: Iterable[int] = (),  # noqa: A002
-        doing: Iterable[int] = (), failed: Iterable[int] = (), todo: Iterable[int] = (),
-        session: str | None = None, **fields: Any,
-    ) -> Receipt:  # fmt: skip
+        self,
+        id: str,  # noqa: A002
+        text: str = "",
+        *,
+        plan: Sequence[str] = (),
+        done: Iterable[int] = (),
+        doing: Iterable[int] = (),
+        failed: Iterable[int] = (),
+        todo: Iterable[int] = (),
+        session: str | None = None,
+        **fields: Any,
+    ) -> Receipt:
         """Note something on an open task, give it another plan, or mark steps by their numbers.
 
         Raises InputError for a step that the plan does not have, NotFoundError.
@@ -215,15 +235,20 @@ class PlaneTasks:
             for number in numbers:
                 if type(number) is not int or not 1 <= number <= size:
                     has = f"1 to {size}" if size else "a plan first: the task has none"
-                    raise InputError(f"found {shown(number)}; expected {has}", where=state)
+                    raise InputError(f"found {quoted_value(number)}; expected {has}", where=state)
         data: dict[str, Any] = {"plan": _planned(plan)} if plan else {}
         if marked:
             data["steps"] = marked
         return self._write(id, text, data, session, fields)
 
     def block(
-        self, id: str, reason: str, *, session: str | None = None, **fields: Any,  # noqa: A002
-    ) -> Receipt:  # fmt: skip
+        self,
+        id: str,  # noqa: A002
+        reason: str,
+        *,
+        session: str | None = None,
+        **fields: Any,
+    ) -> Receipt:
         """Say why an open task cannot go on. `switch` takes it up again. Raises NotFoundError."""
         fields = _bounded(self._open(id), fields)
         if not _check_text(reason, "reason").strip():
@@ -231,9 +256,14 @@ class PlaneTasks:
         return self._write(id, reason, {"status": "blocked", "reason": reason}, session, fields)
 
     def done(
-        self, id: str, text: str = "", *, cancelled: bool = False,  # noqa: A002
-        session: str | None = None, **fields: Any,
-    ) -> Receipt:  # fmt: skip
+        self,
+        id: str,  # noqa: A002
+        text: str = "",
+        *,
+        cancelled: bool = False,
+        session: str | None = None,
+        **fields: Any,
+    ) -> Receipt:
         """Close an open task, with what came of it; it is active nowhere. Raises NotFoundError."""
         fields = _bounded(self._open(id), fields)
         status = "cancelled" if cancelled else "done"
@@ -248,9 +278,13 @@ class PlaneTasks:
         return self._write(id, "", {"status": "active"}, session, fields)
 
     def list(
-        self, *, all: bool = False, session: str | None = None, channel: str = "private",  # noqa: A002
+        self,
+        *,
+        all: bool = False,  # noqa: A002
+        session: str | None = None,
+        channel: str = "private",
         agent: str | None = None,
-    ) -> _Views:  # fmt: skip
+    ) -> _Views:
         """The open tasks, newest first; with `all` also the closed ones that are remembered.
 
         `session` says whose active task is marked; without one it is the latest anywhere. `agent`:
@@ -266,9 +300,13 @@ class PlaneTasks:
         return [view for view in views if view is not None]
 
     def get(
-        self, id: str, *, session: str | None = None, channel: str = "private",  # noqa: A002
+        self,
+        id: str,  # noqa: A002
+        *,
+        session: str | None = None,
+        channel: str = "private",
         agent: str | None = None,
-    ) -> TaskView:  # fmt: skip
+    ) -> TaskView:
         """One task, open or closed; one that was closed long ago is read from the log.
 
         Raises NotFoundError, also for a task of which the channel and agent may see nothing. The
@@ -282,7 +320,9 @@ class PlaneTasks:
             own = None if task is None else task.seen_by(reader.sees)
             view = None if own is None else self._view(reader, reader.table(), own, session)
             if task is not None and view is None and (whose := reader.whose(task)):
-                raise ScopeError(f"task {shown(id, 160)} is not for channel {channel}{whose}")
+                raise ScopeError(
+                    f"task {quoted_value(id, 160)} is not for channel {channel}{whose}"
+                )
             if view is None:
                 raise reader.unknown(id)
         return view
@@ -292,14 +332,14 @@ class PlaneTasks:
     ) -> Receipt:
         given = fields.pop("data", {})
         if not isinstance(given, Mapping):
-            raise InputError(f"expected an object, found {shown(given)}", where="data")
+            raise InputError(f"expected an object, found {quoted_value(given)}", where="data")
         for name in ("kind", "task", "text"):
             if name in fields:
                 raise InputError("is given by the call itself", where=name)
         data = {**given, **data}
         return self._record(text, kind="task", task=id_, session=session, data=data, **fields)
 
-    def _find(self, id_: str) -> Task | None:
+    def _find(self, id_: str) -> TaskRecord | None:
         _check_text(id_, "id")
         with self._context.lock:
             folds = self._context.caught_up()
@@ -309,7 +349,7 @@ class PlaneTasks:
                 task = task_fold(folds, id_)
         return task
 
-    def _open(self, id_: str) -> Task:
+    def _open(self, id_: str) -> TaskRecord:
         task = self._find(id_)
         if task is None:
             with self._context.lock:
@@ -318,7 +358,7 @@ class PlaneTasks:
                 raise TaskReader(self._context, folds, policies, OWNER, None).unknown(id_)
         if task.status in CLOSED:
             raise InputError(
-                f"task {shown(id_, 160)} is {task.status}; open it again first", where="id"
+                f"task {quoted_value(id_, 160)} is {task.status}; open it again first", where="id"
             )
         return task
 
@@ -330,7 +370,7 @@ class PlaneTasks:
             return name, goal
         if goal:
             raise InputError(
-                f"expected a name without blanks, found {shown(name, 80)}", where="name"
+                f"expected a name without blanks, found {quoted_value(name, 80)}", where="name"
             )
         # An id is stored as it is and compared: what a policy masks must not get into one.
         words = _WORDS.findall(self._context.redact(self._context.watched.policies_or_last())(name))
@@ -342,7 +382,7 @@ class PlaneTasks:
         return id_, name
 
     def _view(
-        self, reader: TaskReader, table: TaskTable, task: Task, session: str | None
+        self, reader: TaskReader, table: TaskTable, task: TaskRecord, session: str | None
     ) -> TaskView | None:
         sight = reader.sight(task)
         if not is_seen(task, sight):
@@ -360,15 +400,24 @@ class PlaneTasks:
                 for quote in seen(getattr(task, name), name, sight)
             )
 
-        def text(quote: Quote | None) -> str:
+        def text(quote: EventQuote | None) -> str:
             return printer.redact(quote.text) if quote is not None and sight.sees(quote) else ""
 
         return TaskView(
-            task.id, task.status, active, text(task.goal), text(task.state), brief.text.rstrip(),
-            whole.text, whole.tokens,
-            tuple(step._replace(text=printer.redact(step.text)) for step in steps(task, sight)),
+            task.id,
+            task.status,
+            active,
+            text(task.goal),
+            text(task.state),
+            brief.text.rstrip(),
+            whole.text,
+            whole.tokens,
+            tuple(
+                step._replace(text=printer.redact(step.text)) for step in plan_steps(task, sight)
+            ),
             task.names if sight.sees(task.specs) else (),
-            texts("decisions"), texts("failures"),
+            texts("decisions"),
+            texts("failures"),
             tuple(printer.redact(_artifact(quote, sight)) for quote in made(task, sight)),
             texts("files"),
             tuple(
@@ -376,21 +425,25 @@ class PlaneTasks:
                     one for (_, one), (id_, _) in table.active.items() if one and id_ == task.id
                 )
             ),
-            task.first, task.seen,
-            _title(text(task.goal)) or task.id, *reader.span(task, sight),
+            task.first,
+            task.seen,
+            _title(text(task.goal)) or task.id,
+            *reader.span(task, sight),
             tuple(map(printer.redact, task.labels)) if sight.sees(task.tags) else (),
             (*whole.events, *whole.parts),
-        )  # fmt: skip
+        )
 
 
-def _plan_for(task: Task, fields: Mapping[str, Any]) -> list[Any]:
+def _plan_for(task: TaskRecord, fields: Mapping[str, Any]) -> list[Any]:
     """The steps that an event with these fields marks: of the plan that all see who see it."""
     high = fields.get("sensitivity") in ("high", "secret")
-    plan = task.latest("plan", open_to(Group(high, space_of(fields.get("ns", GLOBAL)))))
+    plan = task.latest(
+        "plan", open_to(VisibilityGroup(high, group_space(fields.get("ns", GLOBAL))))
+    )
     return [] if plan is None else plan.more
 
 
-def _bounded(task: Task, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _bounded(task: TaskRecord, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a task's next event: as sensitive as the least sensitive of those before it.
 
     In its agent's namespace where all of those are. Else who may see none of them would be told of
@@ -410,7 +463,7 @@ def _title(goal: str) -> str:
     return first if len(first) <= _TITLE_MAX else f"{first[: _TITLE_MAX - 1]}…"
 
 
-def _own(task: Task) -> list[Quote]:
+def _own(task: TaskRecord) -> list[EventQuote]:
     """What is quoted of the task's own events."""
     own = (task.goal, task.note, task.plan, task.state)
     older = (
@@ -419,19 +472,19 @@ def _own(task: Task) -> list[Quote]:
     return [*(quote for quote in own if quote is not None), *older]
 
 
-def _artifact(quote: Quote, sight: Sight) -> str:
+def _artifact(quote: EventQuote, sight: Sight) -> str:
     return artifact_words(quote, sight) or quote.path or quote.key or quote.id
 
 
 def _check_text(value: str, where: str) -> str:
     if not isinstance(value, str):
-        raise InputError(f"expected a text, found {shown(value)}", where=where)
+        raise InputError(f"expected a text, found {quoted_value(value)}", where=where)
     return value
 
 
 def _listed(values: object, where: str) -> list[Any]:
     if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InputError(f"expected a list, found {shown(values)}", where=where)
+        raise InputError(f"expected a list, found {quoted_value(values)}", where=where)
     return list(values)
 
 
@@ -443,14 +496,18 @@ def _planned(plan: Sequence[str]) -> list[dict[str, str]]:
         )
     for step in steps:
         if not isinstance(step, str) or not step.strip():
-            raise InputError(f"expected the words of a step, found {shown(step)}", where="plan")
+            raise InputError(
+                f"expected the words of a step, found {quoted_value(step)}", where="plan"
+            )
     return [{"step": step, "state": "todo"} for step in steps]
 
 
 def _spec(name: str) -> str:
     short_name = _check_text(name, "specs").removeprefix("/spec/")
     if not short_name or any(character.isspace() for character in short_name):
-        raise InputError(f"expected the name of a spec, found {shown(name, 80)}", where="specs")
+        raise InputError(
+            f"expected the name of a spec, found {quoted_value(name, 80)}", where="specs"
+        )
     return short_name
 
 

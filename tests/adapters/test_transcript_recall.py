@@ -12,7 +12,7 @@ SESSION = KEY["session_id"]
 def hooked(plane):
     def hooked(event, **more):
         call = {"hook_event_name": event, "session_id": SESSION, "cwd": "/srv/shop", **more}
-        plane.record_many(payload.read("claude-code", {"prompt_id": "p1", **call}).rows)
+        plane.record_many(payload.read_payload("claude-code", {"prompt_id": "p1", **call}).rows)
 
     hooked("SessionStart", source="startup")
     return hooked

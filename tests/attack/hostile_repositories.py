@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import memplane
-from memplane.log.format import genesis, link
+from memplane.log.format import chain_hash, genesis
 
 WORD = "zorquilstranger"  # stands in every text of the stranger
 BIG = 64 << 20
@@ -360,7 +360,7 @@ def chain(lines, plane):
     for line in lines:
         text = line if isinstance(line, str) else json.dumps(line, separators=(",", ":"))
         body = text[:-1].encode("utf-8", "surrogatepass")
-        h = link(h, body)
+        h = chain_hash(h, body)
         made.append(body + b',"h":"%b"}' % h)
     return b"\n".join(made) + b"\n"
 

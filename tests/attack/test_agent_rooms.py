@@ -20,8 +20,8 @@ from memplane.wiring import make_counter, open_plane
 
 WORD = "quibblefrost"
 ACTS = {
-    "memory_store": tools.store, "memory_forget": tools.forget, "memory_get": tools.get,
-    "memory_list_keys": tools.list_keys, "memory_search": tools.search,
+    "memory_store": tools.store, "memory_forget": tools.forget_tool, "memory_get": tools.get_tool,
+    "memory_list_keys": tools.list_keys, "memory_search": tools.search_tool,
 }  # fmt: skip
 
 
@@ -183,13 +183,13 @@ def test_resources_and_reports_are_those_of_the_agent(plane):
     plane.tasks.open("t", WORD, ns="/agent/bo")
     plane.pack(WORD, channel="agent", agent="bo", save_report=True)
     desk = desk_of(plane)
-    assert resources.read(desk, "memplane://decisions")[0] == "none\n"
-    assert resources.read(desk, "memplane://tasks")[0] == "none\n"
+    assert resources.read_resource(desk, "memplane://decisions")[0] == "none\n"
+    assert resources.read_resource(desk, "memplane://tasks")[0] == "none\n"
     with pytest.raises(NotFoundError, match="no report is saved yet"):
-        resources.read(desk, "memplane://report")
+        resources.read_resource(desk, "memplane://report")
     for uri in ("expand://task/t", "expand://memory/global/d", "expand://session/none"):
         with pytest.raises(NotFoundError):
-            resources.read(desk, uri)
+            resources.read_resource(desk, uri)
 
 
 @pytest.mark.skipif(find_spec("mcp") is None, reason="the extra mcp is not installed")

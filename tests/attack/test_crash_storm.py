@@ -21,7 +21,7 @@ import pytest
 from storming import ACTORS
 
 import memplane
-from memplane.log import verify
+from memplane.log import verify_log
 
 ACKS = (20, 100, 400, 1000)  # of a round, before it is killed: one of these
 
@@ -98,7 +98,7 @@ def check(storm):
             elif one["what"] == "event" and one["seq"] not in (None, events[one["id"]]):
                 broken.append(f"not where it was acknowledged: {one}")
         broken += [f"purged and there: {id_}" for id_ in purged if id_ in events]
-    report = verify(storm.home, plane.id)
+    report = verify_log(storm.home, plane.id)
     broken += [f"verify: {one}" for one in report.problems]
     words = [word.encode() for word in purged.values()]
     for path in storm.home.rglob("*"):
@@ -129,7 +129,7 @@ def check_whole(storm, tmp_path, number):
         with memplane.open(tmp_path / f"back{number}") as back:
             if [event.id for event in back.events()] != [event.id for event in plane.events()]:
                 broken.append("an export comes back otherwise")
-            broken += [f"restored: {one}" for one in verify(back.home, back.id).problems]
+            broken += [f"restored: {one}" for one in verify_log(back.home, back.id).problems]
     return broken
 
 

@@ -16,7 +16,13 @@ import memplane
 from memplane.adapters.memory_files import MemoryFiles
 from memplane.errors import MemplaneError
 from memplane.event import SENSITIVITIES, UPKEEP_KINDS
-from memplane.importers.statements import Statement, Told, forget_all, gone, rows_of
+from memplane.importers.statements import (
+    FileStatement,
+    StatedFile,
+    forget_all,
+    gone,
+    statement_rows,
+)
 from memplane.mcp import tools
 from memplane.mcp.schemas import checked, tool_named
 from memplane.mcp.tools import Desk
@@ -65,8 +71,10 @@ def stated(text):
     """A file that states one memory, or another; what it states no more is forgotten."""
 
     def run(plane, _):
-        told = Told("file", "src/", [Statement("src/file#a", "fact", text)], [], whole=True)
-        rows = [row for row in rows_of(plane, "src", told, PAST) if isinstance(row, dict)]
+        told = StatedFile(
+            "file", "src/", [FileStatement("src/file#a", "fact", text)], [], whole=True
+        )
+        rows = [row for row in statement_rows(plane, "src", told, PAST) if isinstance(row, dict)]
         plane.record_many(rows, strict=False)
         forget_all(plane, "src", gone(plane, "src", told))
 
@@ -116,7 +124,7 @@ WRITERS = st.one_of(
         st.sampled_from(KEYS), NAMES,
     ),
     st.builds(
-        lambda key, ns: tool(tools.forget, "memory_forget", key=key, ns=ns),
+        lambda key, ns: tool(tools.forget_tool, "memory_forget", key=key, ns=ns),
         st.sampled_from(KEYS), NAMES,
     ),
     st.just(tool(tools.curate, "memory_curate", query="says")),

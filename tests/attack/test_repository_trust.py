@@ -401,13 +401,13 @@ def test_what_a_pull_changes_counts_as_it_was_trusted_until_it_is_accepted(
 def test_a_parsed_policy_that_a_pull_brings_is_not_believed(trusting, ann, tmp_path):
     """The parsed form of the trusted bytes, forged so that nothing is suppressed."""
     from memplane.home import VERSION, Assets
-    from memplane.policy import NAMES, load
+    from memplane.policy import NAMES, load_policies
 
     home = trusting / ".memplane"
     files = {name: (home / "policies" / name).read_bytes() for name in NAMES}
     schemas = tuple(name.replace(".yaml", ".schema.json") for name in NAMES)
     forms = {}
-    load(
+    load_policies(
         {**files}, defaults=Assets("policies", NAMES), schemas=Assets("schemas", schemas),
         version=VERSION, keep=forms.__setitem__,
     )  # fmt: skip
@@ -416,7 +416,7 @@ def test_a_parsed_policy_that_a_pull_brings_is_not_believed(trusting, ann, tmp_p
 
     documents = json.loads(form)["documents"]
     documents["privacy.yaml"]["load"]["channel_rules"] = {"agent": {}, "public": {}}
-    forged = files.packed_form(key, files.Form(documents, []))
+    forged = files.packed_form(key, files.ParsedPolicies(documents, []))
     with memplane.open(home) as plane:
         plane.record("the salary is high", kind="fact", key="salary", sensitivity="high")
     (home / "projections" / f"policy-{key}.json").write_bytes(forged)

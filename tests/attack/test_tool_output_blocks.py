@@ -15,7 +15,7 @@ import pytest
 import memplane
 from memplane.__main__ import main
 from memplane.importers import import_paths
-from memplane.log import FileLog, verify
+from memplane.log import FileLog, verify_log
 from memplane.wiring import clock
 
 WORD = "exfiltrate"
@@ -187,13 +187,13 @@ def test_verify_names_a_file_that_is_gone_or_damaged(said, run):
     home, _ = said
     (body,) = [p for p in (home / "bodies" / "sha256").rglob("*") if p.is_file()]
     plane_id = json.loads((home / "plane.json").read_text())["plane"]
-    assert verify(home, plane_id).bodies == 1
+    assert verify_log(home, plane_id).bodies == 1
     whole = body.read_bytes()
     body.write_bytes(whole + b"x")
-    (problem,) = verify(home, plane_id).problems
+    (problem,) = verify_log(home, plane_id).problems
     assert (body.name in problem.file, "damaged" in problem.found) == (True, True)
     body.unlink()
-    (problem,) = verify(home, plane_id).problems
+    (problem,) = verify_log(home, plane_id).problems
     assert "missing" in problem.found
     assert "missing or damaged" in run("show", "m1")
 

@@ -249,7 +249,7 @@ def test_a_tool_s_output_and_names_that_were_imported_pose_as_nothing(tmp_path, 
 
 
 def test_answers_over_mcp_quote_what_they_found(plane):
-    from memplane.mcp.tools import Desk, get, search
+    from memplane.mcp.tools import Desk, get_tool, search_tool
 
     receipt = plane.record(f"push to main\n{posed()}", kind="fact", key="k", session="s")
     plane.index()
@@ -262,11 +262,11 @@ def test_answers_over_mcp_quote_what_they_found(plane):
         None,
         lambda *_: None,
     )
-    found = get(desk, {"handle": f"event/{receipt.seq}", "max_tokens": 4000})
+    found = get_tool(desk, {"handle": f"event/{receipt.seq}", "max_tokens": 4000})
     margin = [line for line in found.words.split("\n") if line and not line[0].isspace()]
     assert margin[0].startswith("expand://event/") or margin[0].startswith("event/")
     assert len(margin) <= 2
-    hits = search(desk, {"query": "push to main", "limit": 5, "max_tokens": 4000})
+    hits = search_tool(desk, {"query": "push to main", "limit": 5, "max_tokens": 4000})
     margin = [line for line in hits.words.split("\n") if line and not line[0].isspace()]
     assert len(margin) == len(hits.data["hits"])
 

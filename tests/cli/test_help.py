@@ -11,8 +11,8 @@ import pytest
 import typer
 
 from memplane.cli.app import COMMANDS as MODULES
-from memplane.cli.app import GROUPS, app, load
-from memplane.cli.run import run as run_here
+from memplane.cli.app import GROUPS, app, load_command
+from memplane.cli.run import run_command_line as run_here
 
 READING = {
     "": [],
@@ -51,7 +51,7 @@ WITH_CHANNEL = [
 
 
 def commands():
-    load("")
+    load_command("")
     root = typer.main.get_command(app)
     for name, one in root.commands.items():
         if name in GROUPS:

@@ -28,9 +28,9 @@ def old(tmp_path):
 def age(home, by=-1):
     folder = home / "projections"
     for name in NAMES:
-        there = projector.read(folder / f"{name}.json")
+        there = projector.read_checkpoint(folder / f"{name}.json")
         aged = there._replace(version=there.version + by)
-        (folder / f"{name}.json").write_bytes(projector.render(aged))
+        (folder / f"{name}.json").write_bytes(projector.encode_checkpoint(aged))
     with sqlite3.connect(folder / "cache.sqlite") as database:
         database.execute("UPDATE checkpoint SET version = version + ?", (by,))
     database.close()
@@ -70,8 +70,8 @@ def test_only_a_part_of_another_version_is_named(old):
     with memplane.open(old) as plane, pytest.warns(RefoldWarning):
         plane.get("k1")
     path = old / "projections" / "cards.json"
-    there = projector.read(path)
-    path.write_bytes(projector.render(there._replace(version=there.version + 1)))
+    there = projector.read_checkpoint(path)
+    path.write_bytes(projector.encode_checkpoint(there._replace(version=there.version + 1)))
     with (
         memplane.open(old) as plane,
         pytest.warns(RefoldWarning, match=r"projections/cards.json; f"),

@@ -165,8 +165,10 @@ def test_a_changed_cache_is_found_and_rebuild_is_named_and_helps(run, herons):
     with memplane.open(herons) as plane, plane.context.lock:
         plane.context.caught_up().save()
     path = herons / "projections" / "plane_map.json"
-    there = projector.read(path)
-    path.write_bytes(projector.render(there._replace(state=there.state.replace(b"21", b"22"))))
+    there = projector.read_checkpoint(path)
+    path.write_bytes(
+        projector.encode_checkpoint(there._replace(state=there.state.replace(b"21", b"22")))
+    )
     done = run("verify", "--home", herons)
     if done.code == 0:
         pytest.skip("the state has no such number")

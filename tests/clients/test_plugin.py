@@ -19,7 +19,7 @@ def read(name):
 
 
 def test_its_hooks_and_its_server_are_those_of_an_install():
-    added, _ = hooks.add("{}", CLAUDE, CLAUDE.wanted(BY_NAME))
+    added, _ = hooks.add_hooks("{}", CLAUDE, CLAUDE.wanted(BY_NAME))
     assert read("hooks/hooks.json")["hooks"] == json.loads(added)["hooks"]
     assert read(".mcp.json") == {"mcpServers": {SERVER: CLAUDE.server(BY_NAME)}}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from plane_operations import planned
 
 import memplane
-from memplane.cli.run import run
+from memplane.cli.run import run_command_line
 
 # In a home made by `prepare`; {top} is the folder above it.
 COMMANDS = {
@@ -160,7 +160,7 @@ def ran(words):
     """Run one command in this process: its exit code and what it printed."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = run(words)
+        code = run_command_line(words)
     return code, out.getvalue(), err.getvalue()
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from promises import PLANE, Promised, QuickDisk, clock, draft
 
 from memplane.errors import PlaneError
-from memplane.log import FileLog, repair
+from memplane.log import FileLog, repair_log
 
 EVENTS = 8
 
@@ -127,7 +127,7 @@ def corrupt(home, rng):
 
 def repaired(home, ack, rng):
     with suppress(PlaneError):
-        repair(home, PLANE, clock=clock, salvage=True)
+        repair_log(home, PLANE, clock=clock, salvage=True)
     append_at_sync(home, ack, rng)
 
 

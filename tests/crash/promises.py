@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import memplane
 from memplane.errors import CorruptError, HomeError, MemplaneError
 from memplane.event import Draft, encode
-from memplane.log import Disk, FileLog, repair, verify
+from memplane.log import Disk, FileLog, repair_log, verify_log
 
 PLANE = "demo"
 AFTERWARDS = "afterwards"
@@ -125,10 +125,10 @@ def broken_by_log(
     options = {"clock": clock, "disk": QuickDisk(), "segment_bytes_max": 900} | options
     try:
         found, seqs = _after_repair(home, plane, named, options, damaged=damaged, after=after)
-        report = verify(home, plane)
+        report = verify_log(home, plane)
         if damaged and report.problems:
-            repair(home, plane, clock=clock, salvage=True, disk=options["disk"])
-            report = verify(home, plane)
+            repair_log(home, plane, clock=clock, salvage=True, disk=options["disk"])
+            report = verify_log(home, plane)
     except (MemplaneError, OSError) as error:
         return [f"cannot go on: {type(error).__name__}: {error}"]
     return [*kept(found, seqs, promised), *(f"verify: {problem}" for problem in report.problems)]
@@ -147,7 +147,7 @@ def _after_repair(home, plane, named, options, *, damaged, after):
                     named()
             else:
                 return looked(home, log, gaps=damaged)
-        repair(home, plane, clock=clock, salvage=True, disk=options["disk"])
+        repair_log(home, plane, clock=clock, salvage=True, disk=options["disk"])
     raise AssertionError("two tries end in a return or a raise")
 
 
@@ -202,7 +202,7 @@ def _of_plane(home, promised, named):
                 raise
             if named is not None:
                 named()
-            repair(home, plane.id, clock=clock, salvage=True)
+            repair_log(home, plane.id, clock=clock, salvage=True)
             plane.record("one more", id="one-more")
         plane.pack("what was decided of the database?", budget=800, intent="deep")
         broken = [f"differs from a rebuild: {name}" for name in plane.differing()]
@@ -211,7 +211,7 @@ def _of_plane(home, promised, named):
         plane.index()
         broken += kept(found, seqs, promised)
         plane_id = plane.id
-    report = verify(home, plane_id)
+    report = verify_log(home, plane_id)
     broken += [f"verify: {problem}" for problem in report.problems]
     with memplane.open(home, clock=clock, environment={}, read_only=True) as plane:
         broken += [f"differs when opened again: {name}" for name in plane.differing()]

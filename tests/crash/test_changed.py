@@ -8,8 +8,8 @@ from promises import PLANE
 from test_cuts import put_log, segments, shaped
 
 from memplane.errors import MemplaneError
-from memplane.log import verify
-from memplane.log.format import SUFFIX_BYTES, genesis, link, runs, stated, tombstone
+from memplane.log import verify_log
+from memplane.log.format import SUFFIX_BYTES, chain_hash, genesis, runs, stated_hash, tombstone
 from memplane.log.recovery import judge
 
 
@@ -96,8 +96,8 @@ def edited(lines, at, rng):
     body = raw[:-SUFFIX_BYTES]
     spot = rng.randrange(len(body))
     body = body[:spot] + bytes([rng.choice(b"abcxyz019")]) + body[spot + 1 :]
-    h = (stated(lines[at - 1][:-1]) if at else None) or genesis(PLANE)
-    return [*lines[:at], b'%b,"h":"%b"}\n' % (body, link(h, body)), *lines[at + 1 :]]
+    h = (stated_hash(lines[at - 1][:-1]) if at else None) or genesis(PLANE)
+    return [*lines[:at], b'%b,"h":"%b"}\n' % (body, chain_hash(h, body)), *lines[at + 1 :]]
 
 
 CHANGES = (
@@ -150,7 +150,7 @@ def forged(found, rng):
         return None
     import json
 
-    lines[at] = tombstone(raw, json.loads(raw)["id"], stated(lines[at - 1][:-1])) + b"\n"
+    lines[at] = tombstone(raw, json.loads(raw)["id"], stated_hash(lines[at - 1][:-1])) + b"\n"
     return {**found, name: b"".join(lines)}
 
 
@@ -196,7 +196,7 @@ def change_files(place, count, share):
                 continue
             put_log(place / "bad", changed)
             try:
-                noticed = not verify(place / "bad", PLANE).ok
+                noticed = not verify_log(place / "bad", PLANE).ok
             except MemplaneError:
                 noticed = True
             count.add([] if noticed else [f"log {seed}: {change.__name__} unnoticed"])

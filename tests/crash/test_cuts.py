@@ -7,7 +7,7 @@ from layers import both
 from log_operations import opened_log
 from promises import PLANE, Promised, QuickDisk, broken_by_log, clock, draft
 
-from memplane.log import FileLog, repair
+from memplane.log import FileLog, repair_log
 
 
 def shaped(home, seed):
@@ -63,7 +63,7 @@ def cut_each(place, count, share):
             if b"\n" not in found[newest][:cut]:
                 # The header is durable before the segment has its name: no crash cuts it, and
                 # only a repair goes on behind it.
-                repair(place / "cut", PLANE, clock=clock)
+                repair_log(place / "cut", PLANE, clock=clock)
             whole = [one for one in lines if one.segment < number or one.end <= cut]
             promised = [Promised(one.event) for one in whole]
             count.add(at_cut(seed, cut, broken_by_cut(place / "cut", promised)))

@@ -10,7 +10,7 @@ from crashstates import Recording, World, put
 from promises import clock, draft
 
 from memplane.errors import PlaneError, WriteError
-from memplane.log import Disk, FileLog, verify
+from memplane.log import Disk, FileLog, verify_log
 
 FORK = multiprocessing.get_context("fork")
 
@@ -59,7 +59,7 @@ def test_a_sealed_segment_is_durable_even_where_no_append_waits_for_a_sync(tmp_p
         kept = [line.event.seq for line in found.read()]
     assert sealed > 1
     assert kept == list(range(1, len(kept) + 1))
-    assert verify(after, "demo").ok
+    assert verify_log(after, "demo").ok
     assert kept[-1] < seqs[-1]
     log.close()
 
@@ -84,7 +84,7 @@ def test_nobody_appends_to_a_segment_whose_sync_failed(tmp_path):
     assert failing.append([draft("c")])[0].duplicate
     failing.close()
     other.close()
-    assert verify(tmp_path, "demo").ok
+    assert verify_log(tmp_path, "demo").ok
 
 
 def write_with_threads(home, name, events):
@@ -119,7 +119,7 @@ def test_processes_and_threads_write_at_once_and_every_receipt_is_true(tmp_path)
     for path in tmp_path.glob("*.receipts"):
         receipts |= json.loads(path.read_text())
     assert len(receipts) == 4 * 2 * 120
-    report = verify(tmp_path, "demo")
+    report = verify_log(tmp_path, "demo")
     assert report.ok, report.problems
     with FileLog(tmp_path, "demo", clock=clock, read_only=True) as log:
         stored = [(line.event.id, line.event.seq) for line in log.read()]

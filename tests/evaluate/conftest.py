@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import memplane
-from memplane.evaluate import Builders, read_dataset
+from memplane.evaluate import SystemFactory, read_dataset
 from memplane.evaluate.baselines import PlainIndex
 from memplane.wiring import make_counter
 
@@ -85,7 +85,7 @@ def make_plane(folder, policies):
 
 @pytest.fixture
 def builders():
-    return Builders(make_plane, make_counter, PlainIndex)
+    return SystemFactory(make_plane, make_counter, PlainIndex)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from memplane.evaluate.beir import ndcg
 from memplane.evaluate.figures import mean_of, percentile, se_groups, se_values
-from memplane.evaluate.run import Outcome, Ranked, found_in
+from memplane.evaluate.run import QuestionOutcome, RankedQuestion, found_in
 
 SHARES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=40)
 
@@ -16,12 +16,12 @@ def test_evidence_is_found_whole_or_touched_or_missing():
     evidence = {"a": "p:a", "b": "p:b", "c": "p:c", "d": None}
     assert found_in(evidence, {"p:a", "p:x"}, {"p:b"}) == (1, 2, ("c", "d"))
     assert found_in(evidence, {"p:a"}, {"p:a"}) == (1, 1, ("b", "c", "d"))
-    one = Outcome("talk", "q", "", "memplane", 500, 4, 1, 2, 90, 1, ("c", "d"))
+    one = QuestionOutcome("talk", "q", "", "memplane", 500, 4, 1, 2, 90, 1, ("c", "d"))
     assert (one.share("whole"), one.share("touched")) == (0.25, 0.5)
 
 
 def test_recall_at_k_counts_the_evidence_among_the_first_k():
-    one = Ranked("talk", "q", "", "memplane", 4, (1, 5, 11), 1)
+    one = RankedQuestion("talk", "q", "", "memplane", 4, (1, 5, 11), 1)
     assert [one.recall(k) for k in (1, 4, 5, 10, 11)] == [0.25, 0.25, 0.5, 0.5, 0.75]
 
 

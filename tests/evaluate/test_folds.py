@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.errors import InputError
-from memplane.evaluate import Outcome, cross_validate, deal
+from memplane.evaluate import QuestionOutcome, cross_validate, deal
 
 
 def outcome(conversation, found, budget=500, system="memplane"):
     """An answer that needs 4 events and found so many of them, all touched."""
     missing = tuple("abcd"[found:])
-    return Outcome(conversation, "q", "", system, budget, 4, found, 4, 90, None, missing)
+    return QuestionOutcome(conversation, "q", "", system, budget, 4, found, 4, 90, None, missing)
 
 
 @given(

@@ -1,6 +1,13 @@
 """Figures from answers, and the table that people read."""
 
-from memplane.evaluate import Asked, Measured, Outcome, read_dataset, report_of, table
+from memplane.evaluate import (
+    EvaluationMode,
+    Measured,
+    QuestionOutcome,
+    evaluation_report,
+    read_dataset,
+    table,
+)
 
 
 def outcome(conversation, question, category, system, budget, found):
@@ -8,7 +15,7 @@ def outcome(conversation, question, category, system, budget, found):
     evidence, whole, touched = found
     ns = 2_000_000 if system == "memplane" else None
     missing = tuple("abcdefg"[: evidence - touched])
-    return Outcome(
+    return QuestionOutcome(
         conversation, question, category, system, budget, evidence, whole, touched, 100, ns, missing
     )
 
@@ -28,7 +35,7 @@ OUTCOMES = [
 
 
 def test_recall_is_the_mean_over_questions_of_the_part_found(files):
-    report = report_of(read_dataset(*files), Asked((500,)), measured(OUTCOMES))
+    report = evaluation_report(read_dataset(*files), EvaluationMode((500,)), measured(OUTCOMES))
     first, second = report["groups"][0]["rows"]
     assert (first["system"], first["questions"]) == ("memplane", 3)
     assert (first["whole"], first["whole_any"], first["whole_all"]) == (0.33333, 0.33333, 0.33333)
@@ -43,8 +50,8 @@ def test_recall_is_the_mean_over_questions_of_the_part_found(files):
 
 
 def test_categories_and_folds_are_groups_of_their_own(files):
-    report = report_of(
-        read_dataset(*files), Asked((500,)), measured(OUTCOMES), by_category=True, folds=2
+    report = evaluation_report(
+        read_dataset(*files), EvaluationMode((500,)), measured(OUTCOMES), by_category=True, folds=2
     )
     groups = {(group["group"], group["name"]): group["rows"] for group in report["groups"]}
     assert list(groups) == [
@@ -60,8 +67,8 @@ def test_categories_and_folds_are_groups_of_their_own(files):
 
 def test_each_question_with_what_it_misses_is_there_where_it_is_wanted(files):
     dataset = read_dataset(*files)
-    assert "questions" not in report_of(dataset, Asked((500,)), measured(OUTCOMES))
-    report = report_of(dataset, Asked((500,)), measured(OUTCOMES), questions=True)
+    assert "questions" not in evaluation_report(dataset, EvaluationMode((500,)), measured(OUTCOMES))
+    report = evaluation_report(dataset, EvaluationMode((500,)), measured(OUTCOMES), questions=True)
     assert len(report["questions"]) == 6
     assert report["questions"][2]["missing"] == ("a",)
 
@@ -73,8 +80,8 @@ def test_the_table_is_at_most_a_hundred_columns_wide_whatever_the_names_and_figu
                      whole=one.evidence)
         for one in OUTCOMES
     ]  # fmt: skip
-    report = report_of(
-        read_dataset(*files), Asked((500,)), measured(wide), by_category=True, folds=2
+    report = evaluation_report(
+        read_dataset(*files), EvaluationMode((500,)), measured(wide), by_category=True, folds=2
     )
     lines = table(report).splitlines()
     assert max(map(len, lines)) <= 100

@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.errors import BudgetError, InputError, PolicyError
-from memplane.evaluate import Asked, cross_validate, measure, read_dataset, report_of, table
+from memplane.evaluate import (
+    EvaluationMode,
+    cross_validate,
+    evaluation_report,
+    measure,
+    read_dataset,
+    table,
+)
 from memplane.evaluate.baselines import PlainIndex, Shelf, order_of
 from memplane.importers import import_paths
 from memplane.ports import Hit
@@ -26,7 +33,7 @@ def without_times(measured):
 
 
 def test_the_product_is_asked_every_question_with_evidence_within_every_budget(dataset, builders):
-    done = measure(dataset, Asked((1000, 300)), builders)
+    done = measure(dataset, EvaluationMode((1000, 300)), builders)
     assert [(one.conversation, one.question, one.budget) for one in done.outcomes] == [
         ("garden", "q1", 1000), ("garden", "q1", 300), ("garden", "q2", 1000),
         ("garden", "q2", 300), ("boat", "q1", 1000), ("boat", "q1", 300),
@@ -45,7 +52,7 @@ def test_what_counts_as_found_is_what_the_entries_of_the_block_name(dataset, bui
         import_paths(plane, "jsonl", [tmp_path / "events.jsonl"])
         block = plane.pack("What did the frost take?", budget=120, now="2026-02-01T09:00:00Z")
         named = {one for entry in block.entries for one in (*entry.events, *entry.parts)}
-    done = measure(dataset, Asked((120,), together=True), builders)
+    done = measure(dataset, EvaluationMode((120,), together=True), builders)
     first = done.outcomes[0]
     assert first.tokens == block.tokens
     assert first.touched == ("jsonl:garden:g4" in named)
@@ -57,7 +64,7 @@ def test_a_part_of_an_event_is_touched_and_not_whole(asking, builders):
         [("garden", "q1", "What did the frost take?", "", ["g1"])],
         {"garden": [("g1", "s", "user", "Ann", long)]},
     )
-    done = measure(dataset, Asked((300, 1000), baselines=("recency",)), builders)
+    done = measure(dataset, EvaluationMode((300, 1000), baselines=("recency",)), builders)
     assert [(one.system, one.budget, one.whole, one.touched) for one in done.outcomes] == [
         ("memplane", 300, 0, 1), ("memplane", 1000, 1, 1),  # a passage, then all of it
         ("recency", 300, 0, 0), ("recency", 1000, 0, 1),
@@ -65,15 +72,15 @@ def test_a_part_of_an_event_is_touched_and_not_whole(asking, builders):
 
 
 def test_the_same_set_gives_the_same_answers_again(dataset, builders):
-    asked = Asked((300, 1000), baselines=("recency", "rank_bm25"))
+    asked = EvaluationMode((300, 1000), baselines=("recency", "rank_bm25"))
     assert without_times(measure(dataset, asked, builders)) == without_times(
         measure(dataset, asked, builders)
     )
 
 
 def test_all_conversations_in_one_plane_are_asked_in_the_order_of_the_file(dataset, builders):
-    apart = measure(dataset, Asked((1000,)), builders)
-    together = measure(dataset, Asked((1000,), together=True), builders)
+    apart = measure(dataset, EvaluationMode((1000,)), builders)
+    together = measure(dataset, EvaluationMode((1000,), together=True), builders)
     assert [one.question for one in together.outcomes] == [one.question for one in apart.outcomes]
     assert together.events == apart.events == 8
     # Of the other conversation there is something in the block now.
@@ -83,20 +90,20 @@ def test_all_conversations_in_one_plane_are_asked_in_the_order_of_the_file(datas
 def test_nothing_is_left_in_the_temporary_folder(dataset, builders, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temp"))
     (tmp_path / "temp").mkdir()
-    measure(dataset, Asked((300,)), builders)
+    measure(dataset, EvaluationMode((300,)), builders)
     assert list((tmp_path / "temp").iterdir()) == []
 
 
 def test_policies_that_are_given_are_in_force_and_broken_ones_are_named(dataset, builders):
     named = b"version: 1\ncounter: len4\nscale: 2.0\n"
     once, twice = (
-        measure(dataset, Asked((4000,)), builders, policies)
+        measure(dataset, EvaluationMode((4000,)), builders, policies)
         for policies in ({}, {"budgets.yaml": named})
     )
     assert twice.outcomes[0].tokens > 1.5 * once.outcomes[0].tokens
     assert twice.policies["budgets.yaml"] != once.policies["budgets.yaml"]
     with pytest.raises(PolicyError, match=r"budgets\.yaml:1"):
-        measure(dataset, Asked(), builders, {"budgets.yaml": b"version: nine\n"})
+        measure(dataset, EvaluationMode(), builders, {"budgets.yaml": b"version: nine\n"})
 
 
 def test_the_channel_decides_what_may_be_seen(files, builders):
@@ -104,7 +111,7 @@ def test_the_channel_decides_what_may_be_seen(files, builders):
         hides = b"version: 1\nload: {channel_rules: {team: {suppress_kinds: [message]}}}\n"
         return builders.make_plane(folder, {**policies, "privacy.yaml": hides})
 
-    asked = Asked((1000,), "team", baselines=("recency",))
+    asked = EvaluationMode((1000,), "team", baselines=("recency",))
     done = measure(read_dataset(*files), asked, builders._replace(make_plane=secretive))
     assert {one.touched for one in done.outcomes} == {0}
 
@@ -116,7 +123,9 @@ def test_candidates_of_scoring_are_chosen_by_real_answers(dataset, builders):
     }
 
     def measured(document):
-        return measure(dataset, Asked((60, 1000)), builders, {"scoring.yaml": document}).outcomes
+        return measure(
+            dataset, EvaluationMode((60, 1000)), builders, {"scoring.yaml": document}
+        ).outcomes
 
     done = cross_validate(documents, measured, 2)
     assert len(done.folds) == 2
@@ -126,7 +135,7 @@ def test_candidates_of_scoring_are_chosen_by_real_answers(dataset, builders):
 
 def test_progress_is_told_of_every_import_and_question_and_only_grows(dataset, builders):
     told = []
-    measure(dataset, Asked((300,)), builders, progress=lambda *now: told.append(now))
+    measure(dataset, EvaluationMode((300,)), builders, progress=lambda *now: told.append(now))
     done = [now for now, _ in told]
     assert {total for _, total in told} == {8 + 3 * 30}
     assert done == sorted(done)
@@ -136,9 +145,9 @@ def test_progress_is_told_of_every_import_and_question_and_only_grows(dataset, b
 
 def test_budgets_of_nothing_and_unknown_baselines_are_refused_before_any_work(dataset, builders):
     with pytest.raises(BudgetError):
-        measure(dataset, Asked((0,)), builders)
+        measure(dataset, EvaluationMode((0,)), builders)
     with pytest.raises(InputError, match="found 'bm26'"):
-        measure(dataset, Asked((300,), baselines=("bm26",)), builders)
+        measure(dataset, EvaluationMode((300,), baselines=("bm26",)), builders)
 
 
 # --- baselines ---
@@ -219,17 +228,17 @@ class Letters:
 
 
 def test_the_lexical_baseline_is_the_order_of_the_index_alone(dataset, builders):
-    asked = Asked((60, 1000), baselines=("lexical",))
+    asked = EvaluationMode((60, 1000), baselines=("lexical",))
     done = measure(dataset, asked, builders._replace(make_index=Letters))
     found = {one.question: one for one in done.outcomes if one[3:5] == ("lexical", 1000)}
     assert found["q2"].whole == 2
 
 
 def test_searches_are_measured_by_ranks(dataset, builders):
-    done = measure(dataset, Asked((300,)), builders)
+    done = measure(dataset, EvaluationMode((300,)), builders)
     assert [(one.question, one.evidence, len(one.ranks)) for one in done.searched] == [
         ("q1", 1, 1), ("q2", 2, 2), ("q1", 1, 1),
     ]  # fmt: skip
-    report = report_of(dataset, Asked((300,)), done)
+    report = evaluation_report(dataset, EvaluationMode((300,)), done)
     assert report["groups"][0]["search"]["recall_at"]["5"] == 1.0
     assert "search    recall @5 100.0" in table(report)

@@ -77,7 +77,7 @@ def packed(plane, chance: random.Random, budgets=()):
             block = plane.pack(save_report=True, **given)
         except (NotFoundError, ScopeError):  # a handle of what is hidden, or not there yet
             continue
-        return block, reports.read(block.report_path)
+        return block, reports.read_report(block.report_path)
 
 
 def untrue(plane, block, saved, event, story) -> list[str]:

@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memplane
-from memplane.explain.history import NOW, Repository, Version, changes, history, version
+from memplane.explain.history import (
+    NOW,
+    PolicyRepository,
+    PolicyVersion,
+    changes,
+    policy_history,
+    policy_version,
+)
 from memplane.home import asset
 from memplane.policy import NAMES
 
@@ -16,7 +23,7 @@ DEFAULTS = {f"policies/{name}": asset(f"policies/{name}") for name in NAMES}
 def told(old, new) -> list[str]:
     """What is said of two versions, each given by what stands otherwise than by default."""
     versions = [
-        Version(name, {**DEFAULTS, **{path: text.encode() for path, text in files.items()}})
+        PolicyVersion(name, {**DEFAULTS, **{path: text.encode() for path, text in files.items()}})
         for name, files in (("then", old), ("now", new))
     ]
     return [str(one) for one in changes(*versions)]
@@ -122,13 +129,15 @@ def test_another_order_is_told_as_such():
 
 
 def test_a_file_that_came_or_went_says_what_then_holds():
-    without = Version("then", {k: v for k, v in DEFAULTS.items() if k != "policies/plane.yaml"})
-    whole = Version("now", DEFAULTS)
+    without = PolicyVersion(
+        "then", {k: v for k, v in DEFAULTS.items() if k != "policies/plane.yaml"}
+    )
+    whole = PolicyVersion("now", DEFAULTS)
     assert [str(one) for one in changes(whole, without)] == [
         "plane.yaml: removed; memplane's defaults stand for it; every value is as it was"
     ]
     other = default("plane", ("keep: 500", "keep: 7"))
-    added = Version("now", {**DEFAULTS, **{k: v.encode() for k, v in other.items()}})
+    added = PolicyVersion("now", {**DEFAULTS, **{k: v.encode() for k, v in other.items()}})
     assert [str(one) for one in changes(without, added)] == [
         "plane.yaml: added; memplane's defaults stood for it before",
         "plane.yaml: reports.keep 500 -> 7 (was the default)",
@@ -153,24 +162,25 @@ def test_a_broken_version_is_named_with_its_mistakes_and_does_not_stop_the_rest(
 def test_lines_of_a_view_that_came_and_went_are_told_and_moved_ones_are_not():
     old, new = {"views/a.md": "one\ntwo\nthree\n"}, {"views/a.md": "three\nfour\ntwo\n"}
     versions = [
-        Version(name, {path: text.encode() for path, text in files.items()})
+        PolicyVersion(name, {path: text.encode() for path, text in files.items()})
         for name, files in (("then", old), ("now", new))
     ]
     (change,) = changes(*versions)
     assert str(change) == "views/a.md: 1 line added, 1 removed"
     assert (change.before, change.after) == (["one"], ["four"])
-    moved = Version("now", {"views/a.md": b"two\none\nthree\n"})
+    moved = PolicyVersion("now", {"views/a.md": b"two\none\nthree\n"})
     assert str(changes(versions[0], moved)[0]) == (
         "views/a.md: the same lines in another order, or with other ends"
     )
-    assert str(changes(Version("then", {}), moved)[0]) == "views/a.md: added, 3 lines"
-    assert str(changes(moved, Version("now", {}))[0]) == "views/a.md: removed, 3 lines"
+    assert str(changes(PolicyVersion("then", {}), moved)[0]) == "views/a.md: added, 3 lines"
+    assert str(changes(moved, PolicyVersion("now", {}))[0]) == "views/a.md: removed, 3 lines"
 
 
 @given(st.lists(st.sampled_from("abcd"), max_size=8), st.lists(st.sampled_from("abcd"), max_size=8))
 def test_what_a_view_lost_and_gained_always_makes_the_new_one_of_the_old_one(old, new):
     made = [
-        Version("", {"views/a.md": "".join(f"{x}\n" for x in one).encode()}) for one in (old, new)
+        PolicyVersion("", {"views/a.md": "".join(f"{x}\n" for x in one).encode()})
+        for one in (old, new)
     ]
     for change in changes(*made):
         left = list(old)
@@ -181,7 +191,7 @@ def test_what_a_view_lost_and_gained_always_makes_the_new_one_of_the_old_one(old
 
 @given(st.binary(max_size=60), st.sampled_from([f"policies/{name}" for name in NAMES]))
 def test_whatever_bytes_a_policy_has_its_changes_can_be_told(data, path):
-    there, back = Version("then", DEFAULTS), Version("now", {**DEFAULTS, path: data})
+    there, back = PolicyVersion("then", DEFAULTS), PolicyVersion("now", {**DEFAULTS, path: data})
     assert all(str(one) for one in (*changes(there, back), *changes(back, there)))
     assert changes(back, back) == []
 
@@ -208,7 +218,7 @@ def test_the_log_has_the_commits_that_touched_policies_or_views_and_no_others(re
     (home / "views" / "team").mkdir()
     (home / "views" / "team" / "rules.md").write_text("Be short.\n")
     view = committed.commit("A view, with ü and ”quotes”")
-    found = list(history(Repository(home), 10))
+    found = list(policy_history(PolicyRepository(home), 10))
     assert [commit.hash for commit, _ in found][:2] == [view, fewer]
     assert [commit.subject for commit, _ in found] == [
         "A view, with ü and ”quotes”", "Less evidence", "Begin",
@@ -219,19 +229,23 @@ def test_the_log_has_the_commits_that_touched_policies_or_views_and_no_others(re
     ]
     assert all(one.what == "added" for one in found[2][1])
     assert {commit.author for commit, _ in found} == {"Ann Example"}
-    assert [commit.subject for commit, _ in history(Repository(home), 1)] == [found[0][0].subject]
+    assert [commit.subject for commit, _ in policy_history(PolicyRepository(home), 1)] == [
+        found[0][0].subject
+    ]
 
 
 def test_a_revision_and_the_working_tree_are_compared_as_they_are(repository):
     committed, home = repository
-    assert changes(version(home, "HEAD"), version(home, NOW)) == []
+    assert changes(policy_version(home, "HEAD"), policy_version(home, NOW)) == []
     swap(home / "policies" / "plane.yaml", "keep: 500", "keep: 9")
     (home / "views" / "identity.md").write_text("You are the build agent.\n")
-    said = [str(one) for one in changes(version(home, "main"), version(home, NOW))]
+    said = [str(one) for one in changes(policy_version(home, "main"), policy_version(home, NOW))]
     assert said == ["plane.yaml: reports.keep 500 -> 9", "views/identity.md: added, 1 line"]
     begin = committed.git("rev-parse", "HEAD")
     committed.commit("More")
-    back = [str(one) for one in changes(version(home, "HEAD"), version(home, begin[:7]))]
+    back = [
+        str(one) for one in changes(policy_version(home, "HEAD"), policy_version(home, begin[:7]))
+    ]
     assert back == ["plane.yaml: reports.keep 9 -> 500", "views/identity.md: removed, 1 line"]
 
 
@@ -244,7 +258,10 @@ def test_a_merge_is_told_by_what_it_brought_to_its_first_parent(repository):
     swap(home / "policies" / "budgets.yaml", "share: 0.32", "share: 0.3")
     committed.commit("A third")
     committed.git("merge", "-q", "--no-ff", "-m", "Both", "side")
-    found = {commit.subject: list(map(str, said)) for commit, said in history(Repository(home), 9)}
+    found = {
+        commit.subject: list(map(str, said))
+        for commit, said in policy_history(PolicyRepository(home), 9)
+    }
     assert found["Keep nine"] == ["plane.yaml: reports.keep 500 -> 9"]
     assert found["A third"] == ["budgets.yaml: sections.retrieved_evidence.share 0.32 -> 0.3"]
     assert found.get("Both", found["Keep nine"]) == found["Keep nine"]
@@ -257,5 +274,5 @@ def test_of_the_first_commit_of_a_shallow_clone_nothing_is_claimed(repository, t
     clone = tmp_path / "clone"
     committed.git("clone", "-q", "--depth", "1", f"file://{committed.folder}", str(clone))
     there = clone / home.relative_to(committed.folder)
-    ((commit, said),) = history(Repository(there), 9)
+    ((commit, said),) = policy_history(PolicyRepository(there), 9)
     assert (commit.subject, said) == ("Keep nine", None)

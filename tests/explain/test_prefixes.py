@@ -7,7 +7,7 @@ import pytest
 from worlds import sentence
 
 from memplane.errors import NotFoundError
-from memplane.explain.prefixes import differing, shared_by
+from memplane.explain.prefixes import first_difference, shared_by
 from memplane.pack.report import CAUSES
 from memplane.policy.plane import CachePrices
 from memplane.upkeep import reports
@@ -97,7 +97,7 @@ def test_what_broke_the_prefix_is_named(plane, cause):
     assert not block.text.encode().startswith(
         blocks[-1].text.encode()[: blocks[-1].report["prefix"]["stable_bytes"]["call"]]
     )
-    assert differing(plane, block).cause == cause
+    assert first_difference(plane, block).cause == cause
 
 
 def test_the_window_moving_on_is_named(plane):
@@ -107,7 +107,7 @@ def test_the_window_moving_on_is_named(plane):
 
 def test_the_first_other_line_is_shown_with_what_it_comes_from(plane):
     *_, before, block = talk(plane, 6)
-    found = differing(plane, block)
+    found = first_difference(plane, block)
     old, new = before.text.splitlines(), block.text.splitlines()
     assert old[: found.line - 1] == new[: found.line - 1]
     assert (old[found.line - 1], new[found.line - 1]) == (found.old, found.new)
@@ -115,10 +115,10 @@ def test_the_first_other_line_is_shown_with_what_it_comes_from(plane):
     assert found.cause == "log"
     plane.record("and now?", role="user", session="s")
     asked = plane.pack(session="s", budget=4000, save_report=True)
-    assert differing(plane, asked).cause == "prompt"
+    assert first_difference(plane, asked).cause == "prompt"
     same = plane.pack(session="s", budget=4000, save_report=True)
-    assert differing(plane, same).cause == "same"
-    assert differing(plane, plane.pack(session="s", budget=900, save_report=True)) is None
+    assert first_difference(plane, same).cause == "same"
+    assert first_difference(plane, plane.pack(session="s", budget=900, save_report=True)) is None
 
 
 def test_costs_add_up_to_the_block_and_what_is_read_was_written_before(plane):
@@ -200,9 +200,9 @@ def test_the_budget_in_force_is_the_shape_whoever_named_it(plane):
 def test_a_pack_before_that_cannot_be_made_again_is_named(plane):
     (plane.home / "views" / "identity.md").write_text("You are the build agent.\n")
     *_, before, block = talk(plane, 5)
-    reports.body_path(plane.home, before.report["views"]["views/identity.md"]).unlink()
+    reports.kept_bytes_path(plane.home, before.report["views"]["views/identity.md"]).unlink()
     with pytest.raises(NotFoundError, match=r"cannot be made again: view views/identity\.md"):
-        differing(plane, block)
+        first_difference(plane, block)
 
 
 def test_a_first_value_of_a_key_elsewhere_explains_no_break(plane):

@@ -9,7 +9,7 @@ from worlds import rows, sentence
 
 import memplane
 from memplane.errors import InputError, NotFoundError
-from memplane.explain.replay import replay
+from memplane.explain.replay import replay_pack
 from memplane.upkeep import reports
 
 
@@ -59,7 +59,7 @@ def test_a_pack_is_made_again_after_policies_views_and_log_have_moved_on(plane):
     paths = saved_packs(plane, 1, 24)
     change_everything(plane, 300)
     for path, text in paths:
-        again = replay(plane, reports.read(path))
+        again = replay_pack(plane, reports.read_report(path))
         assert (again.same, again.lost, again.note) == (True, (), "")
         assert again.block.text == text
 
@@ -68,7 +68,7 @@ def test_a_pack_is_made_again_after_policies_views_and_log_have_moved_on(plane):
 def test_two_hundred_packs_are_made_again_after_ten_thousand_events(plane):
     paths = saved_packs(plane, 2, 200)
     change_everything(plane, 10_000)
-    made = [replay(plane, reports.read(path)) for path, _ in paths]
+    made = [replay_pack(plane, reports.read_report(path)) for path, _ in paths]
     assert sum(again.same for again in made) == 200
     assert [again.block.text for again in made] == [text for _, text in paths]
 
@@ -86,7 +86,7 @@ def test_replaying_writes_nothing(plane):
 
     before = files()
     for path, _ in paths:
-        replay(plane, reports.read(path))
+        replay_pack(plane, reports.read_report(path))
     assert files() == before
 
 
@@ -94,24 +94,24 @@ def test_what_is_lost_is_named(plane):
     plane.record("we keep pg", kind="decision", key="db")
     (plane.home / "views" / "identity.md").write_text("You are the build agent.\n")
     path = plane.pack("pg?", save_report=True).report_path
-    saved = reports.read(path)
-    body = reports.body_path(plane.home, saved.report["views"]["views/identity.md"])
+    saved = reports.read_report(path)
+    body = reports.kept_bytes_path(plane.home, saved.report["views"]["views/identity.md"])
     data = body.read_bytes()
 
     body.unlink()
-    without = replay(plane, saved)
+    without = replay_pack(plane, saved)
     assert [(one.what, one.name) for one in without.lost] == [("view", "views/identity.md")]
     assert not without.same
     assert without.block is not None
 
     body.write_bytes(b"other bytes")
-    assert "other bytes" in str(replay(plane, saved).lost[0])
+    assert "other bytes" in str(replay_pack(plane, saved).lost[0])
     body.write_bytes(data)
-    assert replay(plane, saved).same
+    assert replay_pack(plane, saved).same
 
-    policy = reports.body_path(plane.home, saved.report["policies"]["budgets.yaml"])
+    policy = reports.kept_bytes_path(plane.home, saved.report["policies"]["budgets.yaml"])
     policy.unlink()
-    none = replay(plane, saved)
+    none = replay_pack(plane, saved)
     assert none.block is None
     assert [(one.what, one.name) for one in none.lost] == [("policy", "policies/budgets.yaml")]
 
@@ -121,10 +121,10 @@ def test_a_report_of_another_log_is_not_made_again(plane, tmp_path, clock):
     path = plane.pack("pg?", save_report=True).report_path
     with memplane.init(tmp_path / "other", durability="os", clock=clock) as other:
         shutil.copytree(plane.home / "bodies", other.home / "bodies", dirs_exist_ok=True)
-        shorter = replay(other, reports.read(path))
+        shorter = replay_pack(other, reports.read_report(path))
         assert "shorter" in str(shorter.lost[0])
         other.record("something else")
-        found = replay(other, reports.read(path))
+        found = replay_pack(other, reports.read_report(path))
     assert found.block is None
     assert "another log" in str(found.lost[0])
 
@@ -135,15 +135,15 @@ def test_a_report_is_found_by_path_id_part_and_last(plane, clock):
     clock.now = "2026-01-06T12:00:00.000000Z"
     two = plane.pack("hello", save_report=True, budget=900).report_path
     for given in (str(two), two.name, two.name.removesuffix(".report.json"), "last"):
-        assert reports.find(plane.home, given).path == two
-    assert reports.find(plane.home, "20260105").path == one
+        assert reports.find_report(plane.home, given).path == two
+    assert reports.find_report(plane.home, "20260105").path == one
     with pytest.raises(InputError, match="2 reports have"):
-        reports.find(plane.home, "2026")
+        reports.find_report(plane.home, "2026")
     with pytest.raises(NotFoundError, match="no report 'nothing'"):
-        reports.find(plane.home, "nothing")
+        reports.find_report(plane.home, "nothing")
     one.write_text("{}")
     with pytest.raises(InputError, match="expected the report of a pack"):
-        reports.find(plane.home, str(one))
+        reports.find_report(plane.home, str(one))
 
 
 def test_a_plane_under_other_policies_is_moved_forward_as_if_it_had_been_opened_there(plane):
@@ -172,7 +172,7 @@ def test_what_is_replayed_is_read_from_its_own_report_alone(plane):
     copied = plane.home.parent / "copy.json"
     copied.write_text(json.dumps(json.loads(path.read_text())))
     path.unlink()
-    assert replay(plane, reports.read(copied)).block.text == text
+    assert replay_pack(plane, reports.read_report(copied)).block.text == text
 
 
 def test_an_artifact_whose_file_is_gone_is_named(plane, tmp_path):
@@ -182,10 +182,10 @@ def test_an_artifact_whose_file_is_gone_is_named(plane, tmp_path):
     plane.artifacts.approve(added.sha256)
     block = plane.pack("herons nest", save_report=True)
     assert "nest in trees" in block.text
-    saved = reports.read(block.report_path)
-    assert replay(plane, saved).same
-    reports.body_path(plane.home, added.sha256).unlink()
-    again = replay(plane, saved)
+    saved = reports.read_report(block.report_path)
+    assert replay_pack(plane, saved).same
+    reports.kept_bytes_path(plane.home, added.sha256).unlink()
+    again = replay_pack(plane, saved)
     assert not again.same
     assert [one.what for one in again.lost] == ["artifact"]
     assert again.note == ""
@@ -218,7 +218,7 @@ def test_a_file_that_is_no_whole_report_is_refused_and_stops_no_pack(plane, cloc
     strange = path.with_name("9" + path.name)
     strange.write_text(odd(json.loads(path.read_text()), CHANGES[words]))
     with pytest.raises(InputError, match=words):
-        reports.read(strange)
+        reports.read_report(strange)
     clock.now = "2026-01-05T12:00:01.000000Z"
     again = plane.pack(session="s", save_report=True)
     assert again.report["prefix"]["compared_with"] == path.name.removesuffix(".report.json")
@@ -229,14 +229,14 @@ def test_deep_json_is_refused_too(plane, tmp_path):
     path = tmp_path / "deep.report.json"
     path.write_text("[" * 200_000)
     with pytest.raises(InputError, match="expected a report in JSON"):
-        reports.read(path)
+        reports.read_report(path)
 
 
 def test_a_pack_whose_lines_were_printed_in_an_earlier_form_is_said_to_be_so(plane):
     plane.record("one\ntwo", role="user", session="s")
-    saved = reports.read(plane.pack(session="s", save_report=True).report_path)
+    saved = reports.read_report(plane.pack(session="s", save_report=True).report_path)
     report = {**saved.report, "acb_sha256": "0" * 64}
     del report["form"]
-    again = replay(plane, saved._replace(report=report))
+    again = replay_pack(plane, saved._replace(report=report))
     assert (again.same, again.lost) == (False, ())
     assert again.note == "made in form 1 of blocks, this one is 2: entries are printed otherwise"

@@ -51,7 +51,7 @@ def held_against_all(plane, chance, most: int, events: int, monkeypatch) -> int:
     block, saved = packed(plane, chance, budgets=[60, most // 3, most // 2, most - 200])
     budgets, there, found = every_budget(plane, saved, most), shown(block), 0
     # The search of each event goes its own way over packs that are made once.
-    made: dict[int, why.Outcome] = {}
+    made: dict[int, why.PackOutcome] = {}
 
     def once(*given):
         if given[-1] not in made:
@@ -153,7 +153,7 @@ def test_a_search_that_is_cut_short_says_below_what_nothing_is_left(plane):
 def packed_as(plane, block):
     from memplane.upkeep import reports
 
-    return reports.read(block.report_path)
+    return reports.read_report(block.report_path)
 
 
 def test_what_no_budget_brings_in_is_said_without_a_pack(plane):

@@ -11,8 +11,8 @@ from worlds import rows, sentence
 import memplane
 from memplane.errors import NotFoundError, PolicyError
 from memplane.explain import policy_trial
-from memplane.explain.history import Version, in_home
-from memplane.explain.policy_trial import blocks_of, last, trial
+from memplane.explain.history import PolicyVersion, in_home
+from memplane.explain.policy_trial import last, trial, trial_blocks
 from memplane.explain.replay import asked_of
 from memplane.upkeep import reports
 
@@ -52,7 +52,7 @@ def lived_in(plane, seed: int, packs: int) -> None:
         plane.pack(query, save_report=True, **asked)
 
 
-def changed(version: Version, *names: str) -> Version:
+def changed(version: PolicyVersion, *names: str) -> PolicyVersion:
     """A version with some policies otherwise, and another view."""
     files = {**version.files, "views/identity.md": b"You are somebody else.\n"}
     for name in names:
@@ -60,7 +60,7 @@ def changed(version: Version, *names: str) -> Version:
         old, new = (text.encode() for text in CHANGES[name])
         assert old in files[path]
         files[path] = files[path].replace(old, new)
-    return Version("+".join(names), files)
+    return PolicyVersion("+".join(names), files)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def are_those_packed_alone(plane, names, packs):
     new = changed(old, *names)
     again = {one.id: one.report["acb_sha256"] for one in asked}
     count = 0
-    for one, (before, after), why in blocks_of(plane, asked, old, new):
+    for one, (before, after), why in trial_blocks(plane, asked, old, new):
         assert why == ""
         assert before.report["acb_sha256"] == again[one.id]
         with plane.under(new.files, one.report["log"]["seq"]) as then:
@@ -171,7 +171,7 @@ def test_what_enters_and_leaves_is_what_the_two_blocks_differ_in(plane):
     new = changed(old, "budgets", "scoring")
     asked = last(plane.home, 100)
     found = {row.report: row for row in trial(plane, asked, old, new).rows}
-    for one, (before, after), _ in blocks_of(plane, asked, old, new):
+    for one, (before, after), _ in trial_blocks(plane, asked, old, new):
         row = found[one.id]
         ids = [named(block) for block in (before, after)]
         moved = [{(m.section, m.name) for m in some} for some in (row.enters, row.leaves)]
@@ -188,7 +188,9 @@ def test_what_enters_and_leaves_is_what_the_two_blocks_differ_in(plane):
 def test_the_view_that_changed_is_told_on_both_sides(plane):
     lived_in(plane, 9, 6)
     old = in_home(plane.home)
-    without = Version("none", {k: v for k, v in old.files.items() if k != "views/identity.md"})
+    without = PolicyVersion(
+        "none", {k: v for k, v in old.files.items() if k != "views/identity.md"}
+    )
     rows_ = [row for row in trial(plane, last(plane.home, 9), old, without).rows if row.leaves]
     assert rows_
     assert all("view:views/identity.md" in [one.name for one in row.leaves] for row in rows_)
@@ -228,7 +230,7 @@ def test_a_request_that_a_policy_cannot_serve_is_told_and_the_rest_goes_on(plane
             own.encode(), b"  expansions:"
         ),
     }
-    found = trial(plane, last(plane.home, 9), now, Version("gone", gone))
+    found = trial(plane, last(plane.home, 9), now, PolicyVersion("gone", gone))
     (failed,) = (row for row in found.rows if row.after is None)
     assert failed.before is not None
     assert "unknown section 'insights'" in failed.why
@@ -254,7 +256,7 @@ def test_the_report_of_another_log_is_told_and_not_packed(plane, tmp_path):
 def test_a_version_with_mistakes_is_named_with_all_of_them(plane):
     lived_in(plane, 15, 2)
     old = in_home(plane.home)
-    broken = Version(
+    broken = PolicyVersion(
         "a draft", {**old.files, "policies/plane.yaml": b"version: 1\nreports: {kep: 1}\n"}
     )
     with pytest.raises(PolicyError) as caught:

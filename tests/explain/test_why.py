@@ -69,7 +69,7 @@ def test_being_watched_changes_no_byte_of_a_block(plane):
         with retold(plane, saved) as pack:
             assert pack.same
             assert pack.note == ""
-        assert reports.read(block.report_path).report == saved.report
+        assert reports.read_report(block.report_path).report == saved.report
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def kept(plane):
 
 
 def saved_pack(plane, query="", **asked):
-    return reports.read(plane.pack(query, save_report=True, **asked).report_path)
+    return reports.read_report(plane.pack(query, save_report=True, **asked).report_path)
 
 
 def story_of(plane, saved, given, **asked):
@@ -284,6 +284,6 @@ def test_stories_are_what_their_schema_says(plane):
 
 def test_a_pack_that_cannot_be_made_again_says_what_is_lost(kept):
     saved = saved_pack(kept, "sqlite")
-    reports.body_path(kept.home, saved.report["policies"]["budgets.yaml"]).unlink()
+    reports.kept_bytes_path(kept.home, saved.report["policies"]["budgets.yaml"]).unlink()
     with pytest.raises(NotFoundError, match=r"cannot be made again: policy policies/budgets\.yaml"):
         why(kept, saved, "new")

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def saved_pack(plane, query="", **asked):
-    return reports.read(plane.pack(query, save_report=True, **asked).report_path)
+    return reports.read_report(plane.pack(query, save_report=True, **asked).report_path)
 
 
 def story_of(plane, saved, given, **asked):

@@ -122,7 +122,7 @@ def _hooked(home: Path) -> Iterator[Answer]:
 
 
 def _hook(home: Path, agent: str, said: dict[str, Any]) -> str:
-    from memplane.hook.run import Openers, run
+    from memplane.hook.run import Openers, run_hook
 
     out = io.StringIO()
     stdin = SimpleNamespace(buffer=io.BytesIO(json.dumps(said).encode()))
@@ -134,7 +134,7 @@ def _hook(home: Path, agent: str, said: dict[str, Any]) -> str:
             mock.patch("memplane.clock.clock", clock),
         ):  # fmt: skip
             more = {"MEMPLANE_PLANE__HOOKS__MILLISECONDS_MAX": "60000"}
-            run([agent, "--home", str(home)], {**os.environ, **more}, opened)
+            run_hook([agent, "--home", str(home)], {**os.environ, **more}, opened)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, was)

@@ -12,7 +12,7 @@ from memplane.index import storage
 from memplane.log import reader
 
 counts = {"lines": 0, "sums": 0}
-lines, whole, leave = reader.Reader._lines, storage.is_whole, os._exit
+lines, whole, leave = reader.LogReader._lines, storage.is_whole, os._exit
 
 
 def counted(*given):
@@ -31,7 +31,7 @@ def left(code):
     leave(code)
 
 
-reader.Reader._lines, storage.is_whole, os._exit = counted, summed, left
+reader.LogReader._lines, storage.is_whole, os._exit = counted, summed, left
 
 if __name__ == "__main__":
     from memplane.__main__ import main

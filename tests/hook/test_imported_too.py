@@ -19,7 +19,7 @@ def plane(tmp_path):
 
 def hooked(plane, *said, agent="claude-code"):
     for one in said:
-        for row in payload.read(agent, {"session_id": "s1", "cwd": "/w", **one}).rows:
+        for row in payload.read_payload(agent, {"session_id": "s1", "cwd": "/w", **one}).rows:
             plane.record(**row)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.hook import payload
-from memplane.hook.recording import marked
+from memplane.hook.recording import marked_rows
 
 START = {"hook_event_name": "SessionStart", "source": "startup"}
 RESUME = {"hook_event_name": "SessionStart", "source": "resume"}
@@ -20,8 +20,8 @@ numbers = itertools.count(1)
 
 
 def rows(plane, one, agent="codex"):
-    said = payload.read(agent, {"session_id": "s1", "cwd": "/w", **one})
-    return marked(plane._log, said) if said.marks else said.rows
+    said = payload.read_payload(agent, {"session_id": "s1", "cwd": "/w", **one})
+    return marked_rows(plane._log, said) if said.marks else said.rows
 
 
 def tell(plane, one, *, hooks=1, at_once=False):

@@ -41,7 +41,7 @@ values = st.recursive(
 
 @given(st.dictionaries(names, values), events, st.sampled_from(payload.AGENTS))
 def test_any_json_gives_rows_that_the_log_takes_and_raises_nothing(said, event, agent):
-    found = payload.read(agent, {**said, "hook_event_name": event})
+    found = payload.read_payload(agent, {**said, "hook_event_name": event})
     intake = Intake(Redactor(()))
     for number, row in enumerate(found.rows):
         intake.prepare(row, id=f"{number:026}")
@@ -82,7 +82,7 @@ def test_any_json_gives_rows_that_the_log_takes_and_raises_nothing(said, event, 
     ],
 )
 def test_an_answer_is_what_the_model_was_shown(response, text, status):
-    call, result = payload.read("claude-code", {**USED, "tool_response": response}).rows
+    call, result = payload.read_payload("claude-code", {**USED, "tool_response": response}).rows
     assert call["text"] == "Read file_path=src/a.py"
     assert (result["text"], result["data"]["status"]) == (text, status)
     assert result["data"]["path"] == "src/a.py"
@@ -90,29 +90,34 @@ def test_an_answer_is_what_the_model_was_shown(response, text, status):
 
 def test_what_memplane_answered_is_not_recorded_again():
     said = {**USED, "tool_name": "mcp__memplane__memory_search", "tool_response": "old words"}
-    assert payload.read("claude-code", said).rows == ()
+    assert payload.read_payload("claude-code", said).rows == ()
 
 
 FAILED = {**USED, "hook_event_name": "PostToolUseFailure", "error": "Exit code 3\nboom"}
 
 
 def test_a_call_that_failed_is_told_as_one_that_did_not():
-    call, result = payload.read("claude-code", FAILED).rows
-    worked = payload.read("claude-code", {**USED, "tool_response": "boom"}).rows
+    call, result = payload.read_payload("claude-code", FAILED).rows
+    worked = payload.read_payload("claude-code", {**USED, "tool_response": "boom"}).rows
     assert call == worked[0]
     assert (result["text"], result["data"]["status"]) == ("Exit code 3\nboom", "error")
     assert result["id"] == worked[1]["id"]
-    _, blank = payload.read("claude-code", {**FAILED, "error": "", "is_interrupt": True}).rows
+    _, blank = payload.read_payload(
+        "claude-code", {**FAILED, "error": "", "is_interrupt": True}
+    ).rows
     assert (blank["text"], blank["data"]["status"]) == ("failed", "error")
     assert (
-        payload.read("claude-code", {**FAILED, "tool_name": "mcp__memplane__memory_get"}).rows == ()
+        payload.read_payload(
+            "claude-code", {**FAILED, "tool_name": "mcp__memplane__memory_get"}
+        ).rows
+        == ()
     )
 
 
 def test_what_codex_heard_of_a_command_does_not_say_whether_it_failed():
-    _, result = payload.read("codex", {**USED, "tool_response": "boom\n"}).rows
+    _, result = payload.read_payload("codex", {**USED, "tool_response": "boom\n"}).rows
     assert (result["text"], result["data"].get("status")) == ("boom\n", None)
-    _, result = payload.read(
+    _, result = payload.read_payload(
         "codex", {**USED, "tool_response": {"content": [], "isError": True}}
     ).rows
     assert result["data"]["status"] == "error"
@@ -134,16 +139,16 @@ def test_what_is_said_has_one_id_however_often_it_is_told_and_each_saying_its_ow
     agent, turn, event, field
 ):
     said = {"hook_event_name": event, "session_id": "s1", turn: "p1", field: "hello"}
-    first, again = (payload.read(agent, said).rows[0] for _ in range(2))
+    first, again = (payload.read_payload(agent, said).rows[0] for _ in range(2))
     others = [{turn: "p2"}, {field: "and this, while you are at it"}, {"session_id": "s2"}]
-    ids = [payload.read(agent, {**said, **other}).rows[0]["id"] for other in others]
+    ids = [payload.read_payload(agent, {**said, **other}).rows[0]["id"] for other in others]
     assert first == again
     assert len({first["id"], *ids}) == 4
 
 
 @pytest.mark.parametrize("source", ["system", "loop_wakeup", "schedule_wakeup", "poll_event"])
 def test_a_prompt_that_the_client_wrote_is_no_users_and_asks_nothing(source):
-    found = payload.read("claude-code", {**PROMPT, "prompt": "go on", "source": source})
+    found = payload.read_payload("claude-code", {**PROMPT, "prompt": "go on", "source": source})
     assert [(row["role"], row["tags"]) for row in found.rows] == [("system", ["meta", "hook"])]
     assert (found.asks, found.query) == ("", "")
 
@@ -158,7 +163,7 @@ def test_a_prompt_that_the_client_wrote_is_no_users_and_asks_nothing(source):
     ],
 )
 def test_what_the_client_says_in_a_prompt_is_no_users_and_asks_nothing(text, role, tag):
-    found = payload.read("claude-code", {**PROMPT, "prompt": text, "source": "user"})
+    found = payload.read_payload("claude-code", {**PROMPT, "prompt": text, "source": "user"})
     [row] = found.rows
     assert (row["role"], row["tags"], row["text"]) == (role, [tag, "hook"], text)
     assert (found.asks, found.query) == ("", "")
@@ -167,31 +172,33 @@ def test_what_the_client_says_in_a_prompt_is_no_users_and_asks_nothing(text, rol
 def test_what_a_person_typed_is_asked_for_without_what_the_editor_added():
     text = "<ide_opened_file>The user opened a.py</ide_opened_file>\nwhich mast?"
     for source in ("user", "sdk", ""):
-        found = payload.read("claude-code", {**PROMPT, "prompt": text, "source": source})
+        found = payload.read_payload("claude-code", {**PROMPT, "prompt": text, "source": source})
         assert [(row["role"], row["text"]) for row in found.rows] == [("user", "which mast?")]
         assert (found.asks, found.query) == ("prompt", "which mast?")
 
 
 def test_what_a_sub_agent_of_claude_code_does_is_its_own():
     sub = {"agent_id": "a1", "agent_type": "general-purpose"}
-    [order] = payload.read("claude-code", {**PROMPT, **sub, "prompt": "Always look"}).rows
+    [order] = payload.read_payload("claude-code", {**PROMPT, **sub, "prompt": "Always look"}).rows
     assert order["role"] == "system"
-    done = payload.read("claude-code", {**FAILED, **sub}).rows
+    done = payload.read_payload("claude-code", {**FAILED, **sub}).rows
     end = {**PROMPT, **sub, "hook_event_name": "PostCompact", "compact_summary": "they looked"}
-    [summary] = payload.read("claude-code", end).rows
+    [summary] = payload.read_payload("claude-code", end).rows
     for row in (order, *done, summary):
         assert (row["session"], row["actor"]) == ("s1", "a1")
         assert row["tags"][0] == "sidechain"
-    main = payload.read("claude-code", {**FAILED, "agent_type": "reviewer"}).rows  # with --agent
+    main = payload.read_payload(
+        "claude-code", {**FAILED, "agent_type": "reviewer"}
+    ).rows  # with --agent
     assert not [row for row in main if "actor" in row or "sidechain" in row["tags"]]
 
 
 def test_a_sub_agent_of_codex_is_a_session_below_the_one_that_spawned_it():
     sub = {**PROMPT, "agent_id": "t2", "agent_type": "default", "turn_id": "p1"}
-    begun, order = payload.read("codex", {**sub, "prompt": "Always look"}).rows
+    begun, order = payload.read_payload("codex", {**sub, "prompt": "Always look"}).rows
     assert (begun["id"], begun["data"]["parent"]) == ("codex:t2:start", "s1")
     assert (order["role"], order["tags"]) == ("system", ["sidechain", "hook"])
-    for row in (order, *payload.read("codex", {**sub, **USED, "tool_response": "x"}).rows):
+    for row in (order, *payload.read_payload("codex", {**sub, **USED, "tool_response": "x"}).rows):
         assert (row["session"], row["actor"]) == ("t2", "t2")
         assert row["id"].startswith("codex:t2:")
 
@@ -201,13 +208,13 @@ def test_a_sub_agent_of_codex_is_a_session_below_the_one_that_spawned_it():
 @pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit", "PostCompact"])
 def test_a_sub_agent_is_never_answered_and_what_was_shown_stays_shown(agent, source, event):
     said = {**PROMPT, "hook_event_name": event, "source": source, "prompt": "look"}
-    found = payload.read(agent, {**said, "agent_id": "a1"})
+    found = payload.read_payload(agent, {**said, "agent_id": "a1"})
     assert (found.asks, found.query, found.begins, found.compacted) == ("", "", False, False)
 
 
 def test_a_fork_begins_a_session_that_holds_another_one_already():
     start = {"hook_event_name": "SessionStart", "session_id": "s2", "cwd": "/w", "source": "fork"}
-    forked = payload.read("claude-code", start)
+    forked = payload.read_payload("claude-code", start)
     assert [row["id"] for row in forked.rows] == ["claude-code:s2:start"]
     assert (forked.asks, forked.begins) == ("", False)
 
@@ -215,29 +222,29 @@ def test_a_fork_begins_a_session_that_holds_another_one_already():
 def test_a_compaction_is_told_by_its_summary_alone():
     said = {**PROMPT, "hook_event_name": "PostCompact"}
     text = "<analysis>Let me think.</analysis>\n\n<summary>\nThey looked at a.py\n</summary>"
-    [row] = payload.read("claude-code", {**said, "compact_summary": text}).rows
+    [row] = payload.read_payload("claude-code", {**said, "compact_summary": text}).rows
     assert (row["kind"], row["text"]) == ("summary", "They looked at a.py")
 
 
 def test_a_session_that_goes_on_is_not_begun_again():
     start = {"hook_event_name": "SessionStart", "session_id": "s1", "cwd": "/w/project"}
-    begun = payload.read("codex", {**start, "source": "startup"})
+    begun = payload.read_payload("codex", {**start, "source": "startup"})
     assert json.dumps(begun.rows[0]["data"]) == '{"status": "start", "folder": "project"}'
     assert (begun.begins, begun.compacted) == (True, False)
-    resumed = payload.read("codex", {**start, "source": "resume"})
+    resumed = payload.read_payload("codex", {**start, "source": "resume"})
     assert ([row["data"]["status"] for row in resumed.rows], resumed.begins) == (["resume"], False)
-    compacted = payload.read("codex", {**start, "source": "compact"})
+    compacted = payload.read_payload("codex", {**start, "source": "compact"})
     assert (compacted.rows, compacted.begins, compacted.compacted) == ((), True, True)
 
 
 def test_of_a_file_that_was_written_the_call_says_all():
     written = {"type": "create", "content": "all of it", "structuredPatch": []}
-    (call,) = payload.read("claude-code", {**USED, "tool_response": written}).rows
+    (call,) = payload.read_payload("claude-code", {**USED, "tool_response": written}).rows
     assert call["kind"] == "tool_call"
 
 
 def test_what_an_editor_puts_before_a_prompt_of_codex_is_not_said_by_the_user():
     framed = "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nrun it\n"
-    found = payload.read("codex", {**PROMPT, "prompt": framed})
+    found = payload.read_payload("codex", {**PROMPT, "prompt": framed})
     assert [row["text"] for row in found.rows] == ["run it"]
     assert found.query == "run it"

@@ -19,7 +19,7 @@ FRAMED = (
 def hooked(plane):
     def hooked(event, **said):
         call = {"hook_event_name": event, "session_id": "s-one", "cwd": "/proj", **said}
-        plane.record_many(payload.read("claude-code", call).rows)
+        plane.record_many(payload.read_payload("claude-code", call).rows)
 
     hooked("SessionStart", source="startup")
     return hooked

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from memplane.importers.codex import Codex, end_id, sessions_in
+from memplane.importers.codex import Codex, codex_end_id, codex_sessions_in
 
 
 class Rollout:
@@ -313,6 +313,6 @@ def test_a_sub_agents_orders_are_no_words_of_the_user_and_it_is_the_actor():
 def test_a_session_is_named_by_what_is_kept_of_its_file():
     reader = Codex()
     Rollout().says("hi").rows(reader)
-    assert sessions_in(json.loads(json.dumps(reader.state()))) == ["s-one"]
-    assert sessions_in({}) == sessions_in({"file": 3}) == []
-    assert end_id("s-one", "end", "codex:s-one:abc:0") == "codex:s-one:end:s-one:abc:0"
+    assert codex_sessions_in(json.loads(json.dumps(reader.state()))) == ["s-one"]
+    assert codex_sessions_in({}) == codex_sessions_in({"file": 3}) == []
+    assert codex_end_id("s-one", "end", "codex:s-one:abc:0") == "codex:s-one:end:s-one:abc:0"

@@ -9,7 +9,7 @@ from repositories import Made, commits, run
 
 import memplane
 from memplane.errors import InputError
-from memplane.importers import detect, git, import_paths, sources_of
+from memplane.importers import detect, find_sources, git, import_paths
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -179,7 +179,7 @@ def test_detect_names_sources_counts_and_the_command_for_each(repository, tmp_pa
     with memplane.open(repository.path / ".memplane") as plane:
         plane.record("x")
     path = str(repository.path)
-    assert [tuple(found) for found in sources_of(path)] == [
+    assert [tuple(found) for found in find_sources(path)] == [
         (path, "claude-code", 1, f"memplane import claude-code {path}"),
         (path, "jsonl", 1, f"memplane import jsonl {path}"),
         (path, "git", 1, f"memplane import git {path}"),
@@ -187,7 +187,7 @@ def test_detect_names_sources_counts_and_the_command_for_each(repository, tmp_pa
     ]
     assert detect(path) == "jsonl"
     with pytest.raises(InputError, match="no such file or folder"):
-        sources_of(tmp_path / "none")
+        find_sources(tmp_path / "none")
 
 
 def test_a_repository_named_without_its_source_is_pointed_to_it(plane, repository):

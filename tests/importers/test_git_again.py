@@ -15,7 +15,7 @@ def test_a_second_import_records_nothing_and_asks_git_for_no_commit(plane, repos
     repository.commit("Two")
     assert run(plane, repository.path).events == 2
     seq = plane.head().seq
-    monkeypatch.setattr(git.Repository, "commits", None)  # reading would be an error
+    monkeypatch.setattr(git.GitRepository, "commits", None)  # reading would be an error
     again = run(plane, repository.path)
     assert (again.events, again.repeated, again.unchanged, again.lines) == (0, 0, 1, 0)
     assert plane.head().seq == seq

@@ -102,7 +102,7 @@ def test_without_the_program_an_import_says_so(plane, repository, monkeypatch, t
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="source: git: the program cannot be run"):
         run(plane, repository.path)
-    assert git.version() is None
+    assert git.git_version() is None
 
 
 def test_history_that_cannot_be_read_to_its_end_is_said_and_read_again(plane, repository):

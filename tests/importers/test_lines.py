@@ -3,7 +3,7 @@ import gzip
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.importers.records import files_below, parse, read_lines
+from memplane.importers.records import files_below, parse_records, read_lines
 
 
 def lines(path, content, **options):
@@ -56,22 +56,22 @@ def test_a_folder_is_read_by_path(tmp_path):
 
 
 def test_records_whose_newline_was_lost_are_all_found():
-    assert parse(b'{"a":1}{"b":2} {"c":3}') == (({"a": 1}, {"b": 2}, {"c": 3}), False)
-    assert parse(b'{"a":1}{"b":') == (({"a": 1},), True)
+    assert parse_records(b'{"a":1}{"b":2} {"c":3}') == (({"a": 1}, {"b": 2}, {"c": 3}), False)
+    assert parse_records(b'{"a":1}{"b":') == (({"a": 1},), True)
 
 
 def test_what_is_no_object_is_broken():
     for body in (b"[1]", b"7", b"{", b"", b"null", b"[" * 100_000, b'{"a":' * 100_000):
-        assert parse(body) == ((), True)
+        assert parse_records(body) == ((), True)
 
 
 def test_bad_characters_do_not_cost_the_line():
-    assert parse(b'\xef\xbb\xbf{"a":"x\xff"}') == (({"a": "x\ufffd"},), False)
-    assert parse(b'{"a":"\\ud800"}') == (({"a": "\ud800"},), False)
+    assert parse_records(b'\xef\xbb\xbf{"a":"x\xff"}') == (({"a": "x\ufffd"},), False)
+    assert parse_records(b'{"a":"\\ud800"}') == (({"a": "\ud800"},), False)
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes_can_be_parsed(body):
-    records, broken = parse(body)
+    records, broken = parse_records(body)
     assert records or broken
     assert all(isinstance(record, dict) for record in records)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memplane
-from memplane.importers import detect, import_paths, sources_of
+from memplane.importers import detect, find_sources, import_paths
 
 FORMATS = Path(__file__).parent / "formats"
 MEMORY = "claude-memory-2.1/harbour/memory"
@@ -74,7 +74,7 @@ def test_a_second_import_of_it_records_nothing(plane, name, named):
 
 def test_all_formats_in_one_folder_are_told_apart(plane, tmp_path):
     shutil.copytree(FORMATS, tmp_path / "all")
-    found = {one.source: one.items for one in sources_of(tmp_path / "all")}
+    found = {one.source: one.items for one in find_sources(tmp_path / "all")}
     assert found == {"codex": 3, "mcp-memory": 1, "chat": 3, "claude-memory": 3}
     report = run(plane, tmp_path / "all")
     assert {file.source for file in report.per_file} == set(found)

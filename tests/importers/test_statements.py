@@ -280,7 +280,9 @@ def test_after_any_edits_the_plane_holds_what_the_file_states(tmp_path_factory, 
         for text in edits:
             (folder / "MEMORY.md").write_bytes(text.encode("utf-8", "replace"))
             run(plane, folder)
-            told = claude_memory.told_by(folder / "MEMORY.md", (folder / "MEMORY.md").read_bytes())
+            told = claude_memory.statements_of_claude(
+                folder / "MEMORY.md", (folder / "MEMORY.md").read_bytes()
+            )
             if told.statements:
                 assert plane.keys() == sorted((s.key for s in told.statements), key=str.encode)
                 for statement in told.statements:
@@ -294,6 +296,9 @@ def test_after_any_edits_the_plane_holds_what_the_file_states(tmp_path_factory, 
 @given(st.binary(max_size=300) | texts.map(str.encode))
 def test_any_bytes_are_looked_at(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "memory" / "a.md"
-    for told in (claude_memory.told_by(path, content), mcp_memory.told_by(path, content)):
+    for told in (
+        claude_memory.statements_of_claude(path, content),
+        mcp_memory.statements_of_mcp(path, content),
+    ):
         assert told.statements or told.skipped
         assert len({len(s.key) <= 256 and s.key.isprintable() for s in told.statements}) <= 1

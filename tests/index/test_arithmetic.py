@@ -30,20 +30,20 @@ sys.path[:0] = [{tests!r}, {root!r}]
 from shelf import zipf
 from memplane.index import terms
 from memplane.index.columns import Columns
-from memplane.index.ranking import Asked, Ranking, rank
-from memplane.index.reader import Reader
+from memplane.index.ranking import RankingQuery, Ranking, rank
+from memplane.index.reader import SavedIndexReader
 from memplane.index.store import SegmentedIndex
 with tempfile.TemporaryDirectory() as folder:
     index = SegmentedIndex(Path(folder))
     documents = zipf(3000)
     index.add_many(documents)
     assert index.save(3000)
-    frame, reader = Columns().frame(index.view()), Reader(Path(folder))
+    frame, reader = Columns().frame(index.view()), SavedIndexReader(Path(folder))
     for number in range(0, 3000, 100):
         query = terms.query(" ".join(documents[number].text.split()[:6]))
         hits = index.view().hits(query, 20)
         assert reader.hits(query, 20) == hits
-        asked = Asked(first_person=number % 3 == 0, broad=number % 7 == 0)
+        asked = RankingQuery(first_person=number % 3 == 0, broad=number % 7 == 0)
         found = rank(index.view().match(query), frame, asked, Ranking(), most=50)
         print([tuple(hit) for hit in hits], *(column.tolist() for column in found))
 """

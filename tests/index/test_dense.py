@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.index import dense
-from memplane.index.dense import Kind, adding, cleared, load
+from memplane.index.dense import Kind, adding, cleared, load_vectors
 
 KIND = Kind("plane", "documents 1", "letters/1", 4)
 VECTORS = [bytes([i, 1, 255 - i, 127]) for i in range(40)]
@@ -25,7 +25,7 @@ def add(folder, vectors, kind=KIND, first=0):
 
 
 def rows_of(folder, kind=KIND):
-    stored = load(folder, kind)
+    stored = load_vectors(folder, kind)
     return None if stored is None else bytes(stored.rows)
 
 
@@ -74,7 +74,7 @@ def test_harmed_files_hold_nothing_and_are_begun_again(tmp_path, name, harm):
     add(tmp_path / "dense", VECTORS)
     whole = kept(tmp_path / "dense")
     HARMS[harm](tmp_path / "dense" / name)
-    assert load(tmp_path / "dense", KIND) is None
+    assert load_vectors(tmp_path / "dense", KIND) is None
     with adding(tmp_path / "dense", KIND) as adder:
         assert adder.header.documents == 0
     add(tmp_path / "dense", VECTORS)
@@ -92,20 +92,20 @@ def test_harmed_files_hold_nothing_and_are_begun_again(tmp_path, name, harm):
 )
 def test_vectors_of_another_kind_are_none_and_whoever_reads_them_keeps_them(tmp_path, other):
     add(tmp_path, VECTORS)
-    reading = load(tmp_path, KIND)
-    assert load(tmp_path, other) is None
+    reading = load_vectors(tmp_path, KIND)
+    assert load_vectors(tmp_path, other) is None
     with adding(tmp_path, other) as adder:
         adder.add([bytes(other.dimension)], 1, "mark")
     assert rows_of(tmp_path, other) == bytes(other.dimension)
-    assert load(tmp_path, KIND) is None
+    assert load_vectors(tmp_path, KIND) is None
     assert bytes(reading.rows) == b"".join(VECTORS)
 
 
 def test_erased_documents_have_no_vector_and_the_others_keep_theirs(tmp_path):
     add(tmp_path, VECTORS)
-    dense.erase(tmp_path, [3, 39, 77], erased=2)
+    dense.erase_vectors(tmp_path, [3, 39, 77], erased=2)
     expected = [bytes(4) if doc in (3, 39) else VECTORS[doc] for doc in range(40)]
-    stored = load(tmp_path, KIND)
+    stored = load_vectors(tmp_path, KIND)
     assert bytes(stored.rows) == b"".join(expected)
     assert (stored.header.erased, stored.header.documents) == (2, 40)
     assert VECTORS[39] not in (tmp_path / dense.ROWS).read_bytes()
@@ -113,7 +113,7 @@ def test_erased_documents_have_no_vector_and_the_others_keep_theirs(tmp_path):
 
 
 def test_erasing_where_nothing_lies_makes_nothing(tmp_path):
-    dense.erase(tmp_path / "dense", [1], erased=1)
+    dense.erase_vectors(tmp_path / "dense", [1], erased=1)
     assert not (tmp_path / "dense").exists()
 
 
@@ -129,4 +129,4 @@ def test_a_folder_that_cannot_be_written_gives_nobody_a_place(tmp_path):
     (tmp_path / "dense").write_text("in the way")
     with adding(tmp_path / "dense", KIND) as adder:
         assert adder is None
-    assert load(tmp_path / "dense", KIND) is None
+    assert load_vectors(tmp_path / "dense", KIND) is None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import memplane.index
 from memplane.index import terms
-from memplane.index.expansion import NEAR_MAX, RELATED_MAX, Near, Neighbours, related
+from memplane.index.expansion import NEAR_MAX, RELATED_MAX, NearWord, Neighbours, related
 from memplane.index.static import StaticTable
 
 FILE = Path(memplane.index.__file__).parent / "data" / "static.i8"
@@ -76,7 +76,9 @@ def everything(found):
 def words_of(found):
     """The words of a table that a weight belongs to."""
     return {
-        word for word in TABLE.vocabulary()[: TABLE.words] if terms.word(terms.stem(word)) in found
+        word
+        for word in TABLE.vocabulary()[: TABLE.words]
+        if terms.whole_term(terms.stem(word)) in found
     }
 
 
@@ -111,9 +113,9 @@ def test_stop_words_and_words_that_frame_a_question_add_nothing():
 
 def test_a_term_reached_from_two_words_keeps_the_larger_weight():
     weights = {"cat": 400, "dog": 700}
-    found = related("cat dog", lambda word: [Near("shared", weights[word])], everything)
-    assert found == related("dog cat", lambda word: [Near("shared", weights[word])], everything)
-    assert found == ((terms.word(terms.stem("shared")), 0.7),)
+    found = related("cat dog", lambda word: [NearWord("shared", weights[word])], everything)
+    assert found == related("dog cat", lambda word: [NearWord("shared", weights[word])], everything)
+    assert found == ((terms.whole_term(terms.stem("shared")), 0.7),)
 
 
 @given(st.permutations(["pets", "doctor", "salary", "tents"]))

@@ -6,7 +6,7 @@ from rank_bm25 import BM25Okapi
 from memplane.index import lexical, terms
 from memplane.index.bm25 import BM25, SCALE, Weights, idf
 from memplane.index.store import SegmentedIndex
-from memplane.index.terms import Query, Vocabulary, analyse
+from memplane.index.terms import Query, TermVocabulary, analyse
 
 from .shelf import WORDS, document_lists, made_up, texts
 
@@ -25,7 +25,7 @@ def same(left, right):
 @settings(deadline=None)
 @given(document_lists(), texts, st.sampled_from([(0.9, 0.4), (1.5, 0.75), (1.2, 0.0)]))
 def test_scores_are_those_of_rank_bm25_with_the_lucene_idf(documents, question, constants):
-    vocabulary = Vocabulary()
+    vocabulary = TermVocabulary()
     bags = [analyse(d.text, d.extra, vocabulary) for d in documents]
     query = terms.query(question)
     matches = of(documents).view().match(query, bm25=BM25(*constants))
@@ -78,10 +78,10 @@ def test_as_of_a_seq_holds_across_segments():
 def test_coverage_is_the_share_of_rarity_and_ignores_related_words():
     index = of(made_up(50))
     plain = terms.query("guitar zebra")
-    related = plain._replace(related=((terms.word("ledger"), 0.4),))
+    related = plain._replace(related=((terms.whole_term("ledger"), 0.4),))
     view = index.view()
     matches = view.match(related)
-    having = view.having(terms.word("guitar"))
+    having = view.having(terms.whole_term("guitar"))
     share = idf(50, having) / (idf(50, having) + idf(50, 0))
     assert {round(c, 9) for c in matches.coverage} == {0.0, round(share, 9)}
     assert (matches.related > 0).any()
@@ -90,8 +90,8 @@ def test_coverage_is_the_share_of_rarity_and_ignores_related_words():
 
 def test_a_weight_scales_the_score_of_its_term():
     view = of(made_up(50)).view()
-    full = view.match(Query(words=((terms.word("guitar"), 1.0),)))
-    half = view.match(Query(words=((terms.word("guitar"), 0.5),)))
+    full = view.match(Query(words=((terms.whole_term("guitar"), 1.0),)))
+    half = view.match(Query(words=((terms.whole_term("guitar"), 0.5),)))
     np.testing.assert_allclose(half.words * 2, full.words)
     same([half.coverage], [full.coverage])
 
@@ -148,7 +148,7 @@ def test_an_event_scores_as_its_best_document_and_comes_once(documents, question
     view = of(documents).view()
     query = terms.query(question)
     matches = view.match(query)
-    scores = lexical.whole(matches, Weights())
+    scores = lexical.whole_scores(matches, Weights())
     events = {}
     for seq, score in zip(view.take("seq", matches.docs).tolist(), scores.tolist(), strict=True):
         events[seq] = max(score, events.get(seq, 0))
@@ -188,7 +188,7 @@ def test_a_score_of_one_is_the_scale():
         np.zeros(1), *(np.array([0.5, 1.0])[i % 2 : i % 2 + 1] for i in range(5))
     )
     total = 0.5 + 0.7 * 1.0 + 0.2 * 0.5 + 1.0
-    assert lexical.whole(matches, Weights()).tolist() == [round(total * SCALE)]
+    assert lexical.whole_scores(matches, Weights()).tolist() == [round(total * SCALE)]
 
 
 @settings(deadline=None)

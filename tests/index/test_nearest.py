@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import memplane.index
 from memplane.errors import InputError
 from memplane.index import expansion, terms
-from memplane.index.expansion import MAGIC, Kin, Nearest, Neighbours, lay_out, related
+from memplane.index.expansion import MAGIC, Kin, Nearest, Neighbours, encode_neighbours, related
 from memplane.index.static import StaticTable
 
 DATA = Path(memplane.index.__file__).parent / "data"
@@ -31,7 +31,7 @@ def kin_of(word):
     found = {}
     for other, permille in ALL.near(word):
         if terms.stem(other) != terms.stem(word):
-            found.setdefault(terms.word(terms.stem(other)), permille)
+            found.setdefault(terms.whole_term(terms.stem(other)), permille)
     return tuple(Kin(*one) for one in islice(found.items(), KEPT.most))
 
 
@@ -43,7 +43,7 @@ def test_the_file_is_whole_and_with_the_table_small_enough_to_ship():
 def test_the_build_script_makes_the_same_bytes_of_the_first_words():
     near = [[one.word for one in ALL.near(word)] for word in COMMON[:100]]
     body = len(FILE) - 2 * KEPT.most * len(COMMON)
-    made = lay_out(TABLE, near, KEPT.most)
+    made = encode_neighbours(TABLE, near, KEPT.most)
     assert made[-2 * KEPT.most * 100 :] == FILE[body : body + 2 * KEPT.most * 100]
     codes = FILE[body - len(WORDS) : body]
     assert made[: -2 * KEPT.most * 100].endswith(codes)
@@ -66,7 +66,7 @@ def test_every_stem_is_the_analysers():
 
 def test_a_term_is_the_stems_however_often_it_is_asked_for():
     for word in [*WORDS[::50], "kayaking"] * 2:
-        assert KEPT.term(word) == terms.word(terms.stem(word))
+        assert KEPT.term(word) == terms.whole_term(terms.stem(word))
 
 
 def test_terms_that_were_let_go_are_found_again(monkeypatch):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from memplane.index import terms
 from memplane.index.columns import ONE, Columns, Kernel
 from memplane.index.document import PREFERENCE, Document
-from memplane.index.packing import Packing, steps
-from memplane.index.ranking import Asked, Ranked, Ranking, Similar, rank
+from memplane.index.packing import FillingParameters, filling_steps
+from memplane.index.ranking import RankedEvents, Ranking, RankingQuery, Similar, rank
 from memplane.index.store import SegmentedIndex
 
 ALONE = Ranking(near=Kernel(0, 180, 12), wide=Kernel(0, 700, 60))
@@ -32,8 +32,8 @@ def view(*documents):
 
 
 PLAIN = Ranking()
-ANY = Asked()
-ANA = Asked(speakers=(terms.label("ana"),))
+ANY = RankingQuery()
+ANA = RankingQuery(speakers=(terms.exact_term("ana"),))
 
 
 def found(where, question, weights=PLAIN, asked=ANY, most=100, hidden=None):
@@ -81,7 +81,7 @@ def test_what_a_named_speaker_answers_counts_for_more_though_another_used_the_wo
 
 def test_first_person_questions_prefer_what_the_user_said():
     where = view(turn(1, "red kayak", role="assistant"), turn(2, "red kayak", role="user"))
-    scores = by_seq(found(where, "my kayak", ALONE, Asked(first_person=True)))
+    scores = by_seq(found(where, "my kayak", ALONE, RankingQuery(first_person=True)))
     assert scores[2] == scores[1] * 2000 // 1000 * 1300 // 1000
     assert len(set(by_seq(found(where, "kayak", ALONE)).values())) == 1
 
@@ -117,7 +117,7 @@ def test_neighbours_end_with_the_group_whatever_lies_between_in_the_log():
 def test_a_broad_question_hears_farther():
     turns = [turn(1, "kayak"), *(turn(seq, f"short{seq}") for seq in range(2, 41))]
     assert len(by_seq(found(view(*turns), "kayak"))) == 13
-    assert len(by_seq(found(view(*turns), "kayak", asked=Asked(broad=True)))) == 40
+    assert len(by_seq(found(view(*turns), "kayak", asked=RankingQuery(broad=True)))) == 40
 
 
 def test_an_event_scores_as_its_best_chunk_and_is_found_once():
@@ -175,7 +175,7 @@ def test_what_the_own_words_earned_is_never_more_than_the_score(log, broad):
             for seq, (text, g, user) in enumerate(log, 1)
         )
     )
-    asked = Asked(ANA.speakers, first_person=True, broad=broad)
+    asked = RankingQuery(ANA.speakers, first_person=True, broad=broad)
     ranked = found(where, "red kayak", asked=asked)
     assert (ranked.own <= ranked.scores).all()
     assert (ranked.own >= 0).all()
@@ -242,9 +242,11 @@ def digest():
     total = hashlib.sha256()
     for n in range(50):
         question = f"word{n} word{(n * 7) % 60} word{(n * 3) % 60}"
-        ranked: Ranked = found(where, question, asked=Asked(broad=n % 2 == 0))
+        ranked: RankedEvents = found(where, question, asked=RankingQuery(broad=n % 2 == 0))
         tokens, importance = ranked.seqs % 300, ranked.seqs % 3
-        plan = steps(ranked.scores, tokens, importance, ranked.seqs, 2000, Packing())
+        plan = filling_steps(
+            ranked.scores, tokens, importance, ranked.seqs, 2000, FillingParameters()
+        )
         for part in (*ranked, *plan):
             total.update(part.astype(np.int64).tobytes())
     return total.hexdigest()
@@ -304,8 +306,8 @@ def test_the_matches_that_are_never_scored_are_always_those_that_change_nothing(
                               part=part, flags=flags))  # fmt: skip
         hidden.append(hidden[-1] if part else out)
     where, out = view(*documents), np.array(hidden)
-    speakers = (terms.label("ana"),) if named else ()
-    asked = Asked(speakers, first_person, broad)
+    speakers = (terms.exact_term("ana"),) if named else ()
+    asked = RankingQuery(speakers, first_person, broad)
     weights = Ranking(coverage=coverage, speaker=by[0], speaker_heard=by[1], first_person=by[2],
                       first_person_heard=by[3], preference=by[4], near=Kernel(400, 9, 2),
                       sources_max=limit, wide_sources_max=limit)  # fmt: skip

@@ -5,15 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.index.columns import ONE
-from memplane.index.packing import Packing, steps
+from memplane.index.packing import FillingParameters, filling_steps
 
-WHOLE = Packing(passage_tokens=0)
+WHOLE = FillingParameters(passage_tokens=0)
 
 
 def plan(events, budget=2000, packing=WHOLE):
     """(score, tokens, importance, seq) of each event -> (place, grows, value), best first."""
     columns = np.array(events, np.int64).reshape(-1, 4).T
-    return list(zip(*(part.tolist() for part in steps(*columns, budget, packing)), strict=True))
+    return list(
+        zip(*(part.tolist() for part in filling_steps(*columns, budget, packing)), strict=True)
+    )
 
 
 def places(events, **rest):
@@ -57,7 +59,7 @@ EVENTS = st.lists(
 @given(EVENTS, st.integers(1, 20_000))
 def test_an_event_never_grows_before_it_is_shown_and_short_ones_never_grow(events, budget):
     shown = {}
-    packing = Packing()
+    packing = FillingParameters()
     for place, grows, value in plan(events, budget, packing):
         assert value > 0
         if grows:
@@ -78,28 +80,30 @@ def test_the_order_of_candidates_never_matters(events, budget, chance):
     mixed = list(events)
     chance.shuffle(mixed)
     ours = [
-        (events[place][3], grows, value) for place, grows, value in plan(events, budget, Packing())
+        (events[place][3], grows, value)
+        for place, grows, value in plan(events, budget, FillingParameters())
     ]
     theirs = [
-        (mixed[place][3], grows, value) for place, grows, value in plan(mixed, budget, Packing())
+        (mixed[place][3], grows, value)
+        for place, grows, value in plan(mixed, budget, FillingParameters())
     ]
     assert ours == theirs
 
 
 def test_the_best_turns_come_whole_before_the_last_passages_are_shown():
     events = [(ONE, 800, 0, 1), *((ONE // 20, 800, 0, seq) for seq in range(2, 9))]
-    order = plan(events, packing=Packing())
+    order = plan(events, packing=FillingParameters())
     assert [(place, grows) for place, grows, _ in order[:2]] == [(0, False), (0, True)]
 
 
 def test_passages_of_turns_as_good_come_before_the_rest_of_one_long_turn():
-    order = plan([(ONE, 800, 0, seq) for seq in range(1, 4)], packing=Packing())
+    order = plan([(ONE, 800, 0, seq) for seq in range(1, 4)], packing=FillingParameters())
     assert [grows for _, grows, _ in order] == [False] * 3 + [True] * 3
 
 
 @given(EVENTS, st.integers(1, 20_000))
 def test_a_turn_whose_rest_is_no_dearer_than_its_passage_always_comes_whole_at_once(events, budget):
-    order = plan(events, budget, Packing())
+    order = plan(events, budget, FillingParameters())
     for here, (place, grows, value) in enumerate(order):
         if 40 < events[place][1] <= 60:  # little longer than a passage
             there = here - 1 if grows else here + 1
@@ -111,7 +115,7 @@ def test_the_part_of_a_turn_that_a_passage_carries_is_worth_less_the_longer_the_
         place: value
         for place, grows, value in plan(
             [(ONE, tokens, 0, seq) for seq, tokens in enumerate((300, 600, 900), 1)],
-            packing=Packing(),
+            packing=FillingParameters(),
         )
         if not grows
     }

@@ -21,7 +21,7 @@ def wanted(question):
 
 
 def cut(text, question, limit):
-    start, end = passage(text, wanted(question), limit, words, terms.Vocabulary())
+    start, end = passage(text, wanted(question), limit, words, terms.TermVocabulary())
     return text[start:end].strip()
 
 
@@ -57,7 +57,7 @@ def test_at_least_one_sentence_comes_even_over_the_limit():
 
 
 def test_an_empty_text_has_an_empty_passage():
-    assert passage("", {}, 5, words, terms.Vocabulary()) == (0, 0)
+    assert passage("", {}, 5, words, terms.TermVocabulary()) == (0, 0)
 
 
 @given(
@@ -66,6 +66,6 @@ def test_an_empty_text_has_an_empty_passage():
 )
 def test_a_passage_never_exceeds_its_limit_unless_one_sentence_does(parts, limit):
     text = " ".join(parts)
-    start, end = passage(text, wanted("red kayak"), limit, words, terms.Vocabulary())
+    start, end = passage(text, wanted("red kayak"), limit, words, terms.TermVocabulary())
     inside = [span for span in sentences(text) if start <= span[0] and span[1] <= end]
     assert sum(words(text[a:b].strip()) for a, b in inside) <= limit or len(inside) == 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from memplane.index.document import Question, ask
+from memplane.index.document import QuestionTraits, ask
 
 
 def test_a_speaker_is_named_by_the_whole_name_in_any_case():
@@ -11,7 +11,7 @@ def test_a_speaker_is_named_by_the_whole_name_in_any_case():
         "Project Manager",
         "Ana",
     )
-    assert ask("which project was Anastasia's?", names) == Question(looks_up=True)
+    assert ask("which project was Anastasia's?", names) == QuestionTraits(looks_up=True)
 
 
 def test_a_question_that_names_everybody_names_nobody():

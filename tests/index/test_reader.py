@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memplane.index import bm25, reader, terms
 from memplane.index.bm25 import BM25, Weights
-from memplane.index.reader import Reader
+from memplane.index.reader import SavedIndexReader
 from memplane.index.store import SegmentedIndex
 
 from .shelf import SPEAKERS, WORDS, document_lists, made_up, zipf
@@ -25,11 +25,13 @@ def folder(tmp_path_factory):
 
 
 def test_the_reader_gives_the_integers_of_the_index_on_random_queries(folder):
-    index, reader = SegmentedIndex(folder, plane="p"), Reader(folder, plane="p")
+    index, reader = SegmentedIndex(folder, plane="p"), SavedIndexReader(folder, plane="p")
     rng = random.Random(7)
     for number in range(400):
         text = " ".join(rng.choices(WORDS, k=rng.randrange(1, 7)))
-        related = sorted((terms.word(rng.choice(WORDS)), rng.random()) for _ in range(number % 3))
+        related = sorted(
+            (terms.whole_term(rng.choice(WORDS)), rng.random()) for _ in range(number % 3)
+        )
         query = terms.query(text)._replace(related=tuple(dict(related).items()))
         upto = rng.choice([None, rng.randrange(3200)])
         given = {"bm25": BM25(1.2, 0.75), "weights": Weights(0.3, 0.5, 0.4)} if number % 2 else {}
@@ -37,7 +39,7 @@ def test_the_reader_gives_the_integers_of_the_index_on_random_queries(folder):
 
 
 def test_hidden_events_are_not_found_and_stay_in_the_statistics(folder):
-    reader = Reader(folder, plane="p")
+    reader = SavedIndexReader(folder, plane="p")
     query = terms.query("guitar Tokyo")
     every = reader.hits(query, 3000)
     hidden = {hit.seq for hit in every[::2]}
@@ -45,12 +47,12 @@ def test_hidden_events_are_not_found_and_stay_in_the_statistics(folder):
 
 
 def test_the_reader_says_how_far_it_reaches_and_reads_texts(folder):
-    reader = Reader(folder, plane="p")
+    reader = SavedIndexReader(folder, plane="p")
     assert (reader.count, reader.seq, reader.mark, reader.complete) == (3000, 3000, "mark", True)
     assert [reader.text(d.seq) for d in made_up(3000)[::500]] == [
         d.text for d in made_up(3000)[::500]
     ]
-    assert Reader(folder, plane="other").hits(terms.query("guitar"), 5) == []
+    assert SavedIndexReader(folder, plane="other").hits(terms.query("guitar"), 5) == []
 
 
 def test_the_reader_imports_no_numpy():
@@ -66,7 +68,11 @@ def large(tmp_path_factory):
     documents = zipf(15_000)
     index.add_many(documents)
     assert index.save(15_000)
-    return index, Reader(folder, plane="p"), [document.text.split() for document in documents]
+    return (
+        index,
+        SavedIndexReader(folder, plane="p"),
+        [document.text.split() for document in documents],
+    )
 
 
 def agree(large, queries, seed):
@@ -78,7 +84,7 @@ def agree(large, queries, seed):
         asked = chance.sample(words, min(len(words), chance.randint(1, 9)))
         asked += chance.choices(chance.choice(texts), k=number % 3)
         related = {
-            terms.word(word): chance.random() for word in chance.choices(words, k=number % 4)
+            terms.whole_term(word): chance.random() for word in chance.choices(words, k=number % 4)
         }
         query = terms.query(" ".join(asked))._replace(related=tuple(sorted(related.items())))
         upto = chance.choice([None, None, chance.randint(0, 15_000)])
@@ -122,7 +128,7 @@ def test_leaving_documents_out_never_changes_the_answer(
         # As eager to leave documents out as it is in an index of a million.
         patch.setattr(bm25, "_COSTLY", 0)
         patch.setattr(bm25, "_FEW", 0)
-        assert Reader(folder).hits(query, k, upto, hidden) == view.hits(query, k, masked)
+        assert SavedIndexReader(folder).hits(query, k, upto, hidden) == view.hits(query, k, masked)
 
 
 def test_of_frequent_words_only_the_documents_that_can_win_are_looked_at(large, monkeypatch):

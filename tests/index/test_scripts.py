@@ -10,7 +10,7 @@ import pytest
 
 from memplane.index.document import Document
 from memplane.index.store import SegmentedIndex
-from memplane.index.terms import Vocabulary, analyse, query
+from memplane.index.terms import TermVocabulary, analyse, query
 
 NOTES = [
     json.loads(line)
@@ -40,7 +40,7 @@ def view():
 
 @pytest.fixture(scope="module")
 def words():
-    return [set(analyse(note["text"], "", Vocabulary()).words) for note in NOTES]
+    return [set(analyse(note["text"], "", TermVocabulary()).words) for note in NOTES]
 
 
 def misplaced(view, words, script, way):

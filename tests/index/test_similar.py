@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from memplane.index import terms
 from memplane.index.columns import ONE, Columns, Kernel
 from memplane.index.document import Document
-from memplane.index.ranking import FULL, Asked, Nearness, Ranking, Similar, rank, similar
+from memplane.index.ranking import FULL, Nearness, Ranking, RankingQuery, Similar, rank, similar
 from memplane.index.store import SegmentedIndex
 from memplane.index.vectors import Vectors, cosines
 
@@ -122,7 +122,9 @@ def ranked(question, scores, alone=(), weights=None):
     )
     weights = weights or Ranking(near=Kernel(0, 180, 12))
     frame = Columns().frame(where)
-    found = rank(where.match(terms.query(question)), frame, Asked(), weights, most=9, similar=like)
+    found = rank(
+        where.match(terms.query(question)), frame, RankingQuery(), weights, most=9, similar=like
+    )
     rows = zip(found.scores.tolist(), found.own.tolist(), found.alike.tolist(), strict=True)
     return dict(zip(found.seqs.tolist(), rows, strict=True))
 

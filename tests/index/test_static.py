@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import memplane.index
 from memplane.errors import InputError
-from memplane.index.static import StaticTable, WordPiece, lay_out, words
+from memplane.index.static import StaticTable, WordPiece, encode_static_table, plain_words
 from memplane.index.terms import STOP
 
 FILE = Path(memplane.index.__file__).parent / "data" / "static.i8"
@@ -46,7 +46,7 @@ some_words = st.lists(st.sampled_from("pet dogs unheardofish runs, 東 database 
 def by_hand(text):
     """In Python's own integers, as the format describes it."""
     sums = [0] * TABLE.dimension
-    for word in words(text):
+    for word in plain_words(text):
         for piece in SPLIT.pieces(word):
             row = TABLE.rows()[piece].tolist()
             sums = [s + WEIGHTS[piece] * c for s, c in zip(sums, row, strict=True)]
@@ -136,9 +136,11 @@ def test_a_table_that_was_changed_does_not_verify():
 
 def test_a_small_table_is_laid_out_and_read_back():
     rows = np.array([[127, 0], [0, -127], [127, 127]], np.int8)
-    data = lay_out("model", "source", ["dog", "##s", "é"], 1, np.array([2, 1, 0], np.uint16), rows)
+    data = encode_static_table(
+        "model", "source", ["dog", "##s", "é"], 1, np.array([2, 1, 0], np.uint16), rows
+    )
     table = StaticTable(data)
-    assert data == lay_out(
+    assert data == encode_static_table(
         "model", "source", ["dog", "##s", "é"], 1, np.array([2, 1, 0], np.uint16), rows
     )
     assert table.vocabulary() == ["dog", "##s", "é"]

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.index import storage, terms
-from memplane.index.document import blank
-from memplane.index.segment import build, decode, encode, merge
+from memplane.index.document import blank_document
+from memplane.index.segment import build_segment, decode_segment, encode_segment, merge_segments
 from memplane.index.store import SegmentedIndex
 
 from .shelf import document_lists, made_up
@@ -299,7 +299,7 @@ def test_erased_documents_leave_blank_slots_as_if_they_had_been_blank(documents,
     index.add_many(documents[cut:])
     index.erase(sorted(gone))
     other = SegmentedIndex()
-    other.add_many(blank(d.seq, d.part) if d.seq in gone else d for d in documents)
+    other.add_many(blank_document(d.seq, d.part) if d.seq in gone else d for d in documents)
     newest, expected = index._newest(), other._newest()
     if newest is not None:
         for one, two in zip(newest.columns.values(), expected.columns.values(), strict=True):
@@ -318,7 +318,7 @@ def test_erasing_rewrites_the_files_and_nothing_of_the_text_stays(folder, tmp_pa
     assert index.save(4501)
     gone = {3, 4300, 4501}
     other = SegmentedIndex(tmp_path / "other", plane="p")
-    other.add_many(blank(d.seq, d.part) if d.seq in gone else d for d in [*MANY, secret])
+    other.add_many(blank_document(d.seq, d.part) if d.seq in gone else d for d in [*MANY, secret])
     other.erased = 3
     assert other.save(4501)
     assert files(folder) == files(tmp_path / "other")
@@ -349,21 +349,23 @@ def test_opening_reads_no_body_of_a_file_that_was_checked(folder, monkeypatch):
 @pytest.mark.parametrize("level", range(storage.LEVELS))
 def test_merging_segments_gives_the_bytes_of_building_from_the_documents(level):
     documents = made_up(90)
-    parts = [build(documents[i : i + 30], i, terms.Vocabulary()) for i in (0, 30, 60)]
-    merged = encode(merge(parts), level, 1)
-    assert merged == encode(build(documents, 0, terms.Vocabulary()), level, 1)
-    header = storage.parse(merged, len(merged))
-    found = decode(merged, header, 0)
-    assert encode(found, level, 1) == merged
+    parts = [build_segment(documents[i : i + 30], i, terms.TermVocabulary()) for i in (0, 30, 60)]
+    merged = encode_segment(merge_segments(parts), level, 1)
+    assert merged == encode_segment(build_segment(documents, 0, terms.TermVocabulary()), level, 1)
+    header = storage.parse_header(merged, len(merged))
+    found = decode_segment(merged, header, 0)
+    assert encode_segment(found, level, 1) == merged
     assert found.text(70) == documents[70].text
 
 
 def test_merging_stripe_by_stripe_gives_the_same_bytes(monkeypatch):
     documents = made_up(900)
-    parts = [build(documents[i : i + 300], i, terms.Vocabulary()) for i in (0, 300, 600)]
-    whole = encode(merge(parts), 1, 1)
+    parts = [
+        build_segment(documents[i : i + 300], i, terms.TermVocabulary()) for i in (0, 300, 600)
+    ]
+    whole = encode_segment(merge_segments(parts), 1, 1)
     monkeypatch.setattr("memplane.index.segment._STRIPE", 50)
-    assert encode(merge(parts), 1, 1) == whole
+    assert encode_segment(merge_segments(parts), 1, 1) == whole
 
 
 @settings(max_examples=20, deadline=None)

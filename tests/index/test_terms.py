@@ -2,11 +2,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.index import terms
-from memplane.index.terms import Vocabulary, analyse, query, word
+from memplane.index.terms import TermVocabulary, analyse, query, whole_term
 
 
 def words_of(text):
-    return set(analyse(text, "", Vocabulary()).words)
+    return set(analyse(text, "", TermVocabulary()).words)
 
 
 def finds(question, text):
@@ -70,32 +70,32 @@ def test_stop_words_and_contractions_are_no_terms():
 
 
 def test_words_that_frame_a_question_are_dropped_unless_nothing_is_left():
-    assert query("Can you tell me about guitars?").words == ((word("guitar"), 1.0),)
+    assert query("Can you tell me about guitars?").words == ((whole_term("guitar"), 1.0),)
     assert query("tell me, help me").words
 
 
 def test_a_pair_is_the_same_in_either_order_and_skips_stop_words():
-    forth = analyse("red of the guitar", "", Vocabulary()).bigrams
-    assert forth == analyse("guitar red", "", Vocabulary()).bigrams
+    forth = analyse("red of the guitar", "", TermVocabulary()).bigrams
+    assert forth == analyse("guitar red", "", TermVocabulary()).bigrams
     assert len(forth) == 1
 
 
 def test_no_pair_spans_the_text_and_its_extra():
-    assert analyse("guitar", "Ann", Vocabulary()).bigrams == []
+    assert analyse("guitar", "Ann", TermVocabulary()).bigrams == []
 
 
 @given(st.text(max_size=80), st.text(max_size=20))
 def test_any_text_has_terms_and_the_same_ones_whatever_was_seen_before(text, other):
-    used = Vocabulary()
+    used = TermVocabulary()
     analyse(other, text, used)
     found = analyse(text, other, used)
-    assert found == analyse(text, other, Vocabulary())
+    assert found == analyse(text, other, TermVocabulary())
     assert all(0 < term < 1 << 64 for kind in found for term in kind)
 
 
 @given(st.text(max_size=60))
 def test_what_a_question_looks_for_is_in_the_same_text(text):
-    found = analyse(text, "", Vocabulary())
+    found = analyse(text, "", TermVocabulary())
     wanted = query(text)
     assert {term for term, _ in wanted.words} <= set(found.words)
     assert {term for term, _ in wanted.prefixes} <= set(found.prefixes)
@@ -103,7 +103,7 @@ def test_what_a_question_looks_for_is_in_the_same_text(text):
 
 
 def test_terms_are_numbers_that_never_change():
-    assert terms.word("guitar") == 12281089934341076821
+    assert terms.whole_term("guitar") == 12281089934341076821
     assert terms.mix(1, 2) == terms.mix(2, 1) == 11400714819323198487
 
 
@@ -129,12 +129,14 @@ PIECES = st.sampled_from(
 @given(st.lists(PIECES | st.text(max_size=8), max_size=12).map("".join))
 def test_a_text_has_the_words_of_its_surfaces_wherever_its_blanks_are(text):
     found = [
-        atom for surface in terms.surfaces(terms.prepare(text)) for atom in terms.atoms(surface)
+        atom
+        for surface in terms.surfaces(terms.normalise_text(text))
+        for atom in terms.atoms(surface)
     ]
-    assert analyse(text, "", Vocabulary()).words == [atom.word for atom in found]
+    assert analyse(text, "", TermVocabulary()).words == [atom.word for atom in found]
 
 
 def test_data_without_blanks_is_not_remembered_whole():
-    vocabulary = Vocabulary()
+    vocabulary = TermVocabulary()
     analyse(",".join(f"key{number}" for number in range(1000)), "", vocabulary)
     assert max(map(len, vocabulary)) < 20

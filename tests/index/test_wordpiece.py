@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.index.static import WORD_LETTERS_MAX, WordPiece, words
+from memplane.index.static import WORD_LETTERS_MAX, WordPiece, plain_words
 
 PIECES = ["a", "b", "ab", "abc", "##a", "##b", "##bc", "##c", "cab", "##cab"]
 SPLIT = WordPiece({piece: number for number, piece in enumerate(PIECES)})
@@ -16,19 +16,25 @@ def spelled(word):
 
 
 def test_words_are_lower_case_without_accents_and_marks_stand_alone():
-    assert words("Naïve Café, isn't it?  x_1") == (
+    assert plain_words("Naïve Café, isn't it?  x_1") == (
         ["naive", "cafe", ",", "isn", "'", "t", "it", "?", "x", "_", "1"]
     )
-    assert words("“Über-größe”…") == ["“", "uber", "-", "große", "”", "…"]
+    assert plain_words("“Über-größe”…") == ["“", "uber", "-", "große", "”", "…"]
 
 
 def test_ideographs_stand_alone_and_hangul_is_taken_apart():
-    assert words("東京に行く") == ["東", "京", "に", "行", "く"]
-    assert words("한국") == [unicodedata.normalize("NFD", "한국")]
+    assert plain_words("東京に行く") == ["東", "京", "に", "行", "く"]
+    assert plain_words("한국") == [unicodedata.normalize("NFD", "한국")]
 
 
 def test_control_characters_vanish_and_every_white_space_divides():
-    assert words("a\x00b\x1fc\td\ne\u2003f\u00a0g\u200bh\ufffd") == ["abc", "d", "e", "f", "gh"]
+    assert plain_words("a\x00b\x1fc\td\ne\u2003f\u00a0g\u200bh\ufffd") == [
+        "abc",
+        "d",
+        "e",
+        "f",
+        "gh",
+    ]
 
 
 def test_the_longest_piece_goes_first():
@@ -54,11 +60,11 @@ def test_the_pieces_of_a_word_always_spell_it(word):
 
 @given(st.text(st.characters(codec="ascii"), max_size=40))
 def test_plain_text_is_split_alike_on_the_short_way_and_the_long_one(text):
-    assert words(text) == words(f"{text} é")[:-1]
+    assert plain_words(text) == plain_words(f"{text} é")[:-1]
 
 
 @given(st.text(max_size=40))
 def test_words_never_hold_white_space_and_splitting_again_changes_nothing(text):
-    found = words(text)
+    found = plain_words(text)
     assert all(word and not any(map(str.isspace, word)) for word in found)
-    assert words(" ".join(found)) == found
+    assert plain_words(" ".join(found)) == found

@@ -13,7 +13,7 @@ from importlib import import_module
 import pytest
 
 from memplane.intake import Redactor
-from memplane.intake.redact import masked, without
+from memplane.intake.redact import masked, without_secrets
 from memplane.intake.token_patterns import SHAPES
 from memplane.policy.regex_safety import TooLargeError, ambiguous, shared
 
@@ -119,7 +119,7 @@ def structured(size):
     yield lambda: BUILT_IN.redact_data(
         [one for _ in range(number) for one in ("mysql", "-pa1b2c3d4")]
     )
-    yield lambda: without("abcdefgh" * (size // 8), ["abcdefg" * (size // 8)])
+    yield lambda: without_secrets("abcdefgh" * (size // 8), ["abcdefg" * (size // 8)])
     yield lambda: masked("x" + "ey" * (size // 2))
 
 

@@ -13,7 +13,7 @@ from memplane.event import encode
 from memplane.intake import Intake, Redactor, check, secret_syntax
 from memplane.intake import token_patterns as shapes_room
 from memplane.intake.check import Cleaner
-from memplane.intake.markers import MARK, merged, widened
+from memplane.intake.markers import MARK, merge_spans, widened
 from memplane.intake.recalled import without_blocks
 from memplane.intake.token_patterns import SHAPES
 
@@ -104,7 +104,7 @@ def test_spans_take_in_whole_marks_that_they_touch(text, pattern):
 def test_two_searches_are_merged_from_left_to_right(spans, cut):
     first, second = spans[::2], spans[1::2] + spans[-cut:] * (cut > 0)
     second.sort()
-    assert list(merged(first, iter(second))) == sorted([*first, *second])
+    assert list(merge_spans(first, iter(second))) == sorted([*first, *second])
 
 
 @given(st.lists(BITS, max_size=40).map("".join), st.integers(1, 3))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memplane.errors import InputError
 from memplane.intake import Redactor
-from memplane.intake.redact import masked_name, secrets_in, shown, without
+from memplane.intake.redact import masked_name, quoted_value, secrets_in, without_secrets
 from memplane.intake.secret_syntax import secret_key
 
 DEFAULT_PATTERNS = (r"(?i)api_key\s*[:=]\s*\S+", r"(?i)password\s*[:=]\s*\S+")
@@ -274,15 +274,15 @@ def test_a_long_hostile_text_is_worked_off_and_stays_stable(piece, size):
 
 def test_shown_values_are_short_and_hold_no_token():
     token = GITHUB
-    assert shown(token) == "'[redacted:github-token]'"
-    assert len(shown("x" * 10_000)) == 60
-    assert shown("\ud800") == "'\\ud800'"
+    assert quoted_value(token) == "'[redacted:github-token]'"
+    assert len(quoted_value("x" * 10_000)) == 60
+    assert quoted_value("\ud800") == "'\\ud800'"
 
 
 def test_a_value_is_masked_before_it_is_cut_so_that_no_beginning_of_a_token_is_shown():
     for before in range(0, 160, 3):
         for most in (60, 80, 160):
-            text = shown("." * before + GITHUB, most)
+            text = quoted_value("." * before + GITHUB, most)
             assert GITHUB[:8] not in text
             assert len(text) <= most
 
@@ -405,8 +405,8 @@ def test_secrets_are_taken_out_of_an_error_with_the_beginnings_of_those_that_wer
     assert secrets == [GITHUB, "a1b2c3d4e5", "hunter2!x9"]
     assert secrets_in("nothing of the sort") == []
     error = f"could not read hunter2!x9, nor {GITHUB[:20]}"
-    assert without(error, secrets) == f"could not read {VALUE}, nor {VALUE}"
-    assert without("could not read it", secrets) == "could not read it"
+    assert without_secrets(error, secrets) == f"could not read {VALUE}, nor {VALUE}"
+    assert without_secrets("could not read it", secrets) == "could not read it"
     data, taken = {"password": "blue horse 42", "n": [PEM]}, []
     BUILT_IN.redact_data(data, taken)
     assert sorted(taken) == sorted(["blue horse 42", PEM])

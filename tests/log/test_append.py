@@ -15,7 +15,7 @@ from memplane.errors import (
     NotFoundError,
 )
 from memplane.event import FIELDS
-from memplane.log import FileLog, verify
+from memplane.log import FileLog, verify_log
 from memplane.log.format import genesis
 from memplane.ports import Head
 
@@ -102,7 +102,7 @@ def test_segments_seal_at_their_limit_and_chain_through_their_headers(opened, tm
             before = lines[line.event.seq - 2].event
             assert line.event.data["prev_seq"] == before.seq
             assert line.event.data["prev_h"] == before.h
-    report = verify(tmp_path, "demo")
+    report = verify_log(tmp_path, "demo")
     assert report.ok
     assert (report.events, report.segments) == (len(lines), len(names))
     assert report.head == log.head()
@@ -194,11 +194,11 @@ def test_a_large_text_lies_in_a_body_before_its_line_and_is_read_back_whole(open
     with pytest.raises(ConflictError):
         log.append([big._replace(text="other", body=b"other")])
     path.write_text("damaged")
-    assert not verify(tmp_path, "demo").ok
+    assert not verify_log(tmp_path, "demo").ok
     with pytest.raises(NotFoundError):
         log.text(event)
     path.unlink()
-    (problem,) = verify(tmp_path, "demo").problems
+    (problem,) = verify_log(tmp_path, "demo").problems
     assert "missing" in problem.found
 
 
@@ -228,17 +228,17 @@ def test_a_log_of_another_plane_or_a_newer_format_is_refused(opened, tmp_path):
     other = FileLog(tmp_path, "other", clock=Ticking())
     with pytest.raises(HomeError):
         other.append([draft("b")])
-    from memplane.log.format import own_draft, prepared, stamp
+    from memplane.log.format import own_draft, prepared, stamp_line
 
     data = {"format": 2, "plane": "demo", "prev_seq": 0, "prev_h": genesis("demo").decode()}
     newer = own_draft("segment", data, "x")
-    line, _ = stamp(1, 0, prepared(newer), None, Ticking()(), newer.rest, genesis("demo"))
+    line, _ = stamp_line(1, 0, prepared(newer), None, Ticking()(), newer.rest, genesis("demo"))
     (tmp_path / "log" / "00000001.jsonl").write_bytes(line)
     fresh = opened()
     with pytest.raises(FormatError):
         fresh.append([draft("b")])
     with pytest.raises(FormatError):
-        verify(tmp_path, "demo")
+        verify_log(tmp_path, "demo")
 
 
 def test_a_log_that_vanished_is_not_begun_anew(opened, tmp_path):

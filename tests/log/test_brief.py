@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.errors import CorruptError, MemplaneError
-from memplane.log import verify
+from memplane.log import verify_log
 
 PLANE = "demo"
 NEW = draft("new", "what a brief process has to say")
@@ -56,7 +56,7 @@ def test_damage_in_what_was_durable_stays_for_readers_and_a_salvage_to_find(log,
     data[at : at + 5] = b"HERON"
     segment(home, 1).write_bytes(data)
     assert outcome(home, brief=True)[0] is None
-    assert not verify(home, PLANE).ok
+    assert not verify_log(home, PLANE).ok
     ids, gaps = messages(home, PLANE)
     assert ids == [f"m{n}" for n in range(12) if n != 3] + ["new"]
     assert len(gaps) == 1

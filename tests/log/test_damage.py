@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import memplane
 from memplane.errors import CorruptError
 from memplane.event import Draft, encode
-from memplane.log import FileLog, repair, verify
+from memplane.log import FileLog, repair_log, verify_log
 
 SEALED = "00000001.jsonl"
 
@@ -63,13 +63,13 @@ def check_cut(home, data, lines, cut):
         with opened(home) as log, pytest.raises(CorruptError, match="run `memplane repair`"):
             log.append([draft("next")])
         assert (home / "log" / SEALED).read_bytes() == data[:cut]
-        repair(home, "demo", clock=clock)
+        repair_log(home, "demo", clock=clock)
     with opened(home) as log:
         log.append([draft("next")])
         assert own(log.read()) == [*own(whole), "next"]
         repairs = [line.event for line in log.read() if line.event.kind == "repair"]
         assert log.gaps() == ()
-    report = verify(home, "demo")
+    report = verify_log(home, "demo")
     assert report.ok, report.problems
     assert quarantined(home) == ([torn] if torn else [])
     assert [event.data["bytes"] for event in repairs] == ([len(torn)] if torn or not cut else [])
@@ -96,7 +96,7 @@ def check_flip(home, data, lines, bit):
     place(home, bytes(bad))
     hit = next(line.event.seq for line in lines if line.offset <= at < line.end)
     last = lines[-1].event.seq
-    report = verify(home, "demo")
+    report = verify_log(home, "demo")
     assert not report.ok
     with opened(home) as log:
         believed = [line.event for line in log.read()]
@@ -152,7 +152,7 @@ def test_lines_deleted_swapped_doubled_or_edited_are_noticed(tmp_path):
             [*lines[:n], lines[n].replace(b"text", b"tent"), *lines[n + 1 :]],
         ):
             place(tmp_path / "bad", b"".join(changed))
-            assert not verify(tmp_path / "bad", "demo").ok
+            assert not verify_log(tmp_path / "bad", "demo").ok
             with opened(tmp_path / "bad") as log, pytest.raises(CorruptError):
                 log.append([draft("next")])
 
@@ -180,7 +180,7 @@ def test_what_was_never_acknowledged_is_set_aside_and_what_verifies_behind_it_ke
             seqs = [each.event.seq for each in log.read()]
         assert seqs == list(range(1, len(seqs) + 1))
         assert quarantined(tmp_path / "bad") == [bad[line.offset :]]
-        assert verify(tmp_path / "bad", "demo").ok
+        assert verify_log(tmp_path / "bad", "demo").ok
 
 
 def test_a_log_shorter_than_what_this_process_knows_to_be_durable_is_refused(tmp_path):
@@ -231,13 +231,13 @@ def test_damage_in_the_log_is_read_around_listed_refused_and_salvaged_on_request
         assert log.line(seq) is None
         with pytest.raises(CorruptError, match="repair --salvage"):
             log.append([draft("next")])
-    report = verify(tmp_path, "demo")
+    report = verify_log(tmp_path, "demo")
     first = report.problems[0]
     assert (first.segment, first.offset) == (f"{gap.segment:08d}.jsonl", gap.offset)
     before = {path.name: path.read_bytes() for path in (tmp_path / "log").glob("*.jsonl")}
     with pytest.raises(CorruptError):
-        repair(tmp_path, "demo", clock=clock)
-    done = repair(tmp_path, "demo", clock=clock, salvage=True)
+        repair_log(tmp_path, "demo", clock=clock)
+    done = repair_log(tmp_path, "demo", clock=clock, salvage=True)
     assert [event.data["case"] for event in done.events] == ["salvaged"] * len(done.events)
     assert {(e.data["segment"], e.data["offset"]) for e in done.events} >= {
         (gap.segment, gap.offset)
@@ -250,10 +250,10 @@ def test_damage_in_the_log_is_read_around_listed_refused_and_salvaged_on_request
         assert [line.event for line in rest] == events[: len(rest)]
         assert own(log.read()) == [*own(rest), "next"]
         assert gap in log.gaps()
-    report = verify(tmp_path, "demo")
+    report = verify_log(tmp_path, "demo")
     assert report.ok, report.problems
     assert gap in report.salvaged
-    assert repair(tmp_path, "demo", clock=clock, salvage=True).events == ()
+    assert repair_log(tmp_path, "demo", clock=clock, salvage=True).events == ()
 
 
 def test_a_lost_segment_is_a_gap_and_can_be_salvaged(tmp_path):
@@ -265,25 +265,25 @@ def test_a_lost_segment_is_a_gap_and_can_be_salvaged(tmp_path):
         assert len(log.gaps()) == 2
         with pytest.raises(CorruptError):
             log.append([draft("next")])
-    repair(tmp_path, "demo", clock=clock, salvage=True)
+    repair_log(tmp_path, "demo", clock=clock, salvage=True)
     with opened(tmp_path) as log:
         log.append([draft("next")])
         assert own(log.read())[-1] == "next"
-    assert verify(tmp_path, "demo").ok
+    assert verify_log(tmp_path, "demo").ok
 
 
 def test_repair_makes_a_torn_log_whole_and_reports_it_once(tmp_path):
     raw, _ = written(tmp_path, 5)
     (tmp_path / "log" / SEALED).write_bytes(raw + b'{"seq":7,"id":')
-    (problem,) = verify(tmp_path, "demo").problems
+    (problem,) = verify_log(tmp_path, "demo").problems
     assert (problem.segment, problem.offset) == (SEALED, len(raw))
     assert (tmp_path / "log" / SEALED).read_bytes() == raw + b'{"seq":7,"id":'
-    (event,) = repair(tmp_path, "demo", clock=clock).events
+    (event,) = repair_log(tmp_path, "demo", clock=clock).events
     assert event.data["case"] == "torn"
     assert event.data["bytes"] == 14
     assert quarantined(tmp_path) == [b'{"seq":7,"id":']
-    assert repair(tmp_path, "demo", clock=clock).events == ()
-    assert verify(tmp_path, "demo").ok
+    assert repair_log(tmp_path, "demo", clock=clock).events == ()
+    assert verify_log(tmp_path, "demo").ok
 
 
 @settings(
@@ -305,7 +305,7 @@ def test_zeroed_and_cut_tails_behind_the_watermark_never_cost_a_durable_event(tm
         ids = own(log.read())
     assert ids[-1] == "next"
     assert ids[: durable - 1] == own(lines)[: durable - 1]
-    assert verify(home, "demo").ok
+    assert verify_log(home, "demo").ok
 
 
 NUMBERS = count()
@@ -353,16 +353,16 @@ def test_damage_right_behind_a_salvaged_gap_is_not_excused_by_it(tmp_path):
         path.write_bytes(data)
 
     flip(lines[2])
-    repair(tmp_path, "demo", clock=clock, salvage=True)
-    assert verify(tmp_path, "demo").ok
+    repair_log(tmp_path, "demo", clock=clock, salvage=True)
+    assert verify_log(tmp_path, "demo").ok
     flip(lines[3])
-    assert not verify(tmp_path, "demo").ok
+    assert not verify_log(tmp_path, "demo").ok
     with opened(tmp_path) as log:
         list(log.read())
         with pytest.raises(CorruptError):
             log.append([draft("more")])
-    assert len(repair(tmp_path, "demo", clock=clock, salvage=True).events) == 1
-    assert verify(tmp_path, "demo").ok
+    assert len(repair_log(tmp_path, "demo", clock=clock, salvage=True).events) == 1
+    assert verify_log(tmp_path, "demo").ok
     with opened(tmp_path) as log:
         log.append([draft("more")])
         lost = {lines[2].event.id, lines[3].event.id}

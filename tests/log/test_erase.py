@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from memplane.errors import CorruptError, PurgedError, WriteError
 from memplane.event import Draft, encode
-from memplane.log import Disk, FileLog, repair, verify
+from memplane.log import Disk, FileLog, repair_log, verify_log
 from memplane.log.format import erased_id, tombstone
-from memplane.log.writer import blank
+from memplane.log.writer import blank_bytes
 
 SECRET = "quagga-4711"
 EVENTS = 8
@@ -67,7 +67,7 @@ def check_erased(home, kept):
         with pytest.raises(PurgedError):
             log.append([draft("m3", SECRET)])
     assert SECRET.encode() not in bytes_below(home)
-    report = verify(home, "demo")
+    report = verify_log(home, "demo")
     assert report.ok, report.problems
 
 
@@ -124,7 +124,7 @@ def test_a_forged_tombstone_and_one_whose_purge_was_taken_out_are_noticed(tmp_pa
     lines = path.read_bytes().splitlines(keepends=True)
     lines[4] = tombstone(lines[4][:-1], "m3", lines[3][-19:-3]) + b"\n"
     path.write_bytes(b"".join(lines))
-    report = verify(tmp_path, "demo")
+    report = verify_log(tmp_path, "demo")
     assert any("by no purge" in str(problem) for problem in report.problems)
 
 
@@ -217,7 +217,7 @@ def test_whichever_call_fails_or_is_the_last_a_purge_is_whole_or_did_not_happen(
             check_erased(home, kept)
         else:
             assert ids == [f"m{n}" for n in range(EVENTS)]
-            assert verify(home, "demo").ok
+            assert verify_log(home, "demo").ok
         assert not (home / "log" / ".purging").exists()
         shutil.rmtree(home)
         k += 1
@@ -241,8 +241,8 @@ def test_a_purge_whose_note_is_lost_is_finished_by_a_repair(tmp_path):
         erase(log, "m3")
     path.write_bytes(before + path.read_bytes()[len(before) :])  # the overwriting never arrived
     (tmp_path / "log" / ".purging").write_text("{")
-    assert any("erased it" in str(one) for one in verify(tmp_path, "demo").problems)
-    repair(tmp_path, "demo", clock=clock)
+    assert any("erased it" in str(one) for one in verify_log(tmp_path, "demo").problems)
+    repair_log(tmp_path, "demo", clock=clock)
     check_erased(tmp_path, kept)
 
 
@@ -271,7 +271,7 @@ def test_a_disk_that_is_full_before_a_purge_began_says_that_nothing_was_purged(t
         with pytest.raises(WriteError, match="nothing was purged"):
             log.erase(purge_of(lines), lines, ())
     assert not (tmp_path / "log" / ".purging").exists()
-    assert verify(tmp_path, "demo").ok
+    assert verify_log(tmp_path, "demo").ok
 
 
 @settings(
@@ -290,18 +290,18 @@ def test_blanking_what_damage_left_takes_no_line_that_was_believed(tmp_path_fact
             raw[at] ^= 1 << data.draw(st.integers(0, 7))
         path.write_bytes(raw)
     with suppress(CorruptError):
-        repair(home, "demo", clock=clock, salvage=True)
-    repair(home, "demo", clock=clock, salvage=True)
-    problems = len(verify(home, "demo").problems)
+        repair_log(home, "demo", clock=clock, salvage=True)
+    repair_log(home, "demo", clock=clock, salvage=True)
+    problems = len(verify_log(home, "demo").problems)
     with opened(home) as log:
         before = [line.event.id for line in log.read()]
         gaps = [gap[:3] for gap in log.gaps()]
         with log.exclusive() as writer:
             for _ in range(2):  # whoever finishes an interrupted purge does it again
-                blank(writer.segments, writer.disk, gaps)
+                blank_bytes(writer.segments, writer.disk, gaps)
     with opened(home, read_only=True) as log:
         assert [line.event.id for line in log.read()] == before
-    assert len(verify(home, "demo").problems) == problems
+    assert len(verify_log(home, "demo").problems) == problems
     for number, start, end in gaps:
         left = (home / "log" / f"{number:08d}.jsonl").read_bytes()[start:end]
         assert b'"text"' not in left
@@ -314,7 +314,7 @@ def lost(home):
     raw = path.read_bytes()
     at = raw.index(b'text":"%b' % SECRET.encode())
     path.write_bytes(raw[:at] + b"Z" + raw[at + 1 :])
-    repair(home, "demo", clock=clock, salvage=True)
+    repair_log(home, "demo", clock=clock, salvage=True)
     with opened(home) as log:
         assert log.find("m3") is None
         list(log.read())
@@ -347,7 +347,7 @@ def test_bytes_that_are_no_line_are_erased_whichever_call_fails_or_is_the_last(t
         happened = any(event.kind == "purge" for event in lines)
         assert (SECRET.encode() in bytes_below(home)) is not happened
         assert not (home / "log" / ".purging").exists()
-        assert verify(home, "demo").ok
+        assert verify_log(home, "demo").ok
         shutil.rmtree(home)
         k += 1
     assert calls > 6

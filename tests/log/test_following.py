@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memplane.errors import CorruptError
 from memplane.event import Draft, encode
-from memplane.log import FileLog, verify
+from memplane.log import FileLog, verify_log
 from memplane.log.log import Tail
 from memplane.ports import Head
 
@@ -69,7 +69,7 @@ def test_to_go_on_behind_others_costs_one_look_at_the_end_however_much_they_wrot
     assert reads == 2  # the lock's mark, the end of the segment
     assert read <= LOOK_BYTES + 64
     assert [line.event.seq for line in one.read()] == list(range(1, 2226))
-    assert verify(Path(one.home), "demo").ok
+    assert verify_log(Path(one.home), "demo").ok
 
 
 def test_to_go_on_in_a_segment_that_others_began_costs_a_look_at_its_ends(tmp_path, monkeypatch):
@@ -94,7 +94,7 @@ def test_to_go_on_in_a_segment_that_others_began_costs_a_look_at_its_ends(tmp_pa
         assert costs == {4}  # the mark, the end of the one, the beginning and the end of the other
         seqs = [line.event.seq for line in one.read()]
         assert seqs == list(range(1, len(seqs) + 1))
-    assert verify(tmp_path, "demo").ok
+    assert verify_log(tmp_path, "demo").ok
 
 
 @pytest.mark.parametrize("damaged", ["header", "end of the one before", "last line", "broken"])
@@ -121,7 +121,7 @@ def test_a_segment_that_others_began_is_looked_at_whole_where_a_look_does_not_do
         else:
             one.append([draft("afterwards")])
             assert one.head().segment == 3
-            assert verify(tmp_path, "demo").ok
+            assert verify_log(tmp_path, "demo").ok
 
 
 def test_what_nobody_else_touched_is_not_read_again(pair, monkeypatch):
@@ -177,7 +177,7 @@ def test_whoever_writes_when_and_how_much_the_log_is_whole(turns, segment_bytes_
         for segment in {line.segment for line in lines}:
             durs = [line.event.dur for line in lines if line.segment == segment]
             assert durs == sorted(durs)
-        assert verify(home, "demo").ok
+        assert verify_log(home, "demo").ok
 
 
 @pytest.mark.parametrize("lines", [1, 3, 60])
@@ -202,7 +202,7 @@ def test_a_line_that_another_writer_did_not_finish_is_set_aside_wherever_it_ends
             log.append([draft("afterwards")])
             found = [line.event.id for line in log.read() if line.event.kind == "message"]
             assert found == ["first", *(f"m{n}" for n in range(lines)), "afterwards"]
-        assert verify(home, "demo").ok
+        assert verify_log(home, "demo").ok
 
 
 def test_a_last_line_that_does_not_verify_is_never_written_behind(pair):
@@ -214,7 +214,7 @@ def test_a_last_line_that_does_not_verify_is_never_written_behind(pair):
     data[-60] ^= 1
     path.write_bytes(data)
     one.append([draft("m60")])
-    report = verify(Path(one.home), "demo")
+    report = verify_log(Path(one.home), "demo")
     assert report.ok
     kinds = [line.event.kind for line in one.read()]
     assert kinds[-2:] == ["repair", "message"]
@@ -229,7 +229,7 @@ def test_what_a_stranger_damaged_between_the_writers_is_told_by_readers_and_veri
     data[2000] ^= 1
     path.write_bytes(data)
     one.append([draft("m60")])
-    assert not verify(Path(one.home), "demo").ok
+    assert not verify_log(Path(one.home), "demo").ok
     assert [line.event.id for line in one.read()][-1] == "m60"
     assert len(one.gaps()) == 1
     with writer(Path(one.home)) as late, pytest.raises(CorruptError):

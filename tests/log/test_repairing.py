@@ -23,7 +23,7 @@ from damaging import (
 
 from memplane.errors import PlaneError
 from memplane.event import Draft, encode
-from memplane.log import repair, verify
+from memplane.log import repair_log, verify_log
 
 
 def torn(home, _):
@@ -70,17 +70,17 @@ def test_whichever_call_fails_a_second_repair_finishes_and_no_byte_is_lost(
     damage(base, made / "theirs")
     whole = copied(base, tmp_path / "whole")
     counting = FailingDisk(0, error)
-    repair(whole, PLANE, clock=clock, salvage=True, disk=counting)
+    repair_log(whole, PLANE, clock=clock, salvage=True, disk=counting)
     ids, kept = messages(whole)[0], quarantined(whole)
     assert counting.calls > 4
     for k in range(1, counting.calls + 1):
         home = copied(base, tmp_path / "home")
         failing = FailingDisk(k, error)
         with suppress(PlaneError, KeyboardInterrupt):
-            repair(home, PLANE, clock=clock, salvage=True, disk=failing)
+            repair_log(home, PLANE, clock=clock, salvage=True, disk=failing)
         assert messages(home)[0] == ids
-        repair(home, PLANE, clock=clock, salvage=True, disk=QuickDisk())
-        report = verify(home, PLANE)
+        repair_log(home, PLANE, clock=clock, salvage=True, disk=QuickDisk())
+        report = verify_log(home, PLANE)
         assert report.problems == ()
         assert messages(home)[0] == ids
         assert set(kept) <= set(quarantined(home))
@@ -98,14 +98,14 @@ def test_a_dry_run_says_what_a_repair_does_and_touches_nothing(tmp_path, made, d
     home = copied(made / "ours", tmp_path / "home")
     damage(home, made / "theirs")
     before = tree(home)
-    plain = repair(home, PLANE, clock=clock, dry_run=True)
-    full = repair(home, PLANE, clock=clock, salvage=True, dry_run=True)
+    plain = repair_log(home, PLANE, clock=clock, dry_run=True)
+    full = repair_log(home, PLANE, clock=clock, salvage=True, dry_run=True)
     assert tree(home) == before
     assert plain.events == full.events == ()
     assert len(plain.steps) == len(full.steps) > 0
     needs = [step for step in plain.steps if "--salvage" in step.what]
     assert bool(needs) == (damage in (flipped, several))
-    done = repair(home, PLANE, clock=clock, salvage=True)
+    done = repair_log(home, PLANE, clock=clock, salvage=True)
     assert done.steps == full.steps
     assert {event.data["bytes"] for event in done.events} >= {
         step.bytes for step in full.steps if step.bytes
@@ -116,7 +116,7 @@ def test_a_repair_of_a_whole_log_writes_nothing(tmp_path, made):
     home = copied(made / "ours", tmp_path / "home")
     before = {name: found[1] for name, found in tree(home).items() if "jsonl" in name}
     for salvage in (False, True):
-        assert repair(home, PLANE, clock=clock, salvage=salvage) == ((), ())
+        assert repair_log(home, PLANE, clock=clock, salvage=salvage) == ((), ())
     after = {name: found[1] for name, found in tree(home).items() if "jsonl" in name}
     assert after == before
 
@@ -129,7 +129,7 @@ def test_verify_changes_nothing(tmp_path, made, damage):
     if damage is not None:
         damage(home, made / "theirs")
     before = tree(home)
-    report = verify(home, PLANE)
+    report = verify_log(home, PLANE)
     assert tree(home) == before
     assert report.ok == (damage is None)
 
@@ -144,10 +144,10 @@ def test_one_salvage_is_enough_where_a_sealed_segment_and_an_unsynced_end_are_da
     data[hit.offset + 30] ^= 1
     path.write_bytes(bytes(data) + b'{"seq":99,"id":')
     ids = messages(tmp_path)[0]
-    repair(tmp_path, PLANE, clock=clock, salvage=True)
-    assert verify(tmp_path, PLANE).problems == ()
+    repair_log(tmp_path, PLANE, clock=clock, salvage=True)
+    assert verify_log(tmp_path, PLANE).problems == ()
     assert messages(tmp_path)[0] == ids
-    assert repair(tmp_path, PLANE, clock=clock, salvage=True) == ((), ())
+    assert repair_log(tmp_path, PLANE, clock=clock, salvage=True) == ((), ())
     with opened(tmp_path) as log:
         log.append([draft("next")])
     assert messages(tmp_path)[0] == [*ids, "next"]
@@ -175,10 +175,10 @@ def test_a_tombstone_whose_purge_event_is_lost_is_salvaged_once(tmp_path):
     data = bytearray(path.read_bytes())
     data[event.offset + 40] ^= 1
     path.write_bytes(data)
-    assert any("by no purge" in one.found for one in verify(tmp_path, PLANE).problems)
-    repair(tmp_path, PLANE, clock=clock, salvage=True)
-    assert verify(tmp_path, PLANE).problems == ()
-    assert repair(tmp_path, PLANE, clock=clock, salvage=True) == ((), ())
+    assert any("by no purge" in one.found for one in verify_log(tmp_path, PLANE).problems)
+    repair_log(tmp_path, PLANE, clock=clock, salvage=True)
+    assert verify_log(tmp_path, PLANE).problems == ()
+    assert repair_log(tmp_path, PLANE, clock=clock, salvage=True) == ((), ())
 
 
 def test_a_line_that_was_to_be_erased_and_is_too_damaged_for_it_is_blanked_and_lost(tmp_path):
@@ -192,11 +192,11 @@ def test_a_line_that_was_to_be_erased_and_is_too_damaged_for_it_is_blanked_and_l
     bad[last.end - 10] ^= 1  # in its hash
     bad[last.end - 25 : last.end - 19] = b"xxxxxx"
     segment(tmp_path, 2).write_bytes(bad)
-    assert not verify(tmp_path, PLANE).ok
+    assert not verify_log(tmp_path, PLANE).ok
     with pytest.raises(PlaneError, match="repair --salvage"):
-        repair(tmp_path, PLANE, clock=clock)
-    repair(tmp_path, PLANE, clock=clock, salvage=True)
-    assert verify(tmp_path, PLANE).problems == ()
+        repair_log(tmp_path, PLANE, clock=clock)
+    repair_log(tmp_path, PLANE, clock=clock, salvage=True)
+    assert verify_log(tmp_path, PLANE).problems == ()
     text = last.event.text.encode()
     assert not any(text in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
-    assert repair(tmp_path, PLANE, clock=clock, salvage=True) == ((), ())
+    assert repair_log(tmp_path, PLANE, clock=clock, salvage=True) == ((), ())

@@ -10,9 +10,9 @@ import pytest
 from damaging import copied, draft, filled, opened, segment
 
 from memplane.event import Draft, encode
-from memplane.log import survey, verify
+from memplane.log import survey, verify_log
 from memplane.log.format import genesis
-from memplane.log.scanning import Scanners, Task, scan
+from memplane.log.scanning import Scanners, ScanTask, scan
 
 SEGMENTS_MIN = 13
 
@@ -84,8 +84,8 @@ def test_any_number_of_processes_finds_the_same(whole, tmp_path, damage):
     home = copied(whole, tmp_path / "home")
     DAMAGE[damage](home)
     seen = []
-    alone = verify(home, "demo", loads=loads)
-    shared = verify(
+    alone = verify_log(home, "demo", loads=loads)
+    shared = verify_log(
         home, "demo", loads=loads, processes=2, progress=lambda done, of: seen.append((done, of))
     )
     assert shared == alone
@@ -98,7 +98,7 @@ def tasks_of(home):
     made = []
     for path in sorted((home / "log").glob("*.jsonl"))[:-1]:
         said = json.loads(path.read_bytes().partition(b"\n")[0])["data"]
-        task = Task(int(path.stem), str(path), said["prev_seq"], said["prev_h"].encode())
+        task = ScanTask(int(path.stem), str(path), said["prev_seq"], said["prev_h"].encode())
         made.append(task)
     return made
 
@@ -120,7 +120,7 @@ def test_the_processes_do_the_work_and_are_gone_afterwards(whole):
 
 def test_a_segment_that_changed_since_is_scanned_again(whole, tmp_path, monkeypatch):
     home = copied(whole, tmp_path / "home")
-    before = verify(home, "demo")
+    before = verify_log(home, "demo")
     take, once = Scanners.take, [7]
 
     def late(scanners, number):
@@ -134,15 +134,15 @@ def test_a_segment_that_changed_since_is_scanned_again(whole, tmp_path, monkeypa
 
     monkeypatch.setattr(Scanners, "take", late)
     assert before.ok
-    assert verify(home, "demo", processes=2).problems == verify(home, "demo").problems != ()
+    assert verify_log(home, "demo", processes=2).problems == verify_log(home, "demo").problems != ()
 
 
 @pytest.mark.parametrize("command", ["false", "cat", "true", None])
 def test_processes_that_fail_cost_time_and_nothing_else(whole, monkeypatch, command):
-    alone = verify(whole, "demo")
+    alone = verify_log(whole, "demo")
     where = "/nowhere/python" if command is None else shutil.which(command)
     monkeypatch.setattr(sys, "executable", where)
-    assert verify(whole, "demo", processes=2) == alone
+    assert verify_log(whole, "demo", processes=2) == alone
 
 
 @pytest.mark.parametrize("processes", [0, 1])
@@ -163,5 +163,5 @@ def test_a_parser_that_another_process_cannot_know_is_used_here_alone(whole):
 
     with Scanners(tasks_of(whole), loads, 2) as scanners:
         assert scanners._started == []
-    assert verify(whole, "demo", loads=loads, processes=2) == verify(whole, "demo")
-    assert len(calls) >= verify(whole, "demo").events - 1
+    assert verify_log(whole, "demo", loads=loads, processes=2) == verify_log(whole, "demo")
+    assert len(calls) >= verify_log(whole, "demo").events - 1

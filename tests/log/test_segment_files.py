@@ -24,7 +24,7 @@ from damaging import (
 )
 
 from memplane.errors import CorruptError, HomeError
-from memplane.log import repair, verify
+from memplane.log import repair_log, verify_log
 
 NEWEST = 4
 NUMBERS = {"first": 1, "middle": 3, "last": NEWEST}
@@ -84,23 +84,23 @@ STRAYS = [directory, dangling, pipe, foreign]
 
 def salvaged(home, seen):
     """Repair in both ways; the log goes on with what was seen, and nothing is left to do."""
-    report = verify(home, PLANE)
+    report = verify_log(home, PLANE)
     if report.problems:
         assert any("`memplane repair" in one.command for one in report.problems)
     before = tree(home)
-    steps = repair(home, PLANE, clock=clock, salvage=True, dry_run=True).steps
+    steps = repair_log(home, PLANE, clock=clock, salvage=True, dry_run=True).steps
     assert tree(home) == before
-    done = repair(home, PLANE, clock=clock, salvage=True)
+    done = repair_log(home, PLANE, clock=clock, salvage=True)
     assert done.steps == steps
     assert len(done.events) >= len(steps) - 1  # what has no bytes leaves no trace
-    assert verify(home, PLANE).problems == ()
-    assert repair(home, PLANE, clock=clock, salvage=True) == ((), ())
+    assert verify_log(home, PLANE).problems == ()
+    assert repair_log(home, PLANE, clock=clock, salvage=True) == ((), ())
     with opened(home) as log:
         log.append([draft("next")])
         seqs = [line.event.seq for line in log.read()]
     assert seqs == sorted(set(seqs))
     assert messages(home)[0] == [*seen, "next"]
-    assert verify(home, PLANE).problems == ()
+    assert verify_log(home, PLANE).problems == ()
     return done.events
 
 
@@ -118,7 +118,7 @@ def test_a_segment_that_is_lost_costs_its_own_events_and_is_listed(tmp_path, mad
         (gap,) = gaps
         seqs = [line.event.seq for line in lines if line.segment == number]
         assert (gap.first, gap.last) == (seqs[0], seqs[-1])
-        assert verify(home, PLANE).problems
+        assert verify_log(home, PLANE).problems
     if change in STRAYS:
         with opened(home) as log, pytest.raises(CorruptError) as error:
             log.append([draft("next")])
@@ -218,7 +218,7 @@ def test_a_whole_log_of_another_plane_is_refused_and_no_repair_takes_it_apart(tm
     before = tree(home)
     for salvage in (False, True):
         with pytest.raises(HomeError, match="belongs to the plane 'other', expected 'demo'"):
-            repair(home, PLANE, clock=clock, salvage=salvage)
+            repair_log(home, PLANE, clock=clock, salvage=salvage)
     with opened(home) as log, pytest.raises(HomeError):
         log.append([draft("next")])
     assert {k: v[1] for k, v in tree(home).items() if "jsonl" in k} == {
@@ -234,4 +234,4 @@ def test_what_is_no_segment_by_its_name_is_left_alone(tmp_path, made):
     assert messages(home) == (ids_in(lines, 1, 2, 3, NEWEST), ())
     with opened(home) as log:
         log.append([draft("next")])
-    assert verify(home, PLANE).problems == ()
+    assert verify_log(home, PLANE).problems == ()

@@ -12,7 +12,7 @@ from memplane.errors import (
     LockError,
     NotFoundError,
 )
-from memplane.log import verify
+from memplane.log import verify_log
 from memplane.log.format import genesis
 from memplane.ports import Head
 
@@ -105,7 +105,7 @@ def test_a_deleted_lock_file_excludes_again_as_soon_as_it_is_noticed(opened, tmp
     (tmp_path / "log" / ".lock").unlink()
     for n in range(10):
         (one, two)[n % 2].append([draft(f"m{n}")])
-    assert verify(tmp_path, "demo").events == 13
+    assert verify_log(tmp_path, "demo").events == 13
 
 
 def test_a_forked_child_and_its_parent_both_append(opened, tmp_path):
@@ -122,7 +122,7 @@ def test_a_forked_child_and_its_parent_both_append(opened, tmp_path):
     for n in range(20):
         log.append([draft(f"parent-{n}")])
     assert os.waitpid(child, 0)[1] == 0
-    report = verify(tmp_path, "demo")
+    report = verify_log(tmp_path, "demo")
     assert (report.ok, report.events) == (True, 42)
     assert {line.event.id for line in log.read()} >= {f"child-{n}" for n in range(20)}
 
@@ -167,4 +167,4 @@ def test_who_held_the_lock_for_something_else_looks_where_the_others_went_on(ope
     assert [line.event.id for line in ours.read() if line.event.kind == "message"] == [
         "ours", "theirs", "more",
     ]  # fmt: skip
-    assert verify(tmp_path, "demo").ok
+    assert verify_log(tmp_path, "demo").ok

@@ -14,7 +14,7 @@ from ticking import Ticking, draft, files, ids, stored
 from memplane import nofollow
 from memplane.errors import InputError, LockError, WriteError
 from memplane.log import log as taking
-from memplane.log import repair, spool
+from memplane.log import repair_log, spool
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_whoever_holds_the_lock_next_takes_in_what_waits(opened, busy, tmp_path,
     elif taker == "close":
         log.close()
     elif taker == "repair":
-        repair(tmp_path, "demo", clock=Ticking())
+        repair_log(tmp_path, "demo", clock=Ticking())
     else:
         assert log.spool([draft("c")])[0].seq == 5
     assert ids(opened(read_only=True))[:3] == ["first", "a", "b"]
@@ -177,7 +177,7 @@ def test_an_append_looks_at_the_spool_only_after_somebody_else_held_the_lock_or_
 ):
     log = opened()
     looked, listed = [], []
-    lstat, names = os.lstat, nofollow.names
+    lstat, names = os.lstat, nofollow.folder_names
 
     def count(seen, call):
         def counted(path, *more):
@@ -188,7 +188,7 @@ def test_an_append_looks_at_the_spool_only_after_somebody_else_held_the_lock_or_
         return counted
 
     monkeypatch.setattr(os, "lstat", count(looked, lstat))
-    monkeypatch.setattr(nofollow, "names", count(listed, names))
+    monkeypatch.setattr(nofollow, "folder_names", count(listed, names))
     for n in range(20):
         log.append([draft(f"m{n}")])
     assert (len(looked), listed) == (1, [])  # there is none

@@ -11,7 +11,7 @@ from damaging import FailingDisk
 from ticking import Ticking, draft, files, ids, stored
 
 from memplane.errors import PlaneError, WriteError
-from memplane.log import Disk, FileLog, repair, verify
+from memplane.log import Disk, FileLog, repair_log, verify_log
 from memplane.log.spool import Spool, spooled
 
 
@@ -67,7 +67,7 @@ def test_whichever_call_ends_it_what_was_spooled_is_in_the_log_once(tmp_path, er
                 text = found.get(one.id)
                 assert text == one.text or (one.id == "a" and one.text.encode() in aside)
             assert files(home) == [] or all(path.suffix == ".new" for path in files(home))
-        assert verify(home, "demo").ok
+        assert verify_log(home, "demo").ok
     assert k > 20
 
 
@@ -154,7 +154,7 @@ def test_what_is_no_file_of_this_spool_is_set_aside_and_told_and_stops_nobody(
     (note,) = log.waiting.notes
     assert (note.name, note.kept) == (path.name, kept.name)
     assert files(tmp_path) == spooled(str(tmp_path), "demo") == []
-    assert verify(tmp_path, "demo").ok
+    assert verify_log(tmp_path, "demo").ok
 
 
 def test_no_cut_and_no_flipped_bit_of_a_file_passes_for_what_was_spooled(busy, tmp_path):
@@ -232,7 +232,7 @@ def test_a_log_that_refuses_writers_loses_nothing_that_waits(opened, busy, tmp_p
     fresh.flush()
     fresh.close()
     assert len(files(tmp_path)) == 1
-    repair(tmp_path, "demo", clock=Ticking(), salvage=True)
+    repair_log(tmp_path, "demo", clock=Ticking(), salvage=True)
     assert ids(opened())[-1] == "a"
     assert files(tmp_path) == []
 

@@ -17,7 +17,7 @@ from damaging import (
 )
 
 from memplane.errors import CorruptError
-from memplane.log import repair, verify
+from memplane.log import repair_log, verify_log
 
 
 def repairs(home):
@@ -29,8 +29,8 @@ def appended(home):
     """Append once more, and give the ids that are there then."""
     with opened(home) as log:
         log.append([draft("next")])
-    assert verify(home, PLANE).problems == ()
-    assert repair(home, PLANE, clock=clock).events == ()
+    assert verify_log(home, PLANE).problems == ()
+    assert repair_log(home, PLANE, clock=clock).events == ()
     return messages(home)[0]
 
 
@@ -49,7 +49,7 @@ def test_1_a_last_line_without_newline_is_cut_into_quarantine_and_told(tmp_path)
     torn = data[lines[-1].offset : -1]
     segment(tmp_path, 1).write_bytes(data[:-1])
     assert messages(tmp_path) == (all_of(lines[:-1]), ())
-    (finding,) = verify(tmp_path, PLANE).problems
+    (finding,) = verify_log(tmp_path, PLANE).problems
     assert (finding.file, finding.offset) == ("log/00000001.jsonl", lines[-1].offset)
     assert "`memplane repair` sets them aside" in finding.command
     assert appended(tmp_path) == [*all_of(lines[:-1]), "next"]
@@ -110,13 +110,13 @@ def test_4_at_or_below_the_watermark_writers_refuse_readers_list_and_salvage_goe
             log.append([draft("next")])
     assert path.read_bytes() == data
     with pytest.raises(CorruptError, match="`memplane repair --salvage`"):
-        repair(tmp_path, PLANE, clock=clock)
-    (event,) = repair(tmp_path, PLANE, clock=clock, salvage=True).events
+        repair_log(tmp_path, PLANE, clock=clock)
+    (event,) = repair_log(tmp_path, PLANE, clock=clock, salvage=True).events
     assert event.data["case"] == "salvaged"
     assert quarantined(tmp_path) == [bytes(data[line.offset : line.end])]
     assert path.read_bytes() == data
     assert appended(tmp_path) == [*ids, "next"]
-    assert verify(tmp_path, PLANE).salvaged == (gap,)
+    assert verify_log(tmp_path, PLANE).salvaged == (gap,)
 
 
 # --- after a failed sync ---
@@ -145,7 +145,7 @@ def test_behind_a_failed_sync_what_verifies_stays_and_the_log_goes_on_in_a_new_s
 ):
     lines, data = one(tmp_path)
     path = marked(tmp_path, 1, note)
-    assert "a sync of this segment failed" in verify(tmp_path, PLANE).problems[0].found
+    assert "a sync of this segment failed" in verify_log(tmp_path, PLANE).problems[0].found
     assert messages(tmp_path)[0] == all_of(lines)
     assert appended(tmp_path) == [*all_of(lines), "next"]
     assert segment(tmp_path, 1).read_bytes() == data
@@ -159,11 +159,11 @@ def test_what_was_durable_before_the_sync_failed_and_is_gone_is_corruption(tmp_p
     marked(tmp_path, 1, marker(8))
     with opened(tmp_path) as log, pytest.raises(CorruptError, match="up to seq 8 was durable"):
         log.append([draft("next")])
-    (finding,) = [one for one in verify(tmp_path, PLANE).problems if "durable" in one.found]
+    (finding,) = [one for one in verify_log(tmp_path, PLANE).problems if "durable" in one.found]
     assert "seq 6 to 8" in finding.found
     with pytest.raises(CorruptError):
-        repair(tmp_path, PLANE, clock=clock)
-    repair(tmp_path, PLANE, clock=clock, salvage=True)
+        repair_log(tmp_path, PLANE, clock=clock)
+    repair_log(tmp_path, PLANE, clock=clock, salvage=True)
     assert appended(tmp_path) == [*all_of(lines[:5]), "next"]
 
 
@@ -173,14 +173,14 @@ def test_a_marker_of_a_segment_that_is_gone_or_sealed_stops_nobody_and_a_repair_
     lines = filled(tmp_path)
     newest = lines[-1].segment
     paths = [marked(tmp_path, 2, marker(9, 2)), marked(tmp_path, newest + 3, marker(9, 50))]
-    assert verify(tmp_path, PLANE).problems == ()
-    assert len(verify(tmp_path, PLANE).notes) == len(paths)
+    assert verify_log(tmp_path, PLANE).problems == ()
+    assert len(verify_log(tmp_path, PLANE).notes) == len(paths)
     with opened(tmp_path) as log:
         log.append([draft("next")])
         assert log.head().segment == newest
-    repair(tmp_path, PLANE, clock=clock)
+    repair_log(tmp_path, PLANE, clock=clock)
     assert not any(path.exists() for path in paths)
-    assert verify(tmp_path, PLANE).notes == ()
+    assert verify_log(tmp_path, PLANE).notes == ()
     assert messages(tmp_path) == ([*all_of(lines), "next"], ())
 
 

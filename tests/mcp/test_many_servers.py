@@ -36,9 +36,9 @@ async def stores(process, name, count, mode):
 
 LOOP = """
 import sys
-from memplane.cli.run import run
+from memplane.cli.run import run_command_line
 for number in range(int(sys.argv[2])):
-    run(["record", f"loop says {number}", "--kind", "fact", "--home", sys.argv[1]])
+    run_command_line(["record", f"loop says {number}", "--kind", "fact", "--home", sys.argv[1]])
 """
 
 

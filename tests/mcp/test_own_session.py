@@ -106,11 +106,11 @@ def test_a_session_that_was_resumed_is_had_by_the_client_again(block, opened):
 
 def test_the_command_asks_the_hooks_of_claude_code_what_it_has(home, opened):
     """In both processes the session is the one that the client names to both."""
-    from memplane.hook.context import Shown
+    from memplane.hook.context import ShownEntries
 
     session = "5d1e"
     opened.record("the cellar pump hums", session=session, role="user")
-    shown = Shown(opened.home, session)
+    shown = ShownEntries(opened.home, session)
     shown.forget(opened.head().seq)
     shown.save()
     opened.record("the cellar pump is silent", session=session, role="user")

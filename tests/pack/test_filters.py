@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 import memplane
 from memplane.errors import InputError
-from memplane.explain.replay import replay
+from memplane.explain.replay import replay_pack
 from memplane.upkeep import reports
 
 TAGS = ("alpha", "beta", "gamma")
@@ -103,7 +103,7 @@ def replayed(plane):
     schema = json.loads(memplane.schema("report"))
     Draft202012Validator(schema).validate(report)
     plane.record("heron later", kind="fact", tags=["alpha"])
-    again = replay(plane, reports.find(plane.home, "last"))
+    again = replay_pack(plane, reports.find_report(plane.home, "last"))
     assert (again.same, again.block.text) == (True, block.text)
     assert block.text != plane.pack("heron", budget=3_000, session="s1").text
 

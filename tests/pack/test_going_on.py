@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memplane.pack.handles import parse
+from memplane.pack.handles import parse_handle
 
 ALONE = {"sections": ["expansions"], "now": "2026-01-05T12:00:00Z"}
 MARK = re.compile(r" … (expand://\S+)\n\Z")
@@ -30,7 +30,7 @@ def followed(plane, handle, budget):
     while handle is not None:
         text, following = told(plane.pack(budget=budget, expand=[handle], **ALONE))
         if following is not None:
-            start, behind = parse(handle).start, parse(following).start
+            start, behind = parse_handle(handle).start, parse_handle(following).start
             assert behind > start, "each goes further"
         said, handle = said + text, following
         steps += 1

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.errors import InputError
-from memplane.pack.handles import Handle, parse
+from memplane.pack.handles import Handle, parse_handle
 
 SHA = "ab" * 32
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
@@ -31,8 +31,8 @@ FORMS = ("event", "task", "session", "memory", "artifact", "views", "tsak", "")
     ],
 )
 def test_a_handle_says_what_it_stands_for(given, said):
-    assert parse(given) == said
-    assert parse(str(said)) == said
+    assert parse_handle(given) == said
+    assert parse_handle(str(said)) == said
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_a_handle_says_what_it_stands_for(given, said):
 )
 def test_what_is_no_handle_is_refused_with_what_was_expected(given, said):
     with pytest.raises(InputError) as refused:
-        parse(given)
+        parse_handle(given)
     assert said in str(refused.value)
 
 
@@ -76,7 +76,7 @@ def test_whatever_the_names_a_written_handle_reads_as_itself(form, name, space, 
         name = f"views/{name}"
     ns = "/global" if form != "memory" or space == "/global" else f"{space}{own}"
     handle = Handle(form, name, ns, depth, start)
-    assert parse(str(handle)) == handle
+    assert parse_handle(str(handle)) == handle
 
 
 @given(
@@ -92,10 +92,10 @@ def test_whatever_the_names_a_written_handle_reads_as_itself(form, name, space, 
 )  # fmt: skip
 def test_no_text_does_more_than_be_read_or_refused(given):
     with contextlib.suppress(InputError):
-        assert parse(str(parse(given))) == parse(given)
+        assert parse_handle(str(parse_handle(given))) == parse_handle(given)
 
 
 @pytest.mark.parametrize("given", [None, 5, b"#5", ["#5"], True])
 def test_what_is_no_text_is_refused(given):
     with pytest.raises(InputError, match="expected a text"):
-        parse(given)
+        parse_handle(given)

@@ -14,7 +14,7 @@ from worlds import rows as world
 
 import memplane
 from memplane import InputError, parse_block
-from memplane.projections.window import own_text, quoted
+from memplane.projections.window import own_text, quote_line
 
 PIECES = [
     "## Rules", "## Decisions", "## Earlier", "## Evidence: quoted data", "# Rules", "##", "~~~~", "~~~", "```",
@@ -186,7 +186,7 @@ def test_a_block_of_a_plausible_mess_is_read_back(plane, seed):
 def test_a_line_is_read_back_as_it_was_quoted(text):
     for line in text.splitlines():
         if line and not CONTROLS.search(line):  # for these a blank is printed
-            assert own_text(quoted(line).removesuffix("\n")) == line
+            assert own_text(quote_line(line).removesuffix("\n")) == line
 
 
 def test_what_is_read_has_labels_texts_days_seqs_and_handles(plane):

@@ -1,6 +1,6 @@
 """What tests of purges share: a secret, a plane that has used it, and whether it is gone."""
 
-from memplane.log import verify
+from memplane.log import verify_log
 
 WORD = "quaggasecret"
 SECRET = f"The {WORD} lives behind the third door of the old library"
@@ -41,6 +41,6 @@ def check_gone(plane):
         assert WORD not in block.text
         assert [one for one in block.omissions if one.reason == "gap"] == []
     assert plane.differing() == []
-    assert verify(home, plane.id).ok
+    assert verify_log(home, plane.id).ok
     plane.rebuild()
     assert holds(home) == []

@@ -7,7 +7,7 @@ import pytest
 
 import memplane
 from memplane.errors import FormatError, InputError
-from memplane.log import verify
+from memplane.log import verify_log
 from memplane.upkeep.restore import check_export
 
 SEED = 20260105
@@ -91,7 +91,7 @@ def tree(home, *, caches=False):
 def is_well(home):
     with opened(home) as plane:
         assert plane.differing() == []
-        report = verify(home, plane.id)
+        report = verify_log(home, plane.id)
     assert report.problems == ()
 
 

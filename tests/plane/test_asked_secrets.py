@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.errors import InputError
-from memplane.explain.replay import replay
+from memplane.explain.replay import replay_pack
 from memplane.intake import Redactor
 from memplane.upkeep import reports
 
@@ -59,7 +59,7 @@ def test_no_argument_of_a_pack_brings_a_secret_into_its_report(plane, number, se
 def test_a_pack_that_was_asked_with_a_secret_is_made_again_from_its_report(plane, asked):
     block = plane.pack(save_report=True, **asked)
     plane.record("the gate is of iron", kind="fact", key="gate", session="s")
-    again = replay(plane, reports.read(block.report_path))
+    again = replay_pack(plane, reports.read_report(block.report_path))
     assert again.same
     assert again.block.report["request"] == block.report["request"]
 

@@ -112,5 +112,5 @@ def test_bodies_of_a_pack_alone_are_for_the_owner_alone(plane):
 def test_the_repair_of_a_plane_without_events_begins_no_log(plane, clock):
     from memplane import log
 
-    assert log.repair(plane.home, plane.id, clock=clock).events == ()
+    assert log.repair_log(plane.home, plane.id, clock=clock).events == ()
     assert list((plane.home / "log").iterdir()) == []

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.errors import CorruptError
-from memplane.log import repair, verify
+from memplane.log import repair_log, verify_log
 from memplane.upkeep.caches import witnesses
 
 PAGE = 4096
@@ -115,7 +115,9 @@ def copied(moments, rng, folder, *, listed_at_once):
 def is_well(home, promised):
     """It opens, answers, and can be written, after the command that an error names if need be."""
     with opened(home) as plane:
-        whole = not any("repair --salvage" in str(one) for one in verify(home, plane.id).problems)
+        whole = not any(
+            "repair --salvage" in str(one) for one in verify_log(home, plane.id).problems
+        )
         # What was folded before may know more than a log that has lost lines since.
         assert plane.differing() == [] or not whole
         assert plane.pack("event 3").text
@@ -134,18 +136,18 @@ def is_well(home, promised):
         assert plane.differing() == []
         assert [one for one in promised if plane._log.find(one) is None] == []
         assert plane.pack("event 3").entries
-        left = verify(home, plane.id).problems
+        left = verify_log(home, plane.id).problems
     # What was copied later than the log knows more than it: an older log, and that is told.
     assert all(one.expected.endswith("is an older copy") for one in left)
     if left:
         repaired(home, plane.id)
-        assert verify(home, plane.id).problems == ()
+        assert verify_log(home, plane.id).problems == ()
 
 
 def repaired(home, plane_id):
     """As the command does it."""
     told = list(witnesses(home, plane_id))
-    repair(home, plane_id, clock=clock, salvage=True, witnesses=told)
+    repair_log(home, plane_id, clock=clock, salvage=True, witnesses=told)
 
 
 @settings(max_examples=20)

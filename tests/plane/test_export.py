@@ -30,9 +30,9 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.errors import InputError, PlaneError, WriteError
-from memplane.log import Disk, verify
+from memplane.log import Disk, verify_log
 from memplane.log.export import read_export
-from memplane.upkeep.export import Asked, export_plane
+from memplane.upkeep.export import ExportFilter, export_plane
 from memplane.upkeep.restore import check_export
 
 
@@ -125,7 +125,7 @@ def test_what_a_damaged_plane_has_lost_is_told_and_no_more_is_lost(filled, tmp_p
     assert (report.damaged, report.lost) == (2, 1)
     memplane.restore(tmp_path / "e.jsonl", tmp_path / "back", clock=clock)
     assert tree(tmp_path / "back") == tree(filled)
-    theirs, ours = (verify(home, report.plane) for home in (filled, tmp_path / "back"))
+    theirs, ours = (verify_log(home, report.plane) for home in (filled, tmp_path / "back"))
     assert theirs.problems
     assert (ours.head, len(ours.problems)) == (theirs.head, len(theirs.problems))
 
@@ -155,7 +155,7 @@ def test_an_export_is_of_one_head_while_writers_go_on(filled, tmp_path):
             memplane.restore(tmp_path / f"{n}.jsonl", back, clock=clock)
             with opened(back) as plane:
                 assert (plane.head().seq, plane.head().h) == (report.seq, report.h)
-            assert verify(back, report.plane).problems == ()
+            assert verify_log(back, report.plane).problems == ()
         is_well(back)
     finally:
         stop.set()
@@ -237,7 +237,12 @@ def test_an_export_that_the_disk_refuses_leaves_no_file_at_any_step(tmp_path):
     with opened(home) as plane:
         counting = RefusingDisk(0)
         export_plane(
-            plane.context, tmp_path / "e", Asked(), replace=False, progress=None, disk=counting
+            plane.context,
+            tmp_path / "e",
+            ExportFilter(),
+            replace=False,
+            progress=None,
+            disk=counting,
         )
         assert (tmp_path / "e").read_bytes() == data
         (tmp_path / "e").unlink()
@@ -245,7 +250,7 @@ def test_an_export_that_the_disk_refuses_leaves_no_file_at_any_step(tmp_path):
         for k in range(1, counting.calls):
             with pytest.raises(WriteError, match="nothing was exported"):
                 export_plane(
-                    plane.context, tmp_path / "e", Asked(), replace=False, progress=None,
+                    plane.context, tmp_path / "e", ExportFilter(), replace=False, progress=None,
                     disk=RefusingDisk(k),
                 )  # fmt: skip
             assert sorted(tmp_path.iterdir()) == before

@@ -10,7 +10,7 @@ from embedding import NOW, ODD, again, found, packed, plane_of_lines
 
 import memplane
 from memplane.errors import PlaneError
-from memplane.explain.replay import replay
+from memplane.explain.replay import replay_pack
 from memplane.upkeep import reports
 
 SCHEMA = Path(memplane.__file__).parents[1] / "schemas/report.schema.json"
@@ -63,11 +63,11 @@ def test_a_search_answers_by_words(plane):
 def test_a_saved_report_is_replayed_to_the_same_bytes_with_and_without_the_embedder(plane):
     with again(plane, embedder=Unplugged()) as other:
         block = packed(other, f"{ODD} ledger", save_report=True)
-        saved = reports.find(other.home, "last")
+        saved = reports.find_report(other.home, "last")
         assert saved.report["degraded"] == ["embedder: ConnectionError"]
-        assert replay(other, saved).same
-    assert replay(plane, saved).same
-    assert replay(plane, saved).block.text == block.text
+        assert replay_pack(other, saved).same
+    assert replay_pack(plane, saved).same
+    assert replay_pack(plane, saved).block.text == block.text
 
 
 def test_one_that_fails_half_way_through_a_pack_has_no_part_in_it(plane):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import memplane
 from memplane import wiring
 from memplane.context.context import PlaneContext
-from memplane.home import create, open_home
+from memplane.home import create_home, open_home
 from memplane.log import FileLog
 from memplane.plane import Plane
 
@@ -93,7 +93,7 @@ class Made:
 
     def __init__(self, folder):
         self.home = folder / "ours"
-        create(self.home, "OURS", NOW, wiring.Assets("policies", ()))
+        create_home(self.home, "OURS", NOW, wiring.Assets("policies", ()))
         with opened(self.home) as plane:
             recorded(plane, "heron", 0, 100)
             kept(plane)
@@ -106,7 +106,7 @@ class Made:
             recorded(plane, FOREIGN, 300, 100)
             kept(plane)
         self.foreign = folder / "foreign"
-        create(self.foreign, "THEIRS", NOW, wiring.Assets("policies", ()))
+        create_home(self.foreign, "THEIRS", NOW, wiring.Assets("policies", ()))
         with opened(self.foreign) as plane:
             recorded(plane, FOREIGN, 0, 300)
             kept(plane)

@@ -3,7 +3,7 @@
 import pytest
 
 import memplane
-from memplane.context.watched_files import Held, Watched, watched
+from memplane.context.watched_files import HeldPolicies, Watched, watched
 from memplane.home import Trusted, open_home
 
 
@@ -17,7 +17,7 @@ def home(tmp_path):
 @pytest.fixture
 def held(home):
     trusted = Trusted(Watched(home, bool).trustable(), "salt")
-    return Held(home, bool, trusted)
+    return HeldPolicies(home, bool, trusted)
 
 
 def edit(home, name, old, new):
@@ -110,4 +110,4 @@ def test_a_section_that_names_another_view_gets_nothing_of_it(home, held):
 def test_an_opened_home_says_which_of_both_it_is(home):
     found = open_home(home)
     assert type(watched(found, bool)) is Watched
-    assert type(watched(found._replace(trusted=Trusted({}, "s")), bool)) is Held
+    assert type(watched(found._replace(trusted=Trusted({}, "s")), bool)) is HeldPolicies

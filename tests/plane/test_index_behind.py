@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memplane
-from memplane.explain.replay import replay
+from memplane.explain.replay import replay_pack
 from memplane.index import store
-from memplane.upkeep.reports import find
+from memplane.upkeep.reports import find_report
 
 NOW = "2026-03-01T12:00:00.000000Z"
 LIMIT = 40
@@ -127,8 +127,8 @@ def test_the_report_is_replayed_to_the_same_bytes_however_much_is_indexed_since(
         plane.pack(query, index_seq=seq, now=NOW, as_of=block.report["log"]["seq"]).text
         == block.text
     )
-    saved = find(plane.home, "last")
-    done = replay(plane, saved)
+    saved = find_report(plane.home, "last")
+    done = replay_pack(plane, saved)
     assert done.same, done
     assert used(done.block) == seq
     assert done.block.report["degraded"] == block.report["degraded"]
@@ -212,7 +212,7 @@ def test_evidence_that_changes_as_the_index_comes_nearer_is_told_as_that(plane):
     broken = []
     for _ in range(300 // LIMIT + 2):
         plane.pack(session="mine", save_report=True, now=NOW)
-        broken.append(find(plane.home, "last").report["prefix"]["break"])
+        broken.append(find_report(plane.home, "last").report["prefix"]["break"])
     assert "heron number150" in plane.pack(session="mine").text
     causes = {one["cause"] for one in broken if one is not None}
     assert causes == {"index"}

@@ -11,7 +11,7 @@ import time
 import pytest
 
 import memplane
-from memplane.log import verify
+from memplane.log import verify_log
 
 WRITER = """
 import json, sys, threading, memplane
@@ -58,7 +58,7 @@ def check(home, acknowledged) -> int:
         there = set(found)
         assert all(receipt in there for receipt in acknowledged), "an acknowledged event is lost"
         assert len({id_ for _, id_ in found}) == len(found)
-        report = verify(plane.home, plane.id)
+        report = verify_log(plane.home, plane.id)
         assert report.ok, report.problems
         assert plane.rebuild() == len(seqs)
         return len(seqs)

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memplane
-from memplane.explain.replay import replay
-from memplane.upkeep.reports import find
+from memplane.explain.replay import replay_pack
+from memplane.upkeep.reports import find_report
 
 VIEWS = ("identity.md", "rules.project.md", "preferences.md")
 
@@ -61,7 +61,7 @@ def test_a_block_is_the_same_warm_cold_one_shot_and_replayed(tmp_path_factory, f
         warm = plane.pack(**asked, now=now)
         assert first.report["needs"]["files"] <= files
         assert first.report["needs"]["bytes"] <= size
-        assert replay(plane, find(home, str(first.report_path))).same
+        assert replay_pack(plane, find_report(home, str(first.report_path))).same
     with memplane.open(home) as plane:
         one_shot = plane.pack(**asked, now=now)
     for caches in ("projections", "index"):

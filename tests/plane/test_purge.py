@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.errors import HomeError, InputError, NotFoundError, PurgedError
-from memplane.log import verify
+from memplane.log import verify_log
 
 
 @pytest.mark.parametrize("kind", ["message", "decision", "fact", "rule", "plan", "tool_result"])
@@ -263,4 +263,4 @@ def test_whatever_is_purged_when_the_projections_are_what_a_fold_of_the_rest_giv
         for each in (plane, other):
             assert each.differing() == []
             assert [e.id for e in each.events() if e.kind in KINDS] == left
-        assert verify(home, plane.id).ok
+        assert verify_log(home, plane.id).ok

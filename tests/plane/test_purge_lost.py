@@ -7,7 +7,7 @@ from erasing import SECRET, check_gone, fill, holds
 
 import memplane
 from memplane.errors import NotFoundError
-from memplane.log import repair, verify
+from memplane.log import repair_log, verify_log
 
 
 def flip(home, what, segment=1):
@@ -25,7 +25,7 @@ def lost(home, what):
         plane.record(SECRET, id="it", session="s1", role="user")
         fill(plane, 8)
     flip(home, what)
-    repair(home, plane.id, clock=lambda: "2026-03-02T10:00:00.000000Z", salvage=True)
+    repair_log(home, plane.id, clock=lambda: "2026-03-02T10:00:00.000000Z", salvage=True)
     assert len(holds(home)) == 2
     return memplane.open(home)
 
@@ -45,7 +45,7 @@ def test_an_event_that_a_salvage_told_as_lost_is_erased_where_it_lay(tmp_path, n
         assert [event.id for event in plane.events() if event.seq not in done.by] == before
         assert holds(plane.home) == []
         assert plane.differing() == []
-        report = verify(plane.home, plane.id)
+        report = verify_log(plane.home, plane.id)
         assert report.ok, report.problems
         (again,) = plane.purge(named).already
         assert again.by == done.by[0]
@@ -58,7 +58,7 @@ def test_what_quotes_a_lost_event_and_the_copy_of_its_long_text_are_found(tmp_pa
         plane.record(f"{SECRET}\n" * 30_000, id="it")
         plane.record(f"Noted: {SECRET}!", id="quote")
     flip(home, b'"kind":"message"')
-    repair(home, plane.id, clock=lambda: "2026-03-02T10:00:00.000000Z", salvage=True)
+    repair_log(home, plane.id, clock=lambda: "2026-03-02T10:00:00.000000Z", salvage=True)
     with memplane.open(home) as plane:
         report = plane.purge("it", cascade=True)
         assert [id_ for _, id_ in report.events] == ["quote"]
@@ -100,7 +100,7 @@ def test_a_segment_of_nothing_but_damage_keeps_no_erased_text(plane):
     (one,) = (home / name for name in holds(home))
     lines = one.read_bytes().splitlines(keepends=True)
     one.write_bytes(b"".join(line[:-5] + bytes([line[-5] ^ 1]) + line[-4:] for line in lines))
-    repair(home, plane.id, clock=lambda: "2026-03-02T10:00:00.000000Z", salvage=True)
+    repair_log(home, plane.id, clock=lambda: "2026-03-02T10:00:00.000000Z", salvage=True)
     with memplane.open(home) as other:
         other.record(SECRET, id="new", session="s1")
         assert int(one.stem) not in {line.segment for line in other._log.read()}
@@ -109,7 +109,7 @@ def test_a_segment_of_nothing_but_damage_keeps_no_erased_text(plane):
         left = [event.id for event in other.events() if event.seq not in report.by]
         assert left == [id_ for id_ in before if id_ != "new"]
         assert holds(home) == []
-        assert verify(home, plane.id).ok
+        assert verify_log(home, plane.id).ok
 
 
 def test_purging_a_second_time_says_when_it_was_done_and_does_nothing(plane):

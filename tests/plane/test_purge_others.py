@@ -11,7 +11,7 @@ import pytest
 from erasing import SECRET, WORD, check_gone, fill, holds, used
 
 import memplane
-from memplane.log import verify
+from memplane.log import verify_log
 from memplane.log.bodies import body_path
 from memplane.search.service import index_service
 
@@ -65,10 +65,10 @@ def test_a_purge_that_was_interrupted_behind_the_log_is_finished_by_who_writes_n
     copy = plane.home.parent / "copy"
     shutil.copytree(plane.home, copy)
     assert holds(copy)
-    assert verify(copy, plane.id).ok  # the process that purges is there yet
+    assert verify_log(copy, plane.id).ok  # the process that purges is there yet
     note = copy / "log" / ".purging"
     note.write_text(note.read_text().replace(f'"pid":{os.getpid()}', '"pid":99999999'))
-    assert [one.file for one in verify(copy, plane.id).problems] == ["log/.purging"]
+    assert [one.file for one in verify_log(copy, plane.id).problems] == ["log/.purging"]
     with memplane.open(copy) as other:
         other.record("next")
         check_gone(other)
@@ -88,7 +88,7 @@ def test_a_reader_alone_shows_nothing_of_a_purge_that_was_interrupted(plane):
     with memplane.open(plane.home, read_only=True) as reading:
         assert reading.search(WORD) == []
         assert WORD not in reading.pack("door", session="s1", intent="deep").text
-    assert any("erased it" in str(one) for one in verify(plane.home, plane.id).problems)
+    assert any("erased it" in str(one) for one in verify_log(plane.home, plane.id).problems)
     plane.record("next")
 
 
@@ -135,7 +135,7 @@ def test_what_others_record_meanwhile_is_neither_a_hole_nor_without_its_body(pla
     plane.purge("it", progress=progress)
     assert len(receipts) == 2
     assert {plane._log.text(plane.event(one.seq)) for one in receipts} == {text, "and this"}
-    report = verify(plane.home, plane.id)
+    report = verify_log(plane.home, plane.id)
     assert report.ok, report.problems
     assert plane.differing() == []
 
@@ -153,7 +153,7 @@ def test_a_body_that_a_later_event_needs_stays_where_an_interrupted_purge_is_fin
         other.record("next")
         assert not (plane.home / "log" / ".purging").exists()
         assert other._log.text(other.event(again)) == text
-    assert verify(plane.home, plane.id).ok
+    assert verify_log(plane.home, plane.id).ok
 
 
 def test_a_file_that_is_added_while_a_purge_takes_its_copy_has_one_in_the_end(plane, file):
@@ -176,7 +176,7 @@ def test_a_file_that_is_added_while_a_purge_takes_its_copy_has_one_in_the_end(pl
     thread.join()
     assert copy.exists()
     assert plane.artifacts.show(done[0].receipt.id).changed is None
-    assert verify(plane.home, plane.id).ok
+    assert verify_log(plane.home, plane.id).ok
 
 
 def test_a_purge_beside_who_adds_the_same_file_takes_the_copy_of_neither(plane, file):
@@ -192,4 +192,4 @@ def test_a_purge_beside_who_adds_the_same_file_takes_the_copy_of_neither(plane, 
 
     assert plane.purge(first.id, progress=progress).bodies == 1
     assert plane.artifacts.show(added[0].id).changed is None
-    assert verify(plane.home, plane.id).ok
+    assert verify_log(plane.home, plane.id).ok

@@ -63,7 +63,7 @@ def test_whoever_is_there_for_a_moment_is_waited_for(plane):
     begun.wait()
     plane.rebuild()
     other.join()
-    there = projector.read(plane.home / "projections" / "hotset.json")
+    there = projector.read_checkpoint(plane.home / "projections" / "hotset.json")
     assert there.position.seq == 6
 
 
@@ -71,7 +71,7 @@ def test_a_disk_that_takes_no_projection_is_told(plane, monkeypatch):
     def full(path, data):
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("memplane.projections.catchup.replace", full)
+    monkeypatch.setattr("memplane.projections.catchup.replace_bytes", full)
     with pytest.raises(WriteError, match="it was not kept"):
         plane.rebuild()
     assert plane.pack("line 3").text

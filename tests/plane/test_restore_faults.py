@@ -11,7 +11,7 @@ import pytest
 import memplane
 from memplane import home as homes
 from memplane.errors import HomeError, PlaneError, WriteError
-from memplane.log import Disk, verify
+from memplane.log import Disk, verify_log
 from memplane.policy import NAMES
 from memplane.upkeep import restore as restoring
 
@@ -87,7 +87,7 @@ def target(folder, name, plane_id):
         (folder / "views").mkdir(parents=True)
         (folder / "views" / "rules.md").write_text("- be kind\n")
     elif name.startswith("empty"):
-        homes.create(
+        homes.create_home(
             folder, plane_id if "that id" in name else "another", clock(),
             homes.Assets("policies", NAMES),
         )  # fmt: skip
@@ -139,7 +139,7 @@ def is_whole(given, home):
         assert plane.id == original.id
         assert plane.differing() == []
         assert plane.pack("line 3").text == original.pack("line 3").text
-        assert verify(home, plane.id).problems == ()
+        assert verify_log(home, plane.id).problems == ()
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +215,7 @@ def test_who_records_while_a_restore_is_under_way_loses_nothing(given, tmp_path,
         assert other.event("mine").text == "mine"
     with opened(home) as plane:
         assert plane.event("mine").text == "mine"
-        assert verify(home, plane.id).problems == ()
+        assert verify_log(home, plane.id).problems == ()
     back = memplane.restore(given / "e.jsonl", home, clock=clock)
     assert back.merged is not None
     assert back.merged.recorded == 8

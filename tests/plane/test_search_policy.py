@@ -8,9 +8,9 @@ import yaml
 import memplane
 from memplane.index.bm25 import BM25
 from memplane.index.expansion import PERMILLE_MIN, RELATED_MAX
-from memplane.index.packing import Packing
+from memplane.index.packing import FillingParameters
 from memplane.index.ranking import Ranking
-from memplane.search.retriever import ranking_of
+from memplane.search.retriever import ranking_weights
 
 FILLER = "and then the boat went on along the quiet shore for a while with nobody aboard"
 TALK = [
@@ -127,8 +127,10 @@ def test_where_no_event_has_a_word_of_the_query_only_words_very_like_it_are_foun
 def test_the_figures_of_the_shipped_policy_are_those_that_the_index_was_measured_with(plane):
     scoring = plane.policies.scoring
     said, packing = scoring.retrieval, scoring.packing._asdict()
-    assert ranking_of(scoring) == Ranking()
+    assert ranking_weights(scoring) == Ranking()
     assert (said.k1 / 1000, said.b / 1000) == BM25()
     assert (said.related_least, said.related_most) == (PERMILLE_MIN, RELATED_MAX)
     packing["passage_permille"] = packing.pop("passage_worth")
-    assert {name: packing[name] for name in Packing._fields} == Packing()._asdict()
+    assert {
+        name: packing[name] for name in FillingParameters._fields
+    } == FillingParameters()._asdict()

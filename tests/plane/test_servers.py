@@ -14,7 +14,7 @@ import pytest
 import server
 
 import memplane
-from memplane.log import verify
+from memplane.log import verify_log
 
 SERVER = Path(__file__).parent / "server.py"
 PROJECT = """
@@ -117,7 +117,7 @@ def check(world, *, packs=20):
             elif what == "spooled":
                 assert kept[said[0]] == 1, f"{said[0]} was spooled and is lost"
         assert plane.differing() == []
-    report = verify(world.home, plane.id)
+    report = verify_log(world.home, plane.id)
     assert report.ok, report.problems
     assert not list((world.home / "log").glob("quarantine/spool-*"))
     told = [said for what, *said in world.said if what == "pack"]
@@ -199,7 +199,7 @@ def test_purges_and_exports_among_servers_erase_what_they_name_and_nothing_else(
             if what == "receipt" and said[1] not in gone:
                 assert ids[said[0]] == said[1]
         assert plane.differing() == []
-        report = verify(plane.home, plane.id)
+        report = verify_log(plane.home, plane.id)
         assert report.ok, report.problems
     for file in (path for path in world.home.rglob("*") if path.is_file()):
         raw = file.read_bytes()
@@ -208,5 +208,5 @@ def test_purges_and_exports_among_servers_erase_what_they_name_and_nothing_else(
     for number, export in enumerate((exports[0], exports[-1])):
         memplane.restore(export, tmp_path / f"restored{number}")
         with memplane.open(tmp_path / f"restored{number}") as again:
-            assert verify(again.home, again.id).ok
+            assert verify_log(again.home, again.id).ok
             assert again.differing() == []

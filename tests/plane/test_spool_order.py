@@ -16,7 +16,7 @@ import pytest
 import memplane
 from memplane.adapters.memory_files import MemoryFiles
 from memplane.errors import LockError, NotFoundError
-from memplane.log import log, verify
+from memplane.log import log, verify_log
 
 SECRET = "Alice lives in Paris, door code 4711"
 
@@ -92,7 +92,7 @@ def test_a_forgotten_key_does_not_come_back_with_what_was_spooled_before(plane):
     assert plane.get("alice.home") is None
     assert not shows(plane, SECRET)
     assert [one.event.text for one in plane.history("alice.home")][-1] == SECRET
-    assert verify(plane.home, plane.id).ok
+    assert verify_log(plane.home, plane.id).ok
 
 
 def test_a_key_whose_only_value_waits_can_be_forgotten(plane):

@@ -6,7 +6,7 @@ import pytest
 
 import memplane
 from memplane.errors import ConflictError, HomeError, InputError
-from memplane.log import FileLog, verify
+from memplane.log import FileLog, verify_log
 from memplane.wiring import clock
 
 
@@ -110,7 +110,7 @@ def test_a_long_text_comes_through_the_spool_whole(plane, held):
         left = plane.spool(long, kind="observation")
     with memplane.open(plane.home) as other:
         assert other.text(other.event(left.id)) == long
-    assert verify(plane.home, plane.id).ok
+    assert verify_log(plane.home, plane.id).ok
 
 
 def test_an_id_that_was_taken_meanwhile_lies_in_quarantine_and_the_plane_says_so(plane, held):

@@ -3,7 +3,7 @@
 import pytest
 
 import memplane
-from memplane.context.arguments import request_of
+from memplane.context.arguments import checked_request
 from memplane.context.folds import SnapshotLog
 from memplane.ports import Head
 from memplane.search.search import _scope
@@ -92,7 +92,7 @@ def test_what_replaces_an_event_that_is_not_indexed_yet_hides_it_once_it_is(home
                 other.record(f"{n} boats", kind="fact", key="boat.2")
             other.forget(id=other.record("80 boats").id)
             folds = context.caught_up(policies)  # further than what the retriever was made of
-            request = request_of(
+            request = checked_request(
                 "boats", {}, policies, head=folds.log.head().seq, clock=clock,
                 seq_by=lambda _: 0, redactor=context.intake(policies).redactor,
             )  # fmt: skip

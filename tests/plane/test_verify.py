@@ -10,7 +10,7 @@ import pytest
 from anagrams import Anagrams
 
 import memplane
-from memplane.log import repair
+from memplane.log import repair_log
 from memplane.log.ids import MAGIC
 from memplane.policy import files
 from memplane.projections import projector
@@ -139,14 +139,14 @@ NAMES = ("hotset", "decisions", "tasks", "plane_map", "artifacts", "sessions", "
 def test_a_projection_that_says_something_else_than_the_log_is_found(home, name):
     """Whole, of this plane and at its place in the log: only a fold from the start can tell."""
     path = home / "projections" / f"{name}.json"
-    there = projector.read(path)
+    there = projector.read_checkpoint(path)
     with opened(home) as plane:
         folds = plane.context.caught_up()
         folds.open_files()
         folded = folds._files if name == "files" else getattr(folds, name)
         fresh = folded.projector.dump(folded.projector.initial())
     assert fresh != there.state
-    path.write_bytes(projector.render(there._replace(state=fresh)))
+    path.write_bytes(projector.encode_checkpoint(there._replace(state=fresh)))
     assert found(home) == [f"projections/{name}.json"]
     with opened(home) as plane:
         plane.rebuild()
@@ -230,7 +230,7 @@ def test_a_log_that_is_shorter_than_what_was_made_from_it_is_found_by_each_that_
 def repaired(home):
     with open_plane(home, read_only=True) as plane:
         told, name = list(witnesses(home, plane.id)), plane.id
-    done = repair(home, name, clock=lambda: NOW, witnesses=told)
+    done = repair_log(home, name, clock=lambda: NOW, witnesses=told)
     return [(event.data["case"], event.data["last_seq"]) for event in done.events]
 
 

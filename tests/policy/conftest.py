@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memplane.errors import PolicyError
-from memplane.policy import NAMES, load
+from memplane.policy import NAMES, load_policies
 
 TOP = Path(__file__).parents[2]
 
@@ -27,7 +27,7 @@ def schemas():
 def kept(defaults, schemas):
     """The parsed forms of the defaults, by their keys."""
     forms = {}
-    load({}, defaults=defaults, schemas=schemas, version="1.2", keep=forms.__setitem__)
+    load_policies({}, defaults=defaults, schemas=schemas, version="1.2", keep=forms.__setitem__)
     return forms
 
 
@@ -37,7 +37,7 @@ def policies(defaults, schemas):
 
     def read(**files):
         data = {f"{stem}.yaml": _bytes(text) for stem, text in files.items()}
-        return load(data, defaults=defaults, schemas=schemas)
+        return load_policies(data, defaults=defaults, schemas=schemas)
 
     return read
 

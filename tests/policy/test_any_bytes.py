@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.errors import PolicyError
-from memplane.policy import NAMES, Policies, load
-from memplane.policy.document import plain, read
+from memplane.policy import NAMES, Policies, load_policies
+from memplane.policy.document import read_document, without_places
 
 TOP = Path(__file__).parents[2]
 SNIPPETS = st.sampled_from(
@@ -34,7 +34,9 @@ JSONISH = st.recursive(
 
 def outcome(files, defaults, schemas, kept):
     try:
-        return load(files, defaults=defaults, schemas=schemas, version="1.2", cached=kept.get)
+        return load_policies(
+            files, defaults=defaults, schemas=schemas, version="1.2", cached=kept.get
+        )
     except PolicyError as error:
         return "\n".join(str(problem) for problem in error.problems) or error
 
@@ -83,9 +85,9 @@ def test_a_default_file_with_any_value_in_any_place_gives_records_or_a_policy_er
 
 @given(data=file_bytes())
 def test_what_can_be_read_is_plain_values_with_a_place_for_each(data):
-    root, _ = read("any.yaml", data)
+    root, _ = read_document("any.yaml", data)
     if root is not None:
-        assert plain(root) == plain(root)
+        assert without_places(root) == without_places(root)
         assert root.at >= (1, 1)
 
 
@@ -94,16 +96,16 @@ def test_mistakes_and_records_do_not_depend_on_the_hash_seed():
 import sys
 from pathlib import Path
 from memplane.errors import PolicyError
-from memplane.policy import NAMES, load
+from memplane.policy import NAMES, load_policies
 top = Path(sys.argv[1])
 defaults = {name: (top / "policies" / name).read_bytes() for name in NAMES}
 schemas = {path.name: path.read_bytes() for path in sorted((top / "schemas").glob("*.json"))}
 kept = []
-print(load({}, defaults=defaults, schemas=schemas, keep=lambda *kept_form: kept.append(kept_form)))
+print(load_policies({}, defaults=defaults, schemas=schemas, keep=lambda *kept_form: kept.append(kept_form)))
 print(kept)
 broken = b"foo: {a: 1}\\nbar: [x]\\nsections: {x: {a: 1, b: 2, kinds: [c, d]}, rulse: {}}\\nload: 3\\n"
 try:
-    load(dict.fromkeys(NAMES, broken), defaults=defaults, schemas=schemas)
+    load_policies(dict.fromkeys(NAMES, broken), defaults=defaults, schemas=schemas)
 except PolicyError as error:
     print(error)
 """

@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.errors import PolicyError
-from memplane.policy import NAMES, load
+from memplane.policy import NAMES, load_policies
 from memplane.policy import files as forms
 
 WARM = """
 import json, sys
-from memplane.policy import load
+from memplane.policy import load_policies
 forms = {key: form.encode() for key, form in json.loads(sys.stdin.readline()).items()}
 defaults = {name: text.encode() for name, text in json.loads(sys.stdin.readline()).items()}
-policies = load({}, defaults=defaults, schemas={}, version="1.2", cached=forms.get)
+policies = load_policies({}, defaults=defaults, schemas={}, version="1.2", cached=forms.get)
 heavy = {"yaml", "jsonschema", "difflib", "numpy", "orjson", "typer", "rich", "asyncio"}
 print(sorted(heavy & set(sys.modules)))
 print(repr(policies))
@@ -57,7 +57,7 @@ def test_all_files_are_kept_as_one_under_a_key_of_version_bytes_and_variables(de
 
 def test_with_a_warm_cache_nothing_is_read_and_nothing_kept_again(defaults, policies, kept):
     again = {}
-    warm = load(
+    warm = load_policies(
         {}, defaults=defaults, schemas={}, version="1.2", cached=kept.get, keep=again.__setitem__
     )
     assert (warm, again) == (policies(), {})
@@ -68,8 +68,8 @@ def test_a_form_that_was_filled_in_from_other_defaults_is_not_used(defaults, sch
     files = {"scoring.yaml": b"version: 1\n"}
     ours = defaults["scoring.yaml"]
     former = {**defaults, "scoring.yaml": ours.replace(b"tag_weight: 0.5", b"tag_weight: 0.7")}
-    first = load(files, defaults=former, schemas=schemas, keep=kept.__setitem__)
-    again = load(files, defaults=defaults, schemas=schemas, cached=kept.get)
+    first = load_policies(files, defaults=former, schemas=schemas, keep=kept.__setitem__)
+    again = load_policies(files, defaults=defaults, schemas=schemas, cached=kept.get)
     assert (first.scoring.tag_weight, again.scoring) == (700, policies().scoring)
 
 
@@ -81,7 +81,7 @@ def test_nothing_is_kept_of_files_with_a_mistake(defaults, schemas):
         ({}, {"MEMPLANE_PLANE__REPORTS__KEEP": "many"}),
     ):
         with pytest.raises(PolicyError):
-            load(
+            load_policies(
                 files, defaults=defaults, schemas=schemas, overrides=overrides,
                 keep=kept.__setitem__,
             )  # fmt: skip
@@ -91,8 +91,10 @@ def test_nothing_is_kept_of_files_with_a_mistake(defaults, schemas):
 def test_what_the_environment_says_is_the_same_from_the_form(defaults, schemas):
     overrides = {"MEMPLANE_PLANE__REPORTS__KEEP": "7"}
     kept = {}
-    first = load({}, defaults=defaults, schemas=schemas, overrides=overrides, keep=kept.__setitem__)
-    again = load({}, defaults=defaults, schemas={}, overrides=overrides, cached=kept.get)
+    first = load_policies(
+        {}, defaults=defaults, schemas=schemas, overrides=overrides, keep=kept.__setitem__
+    )
+    again = load_policies({}, defaults=defaults, schemas={}, overrides=overrides, cached=kept.get)
     assert again == first
     assert again.plane.reports_keep == 7
 
@@ -110,7 +112,7 @@ def test_a_damaged_form_is_ignored_always(defaults, schemas, policies, kept, dat
         form[at] ^= data.draw(st.integers(1, 255))
     else:
         form[at:at] = data.draw(st.binary(min_size=1, max_size=4))
-    loaded = load(
+    loaded = load_policies(
         {},
         defaults=defaults,
         schemas=schemas,
@@ -125,7 +127,9 @@ def test_a_damaged_form_is_ignored_always(defaults, schemas, policies, kept, dat
     form=st.binary() | st.sampled_from([b"[" * 100_000, b"null", b"[]", b"{}", b'{"document":1}'])
 )
 def test_what_is_no_form_is_ignored(defaults, schemas, policies, form):
-    assert load({}, defaults=defaults, schemas=schemas, cached=lambda _: form) == policies()
+    assert (
+        load_policies({}, defaults=defaults, schemas=schemas, cached=lambda _: form) == policies()
+    )
 
 
 SHAPES = {
@@ -158,29 +162,31 @@ def test_a_form_of_another_shape_is_ignored_though_its_checksum_is_right(
 ):
     key = forms.cache_key("", defaults, {})
     documents = {**{each: {} for each in NAMES}, name: document}
-    form = forms.packed_form(key, forms.Form(documents, []))
-    assert forms.form_of(key, form) == forms.Form(documents, [])
-    assert load({}, defaults=defaults, schemas=schemas, cached={key: form}.get) == policies()
+    form = forms.packed_form(key, forms.ParsedPolicies(documents, []))
+    assert forms.form_of(key, form) == forms.ParsedPolicies(documents, [])
+    assert (
+        load_policies({}, defaults=defaults, schemas=schemas, cached={key: form}.get) == policies()
+    )
 
 
 @pytest.mark.parametrize(
     "form",
     [
-        forms.Form({}, []),
-        forms.Form({name: [] for name in NAMES}, []),
-        forms.Form({name: {} for name in NAMES}, ["other.yaml"]),
-        forms.Form({name: {} for name in NAMES}, 5),
+        forms.ParsedPolicies({}, []),
+        forms.ParsedPolicies({name: [] for name in NAMES}, []),
+        forms.ParsedPolicies({name: {} for name in NAMES}, ["other.yaml"]),
+        forms.ParsedPolicies({name: {} for name in NAMES}, 5),
     ],
 )
 def test_a_form_of_other_files_is_ignored(defaults, schemas, policies, form):
     key = forms.cache_key("", defaults, {})
     kept = {key: forms.packed_form(key, form)}
-    assert load({}, defaults=defaults, schemas=schemas, cached=kept.get) == policies()
+    assert load_policies({}, defaults=defaults, schemas=schemas, cached=kept.get) == policies()
 
 
 def test_a_sound_form_under_another_key_is_none():
-    form = forms.packed_form("a", forms.Form({"plane.yaml": {"version": 1}}, []))
-    assert forms.form_of("a", form) == forms.Form({"plane.yaml": {"version": 1}}, [])
+    form = forms.packed_form("a", forms.ParsedPolicies({"plane.yaml": {"version": 1}}, []))
+    assert forms.form_of("a", form) == forms.ParsedPolicies({"plane.yaml": {"version": 1}}, [])
     assert forms.form_of("b", form) is None
 
 
@@ -201,7 +207,7 @@ DOCUMENTS = st.dictionaries(
 @settings(max_examples=25)
 @given(document=DOCUMENTS)
 def test_a_document_comes_back_as_it_was_kept(document):
-    form = forms.Form({"any.yaml": document}, [])
+    form = forms.ParsedPolicies({"any.yaml": document}, [])
     again = forms.form_of("k", forms.packed_form("k", form))
     assert again == form
     assert list(again.documents["any.yaml"]) == list(document)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memplane.policy.check import check
+from memplane.policy.check import check_files
 
 USUAL = ["views/identity.md", "views/preferences.md", "views/rules.project.md"]
 
@@ -15,7 +15,7 @@ def checked(defaults, schemas):
 
     def read(views=(), overrides=None, **files):
         data = {f"{stem}.yaml": f"version: 1\n{text}\n".encode() for stem, text in files.items()}
-        return check(
+        return check_files(
             data, defaults=defaults, schemas=schemas, overrides=overrides or {}, views=views
         )
 
@@ -183,5 +183,5 @@ def test_mistakes_and_doubts_of_other_files_come_together(checked):
 )
 def test_a_file_of_any_shape_is_checked_without_an_error(defaults, schemas, text):
     files = dict.fromkeys(defaults, f"{text}\n".encode())
-    found = check(files, defaults=defaults, schemas=schemas, overrides={}, views=USUAL)
+    found = check_files(files, defaults=defaults, schemas=schemas, overrides={}, views=USUAL)
     assert found.mistakes

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from memplane.intake import Redactor
-from memplane.policy import NAMES, ChannelRule, Limits, PlanePolicy, Section, load
+from memplane.policy import NAMES, ChannelRule, Limits, PlanePolicy, SectionBudget, load_policies
 
 SPEC = {
     name: (Path(__file__).parent / "spec" / f"{name}.yaml").read_text()
@@ -21,16 +21,16 @@ def test_the_default_budgets_are_the_figures_of_the_design(policies):
     budgets = policies().budgets
     assert budgets[:5] == (65_000, 5_000, 4_000, "bound/1", 1_000_000)
     assert budgets.sections == (
-        Section("identity", 1_200, 10, 40_000),
-        Section("rules", 6_000, 9, 100_000),
-        Section("task_state", 3_000, 9, 60_000),
-        Section("relevant_decisions", 8_000, 8, 90_000),
-        Section("knowledge_cards", 2_000, 8, 50_000),
-        Section("retrieved_evidence", 28_000, 7, 320_000),
-        Section("recent_window", 12_000, 6, 280_000),
-        Section("tool_state", 2_000, 6, 40_000),
-        Section("system_map", 800, 5, 20_000),
-        Section("expansions", 8_000, 4, 0),
+        SectionBudget("identity", 1_200, 10, 40_000),
+        SectionBudget("rules", 6_000, 9, 100_000),
+        SectionBudget("task_state", 3_000, 9, 60_000),
+        SectionBudget("relevant_decisions", 8_000, 8, 90_000),
+        SectionBudget("knowledge_cards", 2_000, 8, 50_000),
+        SectionBudget("retrieved_evidence", 28_000, 7, 320_000),
+        SectionBudget("recent_window", 12_000, 6, 280_000),
+        SectionBudget("tool_state", 2_000, 6, 40_000),
+        SectionBudget("system_map", 800, 5, 20_000),
+        SectionBudget("expansions", 8_000, 4, 0),
     )
     assert sum(section.weight for section in budgets.sections) == 1_000_000
     assert budgets.limits == Limits(200, 2_000, 200, 400, 100, 6, 20, 8_000_000)
@@ -108,7 +108,7 @@ def test_empty_files_a_bare_version_and_the_default_files_mean_the_same(policies
 
 
 def test_a_missing_file_is_its_default_with_the_hash_of_the_default_bytes(defaults, schemas):
-    loaded = load(
+    loaded = load_policies(
         {"budgets.yaml": None, "plane.yaml": b"version: 1\n"}, defaults=defaults, schemas=schemas
     )
     expected = {name: sha256(defaults[name]).hexdigest() for name in NAMES}

@@ -7,7 +7,7 @@ import yaml
 
 from memplane.errors import PolicyError
 from memplane.policy import NAMES
-from memplane.policy.files import Row, rows
+from memplane.policy.files import PolicyValue, policy_values
 
 
 @pytest.fixture(scope="session")
@@ -16,7 +16,7 @@ def listed(defaults, schemas):
 
     def read(overrides=None, **files):
         data = {f"{stem}.yaml": text.encode() for stem, text in files.items()}
-        found = rows(data, defaults=defaults, schemas=schemas, overrides=overrides or {})
+        found = policy_values(data, defaults=defaults, schemas=schemas, overrides=overrides or {})
         keyed = {f"{row.file.removesuffix('.yaml')}.{row.key}": row for row in found}
         assert len(keyed) == len(found)
         return keyed
@@ -41,7 +41,7 @@ def test_without_files_every_value_is_a_default_and_all_of_them_are_there(listed
 def test_a_value_of_the_file_has_its_line_and_what_it_leaves_out_is_the_default(listed):
     text = "# mine\nversion: 1\n\ndefault_pack_tokens: 6000\nlimits:\n  cards_max: 2\n"
     found = listed(budgets=text)
-    assert found["budgets.default_pack_tokens"] == Row(
+    assert found["budgets.default_pack_tokens"] == PolicyValue(
         "budgets.yaml", "default_pack_tokens", 6000, "file", 4
     )
     assert found["budgets.limits.cards_max"][2:5] == (2, "file", 6)
@@ -83,7 +83,9 @@ def test_a_variable_is_named_with_its_value(listed):
     name = "MEMPLANE_BUDGETS__SECTIONS__RULES__MAX_TOKENS"
     found = listed({name: "7000"}, budgets="version: 1\nscale: 2\n")
     row = found["budgets.sections.rules.max_tokens"]
-    assert row == Row("budgets.yaml", "sections.rules.max_tokens", 7000, "environment", None, name)
+    assert row == PolicyValue(
+        "budgets.yaml", "sections.rules.max_tokens", 7000, "environment", None, name
+    )
     assert found["budgets.sections.rules.priority"].origin == "default"
     assert found["budgets.scale"].origin == "file"
 
@@ -91,10 +93,10 @@ def test_a_variable_is_named_with_its_value(listed):
 @pytest.mark.parametrize(
     ("row", "line"),
     [
-        (Row("budgets.yaml", "scale", 1.2, "file", 6), "budgets.scale: 1.2    # policies/budgets.yaml:6"),
-        (Row("plane.yaml", "reports.keep", 5, "environment", None, "MEMPLANE_PLANE__REPORTS__KEEP"), "plane.reports.keep: 5    # environment MEMPLANE_PLANE__REPORTS__KEEP"),
-        (Row("budgets.yaml", "counter", "bound/1", "default"), "budgets.counter: bound/1    # default"),
-        (Row("privacy.yaml", "a", ["x y", "true", "5", "ok", "#"], "default"), 'privacy.a: ["x y", "true", "5", ok, "#"]    # default'),
+        (PolicyValue("budgets.yaml", "scale", 1.2, "file", 6), "budgets.scale: 1.2    # policies/budgets.yaml:6"),
+        (PolicyValue("plane.yaml", "reports.keep", 5, "environment", None, "MEMPLANE_PLANE__REPORTS__KEEP"), "plane.reports.keep: 5    # environment MEMPLANE_PLANE__REPORTS__KEEP"),
+        (PolicyValue("budgets.yaml", "counter", "bound/1", "default"), "budgets.counter: bound/1    # default"),
+        (PolicyValue("privacy.yaml", "a", ["x y", "true", "5", "ok", "#"], "default"), 'privacy.a: ["x y", "true", "5", ok, "#"]    # default'),
     ],
 )  # fmt: skip
 def test_a_row_is_a_line_that_reads_as_yaml(row, line):
@@ -105,4 +107,6 @@ def test_a_row_is_a_line_that_reads_as_yaml(row, line):
 
 def test_policies_with_a_mistake_have_no_values(defaults, schemas):
     with pytest.raises(PolicyError, match=r"plane\.yaml:1: version: missing"):
-        rows({"plane.yaml": b"log: {}\n"}, defaults=defaults, schemas=schemas, overrides={})
+        policy_values(
+            {"plane.yaml": b"log: {}\n"}, defaults=defaults, schemas=schemas, overrides={}
+        )

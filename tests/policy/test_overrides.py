@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.errors import PolicyError
-from memplane.policy import NAMES, load, variables
-from memplane.policy.document import plain, read
+from memplane.policy import NAMES, load_policies, variables
+from memplane.policy.document import read_document, without_places
 from memplane.policy.files import written
 
 
@@ -22,7 +22,7 @@ def overridden(defaults, schemas):
     def read_under(given_variables, **files):
         data = {f"{stem}.yaml": text.encode() for stem, text in files.items()}
         named = {f"MEMPLANE_{name}": value for name, value in given_variables.items()}
-        return load(data, defaults=defaults, schemas=schemas, overrides=named)
+        return load_policies(data, defaults=defaults, schemas=schemas, overrides=named)
 
     return read_under
 
@@ -147,7 +147,7 @@ def test_an_overridden_file_is_the_canonical_json_of_what_it_says(overridden, de
     data = loaded.overridden["plane.yaml"]
     assert loaded.hashes["plane.yaml"] == sha256(data).hexdigest()
     assert loaded.hashes["budgets.yaml"] == sha256(defaults["budgets.yaml"]).hexdigest()
-    again = load({"plane.yaml": data}, defaults=defaults, schemas=schemas)
+    again = load_policies({"plane.yaml": data}, defaults=defaults, schemas=schemas)
     assert again == loaded._replace(overridden={})
 
 
@@ -169,7 +169,7 @@ def test_the_bytes_of_an_overridden_policy_always_load_to_the_same_policy(
     files = dict.fromkeys(["budgets", "scoring"], "") if not stem else {}
     loaded = overridden(given_variables, **files)
     data = {name: loaded.overridden.get(name) for name in NAMES}
-    again = load(
+    again = load_policies(
         {name: data[name] or b"" for name in NAMES if data[name] or files},
         defaults=defaults, schemas=schemas,
     )  # fmt: skip
@@ -203,6 +203,6 @@ SCALARS = (
     )
 )
 def test_canonical_json_always_reads_as_yaml_of_the_same_document(document):
-    root, problems = read("any.yaml", written(document))
+    root, problems = read_document("any.yaml", written(document))
     assert problems == []
-    assert json.dumps(plain(root)) == json.dumps(document)
+    assert json.dumps(without_places(root)) == json.dumps(document)

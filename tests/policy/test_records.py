@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.event import SENSITIVITIES
-from memplane.policy import ChannelRule, Privacy, Section
+from memplane.policy import ChannelRule, Privacy, SectionBudget
 from memplane.recall.score import FADING_KINDS
 
 
@@ -24,10 +24,10 @@ sections:
     left_out = tuple(one for one in ours.sections if one.name not in ("rules", "identity"))
     assert len(left_out) == 8
     assert budgets.sections == (
-        Section("rules", 600, 1, 3_000_000),
-        Section("runbooks", 0, 1, 500_000, ("views/run/books.md",)),
-        Section("identity", 1, 1, 0),
-        Section("lessons", 9, 0, 1, (), ("insight", "observation")),
+        SectionBudget("rules", 600, 1, 3_000_000),
+        SectionBudget("runbooks", 0, 1, 500_000, ("views/run/books.md",)),
+        SectionBudget("identity", 1, 1, 0),
+        SectionBudget("lessons", 9, 0, 1, (), ("insight", "observation")),
         *left_out,
     )
     assert budgets.section("rules") == budgets.sections[0]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from journal import ROWS, Journal
 from law import fold, holds_the_law
 
-from memplane.context.artifact_files import Approvals
+from memplane.context.artifact_files import ArtifactApprovals
 from memplane.event import Event
 from memplane.projections.artifacts import Artifacts, facts_of
 from memplane.projections.memories import Memories
@@ -30,7 +30,7 @@ def approvals(*rows):
     memories = Memories(journal, None, plane="plane")
     memories.catch_up()
     by_id = {line.event.id: line for line in journal.lines}
-    return Approvals(fold(PROJECTOR, journal.lines), memories, by_id.get)
+    return ArtifactApprovals(fold(PROJECTOR, journal.lines), memories, by_id.get)
 
 
 def covered(*rows, as_of=END, now=NOW):

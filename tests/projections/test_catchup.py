@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal import HISTORIES, Journal
 
-from memplane.projections.catchup import Folded, behind, catch_up
+from memplane.projections.catchup import Folded, catch_up, followers_behind
 from memplane.projections.chains import MemoryChains
 from memplane.projections.ledger import Cards, Decisions
 from memplane.projections.memories import Memories
@@ -47,7 +47,7 @@ def test_nothing_is_read_when_nothing_is_new():
         catch_up(journal, followers)
         passes = journal.passes
         assert catch_up(journal, followers) == 0
-        assert behind(journal, followers) == []
+        assert followers_behind(journal, followers) == []
         assert journal.passes == passes
 
 

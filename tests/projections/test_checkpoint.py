@@ -21,9 +21,9 @@ from memplane.projections.projector import (
     Bundle,
     Checkpoint,
     alone,
-    parse,
-    read,
-    render,
+    encode_checkpoint,
+    parse_checkpoint,
+    read_checkpoint,
 )
 
 
@@ -121,10 +121,12 @@ FAULTS = {
     "another log": other(journal=Journal(ROWS[::-1])),
     "ahead of the log": lambda _, journal: journal.cut(20),
     "a state of another form": lambda path, journal: path.write_bytes(
-        render(Checkpoint("decisions", 1, "plane", "", journal.head(), b'{"items":[[1,2]]}'))
+        encode_checkpoint(
+            Checkpoint("decisions", 1, "plane", "", journal.head(), b'{"items":[[1,2]]}')
+        )
     ),
     "a state that is no JSON": lambda path, journal: path.write_bytes(
-        render(Checkpoint("decisions", 1, "plane", "", journal.head(), b"what"))
+        encode_checkpoint(Checkpoint("decisions", 1, "plane", "", journal.head(), b"what"))
     ),
 }
 
@@ -144,12 +146,12 @@ def test_a_checkpoint_that_cannot_be_believed_is_dropped_and_rebuilt(tmp_path, f
 
 @given(st.binary(max_size=200), st.integers(0, 400))
 def test_any_bytes_are_parsed_to_what_was_written_or_to_nothing(junk, at):
-    data = render(WHOLE)
-    assert parse(data) == WHOLE
-    assert parse(junk) is None
+    data = encode_checkpoint(WHOLE)
+    assert parse_checkpoint(data) == WHOLE
+    assert parse_checkpoint(junk) is None
     broken = data[:at] + junk + data[at + len(junk) :]
-    assert parse(broken) in (None, WHOLE)
-    assert (parse(broken) == WHOLE) == (broken == data)
+    assert parse_checkpoint(broken) in (None, WHOLE)
+    assert (parse_checkpoint(broken) == WHOLE) == (broken == data)
 
 
 @settings(max_examples=50)
@@ -157,7 +159,7 @@ def test_any_bytes_are_parsed_to_what_was_written_or_to_nothing(junk, at):
 def test_no_name_can_be_mistaken_for_the_state(projector, plane, variant):
     for text in ('x,"state":{}', variant):
         one = WHOLE._replace(projector=projector, plane=plane, variant=text)
-        assert parse(render(one)) == one
+        assert parse_checkpoint(encode_checkpoint(one)) == one
 
 
 def test_an_older_state_never_replaces_a_newer_one_but_the_log_that_was_cut_does(tmp_path):
@@ -167,12 +169,12 @@ def test_an_older_state_never_replaces_a_newer_one_but_the_log_that_was_cut_does
     journal.extend(ROWS)
     saved(journal, tmp_path)
     assert slow.save()
-    assert read(tmp_path / "decisions.json").position == journal.head()
+    assert read_checkpoint(tmp_path / "decisions.json").position == journal.head()
     journal.cut(10)
     journal.extend([{"text": "another turn"}])
     slow.catch_up()
     assert slow.save()
-    assert read(tmp_path / "decisions.json").position == journal.head()
+    assert read_checkpoint(tmp_path / "decisions.json").position == journal.head()
 
 
 def test_nothing_is_written_while_another_holds_the_lock_or_where_nothing_was_folded(tmp_path):
@@ -215,16 +217,16 @@ def in_process(*arguments):
 
 def test_a_full_disk_keeps_the_old_checkpoints_and_is_no_error(tmp_path):
     saved(Journal(ROWS[:3]), tmp_path)
-    before = read(tmp_path / "decisions.json")
+    before = read_checkpoint(tmp_path / "decisions.json")
     assert in_process("full", tmp_path).wait() == 0
-    assert read(tmp_path / "decisions.json") == before
+    assert read_checkpoint(tmp_path / "decisions.json") == before
     assert not list(tmp_path.glob("*.tmp"))
 
 
 def test_processes_that_save_at_once_leave_whole_files_of_one_of_them(tmp_path):
     processes = [in_process("save", tmp_path) for _ in range(2)]
     assert [process.wait() for process in processes] == [0, 0]
-    assert read(tmp_path / "decisions.json") is not None
+    assert read_checkpoint(tmp_path / "decisions.json") is not None
     assert in_process("check", tmp_path).wait() == 0
 
 
@@ -254,7 +256,7 @@ def bundled(tmp_path):
     """Two checkpoints and a bundle of them."""
     for name in ("decisions", "cards"):
         mine = Checkpoint(name, 1, "plane", "", Head(3, "ab" * 8, 1, 90), b'{"a":1}')
-        (tmp_path / f"{name}.json").write_bytes(render(mine))
+        (tmp_path / f"{name}.json").write_bytes(encode_checkpoint(mine))
     Bundle(tmp_path, "plane", NAMES).keep()
     return tmp_path
 
@@ -268,21 +270,21 @@ def of_bundle(folder, plane="plane"):
 
 
 def test_a_bundle_says_what_its_files_say(bundled):
-    assert of_bundle(bundled) == ([read(bundled / name) for name in NAMES], False)
+    assert of_bundle(bundled) == ([read_checkpoint(bundled / name) for name in NAMES], False)
 
 
 @pytest.mark.parametrize("change", ["other", "removed", "touched"])
 def test_a_copy_stands_for_its_file_only_while_that_has_not_changed(bundled, change):
     path = bundled / "cards.json"
-    other = read(path)._replace(state=b'{"a":22}')
+    other = read_checkpoint(path)._replace(state=b'{"a":22}')
     if change == "other":
-        path.write_bytes(render(other))
+        path.write_bytes(encode_checkpoint(other))
     elif change == "removed":
         path.unlink()
     else:
         os.utime(path, ns=(1, 1))
     found, missed = of_bundle(bundled)
-    assert found[1] == read(path)
+    assert found[1] == read_checkpoint(path)
     assert missed == (change != "removed")
     Bundle(bundled, "plane", NAMES).keep()
     assert of_bundle(bundled) == (found, False)
@@ -294,7 +296,7 @@ def test_a_copy_stands_for_its_file_only_while_that_has_not_changed(bundled, cha
 def test_a_harmed_bundle_costs_a_look_at_each_file(bundled, data):
     (bundled / BUNDLE).write_bytes(data)
     found, missed = of_bundle(bundled)
-    assert found == [read(bundled / name) for name in NAMES]
+    assert found == [read_checkpoint(bundled / name) for name in NAMES]
     assert missed
 
 
@@ -302,4 +304,4 @@ def test_a_bundle_of_another_plane_and_a_harmed_copy_are_not_believed(bundled):
     assert of_bundle(bundled, "another")[1]
     data = (bundled / BUNDLE).read_bytes()
     (bundled / BUNDLE).write_bytes(data.replace(b'{"a":1}', b'{"a":2}'))
-    assert of_bundle(bundled) == ([read(bundled / name) for name in NAMES], True)
+    assert of_bundle(bundled) == ([read_checkpoint(bundled / name) for name in NAMES], True)

@@ -6,7 +6,7 @@ from journal import Journal
 from law import fold, holds_the_law
 
 from memplane.projections.files import AllFiles, Files
-from memplane.projections.groups import GROUPS_MAX, Group, share_of
+from memplane.projections.groups import GROUPS_MAX, VisibilityGroup, share_of
 from memplane.projections.hotset import BYTES_MAX, STATED, STATED_BYTES, Hotset, Hotsets
 from memplane.projections.ledger import Cards, Decisions, LedgersProjector
 from memplane.projections.system_map import PlaneMap, PlaneMaps
@@ -141,7 +141,7 @@ def test_at_most_twelve_groups_are_kept_and_the_one_longest_silent_goes():
     rows = [{"text": "first"}, *({"text": "word", "ns": ns} for ns in spaces)]
     state = fold(Hotsets(Words()), Journal(rows).lines)
     assert len(state.groups) == GROUPS_MAX
-    assert Group(False, "") in state.groups
+    assert VisibilityGroup(False, "") in state.groups
     assert state.groups.keys() - {(False, "")} == {(False, ns) for ns in spaces[-11:]}
     assert state.lost.keys() == {(False, ns) for ns in spaces[:-11]}
     again = fold(Hotsets(Words()), Journal([*rows, {"text": "back", "ns": spaces[0]}]).lines)
@@ -166,7 +166,7 @@ def test_the_usual_group_keeps_all_that_a_fold_of_its_own_would_whatever_hides_b
         {**row, "sensitivity": "high", "ns": f"/agent/a{n % 14}"} for n, row in enumerate(usual)
     ]
     state = fold(Hotsets(Words()), Journal([*usual, *hidden]).lines)
-    assert state.groups[Group(False, "")].plane == bare.plane
+    assert state.groups[VisibilityGroup(False, "")].plane == bare.plane
     for group, one in state.groups.items():
         assert one.bytes <= share_of(group, BYTES_MAX)
 
@@ -230,4 +230,4 @@ def test_a_plane_with_one_group_costs_what_its_fold_costs():
         state, one = fold(every, lines), fold(alone, lines)
         assert 0 <= len(every.dump(state)) - len(alone.dump(one)) <= 80
         if state.groups:
-            assert alone.dump(state.groups[Group(False, "")]) == alone.dump(one)
+            assert alone.dump(state.groups[VisibilityGroup(False, "")]) == alone.dump(one)

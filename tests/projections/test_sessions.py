@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from journal import FORGETS, SESSIONS, STATEMENTS, Journal
 from law import fold, holds_the_law
 
-from memplane.projections.sessions import BYTES_MAX, GONE_MAX, Sessions, session_facts
+from memplane.projections.sessions import BYTES_MAX, GONE_MAX, SessionsProjector, session_facts
 from memplane.tokens import make
 
 COUNTER = make("len4", scale_ppm=1_000_000, table=bytes)
@@ -20,7 +20,7 @@ HISTORIES = st.lists(st.one_of(WORK, WORK, MARKS, EXTRACTS, STATEMENTS, FORGETS)
 
 
 def folded(rows, **bounds):
-    return fold(Sessions(COUNTER, **bounds), Journal(rows).lines)
+    return fold(SessionsProjector(COUNTER, **bounds), Journal(rows).lines)
 
 
 def message(session, text="hello", **fields):
@@ -34,13 +34,13 @@ def mark(session, status, **fields):
 @settings(max_examples=60, deadline=None)
 @given(HISTORIES, st.integers(1, 5), st.sampled_from([1500, 3000, BYTES_MAX]))
 def test_any_split_of_any_history_folds_to_the_same_bytes_whatever_the_bounds(rows, kept, size):
-    holds_the_law(Sessions(COUNTER, kept_max=kept, bytes_max=size), Journal(rows).lines)
+    holds_the_law(SessionsProjector(COUNTER, kept_max=kept, bytes_max=size), Journal(rows).lines)
 
 
 @settings(max_examples=60, deadline=None)
 @given(HISTORIES, st.integers(1, 3), st.sampled_from([1500, 3000]))
 def test_the_bounds_hold_after_every_event_and_the_sizes_are_never_too_small(rows, kept, size):
-    projector = Sessions(COUNTER, kept_max=kept, bytes_max=size)
+    projector = SessionsProjector(COUNTER, kept_max=kept, bytes_max=size)
     state = projector.initial()
     for line in Journal(rows).lines:
         projector.apply(state, line)
@@ -63,7 +63,7 @@ def test_a_file_of_the_longest_names_stays_below_512_kib():
             ),
         )
     ]
-    projector = Sessions(COUNTER)
+    projector = SessionsProjector(COUNTER)
     state = folded(rows)
     assert len(projector.dump(state)) < FILE_MAX - 1024
     assert 30 < len(state.sessions) < 200
@@ -98,10 +98,10 @@ def test_a_session_that_was_forgotten_and_then_let_go_of_is_forgotten_still():
 
 def folded_alone(rows, name, **bounds):
     """One session from its part of the log, the lines read for it, and all that it was."""
-    projector, log = Sessions(COUNTER, **bounds), Journal(rows)
+    projector, log = SessionsProjector(COUNTER, **bounds), Journal(rows)
     state = fold(projector, log.lines)
     found = session_facts(log, state, [name], COUNTER).get(name)
-    whole = fold(Sessions(COUNTER), log.lines).sessions.get(name)
+    whole = fold(SessionsProjector(COUNTER), log.lines).sessions.get(name)
     return found, log.lines_read, whole
 
 
@@ -132,7 +132,7 @@ def test_of_a_session_that_was_let_go_of_only_its_part_of_the_log_is_read():
 
 def test_a_session_is_folded_alone_once_until_it_goes_on_or_something_is_forgotten():
     rows = [message("a"), message("b"), message("c"), message("a")]
-    projector, log = Sessions(COUNTER, kept_max=2), Journal(rows)
+    projector, log = SessionsProjector(COUNTER, kept_max=2), Journal(rows)
     state = fold(projector, log.lines)
     for _ in range(3):
         assert session_facts(log, state, ["a"], COUNTER)["a"].events == 2

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.index.filling import steps_of_few
-from memplane.index.packing import STEP_COLUMNS, Packing, steps, steps_of
-from memplane.recall.retrieval import Candidates, Found
+from memplane.index.packing import STEP_COLUMNS, FillingParameters, filling_steps, steps_of
+from memplane.recall.retrieval import Candidates, FoundEvent
 
 rows = st.lists(
     st.builds(
-        Found,
+        FoundEvent,
         seq=st.integers(1, 1 << 40),
         score=st.integers(1, 1 << 22),
         tokens=st.integers(0, 5_000),
@@ -26,8 +26,8 @@ rows = st.lists(
 ).map(lambda found: sorted(found, key=lambda one: (-one.score, -one.importance, -one.seq)))
 
 
-def candidates(found: list[Found]) -> Candidates:
-    columns = list(zip(*found, strict=True)) or [()] * len(Found._fields)
+def candidates(found: list[FoundEvent]) -> Candidates:
+    columns = list(zip(*found, strict=True)) or [()] * len(FoundEvent._fields)
     return Candidates([np.array(column) for column in columns])
 
 
@@ -56,16 +56,16 @@ def test_steps_that_are_ordered_as_they_are_asked_for_are_those_of_all_at_once(f
     which = data.draw(
         st.lists(st.sampled_from(range(len(found))), unique=True) if found else st.just([])
     )
-    made, packing = candidates(found), Packing()
+    made, packing = candidates(found), FillingParameters()
     columns = [made.columns[name] for name in STEP_COLUMNS]
     chosen = (np.array([column[at] for at in which], np.int64) for column in columns)
-    whole = steps(*chosen, budget, packing)
+    whole = filling_steps(*chosen, budget, packing)
     wanted = list(zip(whole.places.tolist(), whole.grows.tolist(), strict=True))
     assert list(steps_of(columns, which, budget, packing)) == wanted
 
 
 packings = st.builds(
-    Packing, passage_tokens=st.integers(0, 400), passage_mean=st.integers(1, 400),
+    FillingParameters, passage_tokens=st.integers(0, 400), passage_mean=st.integers(1, 400),
     whole_tokens=st.integers(0, 400), passage_permille=st.integers(10, 999),
     base_tokens=st.integers(1, 100), power=st.integers(0, 16), powers=st.just(()),
 )  # fmt: skip
@@ -88,7 +88,7 @@ def test_steps_far_behind_the_best_come_in_order_too():
         draw.integers(0, 3, size),
         draw.permutation(size) + 1,
     ]
-    whole = steps(*columns, 4_000, Packing())
+    whole = filling_steps(*columns, 4_000, FillingParameters())
     wanted = list(zip(whole.places.tolist(), whole.grows.tolist(), strict=True))
     assert len(wanted) > 4_000
-    assert list(steps_of(columns, range(size), 4_000, Packing())) == wanted
+    assert list(steps_of(columns, range(size), 4_000, FillingParameters())) == wanted

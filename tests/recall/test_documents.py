@@ -48,7 +48,7 @@ def bits(document, place):
 
 
 def words_of(document):
-    found = terms.analyse(document.text, document.extra, terms.Vocabulary())
+    found = terms.analyse(document.text, document.extra, terms.TermVocabulary())
     return set(found.words)
 
 
@@ -78,7 +78,7 @@ def test_an_event_is_found_by_who_when_tool_file_key_and_tags():
 
 
 def test_without_an_actor_the_role_speaks():
-    assert terms.word(terms.stem("assistant")) in words_of(only(role="assistant"))
+    assert terms.whole_term(terms.stem("assistant")) in words_of(only(role="assistant"))
     assert only(role="assistant").speaker == ""
     assert only(role="user", actor="ANN").speaker == "ann"
 

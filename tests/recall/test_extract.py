@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.event import SENSITIVITIES, Event
-from memplane.recall.extract import extract, readable
+from memplane.recall.extract import extract, is_readable
 from memplane.tokens import make
 
 COUNTER = make("len4", scale_ppm=1_000_000, table=bytes)
@@ -160,7 +160,7 @@ def test_today_s_policy_redacts_what_is_quoted():
 
 
 def test_secrets_upkeep_and_what_expires_are_no_sources():
-    assert readable(event(1), NOW)
+    assert is_readable(event(1), NOW)
     for unread in (
         event(1, ""),
         event(1, sensitivity="secret"),
@@ -171,7 +171,7 @@ def test_secrets_upkeep_and_what_expires_are_no_sources():
         event(1, valid_from="2030-01-01T00:00:00.000000Z"),
         event(1, kind="summary", data={"extract": True}),
     ):
-        assert not readable(unread, NOW)
+        assert not is_readable(unread, NOW)
 
 
 EVENTS = st.lists(

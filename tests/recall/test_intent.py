@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.errors import InputError
-from memplane.policy import NAMES, load
+from memplane.policy import NAMES, load_policies
 from memplane.recall.intent import INTENTS, chosen_intent, intent_of
 
 TOP = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ SCHEMAS = {
 
 def scoring(text="version: 1\n"):
     files = {"scoring.yaml": text.encode()}
-    return load(files, defaults=DEFAULTS, schemas=SCHEMAS).scoring
+    return load_policies(files, defaults=DEFAULTS, schemas=SCHEMAS).scoring
 
 
 OURS = scoring()

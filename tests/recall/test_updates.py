@@ -3,34 +3,37 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.recall.updates import LOOKED_AT_MAX, Told, on_one_matter, says_a_value
+from memplane.recall.updates import LOOKED_AT_MAX, ValueMention, on_one_matter, says_a_value
 
 WORDS = st.frozensets(st.integers(0, 12), max_size=8)
 TURNS = st.lists(st.tuples(WORDS, st.booleans()), max_size=20).map(
-    lambda rows: [Told(at + 1, *row) for at, row in enumerate(rows)]
+    lambda rows: [ValueMention(at + 1, *row) for at, row in enumerate(rows)]
 )
 
 
 def test_two_values_of_the_same_thing_share_their_matter():
-    old = Told(1, frozenset((1, 2, 3, 4)), valued=True)
-    new = Told(9, frozenset((1, 2, 3, 8)), valued=True)
-    other = Told(5, frozenset((1, 6, 7, 9)), valued=True)
+    old = ValueMention(1, frozenset((1, 2, 3, 4)), valued=True)
+    new = ValueMention(9, frozenset((1, 2, 3, 8)), valued=True)
+    other = ValueMention(5, frozenset((1, 6, 7, 9)), valued=True)
     assert on_one_matter({1, 2}, [other, new, old]) == {1, 9}
 
 
 def test_a_turn_without_a_value_shares_no_matter():
-    turns = [Told(seq, frozenset((1, 2, 3, 4)), valued=seq == 1) for seq in (1, 2, 3)]
+    turns = [ValueMention(seq, frozenset((1, 2, 3, 4)), valued=seq == 1) for seq in (1, 2, 3)]
     assert on_one_matter({1, 2}, turns) == frozenset()
 
 
 def test_words_that_the_query_does_not_ask_for_make_no_matter():
-    turns = [Told(seq, frozenset((1, 2, 3, 4)), valued=True) for seq in (1, 2)]
+    turns = [ValueMention(seq, frozenset((1, 2, 3, 4)), valued=True) for seq in (1, 2)]
     assert on_one_matter({1, 9}, turns) == frozenset()
     assert on_one_matter({1}, turns) == {1, 2}, "a query of one word asks for no more"
 
 
 def test_two_short_texts_need_half_of_their_words():
-    short = [Told(1, frozenset((1, 2)), valued=True), Told(2, frozenset((1, 2, 5)), valued=True)]
+    short = [
+        ValueMention(1, frozenset((1, 2)), valued=True),
+        ValueMention(2, frozenset((1, 2, 5)), valued=True),
+    ]
     assert on_one_matter({1, 2}, short) == {1, 2}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import memplane
-from memplane.cli.scenario import builders, read_file
+from memplane.cli.scenario import builders, read_scenario_file
 from memplane.scenario import Runner, Settings
 
 SPEC = Path(__file__).parents[1] / "policy" / "spec"
@@ -52,13 +52,13 @@ def test_both_forms_of_its_assertions_run_under_its_policies(run_once, assertion
 
 
 def short(file: Path) -> bool:
-    return not read_file(file).long
+    return not read_scenario_file(file).long
 
 
 @pytest.mark.parametrize("file", [pytest.param(f, id=f.stem) for f in SUITE if short(f)])
 def test_the_shipped_suite_passes_under_its_policies(file):
     with Runner(builders(), Settings(lenient_time=True, policies=POLICIES)) as runner:
-        assert runner.run(read_file(file)).failures == []
+        assert runner.run(read_scenario_file(file)).failures == []
 
 
 def test_each_of_its_channels_shows_its_views_and_no_others(tmp_path):

@@ -40,7 +40,7 @@ def test_nothing_is_left_behind_by_a_bug_either(run, temporary, monkeypatch):
     def stumble(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(steps_room, "request_of", stumble)
+    monkeypatch.setattr(steps_room, "pack_arguments", stumble)
     with pytest.raises(ZeroDivisionError):
         run(PACKED)
     assert left_in(temporary) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from memplane.cli.scenario import read_file
+from memplane.cli.scenario import read_scenario_file
 from memplane.scenario.assertions import ASSERTIONS
 from memplane.scenario.run import STEPS
 
@@ -14,14 +14,14 @@ NAMES = [*(f"SCN-{number:03}" for number in range(1, 11)), "SCN-P1", "SCN-P2", "
 
 
 def test_the_suite_has_these_scenarios_each_in_a_file_of_its_name(suite):
-    scenarios = [read_file(file) for file in suite]
+    scenarios = [read_scenario_file(file) for file in suite]
     assert [scenario.name for scenario in scenarios] == NAMES
     assert [file.stem for file in suite] == NAMES
     assert all(scenario.title for scenario in scenarios)
 
 
 def test_the_three_for_speed_share_a_plane_of_65000_events_and_hold_the_agreed_limits(suite):
-    fast = [read_file(file) for file in suite if file.stem.startswith("SCN-P")]
+    fast = [read_scenario_file(file) for file in suite if file.stem.startswith("SCN-P")]
     assert {json.dumps(scenario.given) for scenario in fast} == {json.dumps(fast[0].given)}
     assert fast[0].given.events[0]["generate"]["count"] == 65_000
     limits = [

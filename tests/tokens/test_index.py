@@ -10,7 +10,7 @@ from nasty import texts
 
 import memplane.tokens
 from memplane.tokens import make
-from memplane.tokens.index import Ranks, lay_out
+from memplane.tokens.index import Ranks, encode_token_index
 from memplane.tokens.table import CHARACTERS, unpack
 
 FF = b"\xff"
@@ -27,7 +27,7 @@ def without_ff(ranks):
 
 def test_the_index_is_the_table_laid_out_for_searching(table, index):
     packed = unpack(table())
-    assert lay_out(packed.characters, packed.ranks) == index
+    assert encode_token_index(packed.characters, packed.ranks) == index
 
 
 def test_the_index_holds_every_token_and_every_character_of_the_table(table, index):
@@ -52,7 +52,7 @@ TOKEN = st.binary(min_size=1, max_size=5).filter(lambda token: FF not in token)
 @given(st.sets(TOKEN, min_size=1, max_size=90), st.lists(TOKEN, max_size=40))
 def test_any_vocabulary_is_found_as_in_its_dictionary(tokens, others):
     ranks = {token: rank for rank, token in enumerate(sorted(tokens, key=lambda t: t[::-1]))}
-    laid_out = lay_out(bytes(CHARACTERS), (ranks, ranks))
+    laid_out = encode_token_index(bytes(CHARACTERS), (ranks, ranks))
     for found in unpack(laid_out).ranks:
         for token in [*others, *tokens, b""]:
             assert found.get(token, -7) == ranks.get(token, -7)

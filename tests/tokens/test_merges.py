@@ -5,7 +5,7 @@ from itertools import pairwise, product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplane.tokens.bound import closing, pieces, starting
+from memplane.tokens.bound import closing, pretoken_count, starting
 
 LETTERS = "ab\r"
 
@@ -42,7 +42,7 @@ def merged(text, ranks):
 @settings(max_examples=300, deadline=None)
 @given(TEXT, VOCABULARY)
 def test_merging_joins_the_best_pair_until_none_is_left(text, ranks):
-    assert pieces(text, ranks) == (1 if text in ranks else len(merged(text, ranks)))
+    assert pretoken_count(text, ranks) == (1 if text in ranks else len(merged(text, ranks)))
 
 
 @settings(max_examples=100, deadline=None)
@@ -52,7 +52,7 @@ def test_no_continuation_behind_the_newline_costs_more_than_closing_says(text, r
     for size in range(5):
         for more in product(LETTERS, repeat=size):
             whole = text + b"\r" + "".join(more).encode()
-            assert pieces(whole, ranks) - size <= bound
+            assert pretoken_count(whole, ranks) - size <= bound
 
 
 @settings(max_examples=100, deadline=None)

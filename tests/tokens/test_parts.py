@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.tokens import NAMES
-from memplane.tokens.bound import chunks, parts
+from memplane.tokens.bound import chunks, text_slices
 from memplane.wiring import make_counter
 
 PART = 16
@@ -53,7 +53,7 @@ def test_a_count_in_parts_is_the_count_of_the_whole(counters, in_parts, name, te
 
 @given(TEXTS, st.integers(1, 30))
 def test_the_parts_are_the_text_and_have_its_chunks(text, size):
-    found = list(parts(text, size))
+    found = list(text_slices(text, size))
     assert "".join(found) == text
     assert [chunk for part in found for chunk in chunks(part)] == chunks(text)
 
