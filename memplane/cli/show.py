@@ -257,8 +257,7 @@ def print_log(
     session: Session = None,
     ns: OneNs = None,
     whole: Annotated[
-        bool,
-        typer.Option("--whole", help="Whole texts, and what was moved out of them, not a line."),
+        bool, typer.Option("--whole", help="Whole texts, with what was moved out, not a line.")
     ] = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on with what is recorded, until Ctrl-C.")

@@ -42,9 +42,9 @@ __all__ = [
     "files_for",
     "list_files",
     "materials_of",
+    "recent_sessions",
     "run_pack",
     "view_paths",
-    "visible_last_sessions",
 ]
 
 
@@ -176,7 +176,7 @@ _SESSIONS_MAX: Final = 8
 _WORDS: Final = ("summary", "plan", "user", "assistant")
 
 
-def visible_last_sessions(
+def recent_sessions(
     context: PlaneContext,
     folds: Folds,
     request: Request,

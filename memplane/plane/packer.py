@@ -15,8 +15,8 @@ from memplane.context.materials import (
     files_for,
     load_views,
     materials_of,
+    recent_sessions,
     run_pack,
-    visible_last_sessions,
 )
 from memplane.nofollow import Tally, counting
 from memplane.pack.block import Block
@@ -84,13 +84,10 @@ class Packer:
             def made(request: Request) -> Block:
                 materials = materials_of(
                     policies, folds, seen, views=views, expansions=expansions,
-                    memo=self._memo,
+                    memo=self._memo, query_seq=context.seq_of(request.query_event),
                     files=files_for(context, folds, request, seen.hotset, policies),
                     retriever=self._searcher(policies, folds, request, wait, progress),
-                    query_seq=context.seq_of(request.query_event),
-                    sessions=partial(
-                        visible_last_sessions, context, folds, request, policies, seen
-                    ),
+                    sessions=partial(recent_sessions, context, folds, request, policies, seen),
                     approvals=context.approvals(folds), line=context.log.line,
                 )  # fmt: skip
                 printer = context.printer(policies, cites=request.cited)
