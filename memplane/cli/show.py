@@ -287,11 +287,9 @@ def print_log(
         owner = channel == "private" and agent is None
 
         def shown(event: Event) -> tuple[dict[str, Any], str]:
-            return (
-                _whole(plane, event, owner=owner)
-                if whole
-                else (event_json(event), event_rows([event]))
-            )
+            if whole:
+                return _whole(plane, event, owner=owner)
+            return event_json(event), event_rows([event])
 
         events = read(after, limit or None) if after is not None else _last(read, head, limit)
         if not follow:
