@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, AnyStr, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["lazily", "module_alone", "regex"]
+__all__ = ["late", "lazily", "module_alone", "regex"]
 
 
 def lazily(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
@@ -35,6 +35,27 @@ def lazily(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str]
         return value
 
     return get
+
+
+def late(module: str) -> Any:
+    """Return what stands for a module that is imported when one of its names is first asked for.
+
+    Beside an import of the same name under `TYPE_CHECKING`, which type checkers and the contracts
+    on imports read.
+    """
+    return _Late(module)
+
+
+class _Late:
+    """Asks the module each time: what a test puts in the place of a name counts."""
+
+    __slots__ = ("_module",)
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.modules.get(self._module) or import_module(self._module), name)
 
 
 def module_alone(package: str, name: str) -> ModuleType:

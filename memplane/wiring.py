@@ -15,13 +15,27 @@ from memplane.clock import clock, ulid
 from memplane.errors import HomeError, InputError, WriteError
 from memplane.home import HOME_NAME, Assets, Home
 from memplane.intake.redact import quoted_value
+from memplane.lazy import late
 from memplane.policy import NAMES, variables
 from memplane.ports import Clock, Detector, Embedder, TokenCounter
 
 if TYPE_CHECKING:
-    from memplane.plane import Plane
-    from memplane.plane.packer import Packer
+    from memplane import plane as plane_room
+    from memplane.adapters import minilm
+    from memplane.context import context as context_context
+    from memplane.context import watched_files
+    from memplane.index import static
+    from memplane.plane import Plane, packer
+    from memplane.upkeep import restore as upkeep_restore
     from memplane.upkeep.restore import RestoreReport
+else:
+    minilm = late("memplane.adapters.minilm")
+    context_context = late("memplane.context.context")
+    watched_files = late("memplane.context.watched_files")
+    static = late("memplane.index.static")
+    plane_room = late("memplane.plane")
+    packer = late("memplane.plane.packer")
+    upkeep_restore = late("memplane.upkeep.restore")
 
 __all__ = [
     "clock",
@@ -106,11 +120,10 @@ def init(
     folder = Path(path).expanduser() if path is not None else Path.cwd() / HOME_NAME
     if path is None and (folder / "plane.json").exists():
         return _warned(_opened(_upward(), durability, clock, detector, environment, embedder))
-    from memplane.context.watched_files import put_schemas  # noqa: PLC0415 - a hook does without
 
     now, empty = clock(), _is_empty(folder)
     made = home.create_home(folder, ulid(now), now, Assets("policies", NAMES))
-    put_schemas(made.path)
+    watched_files.put_schemas(made.path)
     if trusted and empty:
         _trust(made, folder, now)
     return _opened(made, durability, clock, detector, environment, embedder)
@@ -131,9 +144,8 @@ def _trust(made: Home, folder: Path, now: str) -> None:
     location = trust.location_of(os.fspath(folder))
     if trust.is_own_plane(location, _user()):
         return
-    from memplane.context.watched_files import Watched  # noqa: PLC0415 - a hook does without
 
-    files = Watched(made.folder, bool).trustable()
+    files = watched_files.Watched(made.folder, bool).trustable()
     try:
         trust.TrustStore(os.environ).put(trust.record_of(made, location, files, now))
     except WriteError as error:
@@ -191,16 +203,13 @@ def open_found(found: Home, *, read_only: bool = False) -> Plane:
     return _opened(found, "sync", clock, None, None, None)
 
 
-def open_light(found: Home, clock: Clock, environment: Mapping[str, str]) -> Packer:
+def open_light(found: Home, clock: Clock, environment: Mapping[str, str]) -> packer.Packer:
     """Open a plane for one answer: of its files none but caches is written.
 
     The saved index is read without arrays: the standard library alone, for a process that lives for
     a tenth of a second. What it had to fold or to hash it keeps, so that the next one need not.
     """
-    from memplane.context.context import PlaneContext  # noqa: PLC0415 - a command may need none
-    from memplane.plane.packer import Packer  # noqa: PLC0415 - and nothing else of a plane
-
-    context = PlaneContext(
+    context = context_context.PlaneContext(
         found._replace(read_only=True),
         clock=clock,
         make_counter=make_counter,
@@ -208,7 +217,7 @@ def open_light(found: Home, clock: Clock, environment: Mapping[str, str]) -> Pac
         overrides=variables(environment),
         keeps=not found.read_only,
     )
-    return Packer(context, plain=True)
+    return packer.Packer(context, plain=True)
 
 
 def restore(
@@ -232,9 +241,6 @@ def restore(
     anything is written: raises InputError for one that is damaged, cut or foreign (`name` stands
     before the line), FormatError for a newer one, WriteError, HomeError.
     """
-    from memplane.context.watched_files import put_schemas  # noqa: PLC0415 - likewise
-    from memplane.upkeep import restore as restoring  # noqa: PLC0415 - whoever records and packs does without
-
     folder = _restored_to(into)
     with contextlib.ExitStack() as opened:
         if isinstance(export, str | os.PathLike):
@@ -245,11 +251,11 @@ def restore(
                 raise InputError(f"{name}: cannot be read: {error.strerror}") from error
         else:
             file, name = export, name or "export"
-        checked = restoring.check_export(file, name, progress)
-        empty = restoring.has_no_events(folder)
+        checked = upkeep_restore.check_export(file, name, progress)
+        empty = upkeep_restore.has_no_events(folder)
         fresh = empty and _is_empty(folder)
         if checked.opened.whole and empty:
-            restoring.restore_whole(
+            upkeep_restore.restore_whole(
                 file,
                 name,
                 folder,
@@ -258,17 +264,17 @@ def restore(
                 policies=Assets("policies", NAMES),
                 progress=progress,
             )
-            put_schemas(folder)
+            watched_files.put_schemas(folder)
             if fresh:
                 _trust(home.open_home(folder), folder, clock())
-            return restoring.RestoreReport(os.fspath(folder), checked, None)
+            return upkeep_restore.RestoreReport(os.fspath(folder), checked, None)
         begin = init if empty else open_plane
         with begin(folder, durability=durability, clock=clock, environment=environment) as plane:
             if plane.read_only:
                 raise HomeError(f"{folder}: is read-only; nothing was restored")
-            restoring.clear_left(folder)
+            upkeep_restore.clear_left(folder)
             merged = plane.merge(file, name, progress)
-        return restoring.RestoreReport(os.fspath(folder), checked, merged)
+        return upkeep_restore.RestoreReport(os.fspath(folder), checked, merged)
 
 
 def _restored_to(into: str | os.PathLike[str] | None) -> Path:
@@ -308,13 +314,11 @@ def find_embedder(name: str) -> Embedder:
     MissingExtraError for `all-MiniLM-L6-v2` without its weights, InputError naming those there are.
     """
     if name == "all-MiniLM-L6-v2":
-        from memplane.adapters.minilm import MiniLM  # noqa: PLC0415 - it brings numpy along
-
-        return MiniLM()
+        return minilm.MiniLM()
     if name == "static":
-        from memplane.index.static import StaticTable  # noqa: PLC0415 - likewise
-
-        return StaticTable((Path(__file__).parent / "index" / "data" / "static.i8").read_bytes())
+        return static.StaticTable(
+            (Path(__file__).parent / "index" / "data" / "static.i8").read_bytes()
+        )
     from importlib.metadata import entry_points  # noqa: PLC0415 - 20 ms that few processes pay
 
     offered = entry_points(group=EMBEDDERS)
@@ -338,14 +342,12 @@ def _opened(
     detector: Detector | None,
     environment: Mapping[str, str] | None,
     embedder: Embedder | None,
-) -> Plane:
+) -> plane_room.Plane:
     if durability not in ("sync", "os"):
         raise InputError(f"expected sync or os, found {durability!r}", where="durability")
-    from memplane.context.context import PlaneContext  # noqa: PLC0415 - likewise
-    from memplane.plane import Plane  # noqa: PLC0415 - likewise
 
-    return Plane(
-        PlaneContext(
+    return plane_room.Plane(
+        context_context.PlaneContext(
             found,
             clock=clock,
             make_counter=make_counter,

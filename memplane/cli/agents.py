@@ -27,6 +27,7 @@ from memplane.errors import HomeError, InputError, MemplaneError, MissingExtraEr
 from memplane.home import HOME_NAME
 from memplane.hook.context import ShownEntries
 from memplane.importers.rows import name
+from memplane.lazy import late
 from memplane.plane import Plane
 from memplane.trust import Located, TrustStore, located, named_plane, refusal, upward
 from memplane.wiring import (
@@ -41,8 +42,14 @@ from memplane.wiring import (
 )
 
 if TYPE_CHECKING:
+    from memplane.clients import agents, install
     from memplane.clients.agents import Program, Scope
     from memplane.clients.install import FileChange, Part, Where
+    from memplane.hook import run
+else:
+    agents = late("memplane.clients.agents")
+    install = late("memplane.clients.install")
+    run = late("memplane.hook.run")
 
 __all__ = ["hook", "install_agent", "mcp", "uninstall_agent"]
 
@@ -104,9 +111,6 @@ def install_agent(
     second run changes nothing. Until an uninstall the file as it was is kept beside it
     (NAME.memplane-backup-N); that of a project, which may be in git, in the user's folder of state.
     """
-    from memplane.clients.agents import Program  # noqa: PLC0415 - see above
-    from memplane.clients.install import install as put_in  # noqa: PLC0415 - see above
-
     if user and project:
         raise InputError("expected one of --user and --project, found both")
     scope: Scope = "project" if project else "user"
@@ -115,13 +119,13 @@ def install_agent(
     plane, above = _plane(home, scope, asks=not as_json), _project_above() if project else None
     # Agents are also started where this shell's variables are not.
     named = home is not None or bool(os.environ.get("MEMPLANE_HOME"))
-    program = Program(_program(scope), ("--home", str(plane.path)) if named else ())
-    changes = put_in(where, parts, program, dry_run=True)
+    program = agents.Program(_program(scope), ("--home", str(plane.path)) if named else ())
+    changes = install.install(where, parts, program, dry_run=True)
     if not dry_run:
         if not plane.there:
             init(plane.path).close()
             say_if_untrusted(str(plane.path))
-        changes = put_in(where, parts, program)
+        changes = install.install(where, parts, program)
     value: dict[str, Any] = {
         "agent": agent.value, "scope": scope, "dry_run": dry_run, "program": program.words,
         "plane": {"path": str(plane.path), "made": not plane.there},
@@ -157,15 +161,13 @@ def uninstall_agent(
     Without --user or --project, out of both. A file that nobody edited since is again what it was,
     byte for byte; from another only our entries go.
     """
-    from memplane.clients.install import uninstall as take_out  # noqa: PLC0415 - see above
-
     scopes: list[Scope] = ["user", "project"]
     if user != project:
         scopes = ["user"] if user else ["project"]
     parts = _chosen(hooks=hooks, mcp=mcp)
     changes: list[FileChange] = []
     for scope in scopes:
-        changes += take_out(_where(agent, scope), parts, dry_run=dry_run)
+        changes += install.uninstall(_where(agent, scope), parts, dry_run=dry_run)
     value = {
         "agent": agent.value,
         "dry_run": dry_run,
@@ -176,11 +178,9 @@ def uninstall_agent(
         say(f"was not installed for {_where(agent, 'user').agent.title}")
 
 
-def _where(agent: str, scope: Scope) -> Where:
-    from memplane.clients.agents import AGENTS  # noqa: PLC0415 - see above
-    from memplane.clients.install import Where  # noqa: PLC0415 - see above
+def _where(agent: str, scope: Scope) -> install.Where:
 
-    return Where(AGENTS[agent], scope, os.environ, Path.cwd())
+    return install.Where(agents.AGENTS[agent], scope, os.environ, Path.cwd())
 
 
 def _parts_to_install(*, hooks: bool, mcp: bool) -> list[Part]:
@@ -278,10 +278,8 @@ def _say_what_is_next(
     where: Where, changes: list[FileChange], program: Program, *, dry_run: bool
 ) -> None:
     """Tell what the agent will ask, and what may surprise."""
-    from memplane.clients.install import switched_off  # noqa: PLC0415 - see above
-
     changed = {change.part for change in changes if change.is_one}
-    if "hooks" in changed and (off := switched_off(where)):
+    if "hooks" in changed and (off := install.switched_off(where)):
         say(f"{where.agent.title} runs no hooks now: {off}")
     elif "hooks" in changed and where.agent.by_shell:
         say("Codex runs a new hook when you have accepted it: start codex and see /hooks")
@@ -297,12 +295,10 @@ def _say_what_is_next(
 
 def _is_elsewhere(where: Where, changes: list[FileChange]) -> bool:
     """Whether the same is installed in the other scope too, in files of its own."""
-    from memplane.clients.install import uninstall as take_out  # noqa: PLC0415 - see above
-
     other = where._replace(scope="project" if where.scope == "user" else "user")
     parts: list[Part] = ["hooks"]
     try:
-        found = take_out(other, parts, dry_run=True)
+        found = install.uninstall(other, parts, dry_run=True)
     except MemplaneError:
         return False
     paths = {change.path for change in changes}
@@ -465,9 +461,7 @@ def hook(
     It ends with 0 whatever happens and says nothing on stderr; faults stand in hooks.log in the
     plane's folder. If another process holds the log, the event waits in the spool.
     """
-    from memplane.hook.run import Openers, run_hook  # noqa: PLC0415 - other commands do without
-
     more = ["--catch-up"] if catch_up else []
     named = ["--home", home] if home is not None else []
-    openers = Openers(open_light, lambda found: open_plane(found.path))
-    return run_hook([agent, *more, *named], os.environ, openers)
+    openers = run.Openers(open_light, lambda found: open_plane(found.path))
+    return run.run_hook([agent, *more, *named], os.environ, openers)

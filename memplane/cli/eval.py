@@ -12,12 +12,18 @@ from memplane.cli.app import command
 from memplane.cli.options import Channel, Home, Json
 from memplane.cli.output import Bar, counted, print_answer, say
 from memplane.errors import HomeError, InputError, WriteError
+from memplane.lazy import late
 from memplane.plane import Plane
 from memplane.policy import NAMES
 from memplane.wiring import find_home, init, make_counter, open_plane
 
 if TYPE_CHECKING:
+    from memplane import evaluate as evaluate_room
     from memplane.evaluate import EvaluationMode, QuestionOutcome, SystemFactory
+    from memplane.evaluate import baselines as evaluate_baselines
+else:
+    evaluate_room = late("memplane.evaluate")
+    evaluate_baselines = late("memplane.evaluate.baselines")
 
 __all__ = ["evaluate"]
 
@@ -96,9 +102,8 @@ def evaluate(
     if by not in (None, "category"):
         raise InputError(f"expected category, found {by!r:.60}", where="--by")
     named = tuple(dict.fromkeys(one.strip() for one in baselines.split(",") if one.strip()))
-    from memplane.evaluate import EvaluationMode  # noqa: PLC0415 - every command would pay for it
 
-    asked = EvaluationMode(_numbers(budgets), channel, together, named)
+    asked = evaluate_room.EvaluationMode(_numbers(budgets), channel, together, named)
     given = _policies_of(policies, home)
     if corpus is not None and queries is not None and qrels is not None:
         answer, words = _rankings((corpus, queries, qrels), asked, given)
@@ -127,17 +132,18 @@ def _blocks(
     policies: Mapping[str, bytes],
     wanted: tuple[int | None, bool, int],
 ) -> tuple[dict[str, Any], str]:
-    from memplane.evaluate import deal, evaluation_report, measure, read_dataset, table  # noqa: PLC0415 - as above
 
     limit, by_category, folds = wanted
-    dataset = read_dataset(*files)
+    dataset = evaluate_room.read_dataset(*files)
     if limit is not None:
         dataset = dataset.limited(limit)
     if folds:
-        deal(dataset.sizes, folds)  # a mistake here is better named before the minutes of work
+        evaluate_room.deal(
+            dataset.sizes, folds
+        )  # a mistake here is better named before the minutes of work
     with Bar("eval") as bar:
-        measured = measure(dataset, asked, _builders(), policies, progress=bar)
-    answer = evaluation_report(
+        measured = evaluate_room.measure(dataset, asked, _builders(), policies, progress=bar)
+    answer = evaluate_room.evaluation_report(
         dataset, asked, measured, by_category=by_category, folds=folds, questions=True
     )
     for what, key in (("refused by the importer", "refused"), ("of no event", "unresolved")):
@@ -145,7 +151,7 @@ def _blocks(
             first = answer["set"][f"{key}_first"][0]
             noun = "evidence id" if key == "unresolved" else "row"
             say(f"{counted(count, noun)} {what}, the first: {first}")
-    return answer, table(answer)
+    return answer, evaluate_room.table(answer)
 
 
 def _chosen(
@@ -156,23 +162,16 @@ def _chosen(
     wanted: tuple[int | None, int],
 ) -> tuple[dict[str, Any], str]:
     """Cross-validation of the weights in force and those of the candidates, by conversation."""
-    from memplane.evaluate import (  # noqa: PLC0415 - as above
-        cross_validate,
-        deal,
-        measure,
-        read_dataset,
-    )
-
     limit, folds = wanted
     documents = {_IN_FORCE: policies.get("scoring.yaml", b"version: 1\n")}
     for path in candidates:
         if not path.is_file():
             raise InputError(f"{path}: expected a scoring.yaml; no such file", where="--candidate")
         documents[str(path)] = path.read_bytes()
-    dataset = read_dataset(*files)
+    dataset = evaluate_room.read_dataset(*files)
     dataset = dataset if limit is None else dataset.limited(limit)
     # A mistake is better named before the minutes.
-    deal(dataset.sizes, folds or _FOLDS)
+    evaluate_room.deal(dataset.sizes, folds or _FOLDS)
     for document in documents.values():
         with (
             tempfile.TemporaryDirectory(prefix="memplane-eval-") as folder,
@@ -191,9 +190,9 @@ def _chosen(
 
             under = {**policies, "scoring.yaml": document}
             alone = asked._replace(baselines=())
-            return measure(dataset, alone, _builders(), under, progress=told).outcomes
+            return evaluate_room.measure(dataset, alone, _builders(), under, progress=told).outcomes
 
-        found = cross_validate(documents, measured, folds or _FOLDS)
+        found = evaluate_room.cross_validate(documents, measured, folds or _FOLDS)
     answer = {
         "honest": round(found.honest, 5),
         "fitted": {name: round(share, 5) for name, share in found.fitted.items()},
@@ -211,22 +210,19 @@ def _chosen(
 def _rankings(
     files: tuple[Path, Path, Path], asked: "EvaluationMode", policies: Mapping[str, bytes]
 ) -> tuple[dict[str, Any], str]:
-    from memplane.evaluate import (  # noqa: PLC0415 - as above
-        collection_report,
-        collection_table,
-        rank_collection,
-        read_collection,
-    )
 
-    collection = read_collection(*files)
+    collection = evaluate_room.read_collection(*files)
     with Bar("eval") as bar:
-        run = rank_collection(
+        run = evaluate_room.rank_collection(
             collection, asked.baselines, _builders(), policies, channel=asked.channel, progress=bar
         )
-    answer = collection_report(run)
+    answer = evaluate_room.collection_report(run)
     if collection.unresolved:
         say(f"{counted(collection.unresolved, 'judgement')} of no document")
-    return {**answer, "rankings": [one._asdict() for one in run.rankings]}, collection_table(answer)
+    return {
+        **answer,
+        "rankings": [one._asdict() for one in run.rankings],
+    }, evaluate_room.collection_table(answer)
 
 
 def _numbers(given: str) -> tuple[int, ...]:
@@ -268,7 +264,5 @@ def _plane(folder: Path, policies: Mapping[str, bytes]) -> Plane:
 
 
 def _builders() -> "SystemFactory":
-    from memplane.evaluate import SystemFactory  # noqa: PLC0415 - as above
-    from memplane.evaluate.baselines import PlainIndex  # noqa: PLC0415 - as above
 
-    return SystemFactory(_plane, make_counter, PlainIndex)
+    return evaluate_room.SystemFactory(_plane, make_counter, evaluate_baselines.PlainIndex)

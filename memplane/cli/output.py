@@ -6,15 +6,21 @@ import json
 import sys
 import time
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from memplane.errors import PolicyError
 from memplane.event import FIELDS, Event
-from memplane.lazy import regex
-from memplane.plane import Plane
-from memplane.projections.acts import acts_of
-from memplane.projections.order import moment_of
-from memplane.search.service import INDEX_BEHIND
+from memplane.lazy import late, regex
+
+if TYPE_CHECKING:
+    from memplane.plane import Plane
+    from memplane.projections import acts as projections_acts
+    from memplane.projections import order
+    from memplane.search import service
+else:
+    projections_acts = late("memplane.projections.acts")
+    order = late("memplane.projections.order")
+    service = late("memplane.search.service")
 
 __all__ = [
     "DAMAGED",
@@ -68,7 +74,7 @@ def data(value: Any) -> None:
 
 def degraded_words(part: str, else_words: str) -> str:
     """What an answer went without, and what that came to: `else_words`, but for the index."""
-    if part.startswith(INDEX_BEHIND):
+    if part.startswith(service.INDEX_BEHIND):
         return f"{part}: of those what the hotset holds was searched; --wait indexes them first"
     return f"{part}: {else_words}"
 
@@ -160,7 +166,7 @@ def _row(event: Event) -> str:
 
 def _target(event: Event) -> str:
     """What a forget, pin or touch is about, and whether it takes one back."""
-    acts = acts_of(event, moment_of(event, None))
+    acts = projections_acts.acts_of(event, order.moment_of(event, None))
     if event.kind == "touch":
         return f"touch id {', '.join(event.refs)}:"
     if not acts:

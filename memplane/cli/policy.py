@@ -9,7 +9,7 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -22,10 +22,17 @@ from memplane.explain.history import PolicyChange, PolicyCommit
 from memplane.explain.policy_trial import Moved, Trial, Tried
 from memplane.home import SCHEMAS, open_home, schema
 from memplane.home import schema as schema_of
+from memplane.lazy import late
 from memplane.policy import NAMES, variables
 from memplane.policy.document import meant
 from memplane.policy.files import PolicyValue, as_yaml
 from memplane.wiring import find_home, open_plane
+
+if TYPE_CHECKING:
+    from memplane.explain import history, policy_trial
+else:
+    history = late("memplane.explain.history")
+    policy_trial = late("memplane.explain.policy_trial")
 
 __all__ = [
     "change_words",
@@ -123,10 +130,8 @@ def print_policy_log(
 
     A value is told as it held: where a file leaves a key out, as memplane's default.
     """
-    from memplane.explain.history import PolicyRepository, policy_history  # noqa: PLC0415 - git is seldom asked
-
-    repository = PolicyRepository(open_home(find_home(home)).path)
-    found = list(policy_history(repository, limit))
+    repository = history.PolicyRepository(open_home(find_home(home)).path)
+    found = list(history.policy_history(repository, limit))
     if not found:
         why = "git ignores them" if repository.ignored() else "commit them to keep their history"
         say(f"no commit has policies or views of {repository.home}: {why}")
@@ -147,11 +152,9 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Say what differs in policies and views, key by key, with the old and the new value."""
-    from memplane.explain.history import changes, policy_version  # noqa: PLC0415 - git is seldom asked
-
     folder = open_home(find_home(home)).path
-    before, after = policy_version(folder, old), policy_version(folder, new)
-    found = changes(before, after)
+    before, after = history.policy_version(folder, old), history.policy_version(folder, new)
+    found = history.changes(before, after)
     words = "\n".join(map(change_words, found)) or f"no difference between {before} and {after}"
     answer = {"from": before.name, "to": after.name, "changes": [one._asdict() for one in found]}
     print_answer(answer, words, as_json=as_json)
@@ -180,25 +183,27 @@ def replay_policies(
     Each at its own place in the log and by its own clock. A folder has policies/ and views/; what
     it lacks is as in the home. Nothing is written.
     """
-    from memplane.explain.history import policy_version, say_the_same  # noqa: PLC0415 - likewise
-    from memplane.explain.policy_trial import last, trial  # noqa: PLC0415 - likewise
-
     with open_plane(home) as plane:
-        before, after = policy_version(plane.home, old), policy_version(plane.home, new)
+        before, after = (
+            history.policy_version(plane.home, old),
+            history.policy_version(plane.home, new),
+        )
         aside = list(variables(os.environ))
         if aside:
             say(f"not of any version, so not heeded here: {', '.join(aside)}")
-        asked = last(plane.home, most)
+        asked = policy_trial.last(plane.home, most)
         if not asked:
             say("no report is saved yet; `memplane pack` saves one")
-        if say_the_same(before, after):
+        if history.say_the_same(before, after):
             say(f"{before} and {after} say the same")
             asked = []
         if asked:
             with suppress(PolicyError), Bar("index") as bar:  # of the home now, which need not do
                 plane.index(bar)
         with Bar("pack") as bar:
-            found = trial(plane, asked, before, after, progress=bar, processes=_processes())
+            found = policy_trial.trial(
+                plane, asked, before, after, progress=bar, processes=_processes()
+            )
     print_answer(found.as_json(), trial_words(found, shown), as_json=as_json)
 
 

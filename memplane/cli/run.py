@@ -9,18 +9,27 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from memplane.cli.app import BROKEN, FINE, GROUPS, STOPPED, WRONG, app, exit_of, load_command
 from memplane.cli.options import Home, Json
 from memplane.cli.output import data, error_json, print_answer, say
-from memplane.context.context import RefoldWarning
-from memplane.errors import InputError, MemplaneError, UntrustedError
+from memplane.errors import InputError, MemplaneError, RefoldWarning, UntrustedError
 from memplane.home import VERSION
-from memplane.intake.redact import masked
-from memplane.trust import TrustWarning
+from memplane.lazy import late
+
+if TYPE_CHECKING:
+    from memplane import trust as trust_room
+    from memplane.cli import show as cli_show
+    from memplane.cli import trust
+    from memplane.intake import redact
+else:
+    trust_room = late("memplane.trust")
+    cli_show = late("memplane.cli.show")
+    trust = late("memplane.cli.trust")
+    redact = late("memplane.intake.redact")
 
 __all__ = ["run_command_line"]
 
@@ -49,9 +58,8 @@ def status(
     if show_version:
         print_answer({"version": VERSION}, f"memplane {VERSION}", as_json=as_json)
         return FINE
-    from memplane.cli.show import print_status  # noqa: PLC0415 - other commands do without
 
-    return print_status(home, as_json=as_json)
+    return cli_show.print_status(home, as_json=as_json)
 
 
 def run_command_line(argv: list[str]) -> int:
@@ -80,13 +88,13 @@ def _warnings() -> Iterator[None]:
         shown = warnings.showwarning
 
         def show(message: Any, category: Any, *more: Any, **named: Any) -> None:
-            if issubclass(category, (TrustWarning, RefoldWarning)):
+            if issubclass(category, (trust_room.TrustWarning, RefoldWarning)):
                 say(str(message))
             else:
                 shown(message, category, *more, **named)
 
         warnings.showwarning = show
-        warnings.simplefilter("always", TrustWarning)
+        warnings.simplefilter("always", trust_room.TrustWarning)
         warnings.simplefilter("always", RefoldWarning)
         yield
 
@@ -147,7 +155,7 @@ def _answer(argv: list[str]) -> int:
 def _refuse(argv: list[str], error: BaseException, message: str, code: int) -> int:
     if isinstance(error, UntrustedError) and not _wants_json(argv) and _trusted_now(error):
         return _answer(argv)  # nothing was done yet: a plane is found before all else
-    message = masked(message)  # an error quotes what was given, and that may be a secret
+    message = redact.masked(message)  # an error quotes what was given, and that may be a secret
     if _wants_json(argv):
         data(error_json(error, message, code))
     say(message)
@@ -155,9 +163,8 @@ def _refuse(argv: list[str], error: BaseException, message: str, code: int) -> i
 
 
 def _trusted_now(error: UntrustedError) -> bool:
-    from memplane.cli.trust import ask_once  # noqa: PLC0415 - few planes are not trusted
 
-    return ask_once(error)
+    return trust.ask_once(error)
 
 
 def _wants_json(argv: list[str]) -> bool:

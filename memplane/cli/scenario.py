@@ -16,12 +16,18 @@ from memplane.cli.options import Home, Json
 from memplane.cli.output import Bar, print_answer, say
 from memplane.errors import InputError, Problem
 from memplane.home import asset
+from memplane.lazy import late
 from memplane.policy import NAMES
 from memplane.scenario import work
 from memplane.wiring import find_home, init, make_counter, open_plane
 
 if TYPE_CHECKING:
-    from memplane.scenario import Scenario, ScenarioOutcome, SceneFactory
+    from memplane import scenario as scenario_room
+    from memplane.cli import run
+    from memplane.scenario import Scenario, ScenarioOutcome
+else:
+    run = late("memplane.cli.run")
+    scenario_room = late("memplane.scenario")
 
 __all__ = ["builders", "policies_in", "read_scenario_file", "run_process", "run_scenarios"]
 
@@ -36,11 +42,9 @@ _Policies = Annotated[
 ]
 
 
-def builders() -> SceneFactory:
+def builders() -> scenario_room.SceneFactory:
     """What scenarios are made with: real planes, whatever the environment says of policies."""
-    from memplane.scenario import SceneFactory  # noqa: PLC0415 - every command would pay for it
-
-    return SceneFactory(
+    return scenario_room.SceneFactory(
         partial(init, environment={}, trusted=False),
         partial(open_plane, environment={}),
         make_counter,
@@ -53,9 +57,7 @@ def read_scenario_file(path: Path, shown: str = "") -> Scenario:
 
     `shown` is its path in messages, where that is another.
     """
-    from memplane.scenario import read_scenario  # noqa: PLC0415 - as above
-
-    return read_scenario(
+    return scenario_room.read_scenario(
         shown or str(path),
         path.read_bytes(),
         schema=asset("schemas/scenario.schema.json"),
@@ -102,21 +104,18 @@ def run_scenarios(
         say("nothing was run")
         return WRONG
     outcomes = _outcomes(scenarios, policies_in(policies), short=short, lenient_time=lenient_time)
-    from memplane.scenario import as_json as plain  # noqa: PLC0415 - as above
-    from memplane.scenario import as_words, write_reports  # noqa: PLC0415 - as above
 
     if report_dir is not None:
-        write_reports(report_dir, outcomes)
-    print_answer(plain(outcomes), as_words(outcomes), as_json=as_json)
+        scenario_room.write_reports(report_dir, outcomes)
+    print_answer(scenario_room.as_json(outcomes), scenario_room.as_words(outcomes), as_json=as_json)
     return FINE if all(outcome.passed for outcome in outcomes) else NO
 
 
 def _outcomes(
     scenarios: list[Scenario], policies: Mapping[str, bytes], *, short: bool, lenient_time: bool
 ) -> list[ScenarioOutcome]:
-    from memplane.scenario import Runner, Settings, work_of  # noqa: PLC0415 - as above
 
-    whole, done = sum(work_of(scenario, short=short) for scenario in scenarios), 0.0
+    whole, done = sum(scenario_room.work_of(scenario, short=short) for scenario in scenarios), 0.0
     with Bar("scenarios") as bar:
 
         def told(more: float) -> None:
@@ -124,20 +123,22 @@ def _outcomes(
             done += more
             bar(round(done), max(1, round(whole)))
 
-        settings = Settings(short, lenient_time, policies, told)
-        with Runner(builders(), settings) as runner:
+        settings = scenario_room.Settings(short, lenient_time, policies, told)
+        with scenario_room.Runner(builders(), settings) as runner:
             return [runner.run(scenario) for scenario in scenarios]
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:
     """The scenario files that are named, and those in the folders that are, in order of name."""
-    from memplane.scenario import is_scenario  # noqa: PLC0415 - as above
-
     found: list[Path] = []
     for path in paths:
         if path.is_dir():
             there = [one for one in sorted(path.iterdir()) if one.suffix in _SUFFIXES]
-            there = [one for one in there if one.is_file() and is_scenario(one.read_bytes())]
+            there = [
+                one
+                for one in there
+                if one.is_file() and scenario_room.is_scenario(one.read_bytes())
+            ]
             if not there:
                 raise InputError(f"{path}: expected scenarios (*.yaml), found none")
             found += there
@@ -150,14 +151,12 @@ def _files(paths: Iterable[Path]) -> list[Path]:
 
 def _read(files: list[Path]) -> tuple[list[Scenario], list[Problem]]:
     """The scenarios, and every mistake in all files."""
-    from memplane.scenario import ScenarioError  # noqa: PLC0415 - as above
-
     scenarios: list[Any] = []
     problems: list[Problem] = []
     for file in files:
         try:
             scenarios.append(read_scenario_file(file))
-        except ScenarioError as error:
+        except scenario_room.ScenarioError as error:
             problems += error.problems
     first: dict[str, str] = {}
     for scenario in scenarios:
@@ -191,12 +190,11 @@ def run_process(argv: list[str]) -> int:
     if kind == "work":
         work(sys.stdin, sys.stdout, now, builders())
         return 0
-    from memplane.cli.run import run_command_line  # noqa: PLC0415 - work does without
 
     # Commands ask the one clock that there is, by the name that they were given at import: it is
     # made to stand where the scenario's does.
     setattr(type(wiring.clock), "__call__", lambda _: now)  # noqa: B010 - no method of that class
-    return run_command_line(rest)
+    return run.run_command_line(rest)
 
 
 if __name__ == "__main__":

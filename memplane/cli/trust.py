@@ -27,6 +27,7 @@ from memplane.errors import (
     WriteError,
 )
 from memplane.intake.redact import masked
+from memplane.lazy import late
 from memplane.trust import (
     TrustStore,
     is_own_plane,
@@ -39,7 +40,12 @@ from memplane.trust import (
 from memplane.wiring import clock
 
 if TYPE_CHECKING:
+    from memplane import wiring
+    from memplane.explain import trusting
     from memplane.explain.trusting import TrustSurvey
+else:
+    trusting = late("memplane.explain.trusting")
+    wiring = late("memplane.wiring")
 
 __all__ = ["accept", "ask_once", "say_if_untrusted", "trust"]
 
@@ -103,9 +109,7 @@ def accept(*, yes: _Yes = False, home: Home = None, as_json: Json = False) -> in
     For a plane that is found by looking upward: its views, privacy.yaml, channels.yaml and the
     hooks part of plane.yaml count as you trusted them until then.
     """
-    from memplane.wiring import find_plane  # noqa: PLC0415 - for this alone
-
-    found = _survey(find_plane(home).folder)
+    found = _survey(wiring.find_plane(home).folder)
     taken = True
     if found.own:
         say(f"{found.location}: is your own plane; its policies and views count as they are")
@@ -193,15 +197,12 @@ def _user() -> str:
 
 
 def _survey(path: str) -> TrustSurvey:
-    from memplane.explain.trusting import survey_plane  # noqa: PLC0415 - `--list` does without
 
-    return survey_plane(path, os.environ, clock=clock, user=_user(), loads=orjson.loads)
+    return trusting.survey_plane(path, os.environ, clock=clock, user=_user(), loads=orjson.loads)
 
 
 def _shown_and_taken(found: TrustSurvey, *, yes: bool, as_json: bool, out: Any = None) -> bool:
     """Print what the plane is, ask unless `yes`, and trust it; True where it is trusted then."""
-    from memplane.explain.trusting import trust_plane  # noqa: PLC0415 - see above
-
     if not as_json:
         print(_words(found), file=out or sys.stdout, flush=True)
     if found.own or not found.differs:
@@ -215,7 +216,7 @@ def _shown_and_taken(found: TrustSurvey, *, yes: bool, as_json: bool, out: Any =
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             say("not trusted; nothing was changed")
             return False
-    trust_plane(found, os.environ, clock())
+    trusting.trust_plane(found, os.environ, clock())
     if not as_json:
         say(f"{printable(found.location)}: trusted")
     return True

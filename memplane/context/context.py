@@ -30,11 +30,12 @@ from memplane.context.folds import (
     session_fold,
 )
 from memplane.context.watched_files import Frozen, watched
-from memplane.errors import HomeError, InputError, WriteError
+from memplane.errors import HomeError, InputError, RefoldWarning, WriteError
 from memplane.event import UPKEEP_KINDS, Draft, Event
 from memplane.home import Home, replace_file
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
 from memplane.intake.redact import quoted_value
+from memplane.lazy import late
 from memplane.log import FileLog
 from memplane.nofollow import Tally, counting
 from memplane.pack.render import defused
@@ -48,8 +49,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from memplane.context import event_access, receipts
     from memplane.context.event_access import EventAccess
-    from memplane.context.receipts import Receipt, Recorder
+    from memplane.log import log as log_log
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import Head, Line
@@ -57,6 +59,10 @@ if TYPE_CHECKING:
     from memplane.projections.files import FilesState
     from memplane.projections.memories import Memories
     from memplane.projections.sessions import SessionsState
+else:
+    event_access = late("memplane.context.event_access")
+    receipts = late("memplane.context.receipts")
+    log_log = late("memplane.log.log")
 
 __all__ = [
     "Drafting",
@@ -65,7 +71,6 @@ __all__ = [
     "PlaneContext",
     "PlanePart",
     "Recent",
-    "RefoldWarning",
     "Requester",
 ]
 
@@ -134,10 +139,6 @@ MakeCounter = Callable[[str, int], TokenCounter]
 MakeEmbedder = Callable[[str], Embedder]
 Made = TypeVar("Made")
 OnePart = TypeVar("OnePart", bound="PlanePart")
-
-
-class RefoldWarning(UserWarning):
-    """Projections of another version of memplane were folded again from the log."""
 
 
 class PlanePart(Protocol):
@@ -222,10 +223,8 @@ class PlaneContext:
         self._parts: dict[type[PlanePart], PlanePart] = {}
         self.closed = False
         if log is None and not self.read_only:
-            from memplane.log.log import take_in_all  # noqa: PLC0415 - readers do without
-
             with counting(self.opening):
-                take_in_all(self.log)
+                log_log.take_in_all(self.log)
 
     @property
     def read_only(self) -> bool:
@@ -233,11 +232,9 @@ class PlaneContext:
         return self.home.read_only or self.as_of is not None
 
     @cached_property
-    def recorder(self) -> Recorder:
+    def recorder(self) -> receipts.Recorder:
         """What makes drafts of rows."""
-        from memplane.context.receipts import Recorder  # noqa: PLC0415 - whoever packs does without
-
-        return Recorder(self.append, self._id_of)
+        return receipts.Recorder(self.append, self._id_of)
 
     def check_open(self) -> None:
         """Raise HomeError where the plane was closed: the log would quietly open itself again."""
@@ -285,12 +282,10 @@ class PlaneContext:
 
         return draft
 
-    def write(self, row: dict[str, Any]) -> Receipt:
+    def write(self, row: dict[str, Any]) -> receipts.Receipt:
         """Record an event of memplane's own: forget, pin."""
-        from memplane.context.receipts import Receipt  # noqa: PLC0415 - likewise
-
         appended = self.append([self.drafting(internal=True)(row, "")])[0]
-        return Receipt(appended, self.durability, self.log.line)
+        return receipts.Receipt(appended, self.durability, self.log.line)
 
     def _same(self, event: Event, draft: Draft) -> bool:
         redactor = self.intake(self.watched.policies_or_last()).redactor
@@ -348,14 +343,12 @@ class PlaneContext:
         agent: str | None = None,
         ns: str | None = None,
         policies: Policies | None = None,
-    ) -> EventAccess:
+    ) -> event_access.EventAccess:
         """Answers for one channel and agent, at the clock's time or another.
 
         `ns` is the one namespace that is asked for, if any: ScopeError where it may not be.
         `policies` are those of now unless they are given; then any channel will do.
         """
-        from memplane.context.event_access import EventAccess  # noqa: PLC0415 - a pack does without
-
         self.check_open()
         check_texts(agent=agent)
         namespace(ns)
@@ -366,7 +359,7 @@ class PlaneContext:
         # What is found is there: only a plane of a prefix has an end that is not the log's own.
         as_of = NO_END if self.as_of is None else self.as_of
         redactor = self.intake(policies).redactor
-        return EventAccess(
+        return event_access.EventAccess(
             policies,
             channel,
             now=moment,
@@ -515,10 +508,10 @@ class PlaneContext:
             self.as_of = seq
             self._prefixes.advance(now, seq)
 
-    def prefix_head(self) -> Head:
-        """Where the plane of a prefix ends."""
-        assert self.as_of is not None
-        return Prefix(self.log, self.as_of).head()
+    def head(self) -> Head:
+        """Where the log ends now, or the prefix of it that this plane is."""
+        self.check_open()
+        return self.log.head() if self.as_of is None else Prefix(self.log, self.as_of).head()
 
     def seen(self, folds: Folds, request: Request, policies: Policies) -> VisibleProjections:
         """What whoever asks sees of the projections, with the request's session in it."""

@@ -13,17 +13,27 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from memplane import nofollow, policy
 from memplane.errors import MissingExtraError, PolicyError, Problem, WriteError
 from memplane.home import SCHEMAS, VERSION, Assets, Home, Trusted, replace_file, schema
-from memplane.lazy import regex
+from memplane.lazy import late, regex
 from memplane.policy import NAMES, Budgets, Policies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from memplane.intake import redact
+    from memplane.pack import request
     from memplane.pack.request import View
+    from memplane.policy import check, regex_safety
+    from memplane.policy import files as policy_files
     from memplane.policy.check import PolicyCheck
     from memplane.policy.files import PolicyValue
     from memplane.policy.plane import Hooks
+else:
+    redact = late("memplane.intake.redact")
+    request = late("memplane.pack.request")
+    check = late("memplane.policy.check")
+    policy_files = late("memplane.policy.files")
+    regex_safety = late("memplane.policy.regex_safety")
 
 __all__ = ["Frozen", "HeldPolicies", "Watched", "put_schemas", "watched"]
 
@@ -191,11 +201,9 @@ class Watched:
 
     def rows(self) -> list[PolicyValue]:
         """Every value in force, with its origin; raises PolicyError."""
-        from memplane.policy.files import policy_values  # noqa: PLC0415 - for people
-
         files = self._policy_bytes()
         with _problems_in_the_home(files, self.overrides):
-            return policy_values(
+            return policy_files.policy_values(
                 files,
                 defaults=Assets("policies", NAMES),
                 schemas=Assets("schemas", _SCHEMAS),
@@ -204,13 +212,11 @@ class Watched:
 
     def checked(self) -> PolicyCheck:
         """Every mistake and every doubt, also about views that do not exist."""
-        from memplane.policy.check import check_files  # noqa: PLC0415 - for people
-
         folder = f"{self._home}/views"
         above = len(f"{self._home}/")
         views = sorted(path[above:] for path in nofollow.walk_files(folder))
         files = self._bytes_of_all()
-        found = check_files(
+        found = check.check_files(
             files,
             defaults=Assets("policies", NAMES),
             schemas=Assets("schemas", _SCHEMAS),
@@ -249,20 +255,18 @@ class Watched:
         last = self._policies
         return self.policies_or_last() if last is None else self._countable(last)
 
-    def view(self, path: str) -> View:
-        from memplane.pack.request import View  # noqa: PLC0415 - who only records does without
-
+    def view(self, path: str) -> request.View:
         """A view by its path under the home; one that leads outside it is not read."""
         file = f"{self._home}/{path}"
         if not self._inside(file):
-            return View(path, "", "", "outside")
+            return request.View(path, "", "", "outside")
         data = self._view_bytes(path)
         if data is None:
-            return View(path, "", "", "missing")
+            return request.View(path, "", "", "missing")
         sha256 = hashlib.sha256(data).hexdigest()
         known = self._views.get(path)
         if known is None or known.sha256 != sha256:
-            known = View(path, sha256, data.decode(errors="replace"))
+            known = request.View(path, sha256, data.decode(errors="replace"))
             self._views[path] = known
         return known
 
@@ -280,10 +284,8 @@ class Watched:
             return None
         known = self._clean.get(path)
         if known is None or known[0] != data:
-            from memplane.intake.redact import masked  # noqa: PLC0415 - who records reads no view
-
             text = data.decode(errors="replace")
-            clean = masked(text)
+            clean = redact.masked(text)
             known = self._clean[path] = (data, data if clean == text else clean.encode())
         return known[1]
 
@@ -490,15 +492,16 @@ def _placed(
     """The problems with their files as they lie in the home, and without the secrets in them."""
     if not (problems := list(problems)):
         return problems
-    from memplane.intake.redact import secrets_in, without_secrets  # noqa: PLC0415 - of mistakes only
 
     texts = [data.decode(errors="replace") for data in files.values() if data is not None]
-    secrets = [secret for text in (*texts, *overrides.values()) for secret in secrets_in(text)]
+    secrets = [
+        secret for text in (*texts, *overrides.values()) for secret in redact.secrets_in(text)
+    ]
     return [
         problem._replace(
             file=f"policies/{problem.file}" if problem.file in NAMES else problem.file,
-            key=without_secrets(problem.key, secrets),
-            message=without_secrets(problem.message, secrets),
+            key=redact.without_secrets(problem.key, secrets),
+            message=redact.without_secrets(problem.message, secrets),
         )
         for problem in problems
     ]
@@ -506,12 +509,10 @@ def _placed(
 
 def _quoted_patterns(data: bytes) -> tuple[str, ...]:
     """The quoted texts of a broken file that are patterns, less what would stop all recording."""
-    from memplane.policy.regex_safety import pattern_mistake  # noqa: PLC0415 - for a broken file only
-
     found: list[str] = []
     for double, single in _QUOTED.findall(data.decode(errors="replace")):
         text = double.replace("\\\\", "\\") or single
-        if len(text) > 2 and not pattern_mistake(text):
+        if len(text) > 2 and not regex_safety.pattern_mistake(text):
             found.append(text)
         if len(found) == 100:
             break

@@ -13,16 +13,30 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane import nofollow
 from memplane.errors import MemplaneError
 from memplane.hook import payload
+from memplane.lazy import late
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import FrameType
 
+    from memplane import clock as clock_room
+    from memplane import errors, policy, trust
     from memplane.home import Home
+    from memplane.hook import context
+    from memplane.hook import recording as hook_recording
+    from memplane.intake import redact
     from memplane.plane import Plane
     from memplane.plane.packer import Packer
     from memplane.ports import Clock
     from memplane.trust import Located
+else:
+    clock_room = late("memplane.clock")
+    errors = late("memplane.errors")
+    context = late("memplane.hook.context")
+    hook_recording = late("memplane.hook.recording")
+    redact = late("memplane.intake.redact")
+    policy = late("memplane.policy")
+    trust = late("memplane.trust")
 
 __all__ = ["Openers", "run_hook"]
 
@@ -79,13 +93,11 @@ def run_hook(argv: Sequence[str], environment: Mapping[str, str], opened: Opener
 
 def _located(argv: Sequence[str], environment: Mapping[str, str], folder: object) -> Located:
     """The plane of the session. Raises what `open_home` does."""
-    from memplane.trust import located  # noqa: PLC0415 - inside, so that nothing escapes
-
     if _agent(argv) == "claude-code":
         # `cwd` follows the agent's `cd`; this does not. Other agents may have inherited it.
         folder = environment.get("CLAUDE_PROJECT_DIR") or folder
     user = os.path.expanduser("~")  # noqa: PTH111 - pathlib has nothing to add
-    return located(environment, folder, user, given=_named_home(argv))
+    return trust.located(environment, folder, user, given=_named_home(argv))
 
 
 def _works_here(folder: object) -> bool:
@@ -107,15 +119,17 @@ def _notice(
         return ""
     if agent not in payload.AGENTS or said.get("source") == "compact":
         return ""
-    from memplane.errors import WriteError  # noqa: PLC0415 - few sessions start beside one
-    from memplane.trust import TrustStore, printable, shell_word  # noqa: PLC0415 - likewise
 
-    with suppress(WriteError):
-        TrustStore(environment).meet(found.passed)
-    used = "no memory is used" if found.home is None else f"{printable(found.home.folder)} is used"
+    with suppress(errors.WriteError):
+        trust.TrustStore(environment).meet(found.passed)
+    used = (
+        "no memory is used"
+        if found.home is None
+        else f"{trust.printable(found.home.folder)} is used"
+    )
     return (
-        f"memplane: {printable(found.passed)} is a plane that you have not trusted, so {used}; "
-        f"to look at it and trust it: memplane trust {shell_word(found.passed)}"
+        f"memplane: {trust.printable(found.passed)} is a plane that you have not trusted, so "
+        f"{used}; to look at it and trust it: memplane trust {trust.shell_word(found.passed)}"
     )
 
 
@@ -143,11 +157,7 @@ def _answered(
     opened: Openers,
 ) -> str:
     """Record what was said; give back the text for the agent, "" for none."""
-    from memplane.clock import clock  # noqa: PLC0415 - see `_home`
-    from memplane.hook.recording import HookLog  # noqa: PLC0415 - likewise
-    from memplane.policy import variables  # noqa: PLC0415 - likewise
-
-    recording = HookLog(home, clock, variables(environment))
+    recording = hook_recording.HookLog(home, clock_room.clock, policy.variables(environment))
     try:
         hooks = recording.policies.plane.hooks
         watch.end_after(hooks.milliseconds_max)
@@ -159,10 +169,9 @@ def _answered(
         recording.close()
     if not said.asks:
         return ""
-    from memplane.hook.context import answered  # noqa: PLC0415 - what records does without
 
-    with opened.light(home, clock, environment) as plane:
-        return answered(plane, said, hooks)
+    with opened.light(home, clock_room.clock, environment) as plane:
+        return context.answered(plane, said, hooks)
 
 
 def _agent(argv: Sequence[str]) -> str:
@@ -241,6 +250,4 @@ def _now() -> str:
 
 def _clean(text: str) -> str:
     """Without the secrets that an error may quote."""
-    from memplane.intake.redact import masked  # noqa: PLC0415 - few hooks have anything to tell
-
-    return masked(text[:4096])[:1000]
+    return redact.masked(text[:4096])[:1000]

@@ -7,8 +7,14 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from memplane.lazy import late
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from memplane.intake import redact
+else:
+    redact = late("memplane.intake.redact")
 
 __all__ = [
     "ReadOutcome",
@@ -99,9 +105,7 @@ def told(data: Mapping[str, str]) -> dict[str, str]:
 
 def type_word(kind: str) -> str:
     """Show a type as part of a reason: short and printable, whatever stood there."""
-    from memplane.intake.redact import masked  # noqa: PLC0415 - likewise
-
-    return masked(name(kind))[:40] if kind else "(none)"
+    return redact.masked(name(kind))[:40] if kind else "(none)"
 
 
 def json_digest(*parts: Any) -> str:

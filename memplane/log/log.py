@@ -23,6 +23,7 @@ from memplane.errors import (
     WriteError,
 )
 from memplane.event import decode
+from memplane.lazy import late
 from memplane.log.bodies import (
     body_hash,
     body_text,
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
 
     Write = Callable[[Active, Sequence[Draft], list[str]], tuple[Active, list[Appended]]]
     Unerased = Callable[[Sequence[Draft]], list[Draft]]
+    from memplane.log import writer as log_writer
+else:
+    log_writer = late("memplane.log.writer")
 
 __all__ = [
     "SEGMENT_BYTES_MAX",
@@ -534,15 +538,15 @@ class FileLog:
         lines and quote them. Interrupted, it is finished by who writes next.
         Raises WriteError where the disk refuses; until the events are written, nothing changed.
         """
-        from memplane.log.writer import PendingPurge, carry_out  # noqa: PLC0415 - few processes purge
-
         quoted = [prepared(draft) for draft in drafts]
         if self._read_only:
             raise HomeError(f"{self._home}: opened for reading; open it for writing to purge")
-        plan = PendingPurge(tuple(draft.id for draft in drafts), lines, tuple(files), tuple(holes))
+        plan = log_writer.PendingPurge(
+            tuple(draft.id for draft in drafts), lines, tuple(files), tuple(holes)
+        )
         self._enter()
         try:
-            receipts = carry_out(
+            receipts = log_writer.carry_out(
                 self._writer, plan, lambda active: self._write(active, drafts, quoted)
             )
         finally:
@@ -553,10 +557,8 @@ class FileLog:
 
     def erased(self, done: Sequence[Appended]) -> None:
         """Say that nothing quotes any more what those purge events erased."""
-        from memplane.log.writer import settle_purge  # noqa: PLC0415 - likewise
-
         with self.exclusive() as writer:
-            settle_purge(writer, tuple(each.id for each in done))
+            log_writer.settle_purge(writer, tuple(each.id for each in done))
 
     @property
     def finished(self) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane import nofollow
 from memplane.errors import CorruptError, HomeError, StrangeFileError, WriteError
 from memplane.event import encode
-from memplane.lazy import regex
+from memplane.lazy import late, regex
 from memplane.log.disk import Descriptor, Disk, drop
 from memplane.log.format import (
     ERASED,
@@ -49,7 +49,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from memplane.event import Draft
+    from memplane.log import survey
     from memplane.ports import Appended, Clock
+else:
+    survey = late("memplane.log.survey")
 
 __all__ = [
     "CACHES",
@@ -410,10 +413,8 @@ class Writer:
 
     def _check_never_begun(self) -> None:
         """Before the log begins: raise CorruptError where projections were folded from one."""
-        from memplane.log.survey import check_never_begun  # noqa: PLC0415 - once a log
-
         if not self.anew:
-            check_never_begun(self.segments)
+            survey.check_never_begun(self.segments)
 
     def _trusted(self, active: Active) -> bool:
         """Go to the end of the segment without a look at what was durable; False where torn."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.errors import ChangedError, NotFoundError
 from memplane.event import TYPED_KINDS
 from memplane.index.filling import STEP_COLUMNS, FillingParameters, steps_of_few
+from memplane.lazy import late
 from memplane.pack.evidence import EvidenceQuery, Marked
 from memplane.pack.layout import (
     BlockPart,
@@ -30,6 +31,11 @@ from memplane.recall.retrieval import ONE, Candidates, FoundEvent, Retriever
 from memplane.recall.score import NONE, lifted
 from memplane.recall.suppress import Scope
 from memplane.recall.updates import LOOKED_AT_MAX, ValueMention, on_one_matter, says_a_value
+
+if TYPE_CHECKING:
+    from memplane.index import packing as index_packing
+else:
+    index_packing = late("memplane.index.packing")
 
 __all__ = ["ROOM", "ChosenEvent", "newest_first", "place_retrieved", "score_parts"]
 
@@ -396,9 +402,7 @@ def _steps(
     if isinstance(columns[0], list):
         steps = steps_of_few(columns, good, budget, packing)
     else:
-        from memplane.index.packing import steps_of  # noqa: PLC0415 - others go without numpy
-
-        steps = steps_of(columns, good, budget, packing)
+        steps = index_packing.steps_of(columns, good, budget, packing)
     ahead = next(steps, None)
     while ahead is not None:
         (place, grows), ahead = ahead, next(steps, None)

@@ -18,6 +18,7 @@ from memplane.context.materials import (
     recent_sessions,
     run_pack,
 )
+from memplane.lazy import late
 from memplane.nofollow import Tally, counting
 from memplane.pack.block import Block
 from memplane.policy import Policies
@@ -31,6 +32,13 @@ if TYPE_CHECKING:
     from memplane.pack.pack import Laid
     from memplane.pack.request import Request
     from memplane.recall.retrieval import Retriever
+    from memplane.search import hook_retriever
+    from memplane.upkeep import reports as upkeep_reports
+    from memplane.work import handles
+else:
+    hook_retriever = late("memplane.search.hook_retriever")
+    upkeep_reports = late("memplane.upkeep.reports")
+    handles = late("memplane.work.handles")
 
 __all__ = ["Packer"]
 
@@ -107,9 +115,11 @@ class Packer:
     def _opened(self, request: Request, policies: Policies, folds: Folds) -> list[Any]:
         if not request.expand:
             return []
-        from memplane.work.handles import open_handle  # noqa: PLC0415 - few packs expand anything
 
-        return [open_handle(self.context, folds, one, request, policies) for one in request.expand]
+        return [
+            handles.open_handle(self.context, folds, one, request, policies)
+            for one in request.expand
+        ]
 
     def _searcher(
         self,
@@ -120,20 +130,16 @@ class Packer:
         progress: Callable[[int, int], None] | None,
     ) -> Callable[[], Retriever]:
         if self._plain:
-            from memplane.search.hook_retriever import PlainRetriever  # noqa: PLC0415 - for hooks alone
-
-            return partial(PlainRetriever, self.context, policies, folds)
+            return partial(hook_retriever.PlainRetriever, self.context, policies, folds)
         wanted = IndexReach(request.dense_seq, request.index_seq, wait, progress)
         return partial(index_service(self.context).retriever, policies, folds, wanted)
 
     def _saved(self, block: Block, policies: Policies) -> Block:
         """The block with its report as it lies in reports/, held against the pack before it."""
-        from memplane.upkeep import reports  # noqa: PLC0415 - the library saves none by itself
-
         context = self.context
         with context.lock:
-            report = reports.finished(context, block, policies)
-        where = reports.save(
+            report = upkeep_reports.finished(context, block, policies)
+        where = upkeep_reports.save(
             self.home, report, context.clock(), policies.plane.reports_keep, context.watched.source
         )
         return block._replace(report=report, report_path=where)
@@ -145,8 +151,7 @@ class Packer:
 
     def head(self) -> Head:
         """Where the log ends now."""
-        self.context.check_open()
-        return self.context.log.head() if self.context.as_of is None else self.context.prefix_head()
+        return self.context.head()
 
     def decided_since(self, seq: int) -> bool:
         """Whether a decision in force was recorded behind that seq."""

@@ -6,51 +6,71 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import IO, TYPE_CHECKING, Any, Self, TypeAlias
 
 from memplane.context.arguments import check_count, check_named, check_text, check_texts
 from memplane.context.context import PlaneContext
 from memplane.context.event_access import KeyVersion, Standing
 from memplane.context.folds import seq_by
-from memplane.context.materials import FileView, list_files
 from memplane.context.receipts import BulkReceipt, Receipt, Spooled
 from memplane.errors import InputError, NotFoundError
 from memplane.event import GLOBAL, KINDS, Event, is_kind
 from memplane.intake import timestamp
 from memplane.intake.redact import quoted_value
+from memplane.lazy import late
 from memplane.nofollow import counting
-from memplane.plane.packer import Packer
 from memplane.recall.suppress import is_pattern, within
-from memplane.search.search import SearchHits, search_plane
-from memplane.search.service import index_service
-from memplane.upkeep.caches import differing_caches
-from memplane.work.changes import pin_row, touch_row
-from memplane.work.expand import Expanded, expand_handle
-from memplane.work.forget import forget
-from memplane.work.tasks import PlaneTasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from memplane.artifacts.service import PlaneArtifacts
+    from memplane.artifacts import service
+    from memplane.context import materials
     from memplane.log.recovery import Restart
     from memplane.log.spool import AsideNote
     from memplane.pack.block import Block
     from memplane.pack.pack import Laid
+    from memplane.plane import packer
     from memplane.policy import Policies
     from memplane.policy.check import PolicyCheck
     from memplane.policy.files import PolicyValue
     from memplane.ports import Head
     from memplane.projections.hotset import HotsetState
+    from memplane.search import embedding, search
+    from memplane.search import service as search_service
+    from memplane.upkeep import audit as upkeep_audit
+    from memplane.upkeep import caches, purge, restore, verify
+    from memplane.upkeep import export as upkeep_export
     from memplane.upkeep.audit import AuditReport
     from memplane.upkeep.export import ExportReport
     from memplane.upkeep.purge import Due, PurgeReport
     from memplane.upkeep.restore import MergeReport
     from memplane.upkeep.verify import PlaneReport
+    from memplane.work import changes as work_changes
+    from memplane.work import expand, sessions, tasks
+    from memplane.work import forget as work_forget
     from memplane.work.changes import Eviction, Undone
     from memplane.work.forget import Forgotten
-    from memplane.work.sessions import PlaneSessions
+else:
+    service = late("memplane.artifacts.service")
+    materials = late("memplane.context.materials")
+    packer = late("memplane.plane.packer")
+    embedding = late("memplane.search.embedding")
+    search = late("memplane.search.search")
+    search_service = late("memplane.search.service")
+    upkeep_audit = late("memplane.upkeep.audit")
+    caches = late("memplane.upkeep.caches")
+    upkeep_export = late("memplane.upkeep.export")
+    purge = late("memplane.upkeep.purge")
+    restore = late("memplane.upkeep.restore")
+    verify = late("memplane.upkeep.verify")
+    work_changes = late("memplane.work.changes")
+    expand = late("memplane.work.expand")
+    work_forget = late("memplane.work.forget")
+    sessions = late("memplane.work.sessions")
+    tasks = late("memplane.work.tasks")
 
 __all__ = ["Keys", "Plane"]
 
@@ -76,7 +96,10 @@ class Plane:
         self.context, self._log = context, context.log
         self.home, self.id = context.home.path, context.home.plane_id
         self.durability, self.read_only = context.durability, context.read_only
-        self._packer = Packer(context)
+
+    @cached_property
+    def _packer(self) -> packer.Packer:
+        return packer.Packer(self.context)
 
     def __enter__(self) -> Self:
         return self
@@ -91,7 +114,8 @@ class Plane:
 
     def close(self) -> None:
         """Write checkpoints where that is worth it and let go of the files."""
-        self._packer.close()
+        with self.context.lock:
+            self.context.close()
 
     # --- recording ---
 
@@ -401,14 +425,14 @@ class Plane:
         channel: str = "private",
         ns: _OneOrMore = None,
         agent: str | None = None,
-    ) -> list[FileView]:
+    ) -> list[materials.FileView]:
         """The files that the session works on, then those that it may need: the best first.
 
         Without a branch, the session's. Guessed from what was touched, never from the disk.
         Raises ScopeError for a namespace that is not for who asks.
         """
         asked: dict[str, Any] = {"channel": channel, "ns": ns, "agent": agent}
-        return list_files(
+        return materials.list_files(
             self.context, query, session=session, branch=branch, limit=limit, asked=asked
         )
 
@@ -420,7 +444,7 @@ class Plane:
         channel: str = "private",
         now: _Time = None,
         agent: str | None = None,
-    ) -> Expanded:
+    ) -> expand.Expanded:
         """Open a handle, as far as the budget (tokens) goes; `next` says where it goes on.
 
         `event/<seq or id>` and `views/<name>` are shown whole. `task/<id>?depth=n` and
@@ -432,7 +456,9 @@ class Plane:
         NotFoundError where nothing is there that the channel and agent may see, ScopeError for a
         namespace that is not for them and an artifact that nobody approved, BudgetError.
         """
-        return expand_handle(self.context, handle, budget, channel=channel, agent=agent, now=now)
+        return expand.expand_handle(
+            self.context, handle, budget, channel=channel, agent=agent, now=now
+        )
 
     # --- packing and searching ---
 
@@ -486,7 +512,7 @@ class Plane:
         similar: bool = False,
         wait: bool = False,
         progress: Callable[[int, int], None] | None = None,
-    ) -> SearchHits:
+    ) -> search.SearchHits:
         """At most `k` events that answer a query, the best first; none where nothing matches.
 
         What is out of force is no hit, nor what a pack with the same `task`, `agent` and times
@@ -518,7 +544,7 @@ class Plane:
             "dense_seq": dense_seq,
             "index_seq": index_seq,
         }
-        return search_plane(
+        return search.search_plane(
             self.context, query, k, asked, similar=similar, wait=wait, progress=progress
         )
 
@@ -528,7 +554,9 @@ class Plane:
         The first search or deep pack does it too; who has just recorded much may do it before.
         """
         with self.context.lock:
-            indexed = index_service(self.context).index(self.context.watched.policies(), progress)
+            indexed = search_service.index_service(self.context).index(
+                self.context.watched.policies(), progress
+            )
             if self.context.keeps:
                 indexed.save()
             return indexed.seq
@@ -542,9 +570,7 @@ class Plane:
         ends; searches and packs use what there is. Raises InputError where no embedder is named,
         MissingExtraError where it is not installed, LockError while another process embeds.
         """
-        from memplane.search.embedding import embed  # noqa: PLC0415 - whoever packs alone does without
-
-        return embed(self.context, limit, progress)
+        return embedding.embed(self.context, limit, progress)
 
     # --- changing what counts ---
 
@@ -556,9 +582,7 @@ class Plane:
         is superseded, or forgotten where it has no key. Raises NotFoundError, and InputError for
         what is no statement or out of force.
         """
-        from memplane.work.changes import update_statement  # noqa: PLC0415 - a pack does without
-
-        return update_statement(self.context, id, changes)
+        return work_changes.update_statement(self.context, id, changes)
 
     def undo(self, *, dry_run: bool = False) -> Undone:
         """Take back the last statement that was recorded, or the last forget or unforget.
@@ -567,9 +591,7 @@ class Plane:
         taken back whole. Again, it goes further back. Turns, tasks and sessions stay. Raises
         NotFoundError where the last 10,000 lines have nothing to take back.
         """
-        from memplane.work.changes import undo_statement  # noqa: PLC0415 - a pack does without
-
-        return undo_statement(self.context, dry_run=dry_run)
+        return work_changes.undo_statement(self.context, dry_run=dry_run)
 
     def forget(
         self,
@@ -587,7 +609,7 @@ class Plane:
         NotFoundError where that names nothing.
         """
         named = {"key": key, "id": id, "session": session, "source": source}
-        return forget(self.context, named, ns, reason, undo=False)
+        return work_forget.forget(self.context, named, ns, reason, undo=False)
 
     def forget_many(
         self,
@@ -608,8 +630,6 @@ class Plane:
         rules, constraints and what is pinned stay, unless `decisions` or their kind is given. A
         `dry_run` says what it would take and writes nothing. `unforget(id=)` takes one back.
         """
-        from memplane.work.forget import forget_many  # noqa: PLC0415 - a pack does without
-
         given = {
             "tag": tag,
             "older_than": older_than,
@@ -618,7 +638,9 @@ class Plane:
             "decisions": decisions,
             "now": now,
         }
-        return forget_many(self.context, given, reason, dry_run=dry_run, progress=progress)
+        return work_forget.forget_many(
+            self.context, given, reason, dry_run=dry_run, progress=progress
+        )
 
     def unforget(
         self,
@@ -632,7 +654,7 @@ class Plane:
     ) -> Receipt:
         """Take back the forgetting of what is named, as `forget` names it."""
         named = {"key": key, "id": id, "session": session, "source": source}
-        return forget(self.context, named, ns, reason, undo=True)
+        return work_forget.forget(self.context, named, ns, reason, undo=True)
 
     def pin(
         self,
@@ -646,7 +668,7 @@ class Plane:
         Exactly one of id (or seq) and key (with ns), which names the value that it has now.
         """
         self.context.take_in_waiting()
-        return self.context.write(pin_row(self, id, key, ns, undo=False))
+        return self.context.write(work_changes.pin_row(self, id, key, ns, undo=False))
 
     def unpin(
         self,
@@ -657,7 +679,7 @@ class Plane:
     ) -> Receipt:
         """Take a pin back; named as `pin` names it."""
         self.context.take_in_waiting()
-        return self.context.write(pin_row(self, id, key, ns, undo=True))
+        return self.context.write(work_changes.pin_row(self, id, key, ns, undo=True))
 
     def touch(
         self,
@@ -670,7 +692,7 @@ class Plane:
 
         Exactly one of id (or seq) and key (with ns), which names the value that it has now.
         """
-        return self.context.write(touch_row(self, id, key, ns))
+        return self.context.write(work_changes.touch_row(self, id, key, ns))
 
     def evict(
         self,
@@ -689,42 +711,37 @@ class Plane:
         constraint or what is pinned. The log keeps them; `unforget` takes them back. A `dry_run`
         says what it would take and writes nothing.
         """
-        from memplane.work.changes import evict  # noqa: PLC0415 - a pack does without
-
-        return evict(
+        return work_changes.evict(
             self.context, below, ns=ns, kind=kind, now=now, dry_run=dry_run, progress=progress
         )
 
     # --- work and artifacts ---
 
     @property
-    def tasks(self) -> PlaneTasks:
+    def tasks(self) -> tasks.PlaneTasks:
         """Open, update, block, switch, close and list tasks."""
-        return PlaneTasks(self.record, self.context)
+        return tasks.PlaneTasks(self.record, self.context)
 
     @property
-    def sessions(self) -> PlaneSessions:
+    def sessions(self) -> sessions.PlaneSessions:
         """The sessions: begin, mark and end them, list them, show one."""
-        from memplane.work.sessions import PlaneSessions  # noqa: PLC0415 - a pack does without
-
-        return PlaneSessions(self.context)
+        return sessions.PlaneSessions(self.context)
 
     @property
-    def artifacts(self) -> PlaneArtifacts:
+    def artifacts(self) -> service.PlaneArtifacts:
         """Files beside the log: add, list, show, export, approve and revoke them."""
-        from memplane.artifacts.service import PlaneArtifacts  # noqa: PLC0415 - a pack does without
-
-        return PlaneArtifacts(self.context)
+        return service.PlaneArtifacts(self.context)
 
     # --- where it stands ---
 
     def head(self) -> Head:
         """Where the log ends now."""
-        return self._packer.head()
+        return self.context.head()
 
     def hotset(self) -> HotsetState:
         """The hotset as of now, whoever may see what. Read only."""
-        return self._packer.hotset()
+        with self.context.lock:
+            return self.context.caught_up().hotset.state.seen()
 
     def at(self, when: int | str | datetime) -> Plane:
         """The plane as it was, read only: the log up to a seq, or to what was recorded by a time.
@@ -778,7 +795,7 @@ class Plane:
     @property
     def policies(self) -> Policies:
         """The policies as they are now; raises PolicyError."""
-        return self._packer.policies
+        return self.context.watched.policies()
 
     def policy_values(self) -> list[PolicyValue]:
         """Every value in force, with where it comes from; raises PolicyError."""
@@ -805,10 +822,8 @@ class Plane:
 
         At most `limit` findings (1,000).
         """
-        from memplane.upkeep.audit import FINDINGS_MAX, audit  # noqa: PLC0415 - a pack does without
-
-        most = FINDINGS_MAX if limit is None else limit
-        return audit(self.context, limit=most, progress=progress)
+        most = upkeep_audit.FINDINGS_MAX if limit is None else limit
+        return upkeep_audit.audit(self.context, limit=most, progress=progress)
 
     def purge(
         self,
@@ -841,11 +856,8 @@ class Plane:
         InputError, and nothing is purged. A dry run changes nothing. Raises
         InputError, NotFoundError, HomeError where the plane is read-only, WriteError, LockError.
         """
-        from memplane.upkeep.purge import purge_plane  # noqa: PLC0415 - likewise
-        from memplane.work.forget import Pick  # noqa: PLC0415 - a pack does without
-
         named = {"ids": ids, "key": key, "session": session, "source": source, "archived": archived}
-        pick = Pick.of(
+        pick = work_forget.Pick.of(
             self.context.clock() if now is None else timestamp(now, where="now"),
             tag=tag,
             older_than=older_than,
@@ -853,7 +865,7 @@ class Plane:
             ns=None if key else ns,
             decisions=decisions,
         )
-        return purge_plane(
+        return purge.purge_plane(
             self.context,
             named,
             ns or GLOBAL,
@@ -870,11 +882,9 @@ class Plane:
 
         Nothing is over where the policy keeps all, which is the default. Reads the log.
         """
-        from memplane.upkeep.purge import due_of  # noqa: PLC0415 - a pack does without
-
         with self.context.lock:
             moment = self.context.clock() if now is None else timestamp(now, where="now")
-            return due_of(self.context, moment)
+            return purge.due_of(self.context, moment)
 
     def purge_due(
         self,
@@ -896,10 +906,8 @@ class Plane:
         So too the index, if there is one; `progress` is told where that is much: done, in all.
         Raises LockError where another process has them, WriteError where they cannot be kept.
         """
-        from memplane.upkeep.caches import rebuild_caches  # noqa: PLC0415 - a pack does without
-
         with self.context.lock:
-            return rebuild_caches(self.context, progress)
+            return caches.rebuild_caches(self.context, progress)
 
     def verify(
         self,
@@ -913,12 +921,10 @@ class Plane:
         `progress` is told done and total, of all parts; `processes` scan the segments. `deep`: of
         caches also the parsed policies. Never raises for what is damaged.
         """
-        from memplane.upkeep.verify import of_log, verify_caches  # noqa: PLC0415 - a pack does without
-
         context = self.context
-        report = of_log(context, progress, processes)
+        report = verify.of_log(context, progress, processes)
         with context.lock:
-            return verify_caches(context, report, progress, deep=deep)
+            return verify.verify_caches(context, report, progress, deep=deep)
 
     def differing(self) -> list[str]:
         """Files that say something else than the log; reads, never writes.
@@ -929,8 +935,12 @@ class Plane:
         """
         with self.context.lock:
             policies = self.context.watched.policies()
-            found = differing_caches(self.context, policies)
-            index = ["index/manifest.json"] if index_service(self.context).differs(policies) else []
+            found = caches.differing_caches(self.context, policies)
+            index = (
+                ["index/manifest.json"]
+                if search_service.index_service(self.context).differs(policies)
+                else []
+            )
             return [*found, *index]
 
     def export(
@@ -955,9 +965,7 @@ class Plane:
         is `secret` only if asked for. Writers go on meanwhile. Raises InputError for a file that
         is there (unless `replace`), WriteError, PlaneError where purges do not let it end.
         """
-        from memplane.upkeep.export import ExportFilter, export_plane  # noqa: PLC0415 - a pack does without
-
-        asked = ExportFilter.of(
+        asked = upkeep_export.ExportFilter.of(
             ns=ns,
             kind=kind,
             session=session,
@@ -966,7 +974,9 @@ class Plane:
             redact=redact,
             secret=secret,
         )
-        return export_plane(self.context, to, asked, replace=replace, progress=progress)
+        return upkeep_export.export_plane(
+            self.context, to, asked, replace=replace, progress=progress
+        )
 
     def merge(
         self, export: IO[bytes], name: str, progress: Callable[[int, int], None] | None = None
@@ -975,6 +985,4 @@ class Plane:
 
         `memplane.restore` does it, and more: it checks the whole file before anything is recorded.
         """
-        from memplane.upkeep.restore import merge_export  # noqa: PLC0415 - likewise
-
-        return merge_export(self.context, export, name, progress)
+        return restore.merge_export(self.context, export, name, progress)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from memplane.lazy import late
 from memplane.ports import Head
 
 # Tables and stems are imported where they are used first: a process that searches nothing does
@@ -12,7 +13,12 @@ from memplane.ports import Head
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from memplane.index import storage
     from memplane.policy import Policies
+    from memplane.recall import documents
+else:
+    storage = late("memplane.index.storage")
+    documents = late("memplane.recall.documents")
 
 __all__ = ["Progress", "kept_upto", "mark_of", "position_named", "variant_of"]
 
@@ -21,9 +27,7 @@ Progress = Callable[[int, int], None]  # events done, events there are
 
 def variant_of(policies: Policies) -> str:
     """Name all that decides which documents a log gives, beside the analyser."""
-    from memplane.recall.documents import VERSION  # noqa: PLC0415 - see above
-
-    return f"documents {VERSION}, results {policies.plane.tool_result_tokens}"
+    return f"documents {documents.VERSION}, results {policies.plane.tool_result_tokens}"
 
 
 def mark_of(position: Head) -> str:
@@ -41,7 +45,5 @@ def position_named(seq: int, mark: str) -> Head | None:
 
 def kept_upto(home: Path, plane: str, policies: Policies) -> Head | None:
     """Return up to where an index is kept in a home; None where none is, or one of other rules."""
-    from memplane.index.storage import read_manifest  # noqa: PLC0415 - see above
-
-    manifest = read_manifest(home / "index", plane, variant_of(policies))
+    manifest = storage.read_manifest(home / "index", plane, variant_of(policies))
     return None if manifest is None else position_named(manifest.seq, manifest.mark)

@@ -16,6 +16,7 @@ from memplane.context.folds import seq_by
 from memplane.errors import ChangedError, InputError
 from memplane.event import KINDS, Event, is_kind
 from memplane.intake.redact import quoted_value
+from memplane.lazy import late
 from memplane.projections.window import plain_text, short_handle
 from memplane.recall.retrieval import ONE, DegradedError, FoundEvent, Retriever
 from memplane.recall.score import Circumstances, count, lifted
@@ -28,10 +29,17 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.context.event_access import EventAccess
     from memplane.context.folds import Folds
+    from memplane.index import document
+    from memplane.index import terms as index_terms
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.recall.retrieval import SearchResult
+    from memplane.search import embedding
     from memplane.search.retriever import LogRetriever
+else:
+    document = late("memplane.index.document")
+    index_terms = late("memplane.index.terms")
+    embedding = late("memplane.search.embedding")
 
 __all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "SearchHits", "search_plane"]
 
@@ -100,9 +108,7 @@ def search_plane(
     named = {name: asked.pop(name, None) for name in _LABELLED}
     only = _only({name: texts_of_argument(name, value) for name, value in named.items()})
     if similar:
-        from memplane.search.embedding import near_to, ready  # noqa: PLC0415 - it brings arrays along
-
-        ready(context, progress)
+        embedding.ready(context, progress)
     with context.lock, context.log.held():
         policies = context.watched.policies()
         folds = context.caught_up(policies)
@@ -123,7 +129,7 @@ def search_plane(
             most = upto if request.dense_seq is None else request.dense_seq
             wanted = IndexReach(most, wait=True, progress=progress)
             retriever = index_service(context).retriever(policies, folds, wanted)
-            near = near_to(context, policies, most)
+            near = embedding.near_to(context, policies, most)
             finding = retriever.alike(
                 request.query, near, upto=upto, scope=scope, most=k, only=only
             )
@@ -225,11 +231,11 @@ class _Passages(NamedTuple):
         return said, said == plain_text(masked)
 
     def _anew(self, text: str) -> str:
-        from memplane.index.document import passage  # noqa: PLC0415 - searching has loaded it
-        from memplane.index.terms import TermVocabulary  # noqa: PLC0415 - likewise
 
         count = self.context.counter(self.policies).count
-        start, end = passage(text, self.wanted, PASSAGE_TOKENS, count, TermVocabulary())
+        start, end = document.passage(
+            text, self.wanted, PASSAGE_TOKENS, count, index_terms.TermVocabulary()
+        )
         return text[start:end]
 
 

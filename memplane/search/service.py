@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
+from memplane.lazy import late
 from memplane.policy.plane import NO_EMBEDDER
 from memplane.search.index_position import Progress, kept_upto, variant_of
 
@@ -14,12 +15,20 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.context.folds import Folds
     from memplane.event import Event
+    from memplane.index import dense as index_dense
     from memplane.policy import Policies
     from memplane.projections.hotset import HotsetState
     from memplane.recall.suppress import Scope
-    from memplane.search.dense import Dense, QueryVectors
+    from memplane.search import dense as search_dense
+    from memplane.search import indexing, retriever
+    from memplane.search.dense import Dense
     from memplane.search.indexing import Indexed
-    from memplane.search.retriever import ItemCache, LogRetriever
+    from memplane.search.retriever import ItemCache
+else:
+    index_dense = late("memplane.index.dense")
+    search_dense = late("memplane.search.dense")
+    indexing = late("memplane.search.indexing")
+    retriever = late("memplane.search.retriever")
 
 __all__ = [
     "INDEX_BEHIND",
@@ -83,16 +92,14 @@ class IndexService:
         indexed.catch_up(upto=self._context.as_of, progress=progress)
         return indexed
 
-    def _opened(self, policies: Policies) -> Indexed:
+    def _opened(self, policies: Policies) -> indexing.Indexed:
         """The index as it was left: on the disk, or by the last one who asked."""
-        from memplane.search.indexing import Indexed  # noqa: PLC0415 - see above
-
         context = self._context
         context.check_open()
         if self._indexed is None or self._indexed.variant != variant_of(policies):
             self.close()
             folder, plane = context.home.path / "index", context.home.plane_id
-            self._indexed = Indexed(
+            self._indexed = indexing.Indexed(
                 context.log, folder, plane=plane, policies=policies, keeps=context.keeps
             )
         return self._indexed
@@ -113,62 +120,58 @@ class IndexService:
         policies: Policies,
         folds: Folds,
         wanted: IndexReach = IndexReach(),  # noqa: B008 - immutable
-    ) -> LogRetriever:
+    ) -> retriever.LogRetriever:
         """Search over the whole log for one request; events are as the folds have them."""
-        from memplane.search.retriever import ItemCache, LogRetriever  # noqa: PLC0415 - see above
-
         upto, counter = folds.log.head().seq, self._context.counter(policies)
         memories = self._context.newest_memories(folds)
         indexed, reach = self._reaching(policies, upto, wanted)
         seen = self._seen
         if seen is None or seen.counter is not counter or seen.renewed != indexed.renewed:
-            seen = self._seen = ItemCache(
+            seen = self._seen = retriever.ItemCache(
                 self._context.log, counter, indexed.renewed, indexed.lines.line
             )
         near = self._near(policies, indexed, wanted.dense_seq, reach)
         if reach == upto:
-            return LogRetriever(indexed, seen, folds, memories, policies.scoring, near)
-        from memplane.search.retriever import BehindRetriever  # noqa: PLC0415 - few are behind
+            return retriever.LogRetriever(indexed, seen, folds, memories, policies.scoring, near)
 
         def hotset(scope: Scope) -> HotsetState:
             return self._context.places(folds, scope, policies)[0].hotset.seen(scope.sees)
 
-        return BehindRetriever(
+        return retriever.BehindRetriever(
             indexed, seen, folds, memories, policies.scoring, near, reach=reach, hotset=hotset
         )
 
-    def dense(self, policies: Policies) -> Dense | None:
+    def dense(self, policies: Policies) -> search_dense.Dense | None:
         """The vectors of the embedder that the plane was opened with, or that the policies name.
 
         None where there is no embedder. Raises MissingExtraError, InputError for an unknown name.
         """
-        from memplane.search.dense import Dense  # noqa: PLC0415 - see above
-
         name, context = policies.plane.embedder, self._context
         if context.embedder is None and name == NO_EMBEDDER:
             return None
         if self._dense is None or self._dense[0] != name:
             self._dense = (
                 name,
-                Dense(context, context.embedder or context.make_embedder(name), self.index),
+                search_dense.Dense(
+                    context, context.embedder or context.make_embedder(name), self.index
+                ),
             )
         return self._dense[1]
 
     def _near(
         self, policies: Policies, indexed: Indexed, most: int | None, upto: int
-    ) -> QueryVectors | None:
+    ) -> search_dense.QueryVectors | None:
         """The vectors of a request; None where no embedder takes part."""
         context = self._context
         if context.embedder is None and policies.plane.embedder == NO_EMBEDDER:
             return None
         if not policies.scoring.retrieval.dense:
             return None
-        from memplane.search.dense import QueryVectors, has_no_vectors  # noqa: PLC0415 - see above
 
         # A model takes longer to open than most packs take: it waits until there is a vector.
-        dense = None if most == 0 or has_no_vectors(context) else self.dense(policies)
+        dense = None if most == 0 or search_dense.has_no_vectors(context) else self.dense(policies)
         if dense is None:
-            return QueryVectors()
+            return search_dense.QueryVectors()
         return dense.near(indexed, upto if most is None else min(most, upto))
 
     def follow(self, seq: int, count: int) -> None:
@@ -195,21 +198,20 @@ class IndexService:
 
     def slots(self, policies: Policies) -> Callable[[Event], int]:
         """How many documents an event has in the index, whether or not there is one."""
-        from memplane.search.indexing import slots_of  # noqa: PLC0415 - see above
-
-        return slots_of(self._context.log, policies)
+        return indexing.slots_of(self._context.log, policies)
 
     def erased(self, policies: Policies, seq: int) -> bool:
         """Bring the folder behind the purge with that seq; False where that cannot be now.
 
         What the folder holds of vectors has to be behind it too.
         """
-        from memplane.index.dense import FOLDER, STATIC, kept  # noqa: PLC0415 - see above
-
         indexed, home = self.index(policies), self._context.home
         indexed.save()
         at = kept_upto(home.path, home.plane_id, policies)
-        headers = [kept(home.path / "index" / name) for name in (FOLDER, STATIC)]
+        headers = [
+            index_dense.kept(home.path / "index" / name)
+            for name in (index_dense.FOLDER, index_dense.STATIC)
+        ]
         return (
             at is not None
             and at.seq >= seq

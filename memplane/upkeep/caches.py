@@ -10,6 +10,7 @@ from memplane import nofollow
 from memplane.context.folds import Folds, Prefix
 from memplane.errors import LockError, WriteError
 from memplane.index.storage import alone, holder, remove_index_file
+from memplane.lazy import late
 from memplane.log.survey import EndEvidence
 from memplane.projections import projector
 from memplane.projections.cache import CACHE_NAME, position_of
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from memplane.context.context import PlaneContext
+    from memplane.index import storage
     from memplane.policy import Policies
     from memplane.ports import Head
     from memplane.projections.catchup import Folded
     from memplane.projections.projector import State
+else:
+    storage = late("memplane.index.storage")
 
 __all__ = ["differing_caches", "rebuild_caches", "stated_positions", "witnesses"]
 
@@ -58,9 +62,8 @@ def witnesses(home: Path, plane: str) -> Iterator[EndEvidence]:
     for name, at in stated_positions(home, plane):
         if at is not None:
             yield EndEvidence(f"projections/{name}", at.seq, at.segment)
-    from memplane.index.storage import segment_sections  # noqa: PLC0415 - it brings arrays along
 
-    index = segment_sections(home / "index" / "manifest.json") or {}
+    index = storage.segment_sections(home / "index" / "manifest.json") or {}
     if index.get("plane") == plane and type(seq := index.get("seq")) is int:
         yield EndEvidence("index/manifest.json", seq, 0)
     for one in saved(home):

@@ -18,7 +18,7 @@ from memplane.context.materials import view_paths
 from memplane.context.watched_files import Watched, watched
 from memplane.errors import MemplaneError, PolicyError
 from memplane.home import Home, Trusted, open_home
-from memplane.lazy import regex
+from memplane.lazy import late, regex
 from memplane.log import Disk, FileLog
 from memplane.log.segments import Segments
 from memplane.log.spool import Spool
@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from memplane.context.context import MakeCounter
+    from memplane.index import dense as index_dense
+    from memplane.index import storage as index_storage
     from memplane.ports import Clock, Head
+else:
+    index_dense = late("memplane.index.dense")
+    index_storage = late("memplane.index.storage")
 
 __all__ = [
     "Check",
@@ -625,16 +630,14 @@ def _index(place: _Place) -> Check:
 
 def _vectors(place: _Place) -> Check:
     """How far vectors lag behind the index that is kept; where no policy asks for any, nothing."""
-    from memplane.index import dense, storage  # noqa: PLC0415 - they bring arrays along
-
     policies = place.watched().policies_or_last()
     name = policies.plane.embedder
     if name == NO_EMBEDDER:
         return Check("vectors", "ok", "no embedder is named in plane.yaml")
     home = open_home(place.path)
-    manifest = storage.read_manifest(home.path / "index", home.plane_id, variant_of(policies))
+    manifest = index_storage.read_manifest(home.path / "index", home.plane_id, variant_of(policies))
     documents = 0 if manifest is None else sum(part.documents for part in manifest.segments)
-    header = dense.kept(home.path / "index" / dense.FOLDER)
+    header = index_dense.kept(home.path / "index" / index_dense.FOLDER)
     kind = (home.plane_id, variant_of(policies))
     if header is None or (header.plane, header.variant) != kind:
         if not documents:

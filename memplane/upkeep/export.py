@@ -516,7 +516,7 @@ def _partial(
     progress: Progress | None,
 ) -> ExportReport:
     """The events that were asked for, as they may leave the plane today."""
-    head = context.log.head() if context.as_of is None else context.prefix_head()
+    head = context.head()
     export.begin(
         ExportHeader(context.home.plane_id, head.seq, head.h, whole=False),
         masked_data(asked.as_json()),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from memplane import log as logs
 from memplane import nofollow
 from memplane.errors import PolicyError, Problem
+from memplane.lazy import late
 from memplane.log import LogProblem, VerifyReport
 from memplane.log.verifying import REBUILD, hash_of
 from memplane.projections.artifacts import is_digest
@@ -23,7 +24,14 @@ from memplane.upkeep.reports import kept_bytes_path, saved
 
 if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
+    from memplane.index import dense as index_dense
+    from memplane.index import storage as index_storage
     from memplane.policy import Policies
+    from memplane.search import index_position
+else:
+    index_dense = late("memplane.index.dense")
+    index_storage = late("memplane.index.storage")
+    index_position = late("memplane.search.index_position")
 
 __all__ = ["PlaneReport", "verify_caches"]
 
@@ -194,11 +202,10 @@ def _index(
     context: PlaneContext, policies: Policies, progress: Progress
 ) -> tuple[list[LogProblem], list[str]]:
     """The files of the index by their sums, its documents and vectors against the log."""
-    from memplane.index import dense, storage  # noqa: PLC0415 - they bring arrays along
-    from memplane.search.index_position import variant_of  # noqa: PLC0415 - likewise
-
     folder = context.home.path / "index"
-    harmed = storage.harmed(folder, context.home.plane_id, variant_of(policies))
+    harmed = index_storage.harmed(
+        folder, context.home.plane_id, index_position.variant_of(policies)
+    )
     problems = [
         LogProblem(
             f"index/{name}",
@@ -212,12 +219,12 @@ def _index(
     if not harmed and index_service(context).differs(policies, progress):
         problems.append(_other("index/manifest.json"))
     notes = []
-    for name in (dense.FOLDER, dense.STATIC):
-        header = dense.kept(folder / name)
+    for name in (index_dense.FOLDER, index_dense.STATIC):
+        header = index_dense.kept(folder / name)
         if (
             header is not None
             and header.documents
-            and dense.load_vectors(folder / name, header.kind) is None
+            and index_dense.load_vectors(folder / name, header.kind) is None
         ):
             notes.append(f"index/{name}: vectors that are harmed; they are made again when needed")
     return problems, notes

@@ -16,6 +16,7 @@ from memplane.context.context import Requester
 from memplane.context.folds import items_of_event, of_task
 from memplane.errors import NotFoundError, ScopeError
 from memplane.intake.redact import quoted_value
+from memplane.lazy import late
 from memplane.pack.expansion_depths import (
     Member,
     OpenedHandle,
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.ports import Line
     from memplane.projections.item import Item
+    from memplane.work import sessions, tasks
+else:
+    sessions = late("memplane.work.sessions")
+    tasks = late("memplane.work.tasks")
 
 __all__ = ["item_of", "line_of", "memory", "no_key", "open_handle", "session", "task", "view_of"]
 
@@ -128,9 +133,10 @@ def view_of(asker: Requester, handle: Handle) -> View:
 def task(asker: Requester, handle: Handle) -> OpenedHandle:
     """A task with its events; NotFoundError with the closest name that the asker may know."""
     name = handle.name
-    from memplane.work.tasks import TaskReader  # noqa: PLC0415 - it needs the engine, too
 
-    reader = TaskReader(asker.context, asker.folds, asker.policies, asker.channel, asker.agent)
+    reader = tasks.TaskReader(
+        asker.context, asker.folds, asker.policies, asker.channel, asker.agent
+    )
     found = reader.find(name)
     if found is None or not reader.is_told(found):
         raise reader.unknown(name)
@@ -154,11 +160,9 @@ def task(asker: Requester, handle: Handle) -> OpenedHandle:
 
 def session(asker: Requester, handle: Handle) -> OpenedHandle:
     """A session with its events; NotFoundError with the closest name that the asker may know."""
-    from memplane.work.sessions import PlaneSessions, Telling  # noqa: PLC0415 - few handles need it
-
     context, folds, policies = asker.context, asker.folds, asker.policies
-    telling = Telling(context, folds, policies, asker.channel, asker.agent)
-    facts = PlaneSessions(context).facts(handle.name, folds, policies, telling)
+    telling = sessions.Telling(context, folds, policies, asker.channel, asker.agent)
+    facts = sessions.PlaneSessions(context).facts(handle.name, folds, policies, telling)
 
     first, last = facts.first_seq, facts.last_seq
 
