@@ -134,11 +134,11 @@ def test_a_catch_up_that_is_asked_to_end_finishes(home):
         "import os, signal, sys\n"
         "from memplane.hook import catching_up\n"
         "from memplane.__main__ import main\n"
-        "whole = catching_up.catch_up\n"
+        "whole = catching_up.catch_up_plane\n"
         "def ended(plane):\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "    whole(plane)\n"
-        "catching_up.catch_up = ended\n"
+        "catching_up.catch_up_plane = ended\n"
         "main(['hook', 'claude-code', '--catch-up'])\n"
     )
     done = subprocess.run(

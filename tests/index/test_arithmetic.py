@@ -16,7 +16,7 @@ from memplane.index.store import SegmentedIndex
 index = SegmentedIndex()
 index.add_many(made_up(2500))
 index.settle()
-digest = hashlib.sha256(b"".join(segment.encode(b, 0, 1) for b in index.blocks()[:1]))
+digest = hashlib.sha256(b"".join(segment.encode_segment(b, 0, 1) for b in index.blocks()[:1]))
 for text in ("guitar ledger migration", "pool.py Tokyo3 parse_http_url", "데이터베이스 May 1,200"):
     for column in index.view().match(terms.query(text)):
         digest.update(column.tobytes())
