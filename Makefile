@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test coverage test-long test-agents record-sessions bench lint clean
+.PHONY: demo test quick coverage test-long test-agents record-sessions bench lint clean
 
 $(STAMP): pyproject.toml requirements-dev.txt
 	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "memplane needs Python 3.11 or newer")'
@@ -20,6 +20,9 @@ REPORT := $(BIN)/python -m coverage report
 
 test: $(STAMP)  ## every promise, in a few minutes
 	$(PYTEST) -m "not long" tests scenarios
+
+quick: $(STAMP)  ## units alone, no process and no chance: in seconds, while you write
+	$(PYTEST) -m "quick and not long" $(addprefix tests/,policy tokens index log projections recall ports) tests/test_*.py
 
 coverage: $(STAMP)  ## the tests by example of five rooms, and how much of them these run
 	$(PYTEST) -m "measured and not long" --cov --cov-report= tests

@@ -1,5 +1,6 @@
 """Planes to test on: real ones, in a temporary folder, with a clock that a test can move."""
 
+import functools
 import os
 import shutil
 import signal
@@ -25,6 +26,9 @@ ROOMS = (
     "plane/test_export", "plane/test_restore", "plane/test_verify.py",
 )  # fmt: skip
 
+# Rooms whose tests are quick, but for files that start processes and laws that hypothesis tries.
+QUICK = ("policy/", "tokens/", "index/", "log/", "projections/", "recall/", "ports/", "test_")
+
 
 def pytest_configure(config):
     """Temporary folders lie in memory where there is room: no promise is about what a sync costs.
@@ -46,6 +50,7 @@ def pytest_configure(config):
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
+SWIFT = tuple(f"{Path(__file__).parent}/{one}" for one in QUICK)
 MEASURED = tuple(f"{Path(__file__).parent}/{one}" for one in ROOMS)
 
 
@@ -54,6 +59,15 @@ def pytest_itemcollected(item):
     by_chance = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
     if not by_chance and str(item.path).startswith(MEASURED):
         item.add_marker("measured")
+    if not by_chance and str(item.path).startswith(SWIFT) and starts_none(item.path):
+        item.add_marker("quick")
+
+
+@functools.cache
+def starts_none(path):
+    """Whether a file of tests starts no process by itself."""
+    words = ("subprocess", "Popen", "multiprocessing", "os.fork")
+    return not any(word in path.read_text() for word in words)
 
 
 @pytest.fixture(scope="session", autouse=True)
