@@ -210,26 +210,6 @@ def test_files_of_a_plane_are_reached_through_the_one_module_that_follows_no_lin
     assert stale == []
 
 
-PAGES = [ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
-ARCHITECTURE_WORDS_MAX = 1500
-
-
-def test_the_map_of_the_code_is_short_and_names_only_what_is_there():
-    assert len((ROOT / "ARCHITECTURE.md").read_text().split()) <= ARCHITECTURE_WORDS_MAX
-    named = re.compile(r"`((?:[a-z_]+/)*[a-z_]+\.py|[a-z_]+/[a-z_]+)`")
-    lost = [
-        f"{page.name}: {path}"
-        for page in PAGES
-        for path in named.findall(page.read_text())
-        if not any(
-            (root / f"{path.removesuffix('.py')}{end}").exists()
-            for root in (PACKAGE, ROOT)
-            for end in (".py", "", ".md")
-        )
-    ]
-    assert lost == []
-
-
 def test_a_public_name_means_one_thing():
     """Methods are not counted: what they mean is said by their class."""
     defined = defaultdict(list)
