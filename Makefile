@@ -32,7 +32,7 @@ coverage: $(STAMP)  ## the tests by example of five rooms, and how much of them 
 	$(REPORT) --fail-under=90 --include='memplane/pack/*'
 
 test-long: $(STAMP)  ## the slow sweeps: crashes, fuzz, many packs; hours
-	$(BIN)/python -m pytest -q --timeout 7200 --scenario-long -n auto --dist worksteal tests scenarios
+	$(BIN)/python -m pytest -q --timeout 7200 --hypothesis-profile long --scenario-long -n auto --dist worksteal tests scenarios
 
 AGENTS := .agents
 test-agents: $(STAMP)  ## the real clients, offline against a mock on loopback; downloads 800 MB

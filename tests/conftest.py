@@ -13,7 +13,10 @@ from hypothesis import HealthCheck, settings
 import memplane
 
 # How long an example takes to make says something about the machine, and nothing about a promise.
-settings.register_profile("memplane", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "memplane", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=50
+)
+settings.register_profile("long", settings.get_profile("memplane"), max_examples=500)
 settings.load_profile("memplane")
 
 

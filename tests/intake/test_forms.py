@@ -31,9 +31,12 @@ def measured(redactor, seed, contexts):
 
 def test_of_the_forms_that_people_write_95_of_100_are_masked_in_any_context():
     names = sorted(CONTEXTS)
-    seed = random.randrange(1 << 32)
-    share, failed = measured(BUILT_IN, seed, lambda number: (names[number % len(names)],))
-    assert share >= SHARE, (seed, share, failed)
+    seeds = [random.randrange(1 << 32) for _ in range(3)]  # one by one some lie on the line
+    found = [
+        measured(BUILT_IN, seed, lambda number: (names[number % len(names)],)) for seed in seeds
+    ]
+    share = sum(share for share, _ in found) / len(found)
+    assert share >= SHARE, (seeds, found)
 
 
 @pytest.mark.long
