@@ -376,7 +376,10 @@ class LogRetriever:
 
     def line(self, seq: int) -> Line | None:
         """Return the line of an event that was found; None where it is gone."""
-        return self._indexed.lines.line(seq)
+        try:
+            return self._seen.line(seq)
+        except NotFoundError:
+            return None
 
     def words(self, doc: int) -> frozenset[int]:
         return self._seen.words(self._every.text(doc))
