@@ -45,7 +45,6 @@ __all__ = [
     "PolicyError",
     "Problem",
     "PurgedError",
-    "RefoldWarning",
     "ScopeError",
     "StrangeFileError",
     "UntrustedError",
@@ -199,7 +198,3 @@ class CorruptError(PlaneError):
     def __init__(self, message: str, *, segment: str, offset: int, seq: int) -> None:
         super().__init__(message)
         self.segment, self.offset, self.seq = segment, offset, seq
-
-
-class RefoldWarning(UserWarning):
-    """Projections of another version of memplane were folded again from the log."""

@@ -35,6 +35,7 @@ __all__ = [
     "VERSION",
     "Assets",
     "Home",
+    "RefoldWarning",
     "Trusted",
     "asset",
     "create_home",
@@ -79,6 +80,10 @@ index/
 reports/
 hooks.log
 """
+
+
+class RefoldWarning(UserWarning):
+    """Projections of another version of memplane were folded again from the log."""
 
 
 class Trusted(NamedTuple):

@@ -55,7 +55,9 @@ class _Late:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(sys.modules.get(self._module) or import_module(self._module), name)
+        if self._module not in sys.modules:
+            __import__(self._module)  # as the statement does, `-X importtime` tells of it
+        return getattr(sys.modules[self._module], name)
 
 
 def module_alone(package: str, name: str) -> ModuleType:

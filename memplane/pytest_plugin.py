@@ -15,22 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from memplane.lazy import late
-
 if TYPE_CHECKING:
-    from memplane import scenario as scenario_room
-    from memplane.cli import scenario as cli_scenario
-    from memplane.scenario import Scenario, ScenarioOutcome, document
-else:
-    cli_scenario = late("memplane.cli.scenario")
-    scenario_room = late("memplane.scenario")
-    document = late("memplane.scenario.document")
+    from memplane.scenario import Runner, Scenario, ScenarioOutcome
 
 __all__ = ["ScenarioFile", "ScenarioItem"]
 
 _FOLDER: Final = "scenarios"
 _SUFFIXES: Final = (".yaml", ".yml")
-_RUNNER: Final = pytest.StashKey["scenario_room.Runner"]()
+_RUNNER: Final = pytest.StashKey["Runner"]()
 _TIME: Final = "scenario time"  # a property of a test, so that it comes from any worker
 
 
@@ -61,8 +53,9 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFi
     """Take a file that is a scenario."""
     if file_path.suffix not in _SUFFIXES or file_path.parent.name != _FOLDER:
         return None
+    from memplane.scenario.document import is_scenario  # noqa: PLC0415 - see above
 
-    if not document.is_scenario(file_path.read_bytes()):
+    if not is_scenario(file_path.read_bytes()):
         return None
     return ScenarioFile.from_parent(parent, path=file_path)
 
@@ -104,12 +97,13 @@ class ScenarioItem(pytest.Item):
             raise ScenarioFailedError("\n".join(outcome.failures))
 
     def _scenario(self) -> Scenario:
+        from memplane.cli.scenario import read_scenario_file  # noqa: PLC0415 - see the module
 
         try:
             shown = self.path.relative_to(self.config.rootpath)
         except ValueError:
             shown = self.path
-        return cli_scenario.read_scenario_file(self.path, shown.as_posix())
+        return read_scenario_file(self.path, shown.as_posix())
 
     def _note_times(self, outcome: ScenarioOutcome) -> None:
         for held in outcome.held:
@@ -121,7 +115,9 @@ class ScenarioItem(pytest.Item):
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         """Show the messages alone: no traceback says more than they do."""
-        if isinstance(excinfo.value, ScenarioFailedError | scenario_room.ScenarioError):
+        from memplane.scenario import ScenarioError  # noqa: PLC0415 - see the module
+
+        if isinstance(excinfo.value, ScenarioFailedError | ScenarioError):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
@@ -130,14 +126,17 @@ class ScenarioItem(pytest.Item):
         return self.path, None, f"scenario {self.name}"
 
 
-def _runner(config: pytest.Config) -> scenario_room.Runner:
+def _runner(config: pytest.Config) -> Runner:
     """The runner of this session: what scenarios are given alike is made once."""
     runner = config.stash.get(_RUNNER, None)
     if runner is None:
-        settings = scenario_room.Settings(
+        from memplane.cli.scenario import builders, policies_in  # noqa: PLC0415 - see the module
+        from memplane.scenario import Runner, Settings  # noqa: PLC0415 - see the module
+
+        settings = Settings(
             short=not config.getoption("--scenario-long"),
             lenient_time=bool(config.getoption("--scenario-lenient-time")),
-            policies=cli_scenario.policies_in(config.getoption("--scenario-policies")),
+            policies=policies_in(config.getoption("--scenario-policies")),
         )
-        runner = config.stash[_RUNNER] = scenario_room.Runner(cli_scenario.builders(), settings)
+        runner = config.stash[_RUNNER] = Runner(builders(), settings)
     return runner

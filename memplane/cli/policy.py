@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
-import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -201,16 +199,8 @@ def replay_policies(
             with suppress(PolicyError), Bar("index") as bar:  # of the home now, which need not do
                 plane.index(bar)
         with Bar("pack") as bar:
-            found = policy_trial.trial(
-                plane, asked, before, after, progress=bar, processes=_processes()
-            )
+            found = policy_trial.trial(plane, asked, before, after, progress=bar)
     print_answer(found.as_json(), trial_words(found, shown), as_json=as_json)
-
-
-def _processes() -> int:
-    """How many processes can do it: a fork is safe where nothing else runs in this one."""
-    alone = threading.active_count() == 1 and sys.platform == "linux"
-    return min(2, os.cpu_count() or 1) if alone else 1
 
 
 def _say_defaults(rows: list[PolicyValue]) -> None:

@@ -16,8 +16,8 @@ import typer
 from memplane.cli.app import BROKEN, FINE, GROUPS, STOPPED, WRONG, app, exit_of, load_command
 from memplane.cli.options import Home, Json
 from memplane.cli.output import data, error_json, print_answer, say
-from memplane.errors import InputError, MemplaneError, RefoldWarning, UntrustedError
-from memplane.home import VERSION
+from memplane.errors import InputError, MemplaneError, UntrustedError
+from memplane.home import VERSION, RefoldWarning
 from memplane.lazy import late
 
 if TYPE_CHECKING:

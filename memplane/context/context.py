@@ -30,9 +30,9 @@ from memplane.context.folds import (
     session_fold,
 )
 from memplane.context.watched_files import Frozen, watched
-from memplane.errors import HomeError, InputError, RefoldWarning, WriteError
+from memplane.errors import HomeError, InputError, WriteError
 from memplane.event import UPKEEP_KINDS, Draft, Event
-from memplane.home import Home, replace_file
+from memplane.home import Home, RefoldWarning, replace_file
 from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
@@ -477,15 +477,14 @@ class PlaneContext:
         """
         return folds.memories if self._folds is None else self._folds.memories
 
-    def part(self, kind: type[OnePart], key: type[PlanePart] | None = None) -> OnePart:
+    def part(self, kind: type[OnePart]) -> OnePart:
         """The one object of a kind that lives as long as the open plane, made when asked for.
 
-        It follows what is recorded, and is closed with the plane. `key` is the kind that it stands
-        for, where it is another one.
+        It follows what is recorded, and is closed with the plane.
         """
-        found = self._parts.get(key or kind)
+        found = self._parts.get(kind)
         if found is None:
-            found = self._parts[key or kind] = kind(self)
+            found = self._parts[kind] = kind(self)
         return cast("OnePart", found)
 
     def prefix(self, seq: int, policies: Policies) -> Folds:

@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 import memplane
-from memplane.errors import RefoldWarning
+from memplane.home import RefoldWarning
 from memplane.projections import projector
 from memplane.projections.cache import put_sum
 

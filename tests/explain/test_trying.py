@@ -1,7 +1,6 @@
 """Saved requests packed again under two policies: the very blocks, and what is said of them."""
 
 import contextlib
-import os
 import random
 import shutil
 
@@ -10,7 +9,6 @@ from worlds import rows, sentence
 
 import memplane
 from memplane.errors import NotFoundError, PolicyError
-from memplane.explain import policy_trial
 from memplane.explain.history import PolicyVersion, in_home
 from memplane.explain.policy_trial import last, trial, trial_blocks
 from memplane.explain.replay import asked_of
@@ -108,46 +106,6 @@ def are_those_packed_alone(plane, names, packs):
         assert counts[0] == counts[1]
         count += 1
     assert count == len(asked) == packs
-
-
-def test_two_processes_find_what_one_finds(plane, monkeypatch):
-    for number in range(16):
-        plane.record_many(rows(19_000 + number, 12))
-        plane.pack("parser", session="s1", budget=(1500, 4000)[number % 2], save_report=True)
-    monkeypatch.setattr(policy_trial, "_SHARED_FROM", 4)
-    asked, old = last(plane.home, 100), in_home(plane.home)
-    new = changed(old, "budgets")
-    alone, told = trial(plane, asked, old, new), []
-    both = trial(plane, asked, old, new, processes=2, progress=lambda *at: told.append(at))
-    assert both == alone
-    assert all(row.before.common_tokens is not None for row in both.rows[8:])
-    assert told[-1] == (16, 16)
-
-
-def silent(says, *_):
-    says.close()
-
-
-def cut_short(says, *_):
-    says.send(1)
-    os._exit(1)
-
-
-def refused():
-    raise BlockingIOError("no room for another process")
-
-
-@pytest.mark.parametrize("way", [silent, cut_short, None])
-def test_what_a_second_process_leaves_undone_is_done_by_the_first(plane, monkeypatch, way):
-    lived_in(plane, 21, 8)
-    monkeypatch.setattr(policy_trial, "_SHARED_FROM", 4)
-    if way is None:
-        monkeypatch.setattr(os, "fork", refused)
-    else:
-        monkeypatch.setattr(policy_trial, "_say", way)
-    asked, old = last(plane.home, 100), in_home(plane.home)
-    new = changed(old, "scoring")
-    assert trial(plane, asked, old, new, processes=2) == trial(plane, asked, old, new)
 
 
 def test_a_trial_of_a_policy_against_itself_finds_every_pack_the_same(plane):
