@@ -1,6 +1,6 @@
 """The console script, and `python -m memplane`.
 
-Only `sys` is imported here: what a hook will run must not wait for the whole command line.
+Only `sys` is imported at the top: a hook must not wait for the import of the whole command line.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The wall clock in the log's form: `2026-01-05T12:00:00.000000Z`."""
+"""The wall clock in the log's form, RFC 3339 in UTC: `2026-01-05T12:00:00.000000Z`."""
 
 from __future__ import annotations
 

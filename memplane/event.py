@@ -1,4 +1,4 @@
-"""What happened. Everything else in memplane is folded from events.
+"""The event: what happened. Everything else in memplane is folded from events.
 
 The log holds one event a line, as one JSON object in the field order of
 `FIELDS`; defaults are left out, so a line costs what it says and no more.

@@ -1,4 +1,4 @@
-"""A plane's folder: where it lies, what it must contain, and the files that people edit.
+"""A plane's folder: where it is, what it must contain, and the files that people edit.
 
 ::
 

@@ -1,6 +1,6 @@
-"""Names that are imported, and patterns that are compiled, when they are first used.
+"""Import names and compile patterns at their first use.
 
-A process that lives for a tenth of a second pays for what it uses alone.
+A process that lives for a tenth of a second then pays only for what it uses.
 """
 
 from __future__ import annotations

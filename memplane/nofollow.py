@@ -1,7 +1,7 @@
 """Files and folders below a plane's home, opened without following a link.
 
 A plane can come from elsewhere (a clone, an archive) with a link, a pipe or a device in the place
-of one of its files, and a path that is followed then reads or overwrites a file of the user. So
+of one of its files; following such a path would read or overwrite another file of the user. So
 every room that touches a plane's home opens through this module: each part of a path is opened
 relative to the folder before it, none of them may be a link, and a file must be a regular one.
 
@@ -11,8 +11,8 @@ links: a person named it.
 
 Since all goes through here, what a thread opens and reads of a plane can be counted: `counting`.
 
-Everything raises OSError; StrangeFileError, which is also a HomeError, for what is no file, or no
-folder. No call waits: a pipe is opened without a writer on its other end, and refused.
+Everything raises OSError; StrangeFileError, which is also a HomeError, for what is not a file, or
+not a folder. No call waits: a pipe is opened without a writer on its other end, and refused.
 """
 
 # Strings and few imports: every hook starts with this module, and pathlib is a twentieth of one.

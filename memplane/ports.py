@@ -1,7 +1,7 @@
-"""What can be replaced, on one page.
+"""The ports: interfaces of the parts of a plane that can be replaced.
 
-The plane is built from these; `memplane.wiring` chooses the implementations by
-the names in the policies. Each port has one contract suite in `tests/ports/`.
+`memplane.wiring` chooses the implementations by the names in the policies. Each port has one suite
+of contract tests in `tests/ports/`.
 """
 
 from __future__ import annotations

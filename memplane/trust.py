@@ -1,4 +1,4 @@
-"""Which planes this user trusts, and in which bytes: the store behind `memplane trust`.
+"""The planes that this user trusts, and the bytes of their policies and views: `memplane trust`.
 
 A plane that is named (`--home`, `MEMPLANE_HOME`, a path given to the library) is trusted by naming
 it, and so is the user's own, `~/.memplane`. One that is found by looking upward from a folder may

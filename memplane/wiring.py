@@ -1,4 +1,4 @@
-"""Names in a policy to objects, and the two ways into a plane: `init` and `open`."""
+"""Choose implementations by their names in the policies, and open planes."""
 
 from __future__ import annotations
 

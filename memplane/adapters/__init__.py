@@ -1,1 +1,1 @@
-"""Implementations of ports that need an optional package."""
+"""Implementations of ports, and APIs of other SDKs, that need an optional package."""

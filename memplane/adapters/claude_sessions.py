@@ -1,15 +1,15 @@
-"""The `SessionStore` of the Claude Agent SDK over a plane: transcripts that resume, and recall.
+"""The `SessionStore` of the Claude Agent SDK over a plane: resumable transcripts, and recall.
 
-Each entry is stored twice, each time once for its uuid: as it is, in an event of kind `session`
-(never shown in a block, never searched) from which `load` gives it back, and as the events that an
-import of the transcript would make of it, which packs and searches see (`transcript_recall`). An
-import of the same transcript finds those there already.
+Each entry of a transcript is stored twice, both times under ids made of its uuid. As it is, in
+events of kind `session`: `load` returns it from there, and no block or search shows it. And as the
+events that an import of the transcript would record, which packs and searches use (`Recall` in
+`transcripts`); an import of the same transcript then finds those events there already.
 
-Deleting a conversation forgets its entries, and what recall knows of its session. The log keeps
-both until a purge; what is appended later begins anew. What looks like a secret is masked before
-anything is stored, so `load` gives back such an entry with the mask in it: that alone differs.
-Forgetting one message hides it from recall, not from its transcript, which would no longer resume;
-forgetting a session hides both.
+Deleting a conversation forgets its entries and the recall events of its session. The log keeps both
+until a purge; entries appended later start a new transcript. Secrets are masked before anything is
+stored, so `load` returns such an entry with the mask in it, the only difference from what was
+stored. Forgetting one message hides it from recall but not from its transcript, which could not be
+resumed without it; forgetting a session hides both.
 """
 
 from __future__ import annotations

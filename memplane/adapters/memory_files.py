@@ -1,18 +1,18 @@
 """The six commands of Anthropic's memory tool over a plane, without its SDK.
 
 A file is the value of a key: its path, such as `/memories/notes.md`. Each command that changes
-something is recorded, as one write: a new version of a file is an event that replaces the one
-before it, what is deleted or moved away is forgotten by an event. So history, packs, search,
-forget and purge see the files as they see anything else. A folder is there while something lies
-in it; one that has become empty, but was not deleted, is a key that ends in a slash.
+something is recorded as one write: a new version of a file is an event that supersedes the one
+before it, and an event forgets what is deleted or moved away. So history, packs, search, forget and
+purge treat the files like everything else. A folder exists while it contains something; a folder
+that has become empty without being deleted is a key that ends in a slash.
 
-The tool reads as its channel and agent may: a value that they may not see, or that is out of time,
-is no file. What is written from a file is of the same kind, names the version before it, and keeps
-its sensitivity and its time; a file that is moved keeps who said it and as what, too.
+The tool reads what its channel and agent may see; for it a hidden value, or one that is out of
+time, does not exist. An edited file keeps its kind, its sensitivity and its validity, and names the
+version before it; a file that is moved also keeps its author and role.
 
-Answers and refusals are worded as the SDK's own implementation words them. It differs from that
-where it must: what looks like a secret is masked, and the answer says so; a path that climbs out
-of `/memories`, even if it comes back, is refused; sizes are bounded; a folder is said to take 4K.
+Answers and errors are worded as in the SDK's own implementation. It differs where it must: secrets
+are masked, and the answer says so; a path that leaves `/memories`, even if it returns there, is
+refused; sizes are bounded; a folder is listed with a size of 4K.
 """
 
 from __future__ import annotations
@@ -311,7 +311,7 @@ class Tree:
         """The writes, without marks of empty folders that may not be set.
 
         Raises ScopeError for a file whose path has a value that the reader may not see (see
-        `plane.guarding`), and for every change in another agent's namespace.
+        `memplane.work.changes`), and for every change in another agent's namespace.
         """
         if (done.writes or done.gone) and not self._reader.may_write(self._ns):
             raise self._reader.unwritable(self._ns, None)

@@ -1,4 +1,4 @@
-"""Anthropic's memory tool over a plane: what `client.beta.messages.run_tools(tools=[…])` takes."""
+"""Anthropic's memory tool over a plane, for `client.beta.messages.run_tools(tools=[...])`."""
 
 from __future__ import annotations
 

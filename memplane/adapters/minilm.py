@@ -1,7 +1,8 @@
-"""The extra `[dense]`: all-MiniLM-L6-v2 whole, in numpy, one text at a time.
+"""The extra `[dense]`: the embedding model all-MiniLM-L6-v2 in numpy, one text at a time.
 
-The weights come from a package that holds them, or from a folder such as the model's own
-repository has: `model.safetensors` and `vocab.txt`. Nothing is downloaded.
+The model is a distilled transformer (MiniLM, Wang et al. 2020) trained for sentence embeddings
+(Reimers and Gurevych 2019). Its weights come from an installed package, or from a folder with
+`model.safetensors` and `vocab.txt`, as the model's own repository has. Nothing is downloaded.
 """
 
 from __future__ import annotations

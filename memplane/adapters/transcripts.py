@@ -1,16 +1,20 @@
-"""Where the entries of each stored transcript lie in the log: `projections/transcripts.sqlite`.
+"""An index of stored transcripts, `projections/transcripts.sqlite`, and the recall events of them.
 
 ::
 
-    place     where this stands in the log, whose it is, and what no copy of the file has
-    keys      a row for each transcript: project, conversation, branch of it; `cut` is the seq of
-              the last forget that took entries of it away, or gave them back
-    entries   a row for each event that holds an entry or a part of one
-    summaries what a fold said of a conversation up to a seq, at a `cut`
+    place     position in the log, plane, and a mark that no copy of the file has
+    keys      one row for each transcript: project, conversation and branch; `cut` is the seq of
+              the last forget that removed entries of it, or of the undo that returned them
+    entries   one row for each event that holds an entry or a part of one
+    summaries the summary that a fold gave of a conversation up to a seq, at a `cut`
 
-A cache: made of the log's events and nothing else, dropped and made again where the log does not
-hold what it stands behind, where it is harmed or a copy, and by a purge, which empties its folder.
-Where another process writes there, what is new is folded into a copy in memory.
+The file is a cache, derived from the events of the log alone. It is built again where the log does
+not hold the line that it was made at, where it is damaged or a copy, and after a purge, which
+empties its folder. Where another process is writing it, new events are folded into a copy in
+memory.
+
+An entry is any JSON object; `packed` and `unpacked` convert it to the `data` of events and back.
+`Recall` records what an import of the same entries would record.
 """
 
 from __future__ import annotations

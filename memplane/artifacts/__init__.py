@@ -1,1 +1,1 @@
-"""Files beside the log: added, approved, quoted, exported."""
+"""Artifacts: files beside the log that are added, approved, quoted and exported."""

@@ -1,7 +1,7 @@
-"""The text of an artifact: whole for search, in pages for whoever opens its handle.
+"""The text of an artifact: all of it for the index, and in pages for a handle.
 
-A page is as many tokens as are asked for; `from=N` in its handle goes on at a character, wherever
-earlier pages ended.
+A page has as many tokens as the request asks for. `from=N` in a handle continues at character N,
+independent of where earlier pages ended.
 """
 
 from __future__ import annotations

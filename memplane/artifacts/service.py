@@ -1,7 +1,8 @@
-"""Adding an artifact: the file is read once, checked for secrets, stored, then its event written.
+"""Add, list, show, export and approve artifacts: `plane.artifacts`.
 
-The id of the event is made of what decides whether two are the same: content, name, text, key,
-type, namespace, task, sensitivity. So processes that add the same file at once write one event.
+To add one, its file is read once, searched for secrets and stored, before its event is written. The
+event's id is a hash of everything that makes two artifacts the same: content, name, text, key,
+type, namespace, task, sensitivity. So processes that add the same file at once record one event.
 """
 
 from __future__ import annotations
@@ -372,7 +373,7 @@ def _identity(draft: Draft, row: Mapping[str, Any], facts: ArtifactFacts) -> str
     return f"artifact-{hashlib.sha256(encode({'of': named}).encode()).hexdigest()[:32]}"
 
 
-# `plane.artifacts`: files beside the log, by copy or by reference, and who may show their text.
+# `plane.artifacts`: files beside the log, by copy or by reference, and their approvals.
 #
 # To add, to approve and to revoke write one event each. Until an approval covers an artifact, its
 # text and what was said of it are in no block, hit or expansion: only name, size and handle are.

@@ -1,1 +1,1 @@
-"""The command line: one file a group of commands, each a thin layer over the library."""
+"""The command line: one module for each group of commands, all thin layers over the library."""

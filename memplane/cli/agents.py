@@ -1,6 +1,6 @@
-"""`memplane install` and `uninstall`: the memory in an agent that people already use.
+"""`memplane install`, `uninstall`, `mcp` and `hook`: memplane inside a coding agent.
 
-What does the work is imported when one of the two runs: diffs and TOML take 30 ms.
+The modules that do the work are imported when a command runs: diffs and TOML take 30 ms.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""The command tree, and what exit codes mean.
+"""The command tree, and the meaning of exit codes.
 
-Modules put their commands into the tree with `command`; `load` imports the module of the command
-that was called, so that none waits for the imports of another.
+Modules register their commands with `command`; `load` imports only the module of the command that
+was called, so that no command waits for the imports of another.
 
-What a command's exit code says. `exit_of` follows this table.
+`exit_of` follows this table of exit codes.
 
 ==== ========= =====================================================================
 code name      when
 ==== ========= =====================================================================
 0    FINE      done, or answered. A list may be empty, a block too, and an import may
-               have refused rows: both say so. The reader of a pipe went away.
+               have refused rows: both report it. The reader of a pipe went away.
                `log --follow` was ended with Ctrl-C.
 1    NO        the answer is no: nothing by that id, key or handle (NotFoundError), a
                namespace that is not for this channel or agent (ScopeError), the id is

@@ -1,4 +1,4 @@
-"""`memplane artifact`: files beside the log, and who says that a prompt may show their text."""
+"""`memplane artifact`: files beside the log, and the approvals that let prompts show their text."""
 
 from typing import Annotated, TypeAlias
 

@@ -1,4 +1,4 @@
-"""`memplane eval`: how much of what a question needs is in its block, on anybody's own data."""
+"""`memplane eval`: measure on labelled questions how much of the evidence is in a block."""
 
 import json
 import tempfile

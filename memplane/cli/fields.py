@@ -1,4 +1,4 @@
-"""The fields of an event as options, and from the words of a command line to their values."""
+"""The fields of an event as command-line options, and the conversion of their values."""
 
 import json
 from typing import Annotated, Any, TypeAlias

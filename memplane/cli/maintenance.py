@@ -1,4 +1,4 @@
-"""`memplane verify`, `repair`, `rebuild`: is the plane whole, and how it becomes so again."""
+"""`memplane verify`, `repair`, `rebuild`, `doctor`, `stats` and `audit`: check and mend a plane."""
 
 from __future__ import annotations
 

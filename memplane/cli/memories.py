@@ -1,4 +1,7 @@
-"""`memplane forget`, `unforget`, `pin`, `unpin`, `touch`, `evict`: what stands in blocks."""
+"""`memplane forget`, `unforget`, `pin`, `unpin`, `touch`, `evict`, `update`, `undo` and `purge`.
+
+They change what blocks may contain; only `purge` erases.
+"""
 
 from __future__ import annotations
 

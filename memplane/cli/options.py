@@ -1,4 +1,4 @@
-"""The options that several commands share, so that they read the same everywhere."""
+"""Options that several commands share, with the same names and help everywhere."""
 
 from typing import Annotated, TypeAlias
 

@@ -1,4 +1,7 @@
-"""Data on stdout, words on stderr. Everything that a command prints goes through here."""
+"""Output of commands: data on stdout, messages on stderr, as text or JSON.
+
+Everything that a command prints passes through this module.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`memplane pack` and `memplane expand`: what goes into a prompt."""
+"""`memplane pack`, `expand`, `replay` and `why`: make a block, open its handles, explain it."""
 
 from __future__ import annotations
 

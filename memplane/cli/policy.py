@@ -1,4 +1,4 @@
-"""`memplane policy`: mistakes, values and where they come from; what changed, and what it does."""
+"""`memplane policy` and `schema`: mistakes, effective values, changes and their effect."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One run of the command line: from arguments to an exit code, with nothing in between escaping.
+"""Run the command line: arguments in, exit code out; no exception escapes.
 
-The rim: errors become words here and nowhere else.
+Errors become messages here and nowhere else.
 """
 
 import contextlib

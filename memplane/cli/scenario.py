@@ -1,4 +1,4 @@
-"""`memplane scenario run`: scenarios in CI, and by hand."""
+"""`memplane scenario run`: run scenarios, in CI or by hand."""
 
 from __future__ import annotations
 

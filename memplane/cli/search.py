@@ -1,4 +1,4 @@
-"""`memplane search`: the events that answer a query, the best first."""
+"""`memplane search`, `files` and `embed`: ranked events, likely files, vectors for the index."""
 
 from __future__ import annotations
 

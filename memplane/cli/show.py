@@ -1,4 +1,7 @@
-"""`memplane` alone, `init`, `show`, `get`, `keys`, `history`, `decisions`, `log`: what is there."""
+"""Commands that print what a plane holds: bare `memplane`, `show`, `get`, `keys`, `log` and others.
+
+`memplane init` is here too, since it ends by printing the new plane.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`memplane export` and `restore`: a plane, or a part of it, as one file, and back."""
+"""`memplane export`, `restore` and `import`: a plane as one file, and other sources."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`memplane trust` and `memplane policy accept`: look at a plane from elsewhere, then use it.
+"""`memplane trust` and `policy accept`: show a plane from elsewhere, then use it.
 
-What is printed of such a plane is a stranger's text: secrets are masked, and what could drive a
-terminal is written as an escape.
+Text of such a plane is untrusted: secrets in it are masked, and characters that could control a
+terminal are escaped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`memplane session start`, `checkpoint`, `end`, `list`, `show`."""
+"""`memplane session` and `memplane task`: start, list and end sessions; open and change tasks."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What an open plane holds for the rooms that work on it: log, clock, policies, projections."""
+"""The context of an open plane: log, clock, policies, projections and locks."""

@@ -1,4 +1,7 @@
-"""What a caller gave: checked, or refused with InputError naming the argument."""
+"""Check the arguments of a caller; InputError names the argument that is wrong.
+
+`request_of` turns the arguments of a pack into a `Request`.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The files of artifacts: read once when one is added, compared with its hash whenever it is read.
+"""Files of artifacts, and whether an approval lets prompts show their text.
 
-Only regular files are read, whole and within a size. What a file is called says its type, and
-whether it is text say its bytes: UTF-8 without NUL. A copy lies where bodies lie, under its hash.
+A file is read once when it is added, and compared with its hash at every later read. Only regular
+files are read, whole and up to a size. The MIME type follows from the file's name; a file counts as
+text if its bytes are UTF-8 without NUL. A copy is stored in `bodies/` under its hash.
 """
 
 from __future__ import annotations
@@ -346,9 +347,9 @@ def _reads_as_text(mime: str) -> bool:
     return mime.startswith("text/") or mime.endswith(_TEXT_ENDINGS)
 
 
-# Whether a prompt may show the text of an artifact: what approvals say, as of a seq and a time.
+# Whether a prompt may show the text of an artifact, by its approvals as of a seq and a time.
 #
-# Not while the copy that was approved is another one by now.
+# Not if the approved copy has other bytes by now.
 #
 # An approval covers the content that it names, of the artifacts that it names, from its seq on,
 # while it is in force (not forgotten, not replaced) and in time. One that takes back ends all

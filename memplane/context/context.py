@@ -1,4 +1,8 @@
-"""What an open plane holds: files, log, projections, counter, intake."""
+"""`PlaneContext`: what an open plane holds, and how events are drafted and appended.
+
+Log, clock, counter, policies, intake, projections and the lock, for the rooms above (`search`,
+`work`, `artifacts`, `upkeep`), none of which needs the facade.
+"""
 
 from __future__ import annotations
 
@@ -419,7 +423,7 @@ class PlaneContext:
         return self._folds
 
     def _renew(self, folds: Folds, outdated: Sequence[str]) -> None:
-        """Keep what was folded anew, and say once what another version of memplane had made."""
+        """Save what was folded again, and warn once if another version of memplane had made it."""
         self._save(folds)
         warnings.warn(
             f"{self.home.folder}: another version of memplane made projections/"
@@ -445,7 +449,7 @@ class PlaneContext:
                 replace_file(self.home.path / kept[0], kept[1])
 
     def scope(self, request: Request, policies: Policies) -> Scope:
-        """What decides of which groups of events whoever asks sees something."""
+        """The scope that decides which groups of events the request's reader sees."""
         return Scope.of(
             policies,
             request.channel,
@@ -456,7 +460,7 @@ class PlaneContext:
         )
 
     def files(self, folds: Folds, request: Request, policies: Policies) -> FilesState:
-        """The files view of whoever asks."""
+        """The files view of the request's reader."""
         scope, files = self.scope(request, policies), folds.files
         missing = files.missing(scope.sees, scope.spaces())
         if missing:
@@ -493,7 +497,7 @@ class PlaneContext:
         return self._prefixes.at(seq, self.counter(policies), _variant(policies))
 
     def advance(self, seq: int) -> None:
-        """Move the plane of a prefix forward to a seq: its projections go on, nothing begins anew.
+        """Move the plane of a prefix forward to a seq: its projections go on, nothing starts again.
 
         Raises InputError for a plane that is no prefix, or one that stands behind `seq` already.
         """

@@ -1,4 +1,4 @@
-"""Answers about single events: by id, key, handle or filter, within what a channel may see."""
+"""Read single events within what a channel and agent may see: by id, key, handle or filter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The projections of an open plane, caught up with the log, or as of an earlier seq of it."""
+"""The projections of an open plane, caught up with the log or as of an earlier seq.
+
+`SnapshotLog` is the log as it was at the last catch-up, so that one request reads one prefix;
+`Folds` holds all projections over it; `Seen` is what one reader may see of them.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +63,7 @@ __all__ = [
 
 
 class SnapshotLog:
-    """What is behind the head that `move` found does not exist until it is called again.
+    """A snapshot of the log: it ends at the head that the last call of `move` found.
 
     So all that a request reads is one prefix of the log, also what is opened late or folded again.
     """
@@ -182,7 +186,7 @@ _BUNDLED: Final = (
 class Folds:
     """All projections over one log; `folder` None: in memory only.
 
-    Sessions and files open for who asks, all others are there.
+    Sessions and files open on demand, all others at once.
     """
 
     def __init__(
@@ -228,7 +232,7 @@ class Folds:
 
     @property
     def sessions(self) -> Folded[SessionsState]:
-        """The sessions, caught up: opened for the first who asks, and kept up with from then on."""
+        """The sessions, caught up: opened at the first use, and kept up with from then on."""
         if self._sessions is None:
             folder, plane, counter = self._place
             self._sessions = Folded(
@@ -244,7 +248,7 @@ class Folds:
 
     @property
     def files(self) -> AllFilesState:
-        """The files view, caught up: opened for the first who asks, and kept up with then."""
+        """The files view, caught up: opened at the first use, and kept up with then."""
         self.open_files()
         assert self._files is not None
         self._files.catch_up()
@@ -297,7 +301,7 @@ class Folds:
 
     @property
     def outdated(self) -> list[str]:
-        """Files of these projections that another version of memplane made: folded anew."""
+        """Files of these projections that another version of memplane made: folded again."""
         bounded: list[Folded[Any]] = [
             self.hotset,
             self.decisions,

@@ -1,4 +1,7 @@
-"""What a pack reads, as values: projections, views, sessions and files that concern a request."""
+"""Gather everything that a pack reads, as values: projections, views, sessions, files.
+
+`materials_of` builds the `Materials` of a request and `run` calls the packing stages with them.
+"""
 
 from __future__ import annotations
 
@@ -183,7 +186,7 @@ def recent_sessions(
     policies: Policies,
     seen: VisibleProjections,
 ) -> tuple[LastSession, ...]:
-    """The newest sessions but the asking one, the newest first, as far as whoever asks sees them.
+    """The newest sessions but the asking one, the newest first, as far as the reader may see them.
 
     Those in which nothing was said are passed over: agents open and close many. Of each its
     summary; where there is none, or something happened since, the last summary and plan that were

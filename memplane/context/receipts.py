@@ -1,4 +1,4 @@
-"""Recording: what was acknowledged, one at a time or in bulk."""
+"""Receipts of recorded events, and the recording of rows one at a time or in bulk."""
 
 from __future__ import annotations
 

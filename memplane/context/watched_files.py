@@ -1,4 +1,8 @@
-"""The files that people edit, read again only when they changed, and counted when they are read."""
+"""Policies and views, read again only when their files changed.
+
+`Watched` reads those of a home, `Frozen` those of another moment from given bytes, and `Held` those
+of a plane that was found, in the bytes that its user trusted. Bytes that are read are counted.
+"""
 
 from __future__ import annotations
 

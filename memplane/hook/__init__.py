@@ -1,9 +1,10 @@
-"""`memplane hook <agent>`: what a coding agent runs at its events.
+"""`memplane hook <agent>`: the command that a coding agent runs at its events.
 
-It must never harm the agent that runs it: it reads JSON from stdin, ends with 0 whatever happens,
-prints nothing but its answer, is ended by a clock of its own, and tells its faults to
-`HOME/hooks.log`. Nothing of it stays behind: no process, no lock.
+It must never harm the agent that runs it: it reads JSON from stdin, exits with 0 whatever happens,
+prints nothing but its answer, is ended by its own timer, and writes faults to `HOME/hooks.log`. It
+leaves no process and no lock behind.
 
-`told` says what was told (pure), `recording` puts it into the log or the spool, `answering` packs
-what the agent may not know yet, `shown` keeps what a session was given, `run` holds it together.
+`payload` turns the JSON into rows (pure), `recording` puts them into the log or the spool,
+`context` packs what the agent does not have yet, `run` holds it together, and `catching_up`
+follows when the agent has stopped.
 """

@@ -1,7 +1,7 @@
-"""Sums up, folds and indexes what hooks have recorded, so that the next answer finds it.
+"""Sum up, fold and index what hooks have recorded, so that the next answer finds it.
 
-Clients run it when the agent has stopped, in the background where they can. Whoever finds another
-at it leaves it to that one; the hook's clock ends it like any other.
+Clients run it when the agent has stopped, in the background where they can. If another process is
+doing it already, this one leaves it to that process; the hook's timer ends it like any other.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a coding agent is given at the start of a session and at a prompt: facts, dated, with ids.
+"""The context that a hook gives to a coding agent: dated facts with the ids of their events.
 
-At the start the map, tasks, decisions, knowledge and the last sessions; at a prompt only what
-speaks to it. The client keeps what it was given and sends it again with every request, so nothing
-comes twice, and nothing comes of the session that it still holds.
+When a session starts: map, tasks, decisions, knowledge and the last sessions. At a prompt: only
+what matches it. The client keeps such text and sends it again with every request, so nothing is
+given twice (`Shown` remembers), and nothing of the session that the client still holds.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ def _says_something(block: Block) -> bool:
     return any(entry.source.startswith("event") or entry.events for entry in block.entries)
 
 
-# What a session of a client was shown, so that nothing is shown to it twice.
+# What a session of a client was shown, so that nothing is shown twice.
 #
-# `HOME/projections/hooks/<name>.json`: a cache. Where it is lost, something is shown again.
+# `HOME/projections/hooks/<name>.json` is a cache: if it is lost, something is shown again.
 
 _IDS_MAX: Final = 2_000
 _FILES_MAX: Final = 64

@@ -1,4 +1,4 @@
-"""What a coding agent tells its hooks, as rows for the log. Pure: JSON values in, rows out.
+"""The JSON that a coding agent gives its hooks, as rows for the log. Pure: values in, rows out.
 
 Claude Code and Codex send the same shape (fields that only one of them has are marked)::
 
@@ -13,14 +13,15 @@ Claude Code and Codex send the same shape (fields that only one of them has are 
      "compact_summary" (Claude Code)                             PostCompact
      "reason"}                                                   SessionEnd
 
-The same told twice (by two installs, or again by the client) has the same id, and is recorded once.
+The same payload given twice (by two installs, or again by the client) gives the same ids, and is
+recorded once.
 
-What an import of the transcript would record is recorded as it would be: what no person typed has
-another role than `user`, and nobody is answered; what a sub-agent is told and does has the tag
-`sidechain` and the sub-agent as its actor. For Codex that is a session of its own.
+Rows are those that an import of the transcript would give. Text that no person typed has another
+role than `user`, and gets no answer. Prompts and acts of a sub-agent have the tag `sidechain` and
+the sub-agent as actor; for Codex they are a session of their own.
 
-Formats of other programs change weekly: what is not there or is of another type is left out, an
-event that is not known gives no rows, nothing raises.
+Formats of other programs change weekly: a field that is missing or of another type is left out, an
+unknown event gives no rows, and nothing raises.
 """
 
 from __future__ import annotations

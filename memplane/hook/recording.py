@@ -1,7 +1,7 @@
-"""Puts what a hook was told into the log, or beside it: no caller of a hook waits for a writer.
+"""Record the rows of a hook in the log, or in the spool where the lock is held for too long.
 
-The same intake as `Plane.record` has, without opening a plane: what a fold or a pack needs is not
-even imported. Tokens are left for the first fold of a full process to count.
+The intake is that of `Plane.record`, without an open plane: what only folds and packs need is not
+imported. Tokens are left uncounted; the first fold of a full process counts them.
 """
 
 from __future__ import annotations
@@ -133,11 +133,11 @@ class HookLog:
         )
 
 
-# That a session ended or went on, named by what came before it.
+# Ends and continuations of a session, with ids made of the event before them.
 #
-# Clients say so without a number: the same words mean the same end, told twice (by two installs, or
-# again), or another end of a session that went on in between. What the log has last tells them
-# apart.
+# Clients report them without a number: the same payload means the same end given twice (by two
+# installs, or again), or another end of a session that went on in between. The last event that the
+# log has of the session distinguishes the two.
 
 _LOOK_MAX: Final = 1_000  # lines; who has been silent for longer is named by the very last one
 

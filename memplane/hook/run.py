@@ -1,4 +1,4 @@
-"""One call of a hook, from stdin to exit code 0."""
+"""One call of a hook: JSON from stdin, an answer on stdout, exit code 0."""
 
 from __future__ import annotations
 

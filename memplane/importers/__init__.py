@@ -1,9 +1,9 @@
-"""Other programs' records become events of a plane.
+"""Importers: records of other programs become events of a plane.
 
 A source is a function of lines (of commits, where it is git): bytes in, rows for
-`Plane.record_many` out. It reads no clock and keeps no plane, so the same file gives
-the same rows, ids included, on any machine; the ids make a second import a row of
-repeats. A file that states what holds now is compared with the plane (see `statements`).
+`Plane.record_many` out. It reads no clock and keeps no plane, so the same file gives the same rows,
+ids included, on any machine; because of the ids a second import consists of repeats. A file that
+states what holds now is compared with the plane (see `statements`).
 """
 
 from __future__ import annotations

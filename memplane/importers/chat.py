@@ -3,11 +3,11 @@
 A file is one array of messages, an object with `messages` (and `system`), an array of such
 objects, or lines: an object with `messages` or an array each (the shape that fine-tuning takes),
 or a message each, which together are one chat. Items of the Responses API may stand among the
-messages (see `items`). A part of a message is an event; images and files are counted.
+messages (see `importers.codex`). A part of a message is an event; images and files are counted.
 
 Nothing in such a file need have an id, so an id is `chat:<hash>:<part>`, the hash one of the
-message and of those before it in its chat: the same in whatever file the chat stands, and as it
-was when the chat has grown. The session is the id of the chat (`id`, `conversation_id`,
+message and of those before it in its chat: the same in whatever file the chat stands, and unchanged
+when the chat has grown. The session is the id of the chat (`id`, `conversation_id`,
 `session_id`, `thread_id`) where it has one, else `chat/<file>/<n>-<hash of the first message>`.
 A beginning that two chats share is recorded once, with the first of them. Times are taken where
 messages have them; what the system says is a message of the system. Thinking is left out unless

@@ -16,8 +16,8 @@ internal to its writer and changes):
   and a summary, both dated to the last event. One that goes on later ends again.
 
 Role `user` is for what a person typed, because packs are made for the newest of
-those. What the client puts into the user's mouth (see `client_texts`; a sub-agent's
-orders) or says in a model's place gets role `system`, the output of a local command role
+those. What the client writes under the user's name (see `client_records`; a sub-agent's
+orders) or in a model's place gets role `system`, the output of a local command role
 `tool`. Thinking is left out unless it is asked for. Calls of memplane's own
 tools and their answers are memory going and coming back: counted and not recorded again.
 

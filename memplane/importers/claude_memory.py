@@ -1,12 +1,12 @@
 """The memory that Claude Code keeps for itself: MEMORY.md and topic files, in Markdown.
 
 A folder `memory` holds MEMORY.md (an index, and what fits into it) and a file a topic, often with
-front matter (`name`, `description`, `type`). CLAUDE.md is none of it: that is written by people,
-for the client to read, and the client goes on reading it.
+front matter (`name`, `description`, `type`). CLAUDE.md is not imported: people write it
+for the client, and the client goes on reading it.
 
 A statement is a section: a heading and what stands below it up to the next one. Its key is
 `claude-memory/<project>/<file>#<headings>`, so an edit supersedes it; a bullet has no name of its
-own by which an edit of it could be told from a new one. The text begins with the headings, in a
+own that would distinguish an edited one from a new one. The text begins with the headings, in a
 topic file with its description. A section is a `preference` where the topic is of type user or
 feedback, or where the heading says so, else a `fact`. Lines of the index that only point to a
 topic file beside it are counted and left out. The time is the file's: Markdown has none.

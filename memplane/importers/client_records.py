@@ -1,7 +1,7 @@
-"""What clients write under the user's name: the same for their transcripts and for their hooks.
+"""Text that clients write under the user's name, recognised for transcripts and hooks alike.
 
-Packs are made for what a person typed, so what the client puts into his mouth is another role's.
-Nothing heavy is imported here: a hook asks, too.
+Packs are made for what a person typed, so text that the client adds to a prompt or puts in its
+place gets another role. Nothing heavy is imported here, because hooks use this module.
 """
 
 from __future__ import annotations

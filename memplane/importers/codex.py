@@ -2,7 +2,7 @@
 
 With an envelope, `{"timestamp", "ordinal"?, "type", "payload"}`, what is taken is:
 
-* `response_item`: what the model and the client exchanged (see `items`). `event_msg` repeats it
+* `response_item`: what the model and the client exchanged (see `Calls`). `event_msg` repeats it
   for the screen and is counted by its type, as everything else is.
 * `compacted`: a `session` event with status checkpoint, and its summary.
 * `session_meta`: the first one names the session of the file. One that names another session
@@ -19,7 +19,7 @@ the same words said again have another.
 Role `user` is for what a person typed. What the client puts into the user's mouth (AGENTS.md,
 the environment, skills, notes about sub-agents) is not recorded, nor are messages of the
 developer, which hold the context that hooks gave: both are counted. Newer rollouts say which parts
-a person typed (`content_item_kinds`); in others it is told by how they begin. A note of an
+a person typed (`content_item_kinds`); in others the beginning of the part decides. A note of an
 interruption has role `system`; a command that the user ran, and a sub-agent's orders, are no
 user's words either. Reasoning is left out unless it is asked for.
 """

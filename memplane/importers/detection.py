@@ -1,4 +1,4 @@
-"""Which source a file is from, by its first lines, and what below a folder can be imported."""
+"""Tell the source of a file by its first lines, and what below a folder can be imported."""
 
 from __future__ import annotations
 

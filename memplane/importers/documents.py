@@ -1,4 +1,4 @@
-"""JSON that is no line of its own: arrays on a line, and documents spread over many lines."""
+"""Parse JSON files that are not JSON lines: arrays on one line, documents over many lines."""
 
 from __future__ import annotations
 

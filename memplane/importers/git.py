@@ -1,7 +1,7 @@
 """Commits of a git repository: one event each, from the oldest to the newest.
 
-An `observation` without a role: nobody said it in a talk, and who did it and why is
-the point. The text is the commit's message and then the files it touched; the author
+An `observation` without a role: it was not said in a conversation, and its point is who
+did it and why. The text is the commit's message and then the files it touched; the author
 is the actor, the author's time the event's; the id is `git:<hash>:0`. Addresses are
 left out, in trailers too. A merge has no files: its parents' commits have them. Neither
 has the oldest commit of a shallow clone, where git would list the whole tree.

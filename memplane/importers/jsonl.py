@@ -1,4 +1,4 @@
-"""JSON lines that memplane defines, in two forms told apart by the fields of each line.
+"""JSON lines that memplane defines, in two forms, distinguished by the fields of each line.
 
 Conversations (any line with `conversation_id` or `event_id`): conversation_id,
 event_id, session_id, ts, role, speaker, text, and where they are known kind,
@@ -11,7 +11,7 @@ does not say so itself gets tool and path of the call that it answers: the one w
 
 Events (any other line with `kind` or `text`): the fields of an event as they are,
 so that an exported log and rows written by hand import. What only a log can give
-(seq, dur, rec, h, tokens) is left out and given anew; events about the old log
+(seq, dur, rec, h, tokens) is left out and assigned again; events about the old log
 itself (segments, repairs, purges) are skipped. A row without an id gets one from
 its line: the same line twice is one event.
 """

@@ -6,8 +6,8 @@ the whole file anew at each change, so it is compared with the plane (see `state
 is what its tool read_graph answers: one object with `entities` and `relations`.
 
 Each observation is a fact, with the name of its entity in front and as a tag; so is the type of an
-entity, and each relation. Any of them is added or deleted as a whole, so the key,
-`mcp-memory/<entity>/<hash>` or `mcp-memory//<hash>`, is its own. The time is the file's: the graph
+entity, and each relation. Each is added or deleted as a whole, so each has a key of its
+own, `mcp-memory/<entity>/<hash>` or `mcp-memory//<hash>`. The time is the file's: the graph
 has none.
 """
 

@@ -1,4 +1,4 @@
-"""One import on its way into the plane: file after file, and what became of each part of them."""
+"""One run of an import: read file after file into the plane, and report on each part."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Lines of a file on disk, plain or gzip, whatever is in it.
+"""The lines of a file on disk, plain or gzip, with their damage.
 
-Transcripts grow while they are read, lose newlines and are copied half; so a
-line says whether its newline was there, and damage is a line too, not an error.
+Transcripts grow while they are read, lose newlines and are copied in part. So a line says whether
+it ended in a newline, and a damaged line is a value, not an error.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Repositories and their commits on the way into the plane.
+"""Import the commits of git repositories.
 
-The heads that were read are kept with the files of other sources (`importers.resume`), so a second
-import asks git for what they do not reach. Where that is not known (another selection, history
-rewritten and cleaned away, a shallow clone that was deepened) all commits are read, and their ids
-tell the ones that are there.
+The heads that were read are remembered beside the files of other sources (`importers.resume`), so a
+second import asks git only for commits that they do not reach. Where that does not work (another
+selection, history that was rewritten and removed, a shallow clone that was deepened) all commits
+are read, and their ids identify those that are recorded.
 """
 
 from __future__ import annotations

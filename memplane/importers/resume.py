@@ -1,17 +1,17 @@
-"""How far each file was read, so that an import of a grown file reads what is new.
+"""How far each file was read, and which of its rows hooks have recorded already.
 
-A cache, `projections/imports.json`: without it an import reads everything again
-and records nothing twice. It is written by tmp and rename, and ignored when it is
-broken, of another plane, or of a log that no longer holds the event it names::
+An import of a file that has grown reads only what is new. The position is kept in a cache,
+`projections/imports.json`; without it an import reads everything again and records nothing twice.
+It is written by tmp and rename, and ignored when it is broken, of another plane, or of a log that
+no longer holds the event it names::
 
     {"format": 1, "plane": id, "seq": 812, "h": "…", "files": {"/abs/path": {...}},
      "repositories": {"/abs/path/.git": {"how": {...}, "heads": ["…"]}}}
 
-Of a repository the last heads are kept, the newest last. A file goes on at `offset`
-when the first and last bytes before that are the ones that were read; what stands
-behind it was not there or not a whole line then. A gzip file has no such place, and one
-that is no file of lines neither: it is read whole, or not at all when size, time and
-those bytes are as they were before it was read.
+Of a repository the last heads are kept, the newest last. Reading continues at `offset`
+when the first and last bytes before it are those that were read; bytes behind it were
+missing then, or not yet a whole line. A gzip file, or one that does not consist of lines,
+is read whole, or not at all when size, time and those bytes have not changed.
 """
 
 from __future__ import annotations

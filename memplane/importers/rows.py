@@ -1,4 +1,4 @@
-"""What one record of a source comes to, and names that a log accepts."""
+"""The rows and counts that one record of a source gives, and names that the log accepts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Reads files of a source into a plane, and says what became of each part of them.
+"""`import_paths`: read files of a source into a plane, and report what became of each part.
 
-A second run records nothing, because ids come from the source; it reads little,
-because `consumed` knows how far each file was read.
+A second run records nothing, because ids come from the source, and reads little, because
+`importers.resume` remembers how far each file was read.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
-"""Memories that a file states as of now: each has a key, and the file is the newest word on it.
+"""Files that list what holds now, such as notes of a client: compared with the plane and synced.
 
-Such a file is rewritten, not appended, so it is compared with the plane, statement by statement:
+Such a file is rewritten and not appended to, so each of its statements (each has a key) is
+compared with the plane:
 
-* What the plane holds under the key is a repeat, and nothing is written.
+* The same content under the key is a repeat, and nothing is written.
 * Other content is recorded under the same key and supersedes it. The id is
   `<source>:<hash of key, kind and text>:<n>`, n counting how often the file came back to the very
   same words, so that a change that is taken back is a change, too.
-* What the same file stated before and states no more is archived by a `forget` whose reason
-  begins with the source: the file's owner took it back, and a block would go on telling it. The
-  log keeps it, and it comes back when the file has it again. A file that states nothing, or
-  that could not be read whole, archives nothing: a writer that crashed leaves such files.
-* What somebody forgot in the plane stays forgotten as long as the file says the same.
+* A statement that the file had before and no longer has is archived by a `forget` whose reason
+  begins with the source: its owner removed it, and blocks would go on showing it. The log keeps
+  it, and it comes back when the file has it again. A file without statements, or one that could
+  not be read whole, archives nothing: a writer that crashed leaves such files.
+* What was forgotten in the plane stays forgotten as long as the file says the same.
 """
 
 from __future__ import annotations

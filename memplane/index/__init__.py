@@ -1,6 +1,6 @@
-"""The index: documents by relevance. Knows documents, never events.
+"""The index: documents ranked by relevance. It knows documents, never events.
 
-`terms` turns text into hashed terms, `layout` is the byte format of a segment, `build`,
-`merge` and `live` make segments, `lexical` scores them, `store` keeps them in a folder
-and `reader` answers from the same files with the standard library alone.
+`terms` turns text into hashed terms, `segment` builds and merges segments, `storage` is their byte
+format and their folder, `store` is the whole index, `lexical` scores its documents and `ranking`
+orders them; `reader` answers from the same files with the standard library alone.
 """

@@ -1,11 +1,15 @@
-"""BM25 in the Lucene form, the part that needs no arrays.
+"""BM25 in the Lucene form, and the search for the best events without arrays.
+
+Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond"::
 
     idf(t)   = ln(1 + (N - df + 1/2) / (df + 1/2)) = ln(2N + 2) - ln(2df + 1)
     score(d) = sum of weight idf(t) tf (k1 + 1) / (tf + k1 (1 - b + b length / average))
 
+`best_events` leaves out documents that cannot be among the best (MaxScore, Turtle and Flood 1995).
+
 N, df and the average count every document below the limit, hidden ones too. Terms are
 added in rising order, one after the other, in f64 with + - * / alone; the two logarithms
-are rounded from decimals. So `lexical` and `reader` compute the same bits on every CPU.
+are rounded from decimals, so that `lexical` and `reader` compute the same bits on every CPU.
 """
 
 from __future__ import annotations
@@ -54,7 +58,7 @@ def idf(documents: int, having: int) -> float:
     return ln(2 * documents + 2) - ln(2 * having + 1)
 
 
-# The k best events of a query without scoring every document that holds a term of it.
+# The k best events of a query, without scoring every document that holds a term of it (MaxScore).
 #
 # Terms are taken from the one that can add most to the one that can add least. As soon as k events
 # are known that score more than all terms to come could give, no further document matters, and the

@@ -1,9 +1,9 @@
-"""Columns of all documents side by side, and the chain of each group, for ranking.
+"""Columns of all documents side by side, and the chain of documents of each group, for ranking.
 
-Segments keep their columns apart; a ranking asks for thousands of scattered documents and their
-neighbours, a hundred times a query. So what it needs lies here in plain arrays, filled once and
-then extended as documents come in. 41 bytes a document, and 8 for each set of documents that a
-channel does not see.
+Segments keep their columns apart, but a ranking reads those of thousands of scattered documents and
+their neighbours, a hundred times a query. So they are copied here into flat arrays, filled once and
+extended as documents come in: 41 bytes a document, and 8 more for each set of documents that a
+channel does not see. `spread` lends scores to neighbours.
 """
 
 from __future__ import annotations

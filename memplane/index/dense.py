@@ -2,15 +2,15 @@
 
 ::
 
-    dense.json    whose vectors they are, how many rows count and the sum of their bytes; written
-                  last, put in place at once
+    dense.json    plane and embedder, the number of valid rows and the checksum of their bytes;
+                  written last, and replaced in one step
     rows.i8       signed bytes, row behind row. Rows are added at its end; where old ones change,
-                  the file is replaced, so that whoever has it mapped keeps what he sees
+                  the file is replaced, so that a reader that has it mapped keeps its version
     .lock         held by the one process that adds rows
 
-Rows behind those that count are left by a process that was killed; the next one writes over them.
-Vectors of another plane, embedder or making of documents, and files that are torn or harmed, are
-none: they are begun again. The bytes of `rows.i8` depend on the documents and the embedder alone.
+Rows behind the valid ones are left by a process that was killed; the next one overwrites them.
+Vectors of another plane, embedder or version of documents, and files that are torn or damaged, are
+discarded and made again. The bytes of `rows.i8` depend on the documents and the embedder alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What is indexed and asked: documents, the passages of a text, and the words of a question."""
+"""What the index takes and is asked: documents, passages of a text, words of a question.
+
+`passage` picks the best run of whole sentences of a long text; `ask` finds out from English
+patterns who is meant by a question and how broad it is.
+"""
 
 from __future__ import annotations
 

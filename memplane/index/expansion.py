@@ -1,4 +1,7 @@
-"""The words nearest to the common words of the static table, worked out beforehand.
+"""Query expansion: related words, by the vectors of the static table and a list made in advance.
+
+`Neighbours` finds words whose vectors are near those of a query's words; `Nearest` has the answers
+for the common words.
 
 `data/near.bin` holds them; `tools/build_static.py` writes it from the table alone. In this order:
 
@@ -11,7 +14,7 @@
   the least first. They are the nearest in order without those of a stem that was there before,
   the word's own included; 65,535 fills what is left where there are no more.
 
-So no vector is compared and no word stemmed for most questions, with the same answer.
+So most questions need no comparison of vectors and no stemming, and get the same answer.
 """
 
 from __future__ import annotations

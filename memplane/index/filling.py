@@ -1,4 +1,4 @@
-"""The order of `packing` for a few events, without arrays: a process that answers once packs so."""
+"""The order of `packing` for a few events, in plain Python, for processes that answer once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""BM25 over words, content bigrams and prefixes in arrays, as of any document; see `bm25`."""
+"""Score documents by BM25 over words, content bigrams and prefixes, in arrays; formula: `bm25`.
+
+Answers are as of any document number: later documents do not count.
+"""
 
 from __future__ import annotations
 

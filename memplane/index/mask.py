@@ -1,4 +1,4 @@
-"""Which documents may not be seen: by flags, by times, and by what became of them."""
+"""Sets of documents that a request may not see: by flags, by times of validity, by later events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From relevance to the order in which a block is filled: value per token, passages where they pay.
+"""The order in which events fill a block: by value per token, whole or as passages.
 
 Two steps an event. *Show*: a passage of a long turn, the whole of a short one. *Grow*: the whole
 instead of the passage. A step is worth what it adds for each token that it adds. Where the rest of

@@ -1,9 +1,13 @@
-"""What documents earn by being like a query as a whole, whatever their words: from vectors.
+"""Rank events for a query: BM25 scores, similarity of vectors, neighbours, speakers and boosts.
 
-Similarity counts by how far it stands out: z is the distance of a document's cosine from the mean
-of all, in units of their spread. A z of 4 earns `weight`, where the best words of all earn 1. Mean
-and spread come from sums of whole numbers, over at most 1,024 documents spread evenly through the
-log; like the statistics of terms they count hidden ones too.
+`rank` turns scores of documents into those of events: what the texts beside a match get of its
+score, who speaks, how many of the query's words are there. `boosted` adds exact keys, tags and
+markers, and `alike` ranks by vectors alone.
+
+Vector similarity counts by how far it stands out: z is the distance of a document's cosine from the
+mean of all, in standard deviations. A z of 4 earns `weight`, where the best match by words earns 1.
+Mean and deviation come from sums of integers over at most 1,024 documents, spread evenly over the
+log; like the statistics of terms they include hidden documents.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Answers from the files of an index with the standard library alone, for brief processes.
+"""Search the files of an index with the standard library alone, for brief processes such as hooks.
 
-The same events and the same integers as `View.hits` gives over the saved index: every
-operation on floats that ends up in a score comes in the same order. Documents that were added
-and not saved are not seen. Needs a little-endian machine; another one finds nothing.
+Returns the events and integer scores that `View.hits` gives over the saved index, because every
+floating-point operation that ends up in a score happens in the same order. Documents that were
+added but not saved are not found. Needs a little-endian machine; on another one nothing is found.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""One segment in arrays: made by `build`, `merge` and `live`, or mapped from a file."""
+"""One segment of the index in arrays: built from documents, merged from neighbours, or mapped.
+
+`build` makes a segment of a batch of documents, `merge` one of several, `erase` one with some
+documents blank; the bytes are those that building from the documents gives. `Live` holds the newest
+documents, fewer than 256, each found as soon as it is added.
+"""
 
 from __future__ import annotations
 

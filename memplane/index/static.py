@@ -1,6 +1,8 @@
-"""Text to WordPiece numbers, as the lower-casing tokenizer of BERT does it.
+"""WordPiece tokens of a text, and the static table of vectors for them: the default embedder.
 
-Both the static table and the full model read their texts through this.
+Tokens are those of BERT's lower-casing tokenizer (WordPiece: Schuster and Nakajima 2012), also for
+the full model in `adapters.minilm`. The vector of a text is the sum of its tokens' rows in
+`data/static.i8`, in integers, so it is the same on every machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Files of the index: their layout in bytes, their folder, and which of them count."""
+"""Files of the index: their byte layout, their folder, and the manifest that says which ones count.
+
+Segments have four levels of size (`CAPACITIES`); full ones are merged into the next level, as in a
+log-structured merge tree (O'Neil et al. 1996).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The index as of one seq: matches, columns, labels, neighbours and texts by document number."""
+"""The index of a plane: add documents in log order, search as of any document, save and erase.
+
+`SegmentedIndex` writes, `View` answers: matches, columns, labels, neighbours and texts by document
+number.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The analyser: text to terms, each a number of 64 bits.
+"""The analyser: turn text into terms, each a hash of 64 bits.
 
-A *word* is a stem (Snowball English, irregular forms mapped to one), a number, the whole
-of an identifier or path beside its parts, or two neighbouring characters of a Hangul,
-CJK or kana run. A *bigram* is an unordered pair of neighbouring words after stop words
-are gone. A *prefix* is the first five letters of a word of six or more.
+A *word* is a stem (Snowball English, Porter 2001; irregular forms mapped to one), a number, the
+whole of an identifier or path beside its parts, or two neighbouring characters of a Hangul, CJK or
+kana run. A *bigram* is an unordered pair of neighbouring words after stop words are gone. A
+*prefix* is the first five letters of a word of six or more.
 
 Two texts that differ only in case, quotes, digit grouping or compatibility forms of
-characters have the same terms. Which characters are letters is Python's knowledge.
+characters have the same terms. Python's `re` decides which characters are letters.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A vector is `dimension` bytes from -127 to 127; row n is document n. Two append-only arrays, row
 by row: `rows` (the bytes) and `bits` (a bit a component, set where it is above 0, padded to 64).
-A row without a component above 0 is none: the document has no vector.
+A row without a component above 0 means that the document has no vector.
 
 Similarity is the cosine in millionths, rounded down. Dot products are sums of whole numbers, and
 root and division are rounded the same everywhere, so the answer is the same on every machine. A

@@ -1,7 +1,7 @@
-"""Before the log: check an event, redact it, serialise it.
+"""What happens to an event before the log: checked, redacted, marked, counted, serialised.
 
-Values in, values out. Nothing here reads a clock, a file or the environment;
-what leaves is a `Draft` that the log only has to number and chain. The order is
+Pure: nothing here reads a clock, a file or the environment. The result is a `Draft`
+that the log only has to number and chain. The order is
 fixed: check every field, clean the text, redact, mark, count, serialise. So a secret
 that a rule knows never reaches a byte that is written.
 """

@@ -1,4 +1,4 @@
-"""Check what a caller gives for an event, field by field, and bring it to its stored form.
+"""Check the fields of an event that a caller gives, and convert them to their stored form.
 
 `schemas/event.schema.json` says the same for other languages (its `$defs/input`);
 the tests hold the two together. This one is here because it is fast and because

@@ -1,11 +1,11 @@
-"""Which markers a text carries by how it is written: `Decision: …`, `Always …`, `I prefer …`.
+"""Find markers in a text: `Decision: ...` at a line start, standing instructions, preferences.
 
-A line start is a word and a colon at the beginning of a line, whoever wrote the line but a tool. A
-standing instruction or a preference is looked for in what a user says, sentence by sentence: what
-is to hold from now on reads much like what is not, so a word alone says nothing, and a pattern is
-tried on the sentence around it; what it finds must not be asked, told of others, or wanted once.
-Fenced code is passed over, quoted lines, and what stands far behind in a long text: they are quoted
-rather than said. The tables are the policy's.
+A line start is a word and a colon at the beginning of a line, in anything but a tool's text. A
+standing instruction or a preference is looked for in what a user says, sentence by sentence. What
+is to hold from now on reads much like what is not, so a phrase alone decides nothing: a pattern is
+tried on the sentence around it, and the match must not be a question, a report about others or a
+wish for this once. Fenced code, quoted lines and what comes late in a long text are passed over,
+because they are quoted rather than said. The tables are the policy's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Make a draft: checked, redacted, counted and serialised, ready for the log to number.
+"""Turn the fields of an event into a draft: checked, redacted, counted, serialised.
 
 The log adds seq, dur, id, ts, rec and h around `Draft.rest`; a text that would
 make the line longer than LINE_MAX goes to a body, and the line keeps its head.

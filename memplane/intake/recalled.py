@@ -1,11 +1,11 @@
-"""A quoted block is memory coming back, not something new that was said.
+"""Move quoted blocks out of texts: they are memory coming back, not something new.
 
-An agent that echoes the block it was given would have it recorded again, and retrieved again, each
-turn. So a block whose checksum verifies is moved out of the text, into a file of its own that the
-event names in `data.recalled`. The checksum has no secret: anybody can write such a block. It is
-moved only out of what a person or an agent says (messages of role user or assistant) and out of
-results of memplane's own tools and commands. In any other event it stays where it was: the output
-of a tool, a statement, the words of the system.
+An agent that echoes the block it was given would have it recorded, and retrieved again, in each
+turn. So a block whose checksum verifies is moved out of the text into a file of its own, which the
+event names in `data.recalled`. The checksum contains no secret: anybody can write such a block. So
+it is moved only out of what a person or an agent says (messages of role user or assistant) and out
+of results of memplane's own tools and commands. In any other event it stays where it is: in the
+output of a tool, in a statement, in words of the system.
 """
 
 from __future__ import annotations

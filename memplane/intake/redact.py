@@ -1,8 +1,9 @@
 """Mask secrets before the first byte is written.
 
-Rules run in a fixed order: the policy's patterns, the shapes of known providers, then key blocks,
-values beside the name of a secret, URL credentials and Bearer. What a rule masks becomes
-`[redacted:<rule>]`. Passes repeat until one changes nothing, so redact(redact(x)) == redact(x).
+Rules run in a fixed order: the policy's patterns, the tokens of known providers (`token_patterns`),
+then key blocks, values beside the name of a secret, URL credentials and Bearer (`secret_syntax`).
+What a rule masks becomes `[redacted:<rule>]`. Passes repeat until one changes nothing, so
+redact(redact(x)) == redact(x).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Research reports and bundles: held to their schemas, every citation to a source.
+"""Check research reports and bundles: their schemas, and a source for every citation.
 
-A report is Markdown with a JSON file beside it that has its sources and claims; a bundle is one
-JSON file with the report, its sources, and what these say. In the text `[@s1]` cites the source
-s1, `[@s1; @s2]` two of them. `[s9]` and `[^s9]` cite too where the sources are called s1, s2, ...:
-a number that none of them has is then a citation of nothing. What stands in code cites nothing.
+A report is Markdown with a JSON file beside it that lists its sources and claims; a bundle is one
+JSON file with the report, its sources, and their content. In the text `[@s1]` cites the source s1,
+and `[@s1; @s2]` two of them. `[s9]` and `[^s9]` cite too where the sources are called s1, s2 and so
+on: a number that none of them has is then a citation without a source. Code cites nothing.
 """
 
 from __future__ import annotations

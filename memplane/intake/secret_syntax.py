@@ -1,9 +1,8 @@
-"""Secrets that a form of text gives away: URLs, HTTP headers, key blocks, markup, SQL, commands.
+"""Find secrets by the syntax around them: URLs, HTTP headers, key blocks, markup, SQL, commands.
 
-Each finder gives the spans to mask, from left to right, and first looks for a word without which
-its form cannot stand there: in `lowered`, the text in small letters, which is quicker to search.
-What stands around a secret stays. All patterns are bounded: a hostile megabyte costs what any
-megabyte costs.
+Each finder yields the spans to mask, from left to right. It first looks for a word that its form
+cannot lack, in `lowered`, the text in lower case, which is quicker to search. The text around a
+secret stays. All patterns are bounded, so the time for a hostile megabyte is that of any megabyte.
 """
 
 from __future__ import annotations

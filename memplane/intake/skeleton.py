@@ -1,9 +1,9 @@
-"""What a line or a name reads like once everything is gone from it that cannot be seen.
+"""The skeleton of a line or name: what it looks like without its invisible characters.
 
-After the skeletons of Unicode's UTS #39: default-ignorable code points, controls, formats and
-terminal sequences go, compatibility forms fold (NFKC), and the letters of other scripts that look
-like Latin ones become these. Two texts with one skeleton look alike to a reader. The tables are
-those of Unicode 3.2 and this file, so the result is the same under every Python.
+After the skeletons of Unicode's UTS #39: default-ignorable code points, control and format
+characters and terminal sequences are removed, compatibility forms fold (NFKC), and letters of other
+scripts that look like Latin ones become these. Two texts with one skeleton look alike. The tables
+are those of Unicode 3.2 and of this file, so the result is the same under every Python.
 """
 
 from __future__ import annotations

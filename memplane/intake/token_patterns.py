@@ -1,9 +1,9 @@
-"""What the tokens of known providers look like.
+"""Patterns for the tokens of known providers, and the gate that decides which of them to try.
 
-Each shape has literals of which one stands in every token of that shape. A text
-is searched for shapes only where a long unbroken run holds one of them, so prose
-pays a table look-up per byte and nothing more. There is no entropy rule: hashes,
-uuids and tool-use ids are our daily text, and they look as random as a key.
+Each shape has literals, one of which occurs in every token of that shape. A text is searched for
+shapes only where a long unbroken run contains one of them, so prose costs a table look-up per byte
+and nothing more. There is no entropy rule: hashes, uuids and tool-use ids are everyday text here,
+and look as random as a key.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 # The providers whose tokens are known by their form: name, literals, pattern.
 #
-# How the rows are used stands in `shapes`. Order matters where one row could take the head of
+# `Shape` uses the rows. Order matters where one row could take the head of
 # another's token: special before general.
 
 # A token begins where a word begins: without this `task-…` would hold an `sk-…`. The letter of

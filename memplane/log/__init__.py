@@ -6,7 +6,7 @@ Files, below the plane's home (directories 0700, files 0600)::
     log/.lock                   flock'd for the length of one append; holds the last holder's pid
     log/quarantine/             bytes that a repair took out of the log; never read again
     log/spool/                  events of callers that could not wait for the lock (`spool`)
-    log/.purging                a purge that is under way (`erase`)
+    log/.purging                a purge that is under way (`writer`)
     log/00000007.broken         a sync of that segment failed: nobody appends to it any more
     bodies/sha256/ab/cd...      texts too large for a line, blocks moved out of texts: by SHA-256
     index/ids/00000001.ids      per sealed segment: where each line and each id is. A cache
@@ -55,7 +55,7 @@ to quarantine and says so in a `repair` event of case `stray`. A marker of a fai
 more.
 
 What is missing at the log's end cannot be seen in the log. Files that were made of more lines, or
-that tell of later segments, say so (`beyond`): `verify` names them, a repair records it in an event
+that name later segments, show it (`survey`): `verify` names them, a repair records it in an event
 of case `ended`, and no first segment is made where a projection was folded from one. A newest
 segment without a valid first line has lost acknowledged lines, since it got its name with that line
 durable in it: writers refuse, and a repair moves what is left to quarantine, replaces the segment

@@ -1,7 +1,7 @@
 """Texts that are not in a line: files named by their SHA-256, durable before their line is.
 
-The whole text of an event whose line would be too long (`data.body`), and the blocks that were
-moved out of a text (`data.recalled`).
+They hold the whole text of an event whose line would be too long (`data.body`), and the blocks that
+were moved out of a text (`data.recalled`).
 """
 
 # Paths are strings here: pathlib costs more than the append it would serve.

@@ -1,4 +1,7 @@
-"""The few system calls that can lose data, in one place, so that tests can make each fail."""
+"""The system calls that can lose data, in one place, so that tests can make each of them fail.
+
+Also the lock of the log.
+"""
 
 from __future__ import annotations
 

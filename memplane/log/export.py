@@ -1,6 +1,6 @@
-"""An exported plane as one file of JSON lines: the format, how it is written, how it is read.
+"""The file of an exported plane, JSON lines: its format, writer and reader.
 
-Whoever reads one checks every byte.
+The reader checks every byte.
 
 A whole export is a backup. It holds the log's lines byte by byte, in order, among lines of its
 own (each one JSON object, UTF-8, ended by LF)::

@@ -1,4 +1,8 @@
-"""Bytes of a line: stamping, chaining, checking. The format is the package's docstring."""
+"""The bytes of a line: numbering, hash chain, verification. The format is the package's docstring.
+
+Each line contains a hash over itself and the hash of the line before it (linked time-stamping,
+Haber and Stornetta 1991). Ids are ULIDs (https://github.com/ulid/spec).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where each line and each id is: one cache file a sealed segment, and a table of the active one.
+"""Tables from seqs and ids to lines: a cache file a sealed segment, one table in memory.
 
 A cache file is `magic, size of the segment (8 bytes), its last h (16), lines (8)`, then per line
 its seq, offset and length (4 bytes each, the seq counted from the header's), the ids' hashes

@@ -1,4 +1,9 @@
-"""The lines that this process wrote last, so that folding them reads no file."""
+"""The event log on files: append, read, find, and take in spooled events.
+
+`FileLog` implements the port `EventLog`. `Known` finds out which events of a batch are in the log
+already, `Tail` keeps the last lines that this process wrote so that folding them reads no file, and
+`take_in` moves events of the spool into the log.
+"""
 
 # ruff: noqa: PTH119
 
@@ -149,7 +154,7 @@ def _after(chain: _Chain, count: int) -> Head:
     return Head(before.seq + count, h, before.segment, chain.ends[count - 1])
 
 
-# Ids given by callers: which of a batch are in the log already, and whether that is a repeat.
+# Ids given by callers: which of a batch are in the log already, and whether they are repeats.
 class Sorted(NamedTuple):
     """A batch by places: `known` are answered, `fresh` are to be written.
 
@@ -736,10 +741,10 @@ def _forgets(drafts: Sequence[Draft]) -> bool:
     return any(draft.kind == "forget" for draft in drafts)
 
 
-# Taking in what waits in the spool: appended, synced, then removed; what is no good, set aside.
+# Take in the files of the spool: append, sync, then remove; unusable files are set aside.
 #
-# Whoever is interrupted between two of these steps leaves a repeat, which its id tells: an event is
-# in the log once.
+# A crash between two of these steps leaves a repeat, recognised by its id, so that an event is in
+# the log once.
 
 # What one append takes in for others: it holds the lock for some milliseconds longer, once.
 FILES_AT_ONCE: Final = 64

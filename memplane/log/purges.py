@@ -1,4 +1,4 @@
-"""What the log's purge events say: which lines are erased, and by which event."""
+"""What the purge events of a log say: which lines are erased, and by which event."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Finding lines in a segment's bytes without a table of them: for who needs a few.
+"""Read the log without its lock: verify every line, skip damage and list it; never write.
 
-A line that is found is not verified yet; what is not found may still be there where the bytes are
-damaged. Both are up to the caller.
+`Places` finds lines by sequence number or id, in tables, or by searching the bytes of the newest
+segment for a process that needs a few lines only; a line found so is verified by the caller.
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ def line_of_seq(data: bytes, seq: int) -> LinePlace | None:
     return None
 
 
-# Where the lines of each segment lie, by seq and by id.
+# Positions of the lines of each segment, by seq and by id.
 #
-# Of a sealed segment a sorted table is kept in a cache file; that of the last one grows with it.
+# A sealed segment has a sorted table in a cache file; the table of the newest one grows with it.
 
 # Paths are strings here: pathlib costs more than the append it would serve.
 
 
 # So many times a process searches the last segment's bytes, and so often it reads them for that,
-# before it verifies all of it for a table: who lives for one answer needs a few lines.
+# before it verifies all of it for a table: a process for one answer needs a few lines.
 _SEARCHES: Final = 100
 _READINGS: Final = 3
 
@@ -240,9 +240,9 @@ class LinePlaces:
         return True
 
 
-# Reading without the lock: every line verified, damage skipped and listed, nothing ever written.
+# Reading without the lock: every line is verified, damage is skipped and listed.
 #
-# Only the id caches are written (`places`), and only where the log may be.
+# Nothing is written but the id caches (`Places`), and those only where the log may be written.
 
 # Paths are strings here: pathlib costs more than the append it would serve.
 

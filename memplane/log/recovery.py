@@ -1,4 +1,8 @@
-"""What to make of the active segment's bytes, and how what is torn leaves the log."""
+"""Recovery: judge the bytes of the active segment, and move torn ones out of the log.
+
+`judge` says whether a segment is whole, torn, scattered or corrupt, by the watermark and the chain;
+the other functions make the `repair` event and the copy in quarantine.
+"""
 
 # Paths are strings here: pathlib costs more than the append it would serve.
 # ruff: noqa: PTH112, PTH119

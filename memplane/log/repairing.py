@@ -1,4 +1,4 @@
-"""`repair`: make the log writable again, and say what that cost."""
+"""`repair`: make the log writable again, and report what was lost."""
 
 # Paths are strings here: pathlib costs more than the append it would serve.
 # ruff: noqa: PTH119

@@ -1,7 +1,7 @@
-"""Segments scanned by other processes, which check what does not depend on the lines before.
+"""Scan sealed segments in other processes.
 
-What a scan says of a segment follows from its bytes and from the line before it, so sealed ones
-can be scanned in any order and by any process. The caller goes through the results in log order.
+The result of scanning a segment depends on its bytes and on the line before it, so sealed segments
+can be scanned in any order by any process. The caller takes the results in log order.
 """
 
 from __future__ import annotations

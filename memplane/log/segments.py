@@ -1,7 +1,8 @@
-"""What lies among the segments under the name of one and is none: told by a look, never read.
+"""Segment files: their names and headers, how one is made, and which files are not part of the log.
 
-A folder, a pipe or a link; a segment of another plane; a copy of a segment, or one
-that lost its place: its header follows a line that does not lie behind the segments before it.
+Not part of the log are a folder, a pipe or a link with the name of a segment; a segment of another
+plane; a copy of a segment, or one out of place, whose header follows a line that is not in the
+segments before it.
 """
 
 from __future__ import annotations
@@ -208,7 +209,7 @@ class Segments:
 
     @property
     def purging_path(self) -> str:
-        """The note of a purge that is under way: see `erase`."""
+        """The note of a purge that is under way: see `memplane.log.writer`."""
         return f"{self.folder}/.purging"
 
     def broken_path(self, number: int) -> str:

@@ -1,6 +1,6 @@
 """The spool: events of callers that must not wait for the log's lock, until a writer takes them in.
 
-A file holds what one caller was acknowledged; its name sorts by time (microseconds, bytes,
+A file holds what one caller was acknowledged for; its name sorts by time (microseconds, bytes,
 chance), its bytes are lines of JSON in UTF-8::
 
     log/spool/20260105120000000000-412-9f86d081884c7d65.spool
@@ -14,7 +14,7 @@ chance), its bytes are lines of JSON in UTF-8::
 It is written under another name, synced, renamed, its directory synced: then it is acknowledged,
 and no power cut takes it. `ts` is when it was spooled if the caller gave none; seq and `rec` come
 with the log's line (`memplane.log.log`). Two files at one time have the order of chance.
-What is not such a file, whole and of this plane, is no reason to stop anybody: it is set aside.
+A file that is not of this form, not whole or of another plane is set aside, and stops no writer.
 """
 
 # Paths are strings here: pathlib costs more than the append it would serve.

@@ -1,4 +1,8 @@
-"""A walk over every byte of the log: `verify` reports what it finds, `repair` acts on it."""
+"""Walk over every byte of the log, for `verify` and `repair`, and detect a log that lost its end.
+
+A truncated log does not show in its own bytes. `Witness` is a derived file that mentions later
+sequence numbers or segments than the log contains.
+"""
 
 from __future__ import annotations
 
@@ -289,12 +293,11 @@ def scan_log(
     return found
 
 
-# What tells of more log than there is: files that are made only of lines that stood in it.
+# Detect a truncated log: derived files that mention later seqs or segments than the log contains.
 #
-# The log's own end says nothing of what stood behind it: a cut at the end of a line, a newest
-# segment that is gone, leave a log that verifies. What was made from the longer one may still be
-# there. Files of the log are looked for here; of projections and reports, who knows those hands
-# over.
+# A log that was cut at the end of a line, or that lost its newest segment, still verifies. Files
+# that were derived from the longer log may still exist. Files of the log are looked for here; for
+# projections and reports the caller passes witnesses in.
 
 
 # A table is made of a sealed segment, a copy in quarantine of one that is there.

@@ -1,7 +1,7 @@
-"""`verify`: is every byte of the log what was written? Reads everything, writes nothing.
+"""`verify`: check that every byte of the log is what was written. Reads everything, writes nothing.
 
-Beside the segments it reads what the log alone can judge: bodies, the spool, the tables of ids.
-What is folded from the log is for the plane to compare.
+Beside the segments it checks what can be judged by the log alone: bodies, the spool, tables of ids.
+Projections and index are checked in `memplane.upkeep.verify`.
 """
 
 # Paths are strings here: pathlib costs more than the append it would serve.

@@ -1,4 +1,8 @@
-"""The segment that is appended to, as one process sees it under the log's lock."""
+"""Write to the active segment under the log's lock: append and sync lines, overwrite purged ones.
+
+`Active` is the segment as this process has verified it; `Writer` appends; `Plan` and the functions
+behind it erase lines in place, in steps that the next writer can finish after a crash.
+"""
 
 # ruff: noqa: PTH119, PTH120
 
@@ -860,7 +864,7 @@ def _is_there(segments: Segments, id_: str) -> bool:
     return False
 
 
-# Bytes of segments that are no lines: nothing is left in them but what later lines chain from.
+# Blank the bytes of segments that are not lines; hashes that later lines chain from stay.
 
 _SEQ: Final = regex(rb'\{"seq":(\d+),')
 

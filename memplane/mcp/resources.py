@@ -1,4 +1,4 @@
-"""What a client can attach without calling a tool: decisions, tasks, the last report, handles."""
+"""Resources that a client can attach without a tool call: decisions, tasks, report, handles."""
 
 from __future__ import annotations
 

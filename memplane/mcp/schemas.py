@@ -1,6 +1,6 @@
-"""What the tools take and what they give, as an agent reads it in `tools/list`.
+"""The tools as an agent reads them in `tools/list`: arguments, answers and descriptions.
 
-An agent pays for every word here in each of its sessions: all of it stays under 1,500 tokens.
+An agent pays for every word of this in each of its sessions: all of it stays under 1,500 tokens.
 """
 
 from __future__ import annotations

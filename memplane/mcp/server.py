@@ -1,7 +1,7 @@
-"""The tools and resources before the official SDK: what it asks, what it is answered.
+"""The tools and resources as handlers of the official MCP SDK.
 
-Errors that memplane raises on purpose reach the agent in their own words; anything else is a bug,
-of which the agent learns that there was one, and stderr the rest.
+Errors that memplane raises on purpose reach the agent in their own words. Anything else is a bug:
+the agent gets a short message that there was one, and stderr the traceback.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The server over stdin and stdout, from the first line to the end of the input or a signal.
+"""Run the server over stdin and stdout, until the input ends or a signal comes.
 
-At the end of the input all that was asked until then is done and answered. A signal leaves a second
-for that; then only records that were begun are finished, and what else still runs is cut short.
-Nothing but the protocol gets to stdout, whoever prints.
+At the end of the input all requests received until then are answered. After a signal there is one
+second for that; then only records that have begun are finished and the rest is cancelled. Nothing
+but the protocol reaches stdout, whatever else prints.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""`memory_get`, `memory_search` and `memory_list_keys`: what is there, within a cap."""
+"""The six tools, each answer within its cap of tokens.
+
+`memory_get`, `memory_search` and `memory_list_keys` read, `memory_store` and `memory_forget`
+record, and `memory_curate` packs a block. `Desk` is the plane with the channel, session and agent
+that a call works for; `Cap` counts the tokens of an answer.
+"""
 
 from __future__ import annotations
 
@@ -444,7 +449,7 @@ def no_value(given: dict[str, Any]) -> NotFoundError:
     return NotFoundError(f"no value under {key} in {ns}; memory_list_keys shows what there is")
 
 
-# Answers within their tokens: as many rows, or as much of a text, as fit, and a word on the rest.
+# Answers within their tokens: as many rows, or as much of a text, as fit, and a note on the rest.
 #
 # What counts is the JSON of the structured answer, in the plane's own counter: that is what a
 # client puts before its model. The same in words is never more than that.

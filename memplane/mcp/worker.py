@@ -1,8 +1,8 @@
-"""The open plane and the threads that work on it, so that the event loop never waits for a disk.
+"""The open plane and the threads that use it, so that the event loop never waits for a disk.
 
-Reads have two threads and writes one of their own, so no search delays a record, and records keep
-the order in which they came. A call that its client gave up is not begun if it is a read; what has
-begun goes on to its end, and a write is done in any case: its answer alone is dropped.
+Two threads read and one writes, so that no search delays a record, and records keep the order in
+which they arrived. A cancelled read that has not begun is dropped; one that has begun runs to its
+end, and a write is carried out in any case: only its answer is dropped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The façade: opens a plane, catches its projections up, runs the stages and times them."""
+"""The facade: `Plane`, which a program opens, records into, packs from and keeps in order."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class Packer:
             return any(one.seq > seq for one in self.context.caught_up().decisions.state.active())
 
     def hotset(self) -> HotsetState:
-        """The hotset as of now, whoever may see what. Read only."""
+        """The hotset as of now, without regard to visibility. Read only."""
         with self.context.lock:
             return self.context.caught_up().hotset.state.seen()
 

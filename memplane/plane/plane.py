@@ -259,7 +259,7 @@ class Plane:
         """The events that match, in log order, behind the seq `after`.
 
         What is in an agent's namespace stands there for that agent, and for the owner who names
-        it. Raises ScopeError for a namespace that is not for who asks.
+        it. Raises ScopeError for a namespace that the caller may not read.
         """
         check_texts(session=session)
         check_count(after, "after")
@@ -312,8 +312,8 @@ class Plane:
         """The keys with a value, in byte order, at most `limit`; `ns` None: of all namespaces.
 
         `more` of the answer says whether there are others. At the clock's time, or at `now`.
-        Raises ScopeError for a namespace that is not for who asks; of all namespaces, and of a
-        pattern (`/spec/*`), those that are.
+        Raises ScopeError for a namespace that the caller may not read; all
+        namespaces, and a pattern (`/spec/*`), stand for those that it may read.
         """
         reader = self.context.reader(channel, now, agent=agent, ns=ns)
         check_text(prefix, "prefix")
@@ -429,7 +429,7 @@ class Plane:
         """The files that the session works on, then those that it may need: the best first.
 
         Without a branch, the session's. Guessed from what was touched, never from the disk.
-        Raises ScopeError for a namespace that is not for who asks.
+        Raises ScopeError for a namespace that the caller may not read.
         """
         asked: dict[str, Any] = {"channel": channel, "ns": ns, "agent": agent}
         return materials.list_files(
@@ -524,8 +524,8 @@ class Plane:
         index. Where more events than the policy's `index_behind_max` are not indexed yet, those of
         them that the hotset holds are found, by their words, unless the search is to `wait`; behind
         `index_seq` always. What it went without, `degraded` of the answer says. Raises InputError
-        naming the argument, PolicyError, ScopeError for a namespace that is not for who asks; of a
-        pattern (`/spec/*`) it searches those that are.
+        naming the argument, PolicyError, ScopeError for a namespace that the caller may not read; a
+        pattern (`/spec/*`) stands for those that it may read.
         """
         asked: dict[str, Any] = {
             "channel": channel,

@@ -6,7 +6,7 @@ looks at the environment: bytes, schemas, variables and the cache come in as
 arguments. A file that is missing is its default; a key that is missing is the
 default of its record. yaml and jsonschema are imported only where the parsed
 form is not in the cache. For people: `policy.check.check` adds doubts to the
-mistakes, `policy.effective.rows` says where each value comes from.
+mistakes, and `policy.files.rows` says where each value comes from.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""channels.yaml: who a block may be for, and the views that each loads by default."""
+"""channels.yaml: for whom blocks are made, and the views that each channel loads by default."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What `memplane policy check` names beside the mistakes that stop a pack.
+"""Doubts that `memplane policy check` names beside the mistakes that stop a pack.
 
-A doubt loads and means something, but hardly what was meant: a view that is not there, a channel
-without a rule of its own, shares in some sections only, a default block larger than any can be,
-hooks that answer for a channel that is none or end before they have recorded.
+A doubt is a value that is valid but hardly intended: a view that does not exist, a channel without
+a rule of its own, shares in some sections only, a default block larger than the total, hooks that
+answer for an unknown channel or end before they have recorded.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""YAML bytes to plain values, each with its place in the file.
+"""Read YAML bytes into plain values, each with its line and column, and check them by a schema.
 
 Stricter than YAML where YAML surprises: duplicate keys, tags and a second
 document are mistakes; numbers are decimal and finite (`1:30`, `0x10`, `.nan` and

@@ -1,4 +1,7 @@
-"""The five files to the policies of a plane, by way of the parsed form where there is one."""
+"""Read the five policy files into `Policies`: overrides, defaults, cache of the parsed form.
+
+`load` gives the policies, `rows` each value with its origin (file, variable or default).
+"""
 
 from __future__ import annotations
 

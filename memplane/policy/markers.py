@@ -1,4 +1,4 @@
-"""The part of scoring.yaml that says which markers a text carries by how it is written."""
+"""The `markers` part of scoring.yaml: the tables by which intake finds markers in texts."""
 
 from __future__ import annotations
 

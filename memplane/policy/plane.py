@@ -1,4 +1,4 @@
-"""plane.yaml: how the plane keeps house."""
+"""plane.yaml: reports, lock, sessions, index, retention, shared namespaces, hooks, cache prices."""
 
 from __future__ import annotations
 

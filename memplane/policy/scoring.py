@@ -1,7 +1,7 @@
 """scoring.yaml: what makes one candidate worth more than another.
 
-The defaults stand in memplane's own scoring.yaml and nowhere else: what a plane's file leaves out
-is filled in from there (`memplane.policy.files`), so that a record is built from whole documents.
+The defaults are in memplane's own scoring.yaml and nowhere else: what a plane's file leaves out is
+filled in from there (`memplane.policy.files`), so that records are built from complete documents.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Scoring(NamedTuple):
 
     A marker `custom:<name>` without a boost of its own has that of `custom`. `evidence_floor`
     is the part of the best score that a candidate must reach. `neighbour` is for recent events;
-    `retrieval` has its own. Recency and coherence: see `recall.circumstances`. `intents` are
+    `retrieval` has its own. Recency and coherence: see `recall.score.circumstances`. `intents` are
     tried in the order of the file; the first pattern found in the query decides, and
     `default_intent` where there is none. `half_lives` has hours by kind, 0 for what never
     fades; what fades is stale after so many days, 0 for never.

@@ -1,1 +1,1 @@
-"""What memplane knows, folded from the log: caches that can be rebuilt at any time."""
+"""Projections: state folded from the log. They are caches, and can be made again at any time."""

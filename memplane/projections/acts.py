@@ -1,11 +1,11 @@
-"""What a forget, pin or touch says, and which events it is about.
+"""Acts on events: forget, pin and touch, filed under what they name.
 
-Nothing is applied when an act is folded: it is filed under what it names, and read together with
-the event. So rows in a cache never change, and an answer as of any seq is a matter of where to
-stop. A pin names ids in `refs`; `data.undo` takes it back. A forget whose `data.reason` is
-`evicted` archives as any other; only its word differs. Acts mean events with a lower seq only,
-and the last that names an event holds: the last by the order between planes
-(`projections.order`), which in a log of one plane is that of the log.
+Folding an act changes no event: the act is filed under what it names, and read together with the
+event. So rows in a cache never change, and an answer as of any seq reads the acts up to it. A pin
+names ids in `refs`; `data.undo` takes it back. A forget whose `data.reason` is `evicted` archives
+as any other; only its word differs. Acts mean events with a lower seq only, and the last that names
+an event holds: the last by the order between planes (`projections.order`), which in a log of one
+plane is that of the log.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Artifacts: files that somebody added, and who approved that a prompt may show their text.
+"""Artifacts: files that were added to a plane, and the approvals that let prompts show their text.
 
 An event of kind `artifact` names a file by its content. Its text is what a person said of the
 file; its data
@@ -13,12 +13,12 @@ file; its data
     type     research_report or research_bundle
     sidecar  {name, bytes, sha256} of the file that belongs to a report
 
-Data is what a caller gave, so nobody believes it: `facts_of` holds it to its form, and whoever
-reads the file compares its bytes with the hash.
+Data comes from a caller and is not trusted: `facts_of` checks its form, and every read of the file
+compares the bytes with the hash.
 
 An event of kind `approval` names artifacts in `refs` and their content in `data.sha256`; with
-`data.undo` it takes every earlier approval of them back. What holds as of a seq is decided where
-it is asked: here stands only what was said.
+`data.undo` it takes every earlier approval of them back. This projection only keeps what was said;
+`Approvals` in `memplane.context.artifact_files` decides what holds as of a seq.
 """
 
 from __future__ import annotations

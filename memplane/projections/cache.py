@@ -4,16 +4,16 @@
 
     checkpoint   projector, version, plane, segment, offset, seq, h: a row for each projector
     memories     one record for each keyed event, by (ns, key, seq)
-    acts         what forgets and pins said, by (form, ns, value, seq)
+    acts         forgets and pins, by (form, ns, value, seq)
     touches      when an event was touched, by (id, seq)
 
-A file is never written again: rows are added to a copy of it, which takes its place by rename, so
-that a reader goes on with what it has open and whoever copies the file gets all of one state. It is
-known by its content, wherever it lies: bytes 60-63 and 68-71 of a database are the application's
-own (`user_version`, `application_id`) and hold the first 64 bits of SHA-256 over the file with
-zeros in their place. A file that does not have its sum (cut, patched together, harmed), is foreign
-or of another version is made again. It is not synced: what a power cut leaves has not its sum.
-Writers hold `checkpoint.alone`; readers need nothing.
+A file is never changed: rows are added to a copy, which replaces it by rename, so that a reader
+continues with what it has open, and a copy of the file always has one consistent state. The file is
+identified by its content, wherever it lies: bytes 60-63 and 68-71 of a database are the
+application's own (`user_version`, `application_id`) and hold the first 64 bits of SHA-256 over the
+file with zeros in their place. A file with another sum (cut, patched together, damaged), of another
+plane or of another version is made again. It is not synced: what a power cut leaves does not have
+its sum. Writers hold the lock of the folder (`memplane.index.storage.alone`); readers need no lock.
 
 A Python may have been built without the module `sqlite3`: then there is no such file, every use of
 one is `Broken` (`absent`), and its readers fold the log into memory.

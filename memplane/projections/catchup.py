@@ -1,4 +1,4 @@
-"""Bringing projections up to the end of the log, all of them in one pass."""
+"""Catch projections up with the log: all of them in one pass, from their checkpoints."""
 
 from __future__ import annotations
 

@@ -1,14 +1,13 @@
-"""Every event with a key as a chain of values: the facts that `memories` reads, and their fold.
+"""Every keyed event as a chain of values: the records behind `memories`, and their fold.
 
-The state only grows: one record for each keyed event, one act for each forget and pin,
-one row for each event touched. What is current, superseded, forgotten or evicted is read
-from them, as of any seq. So records
-in the cache file never change, and whoever folds further only adds.
+The state only grows: one record for each keyed event, one act for each forget and pin, one row for
+each touched event. What is current, superseded, forgotten or evicted is computed from these rows,
+as of any seq. So records in the cache file never change, and folding further only adds.
 
-A value that came from another plane may be older than the one in force when it comes
-(`projections.order`): it is superseded on arrival, and its record says by which. The records
-without that word therefore rise in the order between planes, and the last of them as of a seq is
-the value as of then.
+A value that came from another plane may be older than the one in force when it arrives
+(`projections.order`): it is superseded on arrival, and its record names the event that supersedes
+it. The records without such a name therefore rise in the order between planes, and the last of them
+as of a seq is the value as of then.
 """
 
 from __future__ import annotations

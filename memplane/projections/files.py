@@ -1,14 +1,14 @@
 """Files: which were worked on, when, on which branch, and under which prompts.
 
-What a session is about to need is guessed from it (`memplane.recall.files`). The state is a list
+`memplane.recall.files` predicts from it what a session needs next. The state is a list
 of episodes, and the last touch of each file. An episode is what one prompt of a session led to:
-the prompt's words, the branch, and the files touched. So nothing about a file is summed up that
+the prompt's words, the branch, and the files touched. So no figure of a file is a sum that
 could not be taken apart again: an episode that a reader may not see is passed over, and a file
 whose last touch in one namespace is hidden may still be shown by that in another.
 
 Each group of events that are open to the same readers (`groups`) has its own clock and bounds. Old
-episodes go, and with them the files that nothing newer touched. Only those who ask for files
-read the file, and packs of sessions that touched none yet.
+episodes go, and with them the files that nothing newer touched. The checkpoint is read
+by requests for files, and by packs of sessions that have not touched any yet.
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ __all__ = [
 ]
 
 
-# Which files a word could mean: for a guess, which must not look at every file to find them.
+# The files that a word could mean, so that a prediction need not look at every file.
 #
-# Made when somebody first asks, from the state alone, and kept up by the fold from then on. It is
-# in no checkpoint, and no answer depends on when it was made.
+# Built from the state at its first use, and kept up by the fold from then on. It is in no
+# checkpoint, and no answer depends on when it was built.
 
 Entry = TypeVar("Entry")
 _WORDS_OF_PATH = 40

@@ -1,4 +1,4 @@
-"""What a `forget` event names. Every projection reads it here, so all of them agree.
+"""Read what a `forget` event names. Every projection reads it here, so all of them agree.
 
 `data.forget` is one of `{"key": k, "ns": ns}`, `{"ids": [..]}`, `{"session": s}` and `{"source":
 prefix}` (ids that begin with `prefix:`). With `data.undo` the event takes a forget back. It acts

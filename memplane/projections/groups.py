@@ -1,17 +1,17 @@
-"""Bounded projections kept apart by what can hide an event, so that hidden events take no places.
+"""Bounded projections, one for each group of events with the same visibility.
 
-Every bound of a projection is a place that a later event takes from an earlier one. Were they
-counted over the whole log, what a channel may not see would drive out what it may. So each bounded
-fold is kept once for each group of events: those of high sensitivity and the others (low and
-normal), each in every agent's own namespace and in all the rest: only agents' namespaces are closed
-to anybody, and one of another class that is has to be a space of its own (`space_of`). A group has
-its own places and its own share of the bytes, whatever the other groups hold. What a request may
-see is put together of the groups that are open to it; in a plane with one group that is the fold
-itself.
+Every bound of a projection is a place that a later event takes from an earlier one. Were bounds
+counted over the whole log, events that a channel may not see would drive out events that it may
+see. So each bounded fold is kept once for each visibility group: events of high sensitivity and the
+others (low and normal), each in every agent's own namespace and in all the rest. (Only agents'
+namespaces are closed to anybody; another closed class would have to be a space of its own in
+`space_of`.) A group has its own places and its own share of the bytes, whatever the other groups
+hold. What a request may see is joined from the groups open to it; in a plane with one group that is
+the fold itself.
 
-At most `GROUPS_MAX` groups are kept. The one longest without an event goes, never those outside of
-agents' namespaces; `lost` names it from then on, even after it has come back, and whoever asks for
-it folds it from the log (`only`).
+At most `GROUPS_MAX` groups are kept. The one longest without an event is dropped first, but never
+those outside of agents' namespaces. From then on `lost` names it, even after it has come back, and
+a request that needs it folds it from the log (`only`).
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""The hotset: what a usual pack needs, in one bounded file.
+"""The hot set: what a usual pack needs, in one bounded file.
 
-Of each group of events that are open to the same readers (`groups`): rings of sequence numbers (the
-last 400 events, the last 100 of each of the 8 most recent sessions, of which one without a word
+For each group of events with the same visibility (`groups`): rings of sequence numbers (the last
+400 events, and the last 100 of each of the 8 most recent sessions, of which one without a message
 goes first) over one table of items, so that each text is kept once. Beside them: what each of those
-sessions stated since its epoch (200 seqs at most), the last 100 rules, preferences and keyed facts
-of any namespace but /global, whoever stated them, topics, files touched, the last call and last
-error of each tool, and which summary memplane made of each session that ended last (32). What
-leaves every ring leaves the table; the log has it. A task event is no turn: it stands in the ring
-of all events alone, and `tasks` says what it changed. Nor is an artifact, nor the summary that
-memplane makes of a session at its end: the session's own window has what it quotes.
+sessions stated since its epoch (200 seqs at most); the last 100 rules, preferences and keyed facts
+of any namespace but /global; topics, files touched, the last call and last error of each tool; and
+the generated summaries of the 32 sessions that ended last. An event that leaves every ring leaves
+the table; the log still has it. A task event is no turn: it is in the ring of all events alone, and
+`tasks` has what it changed. Neither is an artifact, nor the generated summary of a session, whose
+own window has what the summary quotes.
 
-Every bound is applied event by event, never at saving: a hotset that was saved
-and loaded goes on exactly as one that was not.
+Every bound is applied event by event, never when saving, so a hot set that was saved and loaded
+continues exactly like one that was not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An event as the hotset keeps it: what packing asks for, and the text in window form."""
+"""An event as the hot set keeps it: the fields that packing needs, and its text in window form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bounded ledger: the statements of some kinds that are in force, whole enough to be packed.
+"""A ledger: the statements of some kinds that are in force, bounded, with enough text to be packed.
 
 One rule of supersession for all ledgers: a later event of the same namespace and key,
 whatever its kind, takes the place of the older one, which leaves the ledger. Without a
@@ -8,10 +8,10 @@ Bounds: the newest `kept_max` plain ones, as many protected ones (pinned, or car
 ledger's marker), as many passing ones, as many forgotten ones, and `bytes_max` of JSON over
 all, each in every group of events that are open to the same readers (`groups`). Over a bound
 the oldest forgotten goes first, then the oldest passing, plain, marked, and last a pinned one.
-What left never comes back: history is the business of the memories. But of the last `left_max`
-that left, all but the text is kept until they are replaced, so that a pack can name what it could
-not choose from: what is counted is in force. Of those before them it is known that they were,
-no more: `more`.
+A statement that left does not come back: `memories` has the history. Of the last `left_max` that
+left, everything but the text is kept until they are replaced, so that a pack can name statements
+that it could not choose from. Of those before them only the fact that there were some is kept:
+`more`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What each key means now and meant before: the cache file, and in memory what was folded since.
+"""Values by key, now and as of any seq: the cache file, and in memory what was folded since.
 
-Rows up to a base come from the file, later ones from memory; a file that took its place has
-those rows too, so both together are the fold of one prefix of the log, whatever other
-processes write meanwhile. Where the file fails, is locked by a stranger or is lost, the
-rows are folded again from the log into memory and the caller notices nothing.
+Rows up to a base come from the file, later ones from memory. A file that replaced the opened one
+has those rows too, so both together are the fold of one prefix of the log, whatever other processes
+write meanwhile. Where the file fails, is locked or is lost, its rows are folded again from the log
+into memory, without an effect on answers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Which of two values of a key is in force, where events came from other planes.
+"""The order of values of a key that come from several planes: a hybrid logical clock.
 
 A value's time is the largest `ts` of its namespace and key in its own plane, up to and with it.
 Between planes the later (time, id) is in force; inside one plane its own order stays, so a value
-that is dated before the one it took the place of has that one's time and a higher `turn`. Both
-together are a hybrid logical clock (Kulkarni et al. 2014): a total order that every plane finds
+that is dated before the one it superseded has the time of that one and a higher `turn`. Both
+together are a hybrid logical clock (Kulkarni et al. 2014): a total order that every plane computes
 by itself, so planes that were merged in any order, any number of times, have the same values in
 force.
 
@@ -12,7 +12,7 @@ correction acts at once. What comes from another plane says so in `data.origin`:
 
     {"plane": "01J…", "seq": 41, "time": "2026-01-05T12:00:00.000000Z", "turn": 1}
 
-with time and turn only where they are not its `ts` and 0. Forgets, pins, approvals and the words on
+with time and turn only where they are not its `ts` and 0. Forgets, pins, approvals and changes of
 a task are ordered in the same way, among those of their kind or task.
 """
 

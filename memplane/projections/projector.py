@@ -1,4 +1,4 @@
-"""What a projection is: a named, versioned fold over the log.
+"""The projector: a named, versioned fold over the log, and the file of its checkpoint.
 
 The law that every projector keeps: fold the log in any number of pieces, dumping
 and loading the state between them, and the bytes of the last dump are the same.
@@ -25,8 +25,8 @@ behind it::
 A string never holds `,"state":` (its quotes would be escaped), so the header can be
 read without parsing the state. The file is replaced by rename, mode 0600, and never
 synced: it is a cache, and a torn, zeroed, foreign, stale or too new one is recognised by the
-checksum and by the log, dropped without a word, and rebuilt. `projections/.lock` is held
-while anything below `projections/` is written; whoever finds it held skips the write.
+checksum and by the log, dropped silently, and rebuilt. `projections/.lock` is held
+while anything below `projections/` is written; a process that finds it held skips the write.
 
 `projections/checkpoints.bin` holds copies of those that a pack needs beside hotset.json: a line
 of JSON, `{"plane":"01J…","files":{"cards.json":[<bytes>,<time in ns>],…}}`, and behind it the

@@ -1,14 +1,14 @@
-"""The sessions: who, from when to when, how it ended, and what it came to in figures.
+"""Sessions: agent, beginning and end, how they ended, and figures about them.
 
-Bounds: the newest 200 sessions and `bytes_max` of JSON. Over a bound the session that
-ended and was silent longest goes first, an open one only when no other is left to go;
-the log still has it (`session_facts` folds it alone). The names of those that went are
-kept as hashes, with the seqs that they lie between, so that one which goes on is known to be
-more than what is seen of it, and only its part of the log is read.
+Bounds: the newest 200 sessions and `bytes_max` of JSON. Over a bound the session that has ended and
+was silent longest goes first, an open one only when no other is left; the log still has it
+(`session_facts` folds it alone). The names of dropped sessions are kept as hashes, with the range
+of their seqs, so that a session that goes on is recognised as longer than what is kept of it, and
+only its part of the log is read.
 
-Figures may be told to anybody, names may not. Each name stands with the seqs of events that it is
-of, the newest of each origin (kind, sensitivity, namespace), so that a reader can ask whether it
-may see one of them.
+Figures may be shown to every reader, names may not. Each name carries the seqs of the events that
+it is from, the newest of each origin (kind, sensitivity, namespace), so that a reader can check
+whether it may see one of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The state of the map: names with their witnesses, and counts as of any seq."""
+"""The system map: how much of each kind a memory holds, and the names under which things are filed.
+
+Each name keeps witnesses, events that said it, by origin, so that a reader who may see none of them
+does not get the name; each count keeps where it passed its steps, so the map can be composed as of
+any seq.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The tables of tasks: open ones with what happened in them, the others with their goal only.
+"""The table of tasks: open ones with what happened in them, the others with their goal only.
 
-Places are kept by what can hide an event (`groups`): so many tasks, entries of each list, active
-tasks and waiting calls in each group, that of a task being the widest of its own events. What is
-single in a task (goal, state, note, plan, specs, tags) has one place in each group too, so that
-what a reader does not see takes nothing away: `TaskTable.seen_by` has the words that are for him.
+Each visibility group (`groups`) has places of its own: so many tasks, entries of each list, active
+tasks and waiting calls; the group of a task is the widest of its own events. A field that a task
+has once (goal, state, note, plan, specs, tags) has one place in each group too, so that what a
+reader may not see removes nothing: `TaskTable.seen_by` gives the values for one reader.
 """
 
 from __future__ import annotations

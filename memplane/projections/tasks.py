@@ -1,10 +1,10 @@
-"""Tasks: goal, status, plan, and what was decided, failed and made while each was worked on.
+"""Tasks: goal, status and plan, with the decisions, failures and artifacts of each.
 
 An event of kind `task` opens or changes the task that it names. Its text is the goal where it
 opens one and a note where it does not; its data may hold
 
-    status   open, active, blocked, done or cancelled; without one nothing changes but the words
-    reason   why it is blocked, or how it ended; else the text says it
+    status   open, active, blocked, done or cancelled; without one only the text changes
+    reason   why it is blocked, or how it ended; else the text is the reason
     plan     [{"step": "write the parser", "state": "todo"}, ...], the whole of it
     steps    {"done": [1, 2], "doing": [3], "failed": [4], "todo": [5]}: marks on the plan
     specs    names of the `/spec/<name>` that belong to it, all of them

@@ -1,7 +1,7 @@
 """The window form: how one event reads inside a block.
 
-The bytes of a form depend on the event alone, so a turn that was packed once
-reads the same in every later pack and a provider's prompt cache stays valid.
+The bytes of a form depend on the event alone, so a turn that was packed once reads the same in
+every later pack, and a provider's prompt cache stays valid.
 """
 
 from __future__ import annotations

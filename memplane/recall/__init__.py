@@ -1,1 +1,1 @@
-"""Which events a pack may use, and how well each answers the query. Pure: values in, values out."""
+"""Visibility, intent and scores: which events a pack may use, and how well each matches. Pure."""

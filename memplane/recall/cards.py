@@ -1,4 +1,4 @@
-"""What is a knowledge card, and which of them answer a query."""
+"""Knowledge cards: which short statements are cards, and which of them answer a query."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the index holds of an event: chunks, words beside the text, labels, and flags.
+"""The documents of an event for the index: chunks, words beside the text, labels and flags.
 
-The same event gives the same documents everywhere, whatever came before it; `VERSION` is
-raised whenever it would give others, and every index is then made again.
+The same event gives the same documents everywhere, whatever came before it. `VERSION` is raised
+whenever this changes, and every index is then made again.
 
 Flags, 16 bits a document::
 
@@ -10,11 +10,11 @@ Flags, 16 bits a document::
     4-5    namespace: global, task, spec, agent
     6      has a time before or after which it does not hold
     7-11   kind: its place in `event.KINDS`, 31 for one that this memplane does not know
-    12-13  as 0-1, by memplane's own patterns, of a user's text that nobody looked at before
-    14     the card of an artifact: what may be told of it before anybody approves it
+    12-13  as 0-1, by memplane's own patterns, of a user's text not searched for markers before
+    14     the card of an artifact: what may be shown of it before it is approved
 
-Of an artifact the first document is its card (name, size, type), the others hold what was said of
-it and the text of its copy; none of them has neighbours.
+Of an artifact the first document is its card (name, size, type), the others hold the text of its
+event and the text of its copy; none of them has neighbours.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""The summary of a session, made of what was said in it: nothing is written that no event says.
+"""The generated summary of a session: an extract of its own events, without a model.
 
-Fixed labels in a fixed order; each part is cut at the end of a sentence or word and marked.
-The same events give the same bytes. Text of tools is not quoted: of a failure stand the tool
-and what it was called with. What has a key is named by it and never quoted: a later value of
-that key would leave the old one standing here. Everything that is quoted or named has its event
-among the refs.
+Fixed labels in a fixed order; each part is cut at the end of a sentence or word and marked. The
+same events give the same bytes. Output of tools is not quoted: of a failure the tool and what it
+was called with are named. What has a key is named by it and never quoted, since a later value of
+the key would leave the old one standing here. Refs name every event that is quoted or named.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which files a session is about to need, guessed from what was touched before.
+"""Predict which files a session needs next, from what was touched before.
 
 Five terms, each scaled to thousandths of the best file and then weighted; they are integers
 throughout. `recent`: touches, each worth half after the plane's next 300. `branch`: those

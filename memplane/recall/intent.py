@@ -1,4 +1,4 @@
-"""What the query is after, by the patterns in scoring.yaml: no model, no guess beyond them."""
+"""The intent of a query (deep, orient or fast), by the patterns of scoring.yaml; no model."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a search of the whole log gives, and what a pack may ask of it: values and one protocol.
+"""The protocol `Retriever`, by which packs search the whole log, and the values that it returns.
 
-The plane makes a `Retriever` from its index and log; recall and packing know no more of either.
-An answer depends on the log up to `upto`, the policies and the scope alone.
+The plane makes a `Retriever` from its index and log; recall and packing know no more of either. An
+answer depends on the log up to `upto`, the policies and the scope alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""How well each candidate answers a query: keywords, tags and keys over what the hotset holds.
+"""Score the events of the hot set for a query: keywords, tags, keys, markers, recency, fading.
 
-All arithmetic is on integers: square roots stand in for the logarithm of the
-usual idf, so that scores are the same on every machine. A score is in
-thousandths of the best one, boosts of markers added.
+All arithmetic is on integers: square roots stand in for the logarithm of the usual idf, so that
+scores are the same on every machine. A score is in thousandths of the best one, boosts of markers
+added. Importance fades by half-lives (the exponential forgetting curve, Ebbinghaus 1885, in the
+half-life form of Settles and Meeder 2016), by the reader's clock.
 """
 
 from __future__ import annotations
@@ -231,10 +232,10 @@ def _neighbours(raw: Sequence[int], pool: Sequence[Item], share: int) -> list[in
     return near
 
 
-# What stands beside relevance in a score: how long ago it was, and what else was found there.
+# Recency and coherence: how long ago an event was, and how many other candidates its session has.
 #
-# Both weigh nothing unless scoring.yaml says so. They lift what is relevant, and make nothing
-# relevant by themselves: in packs and in searches alike.
+# Both weigh 0 unless scoring.yaml gives them a weight. They raise relevant events only, in packs
+# and in searches alike.
 
 _LIFTED_MAX: Final = 200  # of the best, whose time and session are read from the log
 _PERMILLE: Final = 1_000
@@ -299,7 +300,7 @@ def lifted(
     return found.lifted([terms[seq].both * ONE // _PERMILLE for seq in seqs]), terms
 
 
-# What a memory is worth after a while: importance halves with time, when somebody reads it.
+# Fading: importance halves with time, computed when it is read.
 #
 # Nothing is written as time goes by. An observation, plan, summary, fact or insight (whatever the
 # policy gives a half-life) loses half of its importance in that many hours since it was recorded or

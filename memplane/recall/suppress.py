@@ -1,6 +1,7 @@
-"""What a request may not see, decided before anything is scored.
+"""Visibility: what a request may not see, decided before anything is scored.
 
-A suppressed event leaves one trace only: the count of its reason among the omissions.
+`Scope` judges single events by sensitivity, namespace, kind, time and standing. A suppressed event
+leaves one trace only: the count of its reason among the omissions.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which turns speak on one matter, so that an old value never stands before the newer one.
+"""Group turns about the same fact, so that the newest value comes first.
 
-No model reads them: two turns are on one matter where they share words of the query and words
-beside it, and each says a value - a number, a negation, a change. Event order does the rest: of
-two such turns the later one holds, whatever the words of the query found first (in BEAM the newer
+Without a model: two turns are about the same fact where they share words of the query and words
+beside it, and each states a value - a number, a negation, a change. Of two such turns the later one
+holds, whichever matches the query better (in BEAM the newer
 of two statements comes later in the log in 116 of 117 pairs, and first by words in half of them).
 """
 

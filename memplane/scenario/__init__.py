@@ -1,6 +1,6 @@
-"""Scenarios: what a plane must do, written down as YAML and run in CI.
+"""Scenarios: what a plane must do, as YAML that is run in CI.
 
-A file says what is given, what happens and what must be so in the end::
+A file says what is given, what happens and what must hold in the end::
 
     version: 1
     scenario: db-choice
@@ -22,8 +22,8 @@ scenario are the same on every machine; how long they took is reported, and enfo
 request. Limits (`acb_*`) hold for every pack, other assertions for the last one, unless they name
 one by its `as`. `schemas/scenario.schema.json` has every step and assertion.
 
-`document` reads files, `scene` is where one plays, `steps` and `process` let things happen,
-`assertions` (with `limits`, `contents`, `likeness`, `stored`) hold what came of it, `run` runs.
+`document` reads files, `scene` is the plane and clock of one scenario, `run` carries out its steps
+(`process` those of other processes), `assertions` checks what came of them, `report` prints it.
 """
 
 from __future__ import annotations

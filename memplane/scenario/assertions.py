@@ -1,4 +1,4 @@
-"""The table of assertions: what each type of a scenario file is held by."""
+"""The assertions of scenario files: a table of their types, and the check of each."""
 
 from __future__ import annotations
 

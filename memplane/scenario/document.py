@@ -1,6 +1,7 @@
-"""A scenario file: YAML bytes to a typed record, and every mistake in it with its line.
+"""Read a scenario file: YAML bytes to a typed record, and every mistake in it with its line.
 
-The schema (`schemas/scenario.schema.json`) says what may stand where; `faults` sees the rest.
+The schema (`schemas/scenario.schema.json`) says what is allowed where; `faults` finds what a schema
+cannot express.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The other processes of a scenario: real ones, with the same plane open, under its clock.
+"""The other processes of a scenario: real processes with the same plane open, under its clock.
 
 A process is started with one word and the clock's time, and is one of two kinds::
 
@@ -6,7 +6,8 @@ A process is started with one word and the clock's time, and is one of two kinds
     BUILDERS.process + ("command", TIME, ...)  a command line of memplane
 
 `work` answers on stdout: a line `ready` when the plane is open, then, once it is sent a line, what
-it did as one JSON object. So all processes of a step begin together, however long starting takes.
+it did as one JSON object. So all processes of a step begin together, however long they take to
+start.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What became of scenarios: as words for people, as JSON, and as files in a folder."""
+"""Results of scenarios: as text, as JSON, and as files in a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run scenarios: each in a plane of its own, in a folder that is gone afterwards."""
+"""Run scenarios, each in a plane of its own in a temporary folder."""
 
 from __future__ import annotations
 

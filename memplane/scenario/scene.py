@@ -1,4 +1,4 @@
-"""What a scenario acts on: a plane, a clock, names for what was recorded, and generated events.
+"""The scene of a scenario: its plane, its clock, names of what was recorded, and generated events.
 
 The proportions of generated sessions follow real transcripts: two of three events are tool calls
 and their results, results have a long tail, prompts are short, decisions are few, keyed and

@@ -1,1 +1,1 @@
-"""The index of a plane: kept up with the log, masked for a reader, asked by searches and packs."""
+"""The index of a plane: kept up with the log, masked for a reader, used by searches and packs."""

@@ -1,9 +1,9 @@
-"""Vectors beside the words: made when somebody asks for it, used as far as they reach.
+"""Vectors of documents: embedded on demand in log order, and used as far as they reach.
 
-No event is embedded while it is recorded or while a block is packed. Documents get their vectors
-in log order, so those of all events up to some seq have one: that seq, `dense_seq`, is an input of
-a request, and the same request with the same `dense_seq` finds the same however much was embedded
-since. A query is embedded when it is asked.
+No event is embedded while it is recorded or while a block is packed. Documents get their vectors in
+log order, so all events up to some seq, `dense_seq`, have one. It is an input of a request: the
+same request with the same `dense_seq` finds the same, however much was embedded since. A query is
+embedded when it is asked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Vectors of documents: made when they are asked for, and what a search by them alone uses."""
+"""Embed the documents of a plane (`memplane embed`), and prepare searches by vectors alone."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Search over the saved index with the standard library alone: what a hook packs evidence from.
+"""A `Retriever` over the saved index with the standard library alone, for hooks.
 
-Words and their ranking are those of the whole search (`index.reader`); speakers, neighbours,
-related words and vectors take no part. Events that nobody has indexed yet are not found: a full
-process indexes them (`memplane hook --catch-up`, or any command that searches).
+Words and their ranking are those of the full search (`index.reader`); speakers, neighbours, related
+words and vectors are left out. Events that are not indexed yet are not found: a full process
+indexes them (`memplane hook --catch-up`, or any command that searches).
 """
 
 from __future__ import annotations

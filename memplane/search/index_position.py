@@ -1,4 +1,4 @@
-"""How far an index of a plane goes: the place in the log that its manifest names."""
+"""How far an index of a plane reaches: the position in the log that its manifest names."""
 
 from __future__ import annotations
 

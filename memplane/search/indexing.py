@@ -1,7 +1,8 @@
-"""The lines of events as an index keeps them, beside the first document of each.
+"""Keep the index up with the log, and keep the line of each event in it.
 
-A search in a process of its own then opens no older segment of the log for what it found. What is
-kept of a line, little-endian::
+`Indexed` adds the documents of new events, erases those of purged ones, and starts again where the
+log does not hold the index's position. With the lines in the index, a search in a process of its
+own opens no older segment of the log for its results. A kept line, little-endian::
 
     before     8 bytes  the hash that the line chains from
     segment    u32      where the line stands in the log: the segment,
@@ -11,8 +12,8 @@ kept of a line, little-endian::
                         NOWHERE: it was not
     rest                the line without newline and that text; nothing of a long one
 
-A line is given back only if its hash is the one that it states: a damaged index shows no other
-text than the log has.
+A line is returned only if its hash is the one that it states, so a damaged index never shows a text
+that the log does not have.
 """
 
 from __future__ import annotations
@@ -292,7 +293,7 @@ class Indexed:
     def differs(self, progress: Progress | None = None) -> bool:
         """Whether a document is not what the log gives; reads all of the log up to here.
 
-        `progress` is told the seqs.
+        `progress` is called with the seqs.
         """
         view = self.view()
         columns = [view.column(name) for name in ROW]
@@ -346,7 +347,7 @@ class Indexed:
         return head.segment if at is not None and at.seq == head.seq else None
 
     def new_masks(self) -> Masks:
-        """Masks that have been told nothing yet."""
+        """Masks without any replaced or forgotten events yet."""
         return Masks(self.lines)
 
     def _begin(self) -> None:
@@ -375,7 +376,7 @@ class Indexed:
         self._renew()
 
     def _look_around(self, head: Head) -> None:
-        """Take up what others have indexed, and begin anew where the log is another one."""
+        """Take up what others have indexed, and start again where the log is another one."""
         if head.seq - self.seq > _RELOADED:
             self._take_from_disk()
         if not self._stands():

@@ -1,7 +1,7 @@
-"""What a request may not see, as a mask over the documents of the index.
+"""The mask over the documents of the index for one request.
 
-It says of each event what `Scope.hides` says of it: a document is hidden if its event is. The card
-of an artifact is there as long as the event may be named (`Scope.names`).
+A document is hidden exactly if `Scope.hides` hides its event. The card of an artifact is visible as
+long as its event may be named (`Scope.names`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class MaskLog(Protocol):
 
 
 class Masks:
-    """Masks over one index; make a new one when its documents were numbered anew or erased.
+    """Masks over one index; make a new one when its documents were renumbered or erased.
 
     What became of events is followed through `Memories`, and told once. One thread at a time.
     """

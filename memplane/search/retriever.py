@@ -1,4 +1,8 @@
-"""What requests share: lines that were read, events as packing sees them, passages, names."""
+"""`LogRetriever`: search the whole log for one request, with mask, ranking, exact names and boosts.
+
+`Seen` caches between requests what does not depend on them: lines, items, passages, names.
+`BehindRetriever` also searches the hot set where the index is far behind the log.
+"""
 
 from __future__ import annotations
 
@@ -98,9 +102,9 @@ class _Kept(Generic[Key, Value]):
 class ItemCache:
     """Nothing in here changes an answer: it is found again where it was forgotten.
 
-    `line` gives lines as `log` does, where there is something quicker. Begin anew under another
-    counter, and when the index was begun anew: then the log may be another one. `renewed` says how
-    often that was.
+    `line` gives lines as `log` does, where there is something quicker. Make a new one under another
+    counter, and when the index was started again: then the log may be another one. `renewed` says
+    how often that was.
     """
 
     def __init__(
@@ -609,10 +613,10 @@ def _mapped(name: str) -> memoryview:
         ) from error
 
 
-# Search while the index is far behind the log: its part, and words of the hotset behind that.
+# Search while the index is far behind the log: the indexed part, and words of the hot set.
 #
-# What lies between, recorded after the index ended and gone from the hotset since, is not found:
-# whoever asks is told how far the index reached, and may wait for all of it instead.
+# Events recorded after the end of the index that have left the hot set are not found: the answer
+# says how far the index reached, and a caller can wait for all of it instead.
 _PERMILLE: Final = 1_000
 
 

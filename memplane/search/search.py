@@ -1,7 +1,7 @@
-"""One search of the whole log: from a caller's arguments to hits, the best first.
+"""`Plane.search`: from the arguments of a caller to ranked hits.
 
-What the channel may not see, what is out of force and what the filters leave out is masked before
-anything is scored: it is no hit, and it speaks for no hit beside it.
+What the channel may not see, what is out of force and what the filters exclude is masked before
+anything is scored: it is no hit and does not affect the scores of others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The index of an open plane: opened for the first who searches, kept up with from then on."""
+"""The index of an open plane: opened by the first search, and kept up with the log from then on."""
 
 from __future__ import annotations
 
@@ -38,12 +38,6 @@ __all__ = [
     "index_service",
 ]
 
-
-# Tables and stems are imported where they are used first: a process that searches nothing does
-# without.
-
-
-# The index of an open plane: opened for the first who searches, kept up with from then on.
 
 # Arrays, tables and stems are imported where they are used first: a process that searches nothing
 # does without.

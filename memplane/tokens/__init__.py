@@ -1,4 +1,4 @@
-"""Counters of tokens, by the names that `budgets.yaml` knows.
+"""Token counters, by their names in `budgets.yaml`.
 
 Every counter is additive over lines: a text costs the sum of its lines, newlines included.
 `bound/1` is the default: never below o200k nor cl100k, and the same on every machine.

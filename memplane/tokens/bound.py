@@ -1,7 +1,7 @@
-"""`bound/1`: never below o200k nor cl100k, and additive over lines.
+"""The counter `bound/1`: never below o200k nor cl100k (byte pair encoding, Sennrich et al. 2016).
 
-A text costs the sum of its chunks (`chunks`), a chunk the larger of its exact counts.
-What is not exact, and is never too little either:
+It is additive over lines. A text costs the sum of its chunks (`chunks`), a chunk the larger of its
+exact counts in the two encodings. What is not exact, but never too little:
 
 - A line that ends in punctuation: its last pretoken may read on over the newline, so it
   costs the worst that any continuation can make of it (`closing`).

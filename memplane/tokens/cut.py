@@ -1,4 +1,4 @@
-"""The beginning of a text that fits a number of tokens."""
+"""Cut a text to its longest beginning that fits a number of tokens."""
 
 from __future__ import annotations
 

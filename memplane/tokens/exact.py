@@ -1,7 +1,7 @@
-"""`o200k` and `cl100k`: one encoding, counted by rs-bpe wherever the context cannot matter.
+"""The counters `o200k` and `cl100k`: one encoding, counted by rs-bpe inside each line.
 
-Inside a line the count is exact. At its ends the rules of `bound` hold, because a pretoken
-may read on over a newline; so the sum over lines is never below the count of the whole.
+At the ends of a line the rules of `bound` apply, because a pretoken may extend over a newline; so
+the sum over lines is never below the count of the whole text.
 """
 
 from __future__ import annotations

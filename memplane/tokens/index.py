@@ -1,4 +1,4 @@
-"""The table laid out for searching: `bound1.idx`, so that the first count need not unpack it all.
+"""`bound1.idx`: the vocabularies laid out for searching, so that a first count unpacks nothing.
 
 `tools/build_bound1.py` writes it with `bound1.xz`, and both say the same. Numbers are four
 bytes, the least first; each text is preceded by its length. In this order:

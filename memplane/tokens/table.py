@@ -1,4 +1,4 @@
-"""The vocabularies of o200k and cl100k and what is known of each character: one xz file.
+"""`bound1.xz`: the vocabularies of o200k and cl100k, and the class and cost of each character.
 
 `tools/build_bound1.py` writes it. Unpacked it is, in this order:
 
@@ -11,7 +11,7 @@
 The 256 single bytes, the first ranks of both, are left out: `single_bytes` gives their
 order. FF is in no UTF-8 text, so no longer token has it.
 
-The class of a character is written down only where Unicode never changed it from 3.2 on
+The class of a character is given only where Unicode never changed it from 3.2 on
 (or where it was no letter, mark or number before and is none now): two builds of a
 tokenizer then agree on it. Everything else is `UNSURE`, as is everything from
 `CHARACTERS` on.

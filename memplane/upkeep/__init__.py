@@ -1,1 +1,1 @@
-"""Keeping a plane in order: verify, rebuild, audit, purge, export, restore, reports."""
+"""Keep a plane in order: verify, rebuild, audit, purge, export, restore, doctor, saved reports."""

@@ -1,7 +1,7 @@
-"""Look for secrets in what is stored already: rules grow, and a log keeps what older ones let by.
+"""`memplane audit`: search what is stored for secrets that older redaction rules did not know.
 
-Nothing here shows a secret. A finding names the event, the field, the rule and how often; the
-secrets themselves are held for as long as the audit runs, to find where they were quoted.
+Nothing here shows a secret. A finding names event, field, rule and count; the secrets themselves
+are held only while the audit runs, to find where they were quoted.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class FileFinding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """What would have to go, or be written anew, so that nothing found stays on disk.
+    """What would have to go, or be written again, so that nothing found stays on disk.
 
     `quotes` are events that no rule finds, but in which a secret of another event stands; `refs`
     are events that rest on one with a secret. `exact` is False where there were too many to tell.

@@ -1,4 +1,4 @@
-"""Caches against the log: how far they go, whether they say the same, and made again."""
+"""Compare projections and index with the log, and rebuild them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def witnesses(home: Path, plane: str) -> Iterator[EndEvidence]:
             yield EndEvidence(f"reports/{one.path.name}", head, 0)
 
 
-# Tells whether the projections on disk are what the log folds to.
+# Compare the projections on disk with a new fold of the log.
 _STEP: Final = 2_000  # lines that are held at a time
 _STEPS_MAX: Final = 10_000
 
@@ -82,8 +82,8 @@ def differing_caches(
 ) -> list[str]:
     """The files below `projections/` whose state is not that of a fold from the log's start.
 
-    Those that are not believed were made anew in memory, and do not differ. Writes nothing; the
-    log is read once. `progress` is told the seqs. Hold the plane's lock.
+    Those that are not believed were made again in memory, and do not differ. Writes nothing; the
+    log is read once. `progress` is called with the seqs. Hold the plane's lock.
     """
     kept = context.caught_up(policies)
     head = kept.log.head().seq
@@ -128,7 +128,7 @@ def _dumped(folded: Folded[State]) -> bytes:
     return folded.projector.dump(folded.state)
 
 
-# `rebuild`: throw away what was made from the log and make it again, or say why not.
+# `rebuild`: delete what was made from the log and make it again, or raise why not.
 _CACHES: Final = (
     "hotset.json",
     "decisions.json",

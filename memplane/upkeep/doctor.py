@@ -1,6 +1,7 @@
-"""A plane's folder and what it lies on: who may enter, who holds the lock, how much room there is.
+"""`memplane doctor`: check a plane's folder and its surroundings; writes nothing.
 
-Looks and writes nothing. What the plane holds is for `doctor`.
+Permissions, links, lock, disk space, file system, sync clients, versions, what is behind or
+waiting.
 """
 
 from __future__ import annotations
@@ -408,9 +409,9 @@ def some(found: list[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-# Is this plane fit to be used? Looks at files and their surroundings, and writes nothing.
+# Whether a plane can be used: checks of its files and their surroundings; nothing is written.
 #
-# Each check stands for itself, so that a broken plane is looked at as far as that goes. `fail`
+# Checks are independent, so that a broken plane is examined as far as possible. `fail`
 # means that something does not work or is not safe, `warn` that it may not be what was meant.
 BEHIND_WARN: Final = 5000
 _EMBED: Final = "`memplane embed` makes them; until then searches and packs use what there is"

@@ -1,4 +1,4 @@
-"""Which events a partial export holds, and in what form they leave the plane."""
+"""`Plane.export`: a backup of everything, or selected events in a form that may leave."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def _without_blocks(event: Event) -> Event:
 
 # `Plane.export`: a backup of everything, or the events that were asked for, as one file.
 #
-# The format is that of `memplane.log.export_lines`. The file is written under another name and
+# The format is that of `memplane.log.export`. The file is written under another name and
 # renamed, so it is there whole or not at all; a stream that ends early lacks its last line.
 _TRIES: Final = 5
 _OWN_FOLDERS: Final = ("log", "bodies", "projections", "index", "reports")

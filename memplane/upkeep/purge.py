@@ -1,8 +1,9 @@
-"""What `keep` of plane.yaml says is over: tool results of old sessions. It is told before it goes.
+"""Purge: erase events for good, in the log and in everything that was made from them.
 
-Only what tools gave back is taken, and only of sessions in which nothing was recorded for longer
-than the days that are kept (or, for the bytes that are kept, than the gap that ends a session).
-What a statement, an approval or a pin names stays, whatever its age, and so does every statement.
+`due_of` finds what the `keep` of plane.yaml no longer keeps: results of tools, and only of sessions
+in which nothing was recorded for the days that are kept (for the bytes that are kept: for the gap
+that ends a session). Statements stay, and so does whatever a statement, an approval or a pin names,
+whatever its age.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What a purge takes along: quotations, files, and values that come back into force."""
+"""What a purge affects beside the events themselves.
+
+Quotations of their texts elsewhere (`Quotations`), bytes that a repair took out of the log
+(`Lost`), files that hold them (`Look`), and values that come back into force (`Revived`).
+"""
 
 from __future__ import annotations
 
@@ -387,7 +391,7 @@ def file_text(path: Path) -> str:
         return ""
 
 
-# Where else below a plane's home an event's text may stand: what goes with it, what is told.
+# Other files below a plane's home with an event's text: those to remove, and those to name.
 _WRITTEN: Final = ("views", "policies", "scenarios")  # by people: told of, never touched
 _CACHES: Final = ("projections", "index")  # made again, or rewritten, after a purge
 _LEFT: Final = (".new", ".tmp")  # of a file that was being written when somebody died
@@ -506,7 +510,7 @@ def names_event(report: str, ids: set[str]) -> bool:
     return False
 
 
-# What is in force again, or approved again, without some events: found by folding all the rest.
+# Values in force again, or approved again, without some events: found by folding the others.
 #
 # What a purge takes may have forgotten others, taken the place of their values, or taken approvals
 # back. Which of it counted is for the projections to say, with it and without.

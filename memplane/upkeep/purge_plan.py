@@ -1,4 +1,4 @@
-"""The bytes of segments that are no lines of the log: erased ones, and what damage left behind."""
+"""The plan of a purge: the lines, files, quotations and damaged bytes that it erases."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Holes:
             return file.read(end - start).decode(errors="replace")
 
 
-# What a purge takes: the events that are named, what lies elsewhere of them, what quotes them.
+# The plan: the named events, their texts in other files, and what quotes them.
 #
 # Reads the whole log and the files beside it; changes nothing.
 ARCHIVED: Final = ("forgotten", "superseded", "evicted")  # why something is no longer in force

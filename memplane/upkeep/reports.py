@@ -1,4 +1,4 @@
-"""Reports of packs below reports/: their form, what is kept of them, and what broke a prefix."""
+"""Saved reports of packs in `reports/`: write, find and read them, and why a prefix broke."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""An export taken into a plane that has events of its own: recorded anew, with where they are from.
+"""Restore an export: whole into an empty plane, or merged into a plane that has events of its own.
 
-Ids stay, so that a second time records nothing. `data.origin` names the plane and the seq, and
-the moment by which values and forgets of several planes are ordered (`projections.order`): what is
-older than what is here enters history, and takes nothing's place.
+A whole restore gives the same ids, seqs and bytes. A merge records the events again, under their
+ids, so that a second merge records nothing. `data.origin` names the plane and the seq they are
+from, and the time by which values and forgets of several planes are ordered (`projections.order`):
+a value older than the one in force enters history and supersedes nothing.
 """
 
 # ruff: noqa: PTH106, PTH110, PTH112, PTH120

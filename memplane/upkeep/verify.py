@@ -1,7 +1,7 @@
-"""`verify` of a whole plane: the log, then everything that was made from it against the log.
+"""`verify` of a whole plane: the log, then everything that was made from it compared with the log.
 
-What is only a cache and would not be believed anyway (torn, stale, of another version) is no
-problem but a note: it is made again when it is needed. Nothing is written.
+A cache that would not be used anyway (torn, stale, of another version) is a note, not a problem: it
+is made again when it is needed. Nothing is written.
 """
 
 from __future__ import annotations

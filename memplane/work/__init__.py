@@ -1,1 +1,1 @@
-"""What agents work on: tasks, sessions, handles that open them, and what is forgotten."""
+"""What agents work on: tasks, sessions, the handles that open them, and changes to memories."""

@@ -1,4 +1,4 @@
-"""Changes to memories: update, undo, pin, touch, evict, and those that an agent makes."""
+"""Changes to memories: update, undo, pin, touch, evict, and the writes of agents."""
 
 from __future__ import annotations
 
@@ -452,14 +452,13 @@ def _texts(value: object) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
-# Writes on behalf of an agent: only into namespaces that it may write, over no hidden value.
+# Writes on behalf of an agent: only into namespaces that it may write, and over no hidden value.
 #
-# An agent writes into any namespace but those of other agents. A key whose value in force it may
-# not see is refused, in the words in which another agent's namespace is: nothing is said of the
-# value. That some value is there can be told from the refusal. It is the price of the other
-# promise: to take the write and let it replace the value would lose what its owner never gave up,
-# and to take it and let it replace nothing would leave two values in force under one key. Who tries
-# keys to find out leaves an event in the log for each one that was free.
+# An agent writes into any namespace but those of other agents. A write to a key whose value in
+# force it may not see is refused with the error for another agent's namespace, which discloses
+# nothing of the value but that it exists. The alternatives are worse: replacing the value would
+# lose what its owner never gave up, and storing another beside it would leave two values in force
+# under one key. Probing keys in this way leaves an event in the log for each key that was free.
 _GUARDED_TRIES: Final = 50  # while others write to the plane
 
 

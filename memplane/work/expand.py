@@ -1,7 +1,7 @@
-"""`expand`: what a handle stands for, alone, as far as a budget goes and a channel may see.
+"""`expand`: show what a handle names, within a budget and what a channel may see.
 
-An event or view is shown as it is; of a task or session the shard of the asked depth, of which a
-deeper one begins with every shallower one; of a memory its value, or all that it was.
+An event or view is shown as it is; a task or session at the requested depth, where a deeper text
+begins with every shallower one; a memory with its value, or with all of its values.
 """
 
 from __future__ import annotations

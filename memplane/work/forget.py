@@ -1,4 +1,4 @@
-"""Forgetting: by name or by description, and the summaries that quote what is forgotten."""
+"""Forget events by name, or by tag, age, kind and namespace, with the summaries that quote them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What a handle stands for, gathered from projections and log, before anybody judges who sees it.
+"""Gather from projections and log what a handle names, before visibility is judged.
 
-A pack places it among the rest, `expand` shows it alone; both compose the text from the same parts.
+A pack places it among other entries, `expand` shows it alone; both compose the text from these
+parts.
 """
 
 from __future__ import annotations

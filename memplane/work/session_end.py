@@ -1,7 +1,7 @@
-"""How sessions end: the summary of each, the rows that say so, and the write that stores them.
+"""End sessions: the summary of each, the rows that record the end, and their write.
 
-What was read holds for what is written: a write goes to the very head that was read, or nothing is
-stored and all is read again. So no summary quotes what was forgotten before it.
+What was read holds for what is written: the write is made at the log head that was read, or nothing
+is stored and everything is read again. So no summary quotes an event that was forgotten before it.
 """
 
 from __future__ import annotations

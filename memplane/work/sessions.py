@@ -1,9 +1,9 @@
-"""What one reader may be told of sessions: a name only where it may see an event that says it.
+"""`plane.sessions`: start, checkpoint, end and list sessions, and what one reader may see of them.
 
-Figures and the session's own name are told to whoever may see one of its events; to the plane's
-owner an agent's namespace counts there, as it does when one event is read by its id. Every other
-name stands with the events that it is of, and so does the summary: of `/agent/*` that agent alone
-is told.
+Figures, and the session's own name, are shown to a reader who may see one of its events; for the
+plane's owner an event in an agent's namespace counts, as it does when it is read by its id. Every
+other name carries the events that it is from, and so does the summary: names from `/agent/*` are
+shown to that agent alone.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Telling:
         return self._redact(name) if name is not None and told else None
 
     def names(self, facts: SessionFacts, names: Named) -> tuple[str, ...]:
-        """Those of the names that the reader may be told, the last touched first."""
+        """The names that the reader may see, the last touched first."""
         visible = {
             number
             for origin, number in facts.origins.items()
@@ -117,9 +117,9 @@ class Telling:
         return self._told[seq]
 
 
-# Sessions: begun, marked and ended by events; those left open are closed at the next start.
+# Sessions start, have checkpoints and end by events; those left open are ended at the next start.
 #
-# The projection says what there is and since when it is silent. To list or show writes nothing.
+# The projection has the sessions and their last events. Listing and showing write nothing.
 class Session(NamedTuple):
     """What is known of a session.
 
@@ -210,7 +210,7 @@ class PlaneSessions:
         return Started(named, receipt, tuple(ended))
 
     def checkpoint(self, session: str, text: str = "") -> Receipt:
-        """Mark a point in a session: the head of its blocks is chosen anew from here on.
+        """Mark a point in a session: the head of its blocks is chosen again from here on.
 
         Raises NotFoundError where nothing happened in a session of that name.
         """

@@ -12,6 +12,7 @@ MAP = ROOT / "ARCHITECTURE.md"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 PAGES = [MAP, GLOSSARY, *DECISIONS]
+FOR_USERS = [ROOT / "README.md", ROOT / "SECURITY.md"]
 WORDS_MAX = 1_500
 DATE = re.compile(r"20\d\d-\d\d-\d\d\. \S")
 ELSEWHERE = ("tests/", "tools/", "benchmarks/")
@@ -82,6 +83,16 @@ def test_every_member_of_a_class_that_a_page_names_is_there():
             re.search(rf"^class {of}\b", text, re.MULTILINE) and re.search(rf"\b{member}\b", text)
             for text in modules
         ), f"{of}.{member}"
+
+
+@pytest.mark.parametrize("page", FOR_USERS, ids=label)
+def test_every_module_and_test_that_a_page_for_users_names_exists(page):
+    text = page.read_text()
+    dotted = re.findall(r"\b(?:from|import) (memplane(?:\.\w+)*)", text)
+    paths = re.findall(r"(?<![\w./])((?:memplane|tests|tools|benchmarks)/[\w/.*-]*\w\*?)", text)
+    named = [*paths, *(name.replace(".", "/") for name in dotted)]
+    assert named
+    assert [name for name in named if not any(ROOT.glob(f"{name.rstrip('*')}*"))] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=label)
