@@ -11,14 +11,14 @@ import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from memplane.index import storage
 from memplane.index.bm25 import BM25, Slice, Term, Weights, best_events, idf
 from memplane.index.terms import KINDS, Query
 from memplane.ports import Hit
 
-__all__ = ["SavedIndexReader"]
+__all__ = ["DocumentMarks", "SavedIndexReader"]
 
 _FIELDS: Final = (*KINDS[:3], KINDS[0])  # whose lengths each field of a query goes by
 _NEAR: Final = 256
@@ -74,6 +74,18 @@ def _place(known: memoryview, term: int) -> int:
         high = count
     at = bisect_left(known, term, low, high)
     return at if at < count and known[at] == term else -1
+
+
+class DocumentMarks(NamedTuple):
+    """What tells documents apart without reading their event: see `index.document.Document`.
+
+    `role`: its place in `ROLES`; `group`: the term of its session and namespace, 0 for none.
+    """
+
+    seq: int
+    role: int
+    flags: int
+    group: int
 
 
 class SavedIndexReader:
@@ -164,6 +176,42 @@ class SavedIndexReader:
         file = self._files[bisect_right(self._firsts, doc) - 1]
         seq: int = file.array("seq")[doc - file.first]
         return seq
+
+    def holders(self, term: int, upto: int | None = None) -> Iterator[DocumentMarks]:
+        """Yield the marks of the documents that hold a term, the newest first."""
+        limit = self._below(upto)
+        for file in reversed(self._files):
+            part = file.slice(term, KINDS[0], limit)
+            if part is not None:
+                for doc in reversed(part.docs):
+                    yield self._marks(file, doc)
+
+    def documents(self, role: int, upto: int | None = None) -> Iterator[DocumentMarks]:
+        """Yield the marks of the documents of a role, the newest first."""
+        limit = self._below(upto)
+        for file in reversed(self._files):
+            roles = bytes(file.array("role")[: max(limit - file.first, 0)])
+            doc = roles.rfind(role)
+            while doc >= 0:
+                yield self._marks(file, doc)
+                doc = roles.rfind(role, 0, doc)
+
+    def marks(self, seq: int) -> DocumentMarks | None:
+        """Return the marks of an event's first document; None where it has none."""
+        for file in reversed(self._files):
+            seqs = file.array("seq")
+            if len(seqs) and seqs[0] <= seq:
+                doc = bisect_left(seqs, seq)
+                return self._marks(file, doc) if doc < len(seqs) and seqs[doc] == seq else None
+        return None
+
+    def _marks(self, file: _File, doc: int) -> DocumentMarks:
+        return DocumentMarks(
+            file.array("seq")[doc],
+            file.array("role")[doc],
+            file.array("flags")[doc],
+            file.array("group")[doc],
+        )
 
     def text(self, seq: int) -> str:
         """Return the text of an event as far as it is indexed, its documents one after another."""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.lazy import module_alone, regex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 __all__ = [
     "ANALYSER",
@@ -34,6 +34,7 @@ __all__ = [
     "Query",
     "TermVocabulary",
     "Terms",
+    "Word",
     "analyse",
     "exact_term",
     "mix",
@@ -41,6 +42,8 @@ __all__ = [
     "query",
     "stem",
     "surfaces",
+    "term_of",
+    "words_of",
 ]
 
 
@@ -182,20 +185,26 @@ def _east(token: str) -> Iterator[Atom]:
 
 
 def _identifier(token: str) -> Iterator[Atom]:
+    parts, whole = _pieces(token)
+    for part in parts:
+        yield from _simple(part)
+    if whole:
+        yield Atom(whole_term(whole), 0, chained=False)
+
+
+def _pieces(token: str) -> tuple[list[str], str]:
+    """Return the words of a run of word characters in lower case, and the whole of several."""
     if _PLURAL_ACRONYM.fullmatch(token):
         token = token[:-1]  # PDFs are PDF; the stemmer sees no vowel and would leave the s
-    pieces = [piece for piece in token.split("_") if piece]
-    split = [
-        part
-        for piece in pieces
+    parts = [
+        part.lower()
+        for piece in token.split("_")
+        if piece
         for part in (
             _PARTS.findall(piece) if piece.isascii() and _INNER_CAPITAL.search(piece) else (piece,)
         )
     ]
-    for part in split:
-        yield from _simple(part.lower())
-    if len(split) > 1:
-        yield Atom(whole_term(token.lower().strip("_")), 0, chained=False)
+    return parts, token.lower().strip("_") if len(parts) > 1 else ""
 
 
 def _whole(surface: str) -> Iterator[str]:
@@ -224,6 +233,69 @@ def atoms(surface: str) -> list[Atom]:
     found = [atom for token in tokens for atom in _token(token)]
     found += [Atom(whole_term(whole), 0, chained=False) for whole in _whole(surface)]
     return found
+
+
+class Word(NamedTuple):
+    """One word of a text as a string.
+
+    `text`: what its term is made of, a stem or a whole in lower case. `lower`: the word before it
+    was stemmed. `whole`: an identifier, a path or a file name as one. `joined`: two neighbouring
+    characters of an East Asian run.
+    """
+
+    text: str
+    lower: str
+    whole: bool = False
+    joined: bool = False
+
+
+def term_of(word: str) -> int:
+    """Return the term of a word of `words_of`."""
+    return whole_term(word)
+
+
+def words_of(text: str, may: Callable[[str], bool] | None = None) -> Iterator[Word]:
+    """Yield the words of a text, in the order of its terms, stop words left out.
+
+    The strings behind the terms of `analyse`. `may`: asked of each word in lower case before it is
+    stemmed; one that it refuses is left out.
+    """
+    for surface in surfaces(normalise_text(text)):
+        yield from _surface_words(surface, may)
+
+
+def _surface_words(surface: str, may: Callable[[str], bool] | None) -> Iterator[Word]:
+    if "'" in surface:
+        if not surface.lower().endswith("n't"):
+            for piece in surface.split("'"):
+                yield from _surface_words(piece, may)
+        return
+    tokens = _WORD.findall(surface)
+    for token in tokens:
+        yield from _east_words(token, may) if _EAST.search(token) else _token_words(token, may)
+    if len(tokens) > 1:
+        for whole in _whole(surface):
+            yield Word(whole, whole, whole=True)
+
+
+def _east_words(token: str, may: Callable[[str], bool] | None) -> Iterator[Word]:
+    for run in _RUNS.findall(token):
+        if not _EAST.match(run):
+            yield from _token_words(run, may)
+        elif len(run) > 1:
+            for left, right in pairwise(run):
+                yield Word(left + right, left + right, joined=True)
+
+
+def _token_words(token: str, may: Callable[[str], bool] | None) -> Iterator[Word]:
+    parts, whole = _pieces(token)
+    for part in parts:
+        if part in STOP or (len(part) == 1 and not part.isdecimal()):
+            continue
+        if may is None or may(part):
+            yield Word(part if part.isdecimal() else stem(part), part)
+    if whole:
+        yield Word(whole, whole, whole=True)
 
 
 class TermVocabulary(dict[str, int]):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALL_AGENTS",
     "NO_EMBEDDER",
+    "AnswerRule",
     "CachePrices",
     "Hooks",
     "PlanePolicy",
@@ -39,21 +40,40 @@ class CachePrices(NamedTuple):
     step_tokens: int = 1
 
 
+class AnswerRule(NamedTuple):
+    """When a prompt is answered: see `recall.gate`.
+
+    `when`: relevant, always or never. Relevant: the prompt shares at least `matched` content words
+    with the best passage, and `new_percent` of its rare words that the memory holds are new to the
+    session; or it holds a question word and both figures reach `asked_matched` and
+    `asked_new_percent`, or it names an identifier that the memory holds. `passages`: the most that
+    are said.
+    """
+
+    when: str = "relevant"
+    matched: int = 4
+    new_percent: int = 40
+    asked_matched: int = 3
+    asked_new_percent: int = 75
+    passages: int = 3
+
+
 class Hooks(NamedTuple):
     """What `memplane hook` gives to a coding agent, and how long it may take.
 
     `start_tokens`: the most where a session begins or was compacted; `prompt_tokens`: at a prompt,
-    0 for nothing. `characters_max`: the most of either; clients cut at 10,000. `wait_ms`: how long
+    0 for nothing; `answer`: when a prompt is answered. `characters_max`: the most of either; clients cut at 10,000. `wait_ms`: how long
     it waits for the log before it leaves an event to the spool. `milliseconds_max`: then it ends,
     whatever it is at.
     """
 
     channel: str = "agent"
-    start_tokens: int = 1_500
-    prompt_tokens: int = 800
+    start_tokens: int = 1_000
+    prompt_tokens: int = 300
     characters_max: int = 9_500
     wait_ms: int = 300
     milliseconds_max: int = 4_000
+    answer: AnswerRule = AnswerRule()  # a tuple, whose fields nobody changes
 
 
 class PlanePolicy(NamedTuple):
@@ -124,7 +144,18 @@ def _hooks(given: Json) -> Hooks:
         whole_number(given.get("characters_max", usual.characters_max)),
         whole_number(given.get("wait_ms", usual.wait_ms)),
         whole_number(given.get("milliseconds_max", usual.milliseconds_max)),
+        _answer(mapping(given.get("answer", {}))),
     )
+
+
+def _answer(given: Json) -> AnswerRule:
+    usual = _DEFAULT.hooks.answer
+    numbers = {
+        name: whole_number(given.get(name, getattr(usual, name)))
+        for name in usual._fields
+        if name != "when"
+    }
+    return AnswerRule(str(given.get("when", usual.when)), **numbers)
 
 
 def plane_faults(_: Json) -> Iterator[Fault]:

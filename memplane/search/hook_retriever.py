@@ -52,7 +52,7 @@ class PlainRetriever:
         )
         place = position_named(reader.seq, reader.mark)
         # Of another log, or of one that has lost its end since: nothing in it is to be believed.
-        self._reader = reader if place is not None and context.log.matches(place) else None
+        self.reader = reader if place is not None and context.log.matches(place) else None
         self._log, self._counter = context.log, context.counter(policies)
         self._scoring, self._folds = policies.scoring, folds
         self._items: dict[int, Item] = {}
@@ -73,7 +73,7 @@ class PlainRetriever:
     ) -> SearchResult:
         """See `Retriever.find`; the best 32 that may be shown. All terms take part, or none."""
         wanted = terms.query(query)
-        reader = self._reader
+        reader = self.reader
         if reader is None or not wanted.words or not reader.count or most < 1:
             return SearchResult((), 0, {})
         words = [term for term, _ in wanted.words]
@@ -91,7 +91,7 @@ class PlainRetriever:
         )
         found: list[tuple[Item, int]] = []
         for hit in hits:
-            if hit.seq in never or not self._is_there(hit.seq):
+            if hit.seq in never or not self.is_there(hit.seq):
                 continue
             item = self.item(hit.seq)
             if scope.hides(item) is None and self._bears(hit.seq, only) and _says(item, query):
@@ -123,8 +123,8 @@ class PlainRetriever:
     def text(self, seq: int) -> str:
         """See `Retriever.text`; as far as it was indexed, of a long one."""
         event = self._line(seq).event
-        if "body" in event.data and self._reader is not None:
-            return self._reader.text(seq) or event.text
+        if "body" in event.data and self.reader is not None:
+            return self.reader.text(seq) or event.text
         return event.text
 
     def words(self, doc: int) -> frozenset[int]:
@@ -143,7 +143,8 @@ class PlainRetriever:
             said = self._texts[seq] = Sentences(self.text(seq), self._vocabulary)
         return said
 
-    def _is_there(self, seq: int) -> bool:
+    def is_there(self, seq: int) -> bool:
+        """Whether the log still holds an event."""
         try:
             self._line(seq)
         except NotFoundError:  # purged since it was indexed
@@ -166,10 +167,10 @@ class PlainRetriever:
         return line
 
     def _worth(self, wanted: terms.Query, upto: int) -> dict[int, int]:
-        assert self._reader is not None
-        counts = self._reader.counts([term for term, _ in wanted.words], upto)
+        assert self.reader is not None
+        counts = self.reader.counts([term for term, _ in wanted.words], upto)
         return {
-            term: int(weight * idf(self._reader.count, count) * _FINE)
+            term: int(weight * idf(self.reader.count, count) * _FINE)
             for (term, weight), count in zip(wanted.words, counts, strict=True)
         }
 

@@ -1,0 +1,294 @@
+"""Decide whether a memory has something that a prompt needs, and choose the passages to say.
+
+A coding agent's user types many prompts to which a memory should say nothing: small talk, orders
+about the work at hand. The rule compares three counts with the thresholds of a policy:
+
+- `matched`: content words of the prompt that stand in the best remembered passage,
+- `known`: rare words and identifiers of the prompt that the memory holds anywhere,
+- `new`: those of them that the running session has not said yet.
+
+It was fitted on labelled prompts of real transcripts and confirmed on sessions that had been kept
+back; the figures are in docs/decisions. Everything here is a function of texts and counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from memplane.index.document import sentences
+from memplane.index.terms import Word, stem, words_of
+from memplane.lazy import regex
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+
+    from memplane.policy.plane import AnswerRule
+
+__all__ = [
+    "GateFigures",
+    "PromptWords",
+    "SCALE",
+    "TextWords",
+    "content_words",
+    "count_content",
+    "decides",
+    "is_open",
+    "read_prompt",
+    "score_passage",
+    "split_passages",
+]
+
+SCALE: Final = 1 << 20  # a score of 1.0 as an integer
+PASSAGE_CHARACTERS: Final = 320
+_LETTERS_MIN: Final = 3
+_TOKEN_MAX: Final = 400  # characters of a run without blanks that are looked at
+_K1: Final = 1.2  # BM25 over passages, which are of nearly one length
+_B: Final = 0.5
+
+
+class PromptWords(NamedTuple):
+    """What a prompt asks for. `content`, `rare` and `named` are stems or whole identifiers.
+
+    `rare`: content words that are not common in general English or in talk about code. `named`:
+    whole identifiers, paths and file names, part of `rare`. `asks`: it holds a question word.
+    """
+
+    content: tuple[str, ...] = ()
+    rare: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
+    asks: bool = False
+
+
+class GateFigures(NamedTuple):
+    """The counts by which the rule decides; `named`: identifiers of the prompt that are known."""
+
+    matched: int = 0
+    known: int = 0
+    new: int = 0
+    named: int = 0
+    asks: bool = False
+
+
+def read_prompt(text: str, common: Container[str]) -> PromptWords:
+    """Return the words of a prompt; `common`: words and stems that name nothing in particular."""
+    found = content_words(text)
+    rare = tuple(
+        word.text
+        for word in found
+        if word.whole or (word.text not in common and word.lower not in common)
+    )
+    named = tuple(word.text for word in found if word.whole)
+    content = tuple(word.text for word in found)
+    return PromptWords(content, rare, named, _QUESTION.search(text) is not None)
+
+
+def content_words(text: str) -> list[Word]:
+    """Return the distinct words of a text that say something, in order of first occurrence.
+
+    Function words, words of talking, numbers and words of one or two letters say nothing.
+    """
+    found: dict[str, Word] = {}
+    for word in words_of(text):
+        if word.text in found:
+            continue
+        if word.whole or word.joined or _says(word):
+            found[word.text] = word
+    return list(found.values())
+
+
+def _says(word: Word) -> bool:
+    if len(word.lower) < _LETTERS_MIN or word.lower.isdecimal():
+        return False
+    return word.lower not in FUNCTION_WORDS
+
+
+def is_open(figures: GateFigures, rule: AnswerRule) -> bool:
+    """Say whether the memory speaks: integer comparisons with the thresholds of the policy."""
+    if rule.when != "relevant":
+        return rule.when == "always"
+    matched, known, new, named, asks = figures
+    if not known:
+        return False
+    if matched >= rule.matched and 100 * new >= rule.new_percent * known:
+        return True
+    if not asks or matched < rule.asked_matched:
+        return False
+    return bool(named) or 100 * new >= rule.asked_new_percent * known
+
+
+def split_passages(text: str, most: int = PASSAGE_CHARACTERS) -> list[tuple[int, int]]:
+    """Return the spans of runs of whole sentences of at most `most` characters; they are the text.
+
+    A sentence of more than 300 characters is cut between words.
+    """
+    found: list[tuple[int, int]] = []
+    for start, end in sentences(text):
+        if found and end - found[-1][0] <= most:
+            found[-1] = (found[-1][0], end)
+        else:
+            found.append((start, end))
+    return [(start, end) for start, end in found if text[start:end].strip()]
+
+
+class TextWords:
+    """Counts some words in texts without reading all words of a text.
+
+    A wanted word begins with its stem, but for a last e or i, or is an irregular form: tokens
+    around such beginnings are analysed, the rest is passed over.
+    """
+
+    def __init__(self, wanted: Collection[str], irregular: Mapping[str, str]) -> None:
+        """`wanted`: stems and wholes. `irregular`: forms and the words they stand for."""
+        self._wanted = frozenset(wanted)
+        forms = (form for form, word in irregular.items() if stem(word) in self._wanted)
+        found = {_beginning(word) for word in wanted}.union(forms)
+        # One that begins like a shorter one is met with it.
+        self._beginnings = sorted(
+            one for one in found if not any(one != other and other in one for other in found)
+        )
+        self._known: dict[str, tuple[str, ...]] = {}
+
+    def count(self, text: str) -> dict[str, int]:
+        """Return how often each wanted word stands in the text; absent ones are left out."""
+        found: dict[str, int] = {}
+        for token in self._tokens(text):
+            words = self._known.get(token)
+            if words is None:
+                words = self._known[token] = self._words(token)
+            for word in words:
+                found[word] = found.get(word, 0) + 1
+        return found
+
+    def _tokens(self, text: str) -> Iterable[str]:
+        lower = text.lower()
+        if len(lower) != len(text):
+            return text.split()
+        starts = {
+            _token_start(text, at)
+            for one in self._beginnings
+            if one in lower
+            for at in _places(lower, one)
+        }
+        return [text[start : start + _TOKEN_MAX].split(maxsplit=1)[0] for start in sorted(starts)]
+
+    def _words(self, token: str) -> tuple[str, ...]:
+        return tuple(word.text for word in words_of(token) if word.text in self._wanted)
+
+
+def _beginning(word: str) -> str:
+    return word[:-1] if len(word) > 2 and word[-1] in "ei" else word
+
+
+def _places(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
+
+
+def _token_start(text: str, at: int) -> int:
+    """Where the token that holds a place begins: behind the blank before it."""
+    least = max(at - _TOKEN_MAX, 0)
+    return max(text.rfind(blank, least, at) for blank in " \n\t\r") + 1 or least
+
+
+def score_passage(
+    counts: Mapping[str, int], length: int, average: float, idf: Mapping[str, float]
+) -> int:
+    """Return the BM25 score of a passage (Robertson and Zaragoza 2009) as an integer of 2**-20.
+
+    `counts`: query words in it; `length`, `average`: in characters; `idf`: of the query's words.
+    Words are added in their own order, with + - * / alone.
+    """
+    norm = _K1 * ((1.0 - _B) + _B * (length / average))
+    total = 0.0
+    for word in sorted(counts):
+        times = counts[word]
+        total = total + idf[word] * (times * (_K1 + 1.0)) / (times + norm)
+    return round(total * SCALE)
+
+
+def count_content(text: str) -> int:
+    """Return how many distinct words of a text say something, without stemming them."""
+    words = {word for token in _WORD.findall(text) for word in token.lower().split("_")}
+    return sum(
+        len(word) >= _LETTERS_MIN and not word.isdecimal() and word not in FUNCTION_WORDS
+        for word in words
+    )
+
+
+def decides(text: str) -> bool:
+    """Say whether a text holds a word by which people decide or wish something."""
+    return _DECIDES.search(text) is not None
+
+
+_WORD: Final = regex(r"\w+")
+_DECIDES: Final = regex(
+    r"\b(?:should|must|let's|instead|rather|always|never|prefer|decided?|agree|want|use|keep|drop"
+    r"|don't|no,|soll(?:te|ten|en)?|muss|müssen|stattdessen|lieber|immer|nie|niemals|nimm|nehmen"
+    r"|behalten?|entschieden|einverstanden|will|möchte|kein[es]?)\b",
+    2,  # re.IGNORECASE
+)
+# Words that no prompt is about. English and German; what is in neither list counts as content.
+_QUESTION: Final = regex(
+    r"\b(?:where|why|what|how|which|when|who|do we|should we|wo|warum|wieso|was|wie|welche[rsnm]?"
+    r"|wann|wer|sollen wir)\b",
+    2,  # re.IGNORECASE
+)
+
+_WORDS: Final = """
+    able about ahead above across actually add after again against ago agreed ahh all almost already
+    alright also although always among and another answer any anybody anyone anything anyway
+    anyways anywhere apart are around ask asked asking asks away awesome back bad basically
+    because become been before begin behind being believe below beside besides best better
+    between beyond big bit both brief bring but call came can cannot case cause certain
+    certainly change changed changes changing check checked checking checks cheers clear clearly
+    close come comes coming continue cool correct could course current currently day definitely
+    describe detail details did different does doing done dont down during each early easily
+    easy effectively either else end enough especially etc even ever every everybody everyone
+    everything everywhere exact exactly example except explain explained explains fact fairly
+    far feel feels felt few find finding finds fine first fixed follow for form forms from full
+    further gave general generally get gets getting give given gives giving goes going gone
+    gonna good got great guess had haha happen happened happens hard has have having hello help
+    hence her here hers herself hey high him himself his hmm hold holds honestly hope hopefully
+    how however idea ideally if important indeed info information inside instead into issue its
+    itself just keep keeps kept kind kk knew know known large last late later least leaves
+    leaving left less let lets lgtm like likely likes line lines list literally little lol long
+    look looked looking looks lot low made main mainly make makes making many matters may maybe
+    mean meaning means meant might mind mine minute minutes moment moments more most mostly much
+    must myself nah name near nearly need needed needs neither never new next nice nobody none
+    nope nor not nothing now nowhere number numbers obviously occur off often ohh ok okay okey
+    old once one ones only onto oops open order other others otherwise our ours ourselves out
+    outside over own part particular particularly past perfect perhaps place places please pls
+    point points possible possibly probably problem problems proceed properly put puts question
+    questions quick quickly quite rather ready real really reason reasonable reasons recent
+    recently regarding related remember resume right run running runs same saw say saying says
+    second see seem seems seen sees sense set sets several shall she ship short should show
+    showed shown shows side sides similar simple simply since small some somebody somehow
+    someone something sometimes somewhat somewhere soon sorry sort sorts sounds specific start
+    started starts stay stays step steps still stop stopped stops such suggest summarise
+    summarize summary suppose supposed sure take taken takes taking talk talks tell tells text
+    than thank thanks that the their theirs them themselves then there therefore these they
+    thing things think thinking thinks third this those though thought three through thus thx
+    till time times today together told tomorrow too took top totally toward towards tried tries
+    true try trying turn turns two ty under understand understands understood unless until upon
+    use used useful uses using usual usually various very via wait want wanted wanting wants was
+    way ways week weeks well went were what whatever when whenever where whether which while who
+    whoever whole whom whose why will wish wishes with within without wonder wondering wonders
+    word words work worked working works would wow write wrong yeah year years yep yes yet you
+    your yours yourself yourselves yup
+    aber alle allem allen aller alles als am an andere anderen auch auf aus bei beim bin bis
+    bist bitte brauche brauchen da dabei daher damit danke dankeschön dann das dass dein deine
+    dem den denn der des deshalb dich die dies diese diesem diesen dieser dieses dir doch dort
+    du durch ein eine einem einen einer eines einfach er es etwas euch euer finde findet fuer
+    für gab geben geht gemacht genau gerade gerne gib gibt gleich gut habe haben hast hat hatte
+    hier hin ich ihm ihn ihnen ihr ihre im immer in ist ja jede jeden jeder jetzt kann kannst
+    kein keine keinen klar koennen kurz können könnte könnten lass lassen leider lieber mach
+    mache machen macht man manche mehr mein meine meinem meinen mich mir mit muss müssen nach
+    nein nicht nichts nie noch nochmal nun nur ob oder ohne passt perfekt prima schau schon sehr
+    sei sein seine sich sicher sie sind so soll sollen sollte sollten sondern stimmt super thema
+    toll um und uns unser unsere unter viel viele vielleicht vom von vor wann war waren warum
+    wegen weil weiter welche wenn wer werden wie wieder wieso willst wir wird wirklich wo wollen
+    worden wuerde würde würden zeig zu zum zur zurück
+"""
+FUNCTION_WORDS: Final = frozenset(_WORDS.split())

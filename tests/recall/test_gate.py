@@ -1,0 +1,121 @@
+"""The rule by which a memory speaks at a prompt, and the passages that it may say."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memplane.index.terms import IRREGULAR, stem, words_of
+from memplane.policy.plane import AnswerRule
+from memplane.recall.gate import (
+    GateFigures,
+    TextWords,
+    content_words,
+    count_content,
+    decides,
+    is_open,
+    read_prompt,
+    split_passages,
+)
+
+COMMON = frozenset(["file", "test", "run", "push", "branch"])
+
+WORDS = st.sampled_from(
+    "hoping hope dying die strategies strategy kept keep keeping loadSettingsFromFile settings "
+    "entire/sessions/log.py checkpoint checkpoints a.b::c don't tests, (branch) 日本語 été x_y 42 \n".split(
+        " "
+    )
+)
+TEXTS = st.lists(WORDS, max_size=30).map(" ".join)
+
+
+def texts_of(prompt):
+    return [word.text for word in content_words(prompt)]
+
+
+class TestPromptWords:
+    def test_small_talk_has_no_content_words(self):
+        for said in ("yes", "1", "thanks!", "ok, go ahead please", "ja, bitte", "looks good to me"):
+            assert texts_of(said) == [], said
+
+    def test_identifiers_paths_and_files_count_whole_and_by_their_parts(self):
+        found = read_prompt("does loadSettings read cmd/entire/settings.json?", COMMON)
+        assert "loadsettings" in found.named
+        assert "cmd/entire/settings.json" in found.named
+        assert stem("settings") in found.content
+
+    def test_numbers_and_letters_say_nothing(self):
+        assert texts_of("2. b 17 3.5") == []
+
+    def test_rare_words_are_those_that_are_not_common(self):
+        found = read_prompt("push the branch with goreleaser", COMMON)
+        assert found.rare == (stem("goreleaser"),)
+        assert set(found.content) == {"push", "branch", stem("goreleaser")}
+
+    def test_a_question_word_is_seen_in_english_and_german(self):
+        assert read_prompt("where is it kept?", COMMON).asks
+        assert read_prompt("warum ist das so?", COMMON).asks
+        assert not read_prompt("keep it", COMMON).asks
+
+    def test_east_asian_text_counts_by_pairs_of_characters(self):
+        assert texts_of("検索") == ["検索"]
+
+
+class TestRule:
+    def test_nothing_known_keeps_silent_whatever_is_matched(self):
+        assert not is_open(GateFigures(matched=30, known=0), AnswerRule())
+
+    def test_enough_matched_and_enough_new_speaks(self):
+        rule = AnswerRule(matched=4, new_percent=40)
+        assert is_open(GateFigures(4, 5, 2), rule)
+        assert not is_open(GateFigures(3, 5, 2), rule)
+        assert not is_open(GateFigures(4, 5, 1), rule)
+
+    def test_a_question_speaks_at_fewer_matches_and_more_news(self):
+        rule = AnswerRule()
+        assert is_open(GateFigures(3, 4, 3, 0, asks=True), rule)
+        assert not is_open(GateFigures(3, 4, 2, 0, asks=True), rule)
+        assert not is_open(GateFigures(3, 4, 3, 0, asks=False), rule)
+
+    def test_a_question_that_names_a_known_identifier_needs_no_news(self):
+        assert is_open(GateFigures(3, 4, 0, 1, asks=True), AnswerRule())
+
+    def test_always_and_never_are_what_they_say(self):
+        figures = GateFigures(9, 9, 9, 9, asks=True)
+        assert is_open(GateFigures(), AnswerRule(when="always"))
+        assert not is_open(figures, AnswerRule(when="never"))
+
+    @given(*[st.integers(0, 9)] * 4, st.booleans())
+    def test_more_matches_never_close_it(self, matched, known, new, named, asks):
+        figures = GateFigures(matched, known, min(new, known), min(named, known), asks)
+        more = figures._replace(matched=matched + 1)
+        assert is_open(figures, AnswerRule()) <= is_open(more, AnswerRule())
+
+
+class TestPassages:
+    @given(st.text(max_size=2_000), st.integers(240, 400))
+    def test_passages_are_the_text_in_order_and_none_is_longer(self, text, most):
+        spans = split_passages(text, most)
+        assert all(end - start <= most for start, end in spans)
+        assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
+        joined = "".join(text[start:end] for start, end in spans)
+        assert "".join(joined.split()) == "".join(text.split())
+
+    @given(TEXTS, st.lists(WORDS, min_size=1, max_size=6).map(" ".join))
+    def test_words_are_counted_as_the_analyser_would(self, text, prompt):
+        wanted = {word.text for word in words_of(prompt)}
+        expected = Counter(word.text for word in words_of(text) if word.text in wanted)
+        assert TextWords(wanted, IRREGULAR).count(text) == dict(expected)
+
+    def test_a_run_without_blanks_is_looked_at_in_pieces(self):
+        text = "x" * 1_000_000 + " checkpoint"
+        assert TextWords([stem("checkpoint")], IRREGULAR).count(text) == {stem("checkpoint"): 1}
+
+    def test_content_is_counted_without_stems(self):
+        assert count_content("yes please, do it now 12") == 0
+        assert count_content("keep goreleaser on snapshot_builds") == 3
+
+    def test_decisions_and_wishes_are_told_from_remarks(self):
+        assert decides("let's use the second one instead")
+        assert decides("wir sollten das lieber lassen")
+        assert not decides("it failed again")
