@@ -62,9 +62,9 @@ class Hooks(NamedTuple):
     """What `memplane hook` gives to a coding agent, and how long it may take.
 
     `start_tokens`: the most where a session begins or was compacted; `prompt_tokens`: at a prompt,
-    0 for nothing; `answer`: when a prompt is answered. `characters_max`: the most of either; clients cut at 10,000. `wait_ms`: how long
-    it waits for the log before it leaves an event to the spool. `milliseconds_max`: then it ends,
-    whatever it is at.
+    0 for nothing; `answer`: when a prompt is answered. `characters_max`: the most of either;
+    clients cut at 10,000. `wait_ms`: how long it waits for the log before it leaves an event to the
+    spool. `milliseconds_max`: then it ends, whatever it is at.
     """
 
     channel: str = "agent"

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from memplane.policy.plane import AnswerRule
 
 __all__ = [
+    "SCALE",
     "GateFigures",
     "PromptWords",
-    "SCALE",
     "TextWords",
     "content_words",
     "count_content",
@@ -140,7 +140,8 @@ class TextWords:
     def __init__(self, wanted: Collection[str], irregular: Mapping[str, str]) -> None:
         """`wanted`: stems and wholes. `irregular`: forms and the words they stand for."""
         self._wanted = frozenset(wanted)
-        forms = (form for form, word in irregular.items() if stem(word) in self._wanted)
+        odd = {**irregular, **_ODD}
+        forms = (form for form, word in odd.items() if stem(word) in self._wanted)
         found = {_beginning(word) for word in wanted}.union(forms)
         # One that begins like a shorter one is met with it.
         self._beginnings = sorted(
@@ -173,6 +174,10 @@ class TextWords:
 
     def _words(self, token: str) -> tuple[str, ...]:
         return tuple(word.text for word in words_of(token) if word.text in self._wanted)
+
+
+# Forms that the stemmer knows by themselves and that do not begin with their stem.
+_ODD: Final = {"dying": "die", "lying": "lie", "tying": "tie", "skies": "sky"}
 
 
 def _beginning(word: str) -> str:

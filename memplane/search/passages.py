@@ -22,8 +22,8 @@ from memplane.recall.documents import KIND_BITS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from memplane.policy.plane import AnswerRule
     from memplane.index.reader import DocumentMarks, SavedIndexReader
+    from memplane.policy.plane import AnswerRule
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
     from memplane.search.hook_retriever import PlainRetriever
@@ -65,7 +65,9 @@ class PromptAnswer(NamedTuple):
 class _Memory:
     """Which documents are conversation of other sessions than one; a container of all others."""
 
-    def __init__(self, reader: SavedIndexReader, session: str | None, never: Collection[int]):
+    def __init__(
+        self, reader: SavedIndexReader, session: str | None, never: Collection[int]
+    ) -> None:
         self._reader, self._never = reader, never
         self._known: dict[int, bool] = {}
         label = exact_term(f"session:{session}")
@@ -112,8 +114,9 @@ def answer_prompt(
 ) -> PromptAnswer:
     """Return the gate's figures and the best passages of other sessions for a prompt.
 
-    Nothing is ranked, and `matched` is 0, where the rule is met by no passage. `upto`: the last seq that counts; `never`: seqs that are no memory; `said`: events of the
-    session itself that may not be indexed yet. Reads at most 24 events whole.
+    Nothing is ranked, and `matched` is 0, where no passage could meet the rule. `upto`: the last
+    seq that counts; `never`: seqs that are no memory; `said`: events of the session itself that may
+    not be indexed yet. Reads at most 20 events.
     """
     reader = retriever.reader
     words = gate.read_prompt(prompt, common_words())

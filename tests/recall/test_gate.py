@@ -1,6 +1,7 @@
 """The rule by which a memory speaks at a prompt, and the passages that it may say."""
 
 from collections import Counter
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,7 +98,7 @@ class TestPassages:
     def test_passages_are_the_text_in_order_and_none_is_longer(self, text, most):
         spans = split_passages(text, most)
         assert all(end - start <= most for start, end in spans)
-        assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
+        assert all(a[1] <= b[0] for a, b in pairwise(spans))
         joined = "".join(text[start:end] for start, end in spans)
         assert "".join(joined.split()) == "".join(text.split())
 
