@@ -4,6 +4,7 @@ import functools
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from pathlib import Path
 
@@ -11,6 +12,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import memplane
+
+# What tests share beside fixtures: builders of what is tested, fakes of what stands around it,
+# checks of one promise in many places, and what runs in processes of its own.
+SHARED = ("builders_*.py", "fakes_*.py", "checks_*.py", "process_*.py")
+HERE = Path(__file__).parent
+sys.path[:0] = sorted({str(file.parent) for one in SHARED for file in HERE.glob(f"*/{one}")})
 
 # How long an example takes to make says something about the machine, and nothing about a promise.
 settings.register_profile(
@@ -26,7 +33,7 @@ ROOM = 4 << 30
 # What tests the rooms whose coverage is held: in folders of their own, or through a whole plane.
 ROOMS = (
     "intake/", "log/", "recall/", "pack/", "test_nofollow.py", "ports/test_detector.py",
-    "plane/test_export", "plane/test_restore", "plane/test_verify.py",
+    "upkeep/test_export", "upkeep/test_restore", "upkeep/test_verify.py",
 )  # fmt: skip
 
 # Rooms whose tests are quick, but for files that start processes and laws that hypothesis tries.
@@ -53,8 +60,8 @@ def pytest_configure(config):
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
-SWIFT = tuple(f"{Path(__file__).parent}/{one}" for one in QUICK)
-MEASURED = tuple(f"{Path(__file__).parent}/{one}" for one in ROOMS)
+SWIFT = tuple(f"{HERE}/{one}" for one in QUICK)
+MEASURED = tuple(f"{HERE}/{one}" for one in ROOMS)
 
 
 def pytest_itemcollected(item):
@@ -85,6 +92,19 @@ def _nothing_below_home(tmp_path_factory):
     ours = {".memplane", ".local", ".claude", ".claude.json", ".codex"}
     found = {one.name for one in here.iterdir()} & ours
     assert not found, f"a test without a HOME of its own wrote {found} below it"
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A file to add to a plane, by its name and what it says."""
+
+    def file(name="report.md", data="# Herons\n\nThey nest in trees.\n"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+        return path
+
+    return file
 
 
 class Clock:

@@ -1,4 +1,5 @@
 import numpy as np
+from builders_documents import WORDS, document_lists, made_up, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
@@ -7,8 +8,6 @@ from memplane.index import lexical, terms
 from memplane.index.bm25 import BM25, SCALE, Weights, idf
 from memplane.index.store import SegmentedIndex
 from memplane.index.terms import Query, TermVocabulary, analyse
-
-from .shelf import WORDS, document_lists, made_up, texts
 
 
 def of(documents):

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from builders_documents import SPEAKERS, WORDS, document_lists, made_up, zipf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,8 +12,6 @@ from memplane.index import bm25, reader, terms
 from memplane.index.bm25 import BM25, Weights
 from memplane.index.reader import SavedIndexReader
 from memplane.index.store import SegmentedIndex
-
-from .shelf import SPEAKERS, WORDS, document_lists, made_up, zipf
 
 
 @pytest.fixture(scope="module")

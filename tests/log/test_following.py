@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from damaging import QuickDisk
+from builders_damaged_logs import QuickDisk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

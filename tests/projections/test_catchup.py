@@ -3,9 +3,9 @@
 import gc
 
 import pytest
+from builders_journal import HISTORIES, Journal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import HISTORIES, Journal
 
 from memplane.projections.catchup import Folded, catch_up, followers_behind
 from memplane.projections.chains import MemoryChains

@@ -3,10 +3,10 @@
 import json
 
 import pytest
+from builders_journal import HISTORIES, Journal
+from checks_law import fold, holds_the_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import HISTORIES, Journal
-from law import fold, holds_the_law
 
 from memplane.projections.ledger import Cards, Decisions
 from memplane.projections.memories import Memories
