@@ -6,8 +6,8 @@ of contract tests in `tests/ports/`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 from memplane.event import Draft, Event
 
@@ -21,6 +21,7 @@ __all__ = [
     "Hit",
     "Index",
     "Line",
+    "PackSource",
     "Reflector",
     "Span",
     "TokenCounter",
@@ -120,6 +121,52 @@ class Embedder(Protocol):
 
         `memplane.index.vectors.signed_bytes` makes them of floats.
         """
+        ...
+
+
+SearchT_co = TypeVar("SearchT_co", covariant=True)
+SessionT_co = TypeVar("SessionT_co", covariant=True)
+CandidateT = TypeVar("CandidateT")
+
+
+class PackSource(Protocol[SearchT_co, SessionT_co, CandidateT]):
+    """What a pack reads of a plane while it is laid out, for one request and one prefix of the log.
+
+    All else that a pack depends on is given to it as values. The types are those of the layers
+    above: `memplane.recall.retrieval.Retriever`, `memplane.pack.request.LastSession`,
+    `memplane.projections.item.Item`. The same request and prefix give the same answers.
+    """
+
+    def search(self) -> SearchT_co:
+        """Open the search of the whole log."""
+        ...
+
+    def last_sessions(self) -> Sequence[SessionT_co]:
+        """The newest sessions but the request's own, newest first, with what the reader may see."""
+        ...
+
+    def unseen(self) -> Iterable[CandidateT]:
+        """Events, each once, that could be candidates but for who reads: to be counted."""
+        ...
+
+    def line(self, seq: int) -> Line | None:
+        """The line of an event; None where there is none, or the log has lost it."""
+        ...
+
+    def touched(self, event: CandidateT, *, upto: int) -> tuple[str | None, bool]:
+        """When an event was touched last, if it was, and whether it is pinned, as of a seq."""
+        ...
+
+    def covers(self, seq: int, id: str, *, as_of: int, now: str) -> bool:  # noqa: A002
+        """Whether the artifact of this seq and id is approved as of a seq, at a time."""
+        ...
+
+    def covered(self, *, as_of: int, now: str) -> Collection[int]:
+        """Return the seqs of all artifacts that are approved."""
+        ...
+
+    def changed(self, id: str) -> bool:  # noqa: A002
+        """Whether the copy of an artifact is not what was added."""
         ...
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.recall.updates import LOOKED_AT_MAX, ValueMention, on_one_matter, says_a_value
+from memplane.pack.evidence import LOOKED_AT_MAX, ValueMention, on_one_matter, says_a_value
 
 WORDS = st.frozensets(st.integers(0, 12), max_size=8)
 TURNS = st.lists(st.tuples(WORDS, st.booleans()), max_size=20).map(

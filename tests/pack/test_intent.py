@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.errors import InputError
+from memplane.pack.request import INTENTS, chosen_intent, intent_of
 from memplane.policy import NAMES, load_policies
-from memplane.recall.intent import INTENTS, chosen_intent, intent_of
 
 TOP = Path(__file__).parents[2]
 DEFAULTS = {name: (TOP / "policies" / name).read_bytes() for name in NAMES}
