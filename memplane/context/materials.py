@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from memplane.pack.expansion_depths import OpenedHandle
     from memplane.pack.request import Request
     from memplane.policy import Policies
-    from memplane.ports import Line
+    from memplane.ports import Line, Retriever
     from memplane.projections.files import FilesState
     from memplane.projections.hotset import HotsetState
     from memplane.projections.item import Item, Printer
-    from memplane.recall.retrieval import Retriever
 
 __all__ = [
     "LIMIT_MAX",
@@ -85,7 +84,7 @@ def materials_of(
     expansions: list[Expansion | OpenedHandle | View],
     memo: dict[tuple[str, int, str], tuple[str, int, bool]],
     files: FilesState | None = None,
-    retriever: Callable[[], Retriever] | None = None,
+    retriever: Callable[[], Retriever[Scope, Item]] | None = None,
     query_seq: int = 0,
     sessions: Callable[[], tuple[LastSession, ...]] | None = None,
     approvals: ApprovalLookup | None = None,

@@ -25,9 +25,10 @@ from memplane.pack.pack import Laid, lay
 from memplane.pack.request import Expansion, Materials, Request, View
 from memplane.pack.retrieved import score_parts
 from memplane.pack.tail import is_own_section
+from memplane.ports import ONE, Candidates, Retriever, SearchResult
 from memplane.projections.hotset import NO_TURNS, SESSION_RING
+from memplane.projections.item import Item
 from memplane.projections.order import KEYLESS_KINDS
-from memplane.recall.retrieval import ONE, Candidates, Retriever, SearchResult
 from memplane.recall.suppress import NAMED, OWNER, Scope
 
 if TYPE_CHECKING:
@@ -944,11 +945,11 @@ def _asked_once(materials: Materials) -> Materials:
     opens, sessions = materials.retriever, materials.sessions
     kept: list[Any] = []
 
-    def retriever() -> Retriever:
+    def retriever() -> Retriever[Scope, Item]:
         assert opens is not None
         if not kept:
             kept.append(_Remembering(opens()))
-        found: Retriever = kept[0]
+        found: Retriever[Scope, Item] = kept[0]
         return found
 
     last = sessions() if sessions is not None else ()
@@ -961,7 +962,7 @@ def _asked_once(materials: Materials) -> Materials:
 class _Remembering:
     """A retriever for packs that differ in their budget alone: each answer is looked for once."""
 
-    def __init__(self, retriever: Retriever) -> None:
+    def __init__(self, retriever: Retriever[Scope, Item]) -> None:
         self._retriever, self.dense_seq = retriever, retriever.dense_seq
         self.index_seq = retriever.index_seq
         self._found: dict[tuple[object, ...], SearchResult] = {}

@@ -10,12 +10,11 @@ from memplane.pack.digest import Sight, is_seen
 from memplane.pack.layout import DECISIONS, Sheet
 from memplane.pack.request import LastSession, Materials, Request
 from memplane.pack.window import prompt_of
-from memplane.ports import TokenCounter
+from memplane.ports import Retriever, TokenCounter
 from memplane.projections.hotset import SessionRing
 from memplane.projections.item import Item, Printer, digest_of
 from memplane.projections.window import plain_text
 from memplane.recall.intent import chosen_intent
-from memplane.recall.retrieval import Retriever
 from memplane.recall.suppress import WITHHELD, Scope
 
 __all__ = [
@@ -58,7 +57,7 @@ class Ground(NamedTuple):
     pool: list[Item]  # what this pack could show as of now, in log order, counted
     intent: str
     intent_rule: str
-    retriever: Retriever | None = None  # the whole log, where this pack searches it
+    retriever: Retriever[Scope, Item] | None = None  # the whole log, where this pack searches it
     stated: tuple[StatedEvent, ...] = ()  # since the epoch, in log order
     step: int = 0  # tokens of the budget's step on the ladder: see `allocate`
 

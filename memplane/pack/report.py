@@ -14,8 +14,9 @@ from memplane.pack.layout import Rooms, Sheet
 from memplane.pack.render import FORM, Rendered
 from memplane.pack.request import Materials, Request, View
 from memplane.pack.window import Window
+from memplane.ports import Retriever
 from memplane.projections.item import Item
-from memplane.recall.retrieval import Retriever
+from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:
     from memplane.policy.plane import CachePrices
@@ -53,7 +54,7 @@ class LayoutFacts(NamedTuple):
     prompt: int
     hidden: dict[str, int]
     left_over: list[Item]
-    retriever: Retriever | None = None
+    retriever: Retriever[Scope, Item] | None = None
     intent_rule: str = ""
 
 

@@ -7,13 +7,13 @@ from typing import Any, Final, NamedTuple
 
 from memplane.pack.expansion_depths import OpenedHandle
 from memplane.policy import Policies
+from memplane.ports import Retriever
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
 from memplane.projections.system_map import MapState
 from memplane.projections.task_table import TaskTable
-from memplane.recall.retrieval import Retriever
-from memplane.recall.suppress import ApprovalLookup, Filter, Labels
+from memplane.recall.suppress import ApprovalLookup, Filter, Labels, Scope
 
 __all__ = ["Expansion", "LastSession", "Materials", "Needs", "Request", "View"]
 
@@ -166,7 +166,7 @@ class Materials(NamedTuple):
     gap: bool = False
     shed_seq: int = 0
     files: FilesState | None = None  # where the session has touched no file yet
-    retriever: Callable[[], Retriever] | None = None
+    retriever: Callable[[], Retriever[Scope, Item]] | None = None
     query_seq: int = 0
     plane_map: MapState | None = None
     sessions: Callable[[], tuple[LastSession, ...]] | None = None

@@ -1,19 +1,19 @@
 """Evidence from the whole log: the best value for its tokens first, passages before whole turns.
 
 What an event is worth comes from the retriever, in which order events are tried from
-`index.packing`; here is decided what fits. A turn that came in as a passage may grow to the whole.
+`index.fill_order`; here is decided what fits. A turn that came in as a passage may grow to the
+whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from memplane.errors import ChangedError, NotFoundError
 from memplane.event import TYPED_KINDS
-from memplane.index.filling import STEP_COLUMNS, FillingParameters, steps_of_few
-from memplane.lazy import late
+from memplane.index.fill_order import STEP_COLUMNS, FillingParameters, steps_of
 from memplane.pack.evidence import EvidenceQuery, Marked
 from memplane.pack.layout import (
     BlockPart,
@@ -25,17 +25,12 @@ from memplane.pack.layout import (
 )
 from memplane.pack.request import Materials
 from memplane.policy import Limits
+from memplane.ports import ONE, Candidates, FoundEvent, Retriever
 from memplane.projections.files import normalised
 from memplane.projections.item import Item
-from memplane.recall.retrieval import ONE, Candidates, FoundEvent, Retriever
 from memplane.recall.score import NONE, lifted
 from memplane.recall.suppress import Scope
 from memplane.recall.updates import LOOKED_AT_MAX, ValueMention, on_one_matter, says_a_value
-
-if TYPE_CHECKING:
-    from memplane.index import packing as index_packing
-else:
-    index_packing = late("memplane.index.packing")
 
 __all__ = ["ROOM", "ChosenEvent", "newest_first", "place_retrieved", "score_parts"]
 
@@ -67,7 +62,7 @@ def place_retrieved(
     scope: Scope,
     part: BlockPart,
     asked: EvidenceQuery,
-    retriever: Retriever,
+    retriever: Retriever[Scope, Item],
 ) -> None:
     """Search the log for the query and place what is worth its tokens, by session and in log order.
 
@@ -114,7 +109,7 @@ def place_retrieved(
     marked.place()
 
 
-def _read(retriever: Retriever, seq: int) -> Item | None:
+def _read(retriever: Retriever[Scope, Item], seq: int) -> Item | None:
     """The event; None where the log has lost it."""
     try:
         return retriever.item(seq)
@@ -142,7 +137,7 @@ class _Fill:
         self,
         sheet: Sheet,
         part: BlockPart,
-        retriever: Retriever,
+        retriever: Retriever[Scope, Item],
         found: Candidates,
         wanted: Mapping[int, int],
         limits: Limits,
@@ -399,10 +394,7 @@ def _steps(
 ) -> Iterator[tuple[int, bool, bool]]:
     """Places in the order to try them; whether one grows, and whether its whole is due next."""
     columns = [found.columns[name] for name in STEP_COLUMNS]
-    if isinstance(columns[0], list):
-        steps = steps_of_few(columns, good, budget, packing)
-    else:
-        steps = index_packing.steps_of(columns, good, budget, packing)
+    steps = steps_of(columns, good, budget, packing)
     ahead = next(steps, None)
     while ahead is not None:
         (place, grows), ahead = ahead, next(steps, None)
@@ -430,7 +422,7 @@ def newest_first(
     sheet: Sheet,
     part: BlockPart,
     chosen: Sequence[ChosenEvent],
-    retriever: Retriever,
+    retriever: Retriever[Scope, Item],
     wanted: Mapping[int, int],
     room: int,
 ) -> dict[int, EntryGroup]:
