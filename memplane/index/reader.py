@@ -313,7 +313,8 @@ class SavedIndexReader:
         self.count = first
         self._firsts = [file.first for file in self._files]
 
-    def _below(self, upto: int | None) -> int:
+    def below(self, upto: int | None) -> int:
+        """Return how many documents are of events up to a seq; all of them for None."""
         if upto is None:
             return self.count
         for file in reversed(self._files):
@@ -353,7 +354,7 @@ class SavedIndexReader:
         weights: Weights = Weights(),  # noqa: B008 - immutable
     ) -> list[Hit]:
         """Return the k best events that are not hidden; ties go to the newer."""
-        limit = self._below(upto)
+        limit = self.below(upto)
         if not limit or k < 1:
             return []
         shares = (1.0, *weights)
@@ -370,7 +371,7 @@ class SavedIndexReader:
 
     def counts(self, terms: Sequence[int], upto: int | None = None) -> list[int]:
         """How many documents hold each of the terms."""
-        limit = self._below(upto)
+        limit = self.below(upto)
         found = [[file.slice(term, KINDS[0], limit) for file in self._files] for term in terms]
         return [sum(len(part.docs) for part in parts if part is not None) for parts in found]
 

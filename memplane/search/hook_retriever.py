@@ -72,7 +72,7 @@ class HookRetriever:
         """See `Retriever.find`; the best 32 that may be shown. All terms take part, or none."""
         wanted = terms.query(query)
         reader = self._reader
-        if reader is None or not wanted.words or not reader.count or most < 1:
+        if reader is None or not wanted.words or not reader.below(upto) or most < 1:
             return SearchResult((), 0, {})
         words = [term for term, _ in wanted.words]
         size = POSTING_BYTES * sum(reader.counts(words, upto))
@@ -158,10 +158,11 @@ class HookRetriever:
 
     def _worth(self, wanted: terms.Query, upto: int) -> dict[int, int]:
         assert self._reader is not None
+        count = self._reader.below(upto)
         counts = self._reader.counts([term for term, _ in wanted.words], upto)
         return {
-            term: term_worth(weight, self._reader.count, count)
-            for (term, weight), count in zip(wanted.words, counts, strict=True)
+            term: term_worth(weight, count, having)
+            for (term, weight), having in zip(wanted.words, counts, strict=True)
         }
 
 
