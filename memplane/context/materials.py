@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from memplane.pack.expansion_depths import OpenedHandle
     from memplane.pack.request import Request
     from memplane.policy import Policies
+    from memplane.ports import Retriever
     from memplane.projections.files import FilesState
     from memplane.projections.hotset import HotsetState
     from memplane.projections.item import Item, Printer
-    from memplane.recall.retrieval import Retriever
 
 __all__ = [
     "LIMIT_MAX",
@@ -97,7 +97,7 @@ class PlaneSource:
         request: Request,
         policies: Policies,
         seen: VisibleProjections,
-        search: Callable[[], Retriever],
+        search: Callable[[], Retriever[Scope, Item]],
     ) -> None:
         """`search` opens the search of the log; `seen` is what the reader may see of `folds`."""
         self._context, self._memories, self._seen = context, folds.memories, seen

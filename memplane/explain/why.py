@@ -24,9 +24,10 @@ from memplane.pack.layout import STEADY_FROM, ladder
 from memplane.pack.pack import Laid, lay
 from memplane.pack.request import Expansion, LastSession, Materials, Request, Source, View
 from memplane.pack.tail import is_own_section
+from memplane.ports import ONE, Candidates, Retriever, SearchResult
 from memplane.projections.hotset import NO_TURNS, SESSION_RING
+from memplane.projections.item import Item
 from memplane.projections.order import KEYLESS_KINDS
-from memplane.recall.retrieval import ONE, Candidates, Retriever, SearchResult
 from memplane.recall.suppress import NAMED, OWNER, Scope
 
 if TYPE_CHECKING:
@@ -947,12 +948,12 @@ class _ReadOnce:
     """A source for packs that differ in their budget alone: the log is searched once for each."""
 
     def __init__(self, source: Source) -> None:
-        self._source, self._opened = source, list[Retriever]()
+        self._source, self._opened = source, list[Retriever[Scope, Item]]()
         self._last = source.last_sessions()
         self.unseen, self.line, self.touched = source.unseen, source.line, source.touched
         self.covers, self.covered, self.changed = source.covers, source.covered, source.changed
 
-    def search(self) -> Retriever:
+    def search(self) -> Retriever[Scope, Item]:
         if not self._opened:
             self._opened.append(_Remembering(self._source.search()))
         return self._opened[0]
@@ -964,7 +965,7 @@ class _ReadOnce:
 class _Remembering:
     """A retriever for packs that differ in their budget alone: each answer is looked for once."""
 
-    def __init__(self, retriever: Retriever) -> None:
+    def __init__(self, retriever: Retriever[Scope, Item]) -> None:
         self._retriever, self.dense_seq = retriever, retriever.dense_seq
         self.index_seq = retriever.index_seq
         self._found: dict[tuple[object, ...], SearchResult] = {}

@@ -1,8 +1,8 @@
 """Evidence: E, as of the session's prompt, or in the tail for any other query.
 
 A fast request takes it from the hotset, a deep one from the whole log. What an event is worth comes
-from `recall.score` or the retriever, in which order events are tried from `index.packing`; here is
-decided what fits: the best value for its tokens first, passages before whole turns. A turn that
+from `recall.score` or the retriever, in which order events are tried from `index.fill_order`; here
+is decided what fits: the best value for its tokens first, passages before whole turns. A turn that
 came in as a passage may grow to the whole. Part of the room is kept for marked turns, and of turns
 about the same fact the newest stands first.
 """
@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from functools import partial
 from math import isqrt
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from memplane.errors import ChangedError, NotFoundError
 from memplane.event import MARKERS, TYPED_KINDS
-from memplane.index.filling import STEP_COLUMNS, FillingParameters, steps_of_few
-from memplane.lazy import late, regex
+from memplane.index.fill_order import STEP_COLUMNS, FillingParameters, steps_of
+from memplane.lazy import regex
 from memplane.pack.head import place_views
 from memplane.pack.layout import (
     PARTS,
@@ -31,17 +31,12 @@ from memplane.pack.layout import (
 )
 from memplane.pack.request import Form, Materials, PackContext, PackQuery
 from memplane.policy import Limits, Scoring, SectionBudget
+from memplane.ports import ONE, Candidates, FoundEvent, Retriever
 from memplane.projections.files import normalised
 from memplane.projections.item import Item
 from memplane.projections.window import TIERS, limits
-from memplane.recall.retrieval import ONE, Candidates, FoundEvent, Retriever
 from memplane.recall.score import NONE, ScoredCandidate, circumstances, count, lifted, score
 from memplane.recall.suppress import Scope
-
-if TYPE_CHECKING:
-    from memplane.index import packing as index_packing
-else:
-    index_packing = late("memplane.index.packing")
 
 __all__ = [
     "FOUND",
@@ -386,7 +381,7 @@ def _place_retrieved(
     scope: Scope,
     part: BlockPart,
     asked: EvidenceQuery,
-    retriever: Retriever,
+    retriever: Retriever[Scope, Item],
 ) -> None:
     """Search the log for the query and place what is worth its tokens, by session and in log order.
 
@@ -433,7 +428,7 @@ def _place_retrieved(
     marked.place()
 
 
-def _read(retriever: Retriever, seq: int) -> Item | None:
+def _read(retriever: Retriever[Scope, Item], seq: int) -> Item | None:
     """The event; None where the log has lost it."""
     try:
         return retriever.item(seq)
@@ -461,7 +456,7 @@ class _Filling:
         self,
         sheet: Sheet,
         part: BlockPart,
-        retriever: Retriever,
+        retriever: Retriever[Scope, Item],
         found: Candidates,
         wanted: Mapping[int, int],
         limits: Limits,
@@ -718,10 +713,7 @@ def _steps(
 ) -> Iterator[tuple[int, bool, bool]]:
     """Places in the order to try them; whether one grows, and whether its whole is due next."""
     columns = [found.columns[name] for name in STEP_COLUMNS]
-    if isinstance(columns[0], list):
-        steps = steps_of_few(columns, good, budget, packing)
-    else:
-        steps = index_packing.steps_of(columns, good, budget, packing)
+    steps = steps_of(columns, good, budget, packing)
     ahead = next(steps, None)
     while ahead is not None:
         (place, grows), ahead = ahead, next(steps, None)
@@ -749,7 +741,7 @@ def _newest_first(
     sheet: Sheet,
     part: BlockPart,
     chosen: Sequence[_ChosenEvent],
-    retriever: Retriever,
+    retriever: Retriever[Scope, Item],
     wanted: Mapping[int, int],
     room: int,
 ) -> dict[int, EntryGroup]:

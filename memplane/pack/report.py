@@ -15,9 +15,9 @@ from memplane.pack.layout import DECISIONS, Rooms, Sheet
 from memplane.pack.render import FORM, Rendered
 from memplane.pack.request import Materials, PackContext, Request, View
 from memplane.pack.task_digest import Sight, is_seen
+from memplane.ports import Retriever
 from memplane.projections.item import Item, Printer
-from memplane.recall.retrieval import Retriever
-from memplane.recall.suppress import WITHHELD
+from memplane.recall.suppress import WITHHELD, Scope
 
 if TYPE_CHECKING:
     from memplane.policy.plane import CachePrices
@@ -59,7 +59,7 @@ class LayoutFacts(NamedTuple):
     intent_rule: str
     hidden: dict[str, int]
     left_over: list[Item]
-    retriever: Retriever | None = None
+    retriever: Retriever[Scope, Item] | None = None
 
 
 def pack_report(

@@ -16,14 +16,13 @@ from typing import Any, Final, NamedTuple
 from memplane.errors import InputError
 from memplane.pack.expansion_depths import OpenedHandle
 from memplane.policy import Policies, Scoring
-from memplane.ports import PackSource, TokenCounter
+from memplane.ports import PackSource, Retriever, TokenCounter
 from memplane.projections.files import FilesState
 from memplane.projections.hotset import HotsetState, SessionRing
 from memplane.projections.item import Item, digest_of
 from memplane.projections.system_map import MapState
 from memplane.projections.task_table import TaskTable
 from memplane.projections.window import plain_text
-from memplane.recall.retrieval import Retriever
 from memplane.recall.suppress import Filter, Labels, Scope
 
 __all__ = [
@@ -169,7 +168,7 @@ class LastSession(NamedTuple):
 
 
 # What packs read of a plane while they are laid out: the port with the types of this layer.
-Source = PackSource[Retriever, LastSession, Item]
+Source = PackSource[Retriever[Scope, Item], LastSession, Item]
 
 Form = tuple[str, int, bool]  # lines, their tokens, whether all of the text stands there
 
@@ -298,7 +297,7 @@ class PackQuery(NamedTuple):
     event: int
     intent: str
     rule: str
-    retriever: Retriever | None = None
+    retriever: Retriever[Scope, Item] | None = None
 
 
 def prepared(

@@ -18,6 +18,7 @@ from memplane.context.materials import (
     load_views,
     run_pack,
 )
+from memplane.errors import DegradedError
 from memplane.lazy import late
 from memplane.nofollow import Tally, counting
 from memplane.pack.block import Block
@@ -25,14 +26,15 @@ from memplane.pack.request import LineCache
 from memplane.policy import Policies
 from memplane.ports import Head
 from memplane.projections.hotset import HotsetState
-from memplane.recall.retrieval import DegradedError
 from memplane.search.service import IndexReach, degraded_parts, index_service
 
 if TYPE_CHECKING:
     from memplane.context.folds import Folds
     from memplane.pack.pack import Laid
     from memplane.pack.request import Request
-    from memplane.recall.retrieval import Retriever
+    from memplane.ports import Retriever
+    from memplane.projections.item import Item
+    from memplane.recall.suppress import Scope
     from memplane.search import hook_retriever
     from memplane.upkeep import reports as upkeep_reports
     from memplane.work import handles
@@ -128,9 +130,9 @@ class Packer:
         request: Request,
         wait: bool,
         progress: Callable[[int, int], None] | None,
-    ) -> Callable[[], Retriever]:
+    ) -> Callable[[], Retriever[Scope, Item]]:
         if self._plain:
-            return partial(hook_retriever.PlainRetriever, self.context, policies, folds)
+            return partial(hook_retriever.HookRetriever, self.context, policies, folds)
         wanted = IndexReach(request.dense_seq, request.index_seq, wait, progress)
         return partial(index_service(self.context).retriever, policies, folds, wanted)
 

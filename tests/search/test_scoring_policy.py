@@ -8,7 +8,7 @@ import yaml
 import memplane
 from memplane.index.bm25 import BM25
 from memplane.index.expansion import PERMILLE_MIN, RELATED_MAX
-from memplane.index.packing import FillingParameters
+from memplane.index.fill_order import FillingParameters
 from memplane.index.ranking import Ranking
 from memplane.search.retriever import ranking_weights
 

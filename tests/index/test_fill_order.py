@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.index.columns import ONE
-from memplane.index.packing import FillingParameters, filling_steps
+from memplane.index.fill_order import FillingParameters, filling_steps
+from memplane.ports import ONE
 
 WHOLE = FillingParameters(passage_tokens=0)
 
