@@ -12,7 +12,7 @@ from journal import ROWS, Journal, from_elsewhere
 from law import holds_the_law
 
 from memplane.context.folds import Folds
-from memplane.projections.chains import MemoryChains
+from memplane.projections.in_force import MemoryChains
 from memplane.projections.memories import Memories
 from memplane.projections.projector import Stretch, fold
 from memplane.tokens import make

@@ -8,7 +8,7 @@ from journal import HISTORIES, Journal
 from law import holds_the_law
 from test_ledger import decision, forget
 
-from memplane.projections.chains import MemoryChains
+from memplane.projections.in_force import MemoryChains
 from memplane.projections.memories import Memories
 
 SKIPPED = {"forget", "pin", "touch", "purge", "repair", "segment", "session"}
