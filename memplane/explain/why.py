@@ -26,8 +26,8 @@ from memplane.pack.request import Expansion, LastSession, Materials, Request, So
 from memplane.pack.tail import is_own_section
 from memplane.ports import ONE, Candidates, Retriever, SearchResult
 from memplane.projections.hotset import NO_TURNS, SESSION_RING
+from memplane.projections.in_force import KEYLESS_KINDS, Archived
 from memplane.projections.item import Item
-from memplane.projections.order import KEYLESS_KINDS
 from memplane.recall.suppress import NAMED, OWNER, Scope
 
 if TYPE_CHECKING:
@@ -438,22 +438,21 @@ class Archive:
         row = self._memories.current(event.ns, event.key or "", upto=self._upto)
         return row is not None and row.seq == event.seq
 
-    def gone(self, event: Event) -> list[tuple[str, int]]:
+    def gone(self, event: Event) -> list[Archived]:
         """What took the event out of force, and by which seq: forgotten first, then superseded."""
         if event.seq > self._upto:
             return []
         found = self._memories.archived(event, upto=self._upto)
         gone = [] if found is None else [found]
-        if event.key is not None and event.kind not in KEYLESS_KINDS:
-            later = self._memories.superseded(event, upto=self._upto)
-            if later is not None and ("superseded", later) not in gone:
-                gone.append(("superseded", later))
+        later = self._memories.superseded(event, upto=self._upto)
+        if later is not None and Archived("superseded", later) not in gone:
+            gone.append(Archived("superseded", later))
         return gone
 
     def by(self, event: Event, reason: str) -> int:
         """The seq that gave the event this reason; 0 where none did."""
         words = ("superseded",) if reason == "superseded" else ("forgotten", "evicted")
-        return next((seq for word, seq in self.gone(event) if word in words), 0)
+        return next((one.by_seq for one in self.gone(event) if one.reason in words), 0)
 
 
 def left_out(laid: Laid, event: Event, archive: Archive) -> Iterator[LeftOut]:
@@ -492,7 +491,7 @@ def suppressed(laid: Laid, event: Event, archive: Archive) -> str | None:
     item = next((item for item in laid.context.pool if item.seq == event.seq), None)
     if item is None:
         item = items_of_event(event, laid.facts.sheet.counter)
-        gone = {reason for reason, _ in archive.gone(event)}
+        gone = {one.reason for one in archive.gone(event)}
         item.superseded = "superseded" in gone
         item.forgotten = not gone.isdisjoint(("forgotten", "evicted"))
     return laid.context.scope.hides(item)

@@ -102,9 +102,8 @@ class HookRetriever:
         if item is None:
             event = self._line(seq).event
             item = self._items[seq] = items_of_event(event, self._counter)
-            archived = self._folds.memories.archived(event, upto=self._folds.log.head().seq)
-            item.superseded = archived is not None and archived[0] == "superseded"
-            item.forgotten = archived is not None and archived[0] != "superseded"
+            head = self._folds.log.head().seq
+            item.settle(self._folds.memories.archived(event, upto=head))
         return item
 
     def id(self, seq: int) -> str:

@@ -150,14 +150,14 @@ class ItemCache:
         if item is None:
             made = items_of_event(self.line(seq).event, self.counter)
             item = self._items.keep(seq, made)
-            item.superseded = item.forgotten = False
+            item.settle(None)
         return item
 
     def kept(self, seq: int) -> Item | None:
         """Return what `item` returned before, without a look at the log; None if it did not."""
         item = self._items.get(seq)
         if item is not None:
-            item.superseded = item.forgotten = False
+            item.settle(None)
         return item
 
     def saying(self, event: Event, text: str, *, card: bool) -> Item:
@@ -170,7 +170,7 @@ class ItemCache:
         if item is None:
             said = event._replace(text=text)
             item = self._told.keep(key, Item.of(said, len(text) // _CHARACTERS_A_TOKEN))
-        item.superseded = item.forgotten = False
+        item.settle(None)
         return item
 
     def passage(self, text: str, wanted: Mapping[int, int], limit: int) -> str:
@@ -353,8 +353,7 @@ class LogRetriever:
         if seq not in self._found:
             archived = self._memories.archived(event, upto=self._folds.log.head().seq)
             if archived is not None:
-                item.superseded = archived[0] == "superseded"
-                item.forgotten = archived[0] != "superseded"
+                item.settle(archived)
         return item
 
     def id(self, seq: int) -> str:

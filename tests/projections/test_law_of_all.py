@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.context.folds import Folds
-from memplane.projections.chains import MemoryChains
+from memplane.projections.in_force import MemoryChains
 from memplane.projections.memories import Memories
 from memplane.projections.projector import Stretch, fold
 from memplane.tokens import make

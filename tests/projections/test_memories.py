@@ -7,7 +7,7 @@ from checks_law import holds_the_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplane.projections.chains import MemoryChains
+from memplane.projections.in_force import MemoryChains
 from memplane.projections.memories import Memories
 from tests.projections.test_ledger import decision, forget
 
