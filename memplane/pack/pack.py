@@ -47,7 +47,7 @@ from memplane.pack.request import (
     View,
     intent_of,
     open_search,
-    prepared,
+    prepare_pack,
 )
 from memplane.pack.tail import (
     is_own_section,
@@ -245,7 +245,7 @@ def lay(
     for item in (*pool, *materials.decisions, *materials.cards):
         if not item.final:
             item.finish(printer.counter)
-    context, query = prepared(request, materials, pool, printer.counter)
+    context, query = prepare_pack(request, materials, pool, printer.counter)
     context = context._replace(stated=stated_since(context))
     mark("suppress")
     names = frozenset(section.name for section in sections)
