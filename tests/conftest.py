@@ -2,16 +2,23 @@
 
 import functools
 import os
+import pickle
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
+import typer
 from hypothesis import HealthCheck, settings
 
 import memplane
+from memplane.home import Assets
+from memplane.policy import files as policy_files
+from tests.process_copies import Copies, popen_of
 
 # What tests share beside fixtures: builders of what is tested, fakes of what stands around it,
 # checks of one promise in many places, and what runs in processes of its own.
@@ -78,6 +85,58 @@ def starts_none(path):
     """Whether a file of tests starts no process by itself."""
     words = ("subprocess", "Popen", "multiprocessing", "os.fork")
     return not any(word in path.read_text() for word in words)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _read_once():
+    """The checked policies and the table of commands: a process makes each of them once.
+
+    The suite is one process for thousands of planes and commands. Both are functions of what is
+    given here; policies of other defaults or schemas than memplane's own are read each time.
+    """
+    read, made = policy_files.documents, typer.main.get_command
+    known = {}
+
+    def documents(files, *, defaults, schemas, overrides=MappingProxyType({})):
+        def anew():
+            return read(files, defaults=defaults, schemas=schemas, overrides=overrides)
+
+        if not (isinstance(defaults, Assets) and isinstance(schemas, Assets)):
+            return anew()
+        key = (frozenset(files.items()), frozenset(overrides.items()))
+        if key not in known:
+            known[key] = pickle.dumps(anew())
+        return pickle.loads(known[key])
+
+    @functools.cache
+    def get_command(app, _):
+        return made(app)
+
+    def modules():
+        return frozenset(name for name in sys.modules if name.startswith("memplane.cli."))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(policy_files, "documents", documents)
+        patch.setattr(typer.main, "get_command", lambda app: get_command(app, modules()))
+        yield
+
+
+# Here processes start as users start them; elsewhere, most are copies.
+FRESH = tuple(f"{HERE}/{one}/" for one in ("agents", "attack", "demo", "docs", "recorded"))
+COPIES = Copies()
+
+
+def pytest_runtest_setup(item):
+    COPIES.wanted = not str(item.path).startswith(FRESH)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _copied_processes():
+    """`python -m memplane` is a copy of a process that has imported it, where that is the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "Popen", popen_of(COPIES))
+        yield
+    COPIES.close()
 
 
 @pytest.fixture(scope="session", autouse=True)
