@@ -40,7 +40,7 @@ from memplane.index.storage import alone
 from memplane.ports import Head, Line
 from memplane.projections.cache import Broken, Database
 from memplane.projections.catchup import catch_up
-from memplane.projections.forgetting import Forget, forget_of
+from memplane.projections.in_force import Forget, forget_of
 from memplane.projections.projector import Replayable
 
 if TYPE_CHECKING:

@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from memplane.pack.request import Request
     from memplane.policy import Policies
     from memplane.ports import Head, Line
-    from memplane.projections.chains import KeyValueRow
     from memplane.projections.files import FilesState
+    from memplane.projections.in_force import KeyValueRow
     from memplane.projections.memories import Memories
     from memplane.projections.sessions import SessionsState
 else:
@@ -566,7 +566,7 @@ class PlaneContext:
             item = items_of_event(line.event, self.counter(policies))
             known = self._pinned[key] = line.event, item
         event, item = known
-        item.superseded = item.forgotten = folds.memories.archived(event, upto=as_of) is not None
+        item.settle(folds.memories.archived(event, upto=as_of))
         return item
 
     def places(

@@ -22,8 +22,8 @@ from memplane.projections.ledger import (
     Decisions,
     Ledgers,
     LedgersProjector,
-    LedgerStatement,
-    items_of,
+    Statement,
+    statement_item,
 )
 from memplane.projections.memories import Memories
 from memplane.projections.projector import Bundle, Replayable
@@ -363,7 +363,7 @@ class Folds:
             self.hotset.state, self.decisions.state, self.cards.state, self.plane_map.state
         )
 
-    def items(self, name: str, statements: list[LedgerStatement]) -> list[Item]:
+    def items(self, name: str, statements: list[Statement]) -> list[Item]:
         """The statements of a ledger as items, which carry their rendered forms from pack to pack.
 
         Those in force stay, the others go. `left`: of decisions that the ledger has no text of.
@@ -382,10 +382,11 @@ class Folds:
         for statement in statements:
             item = made.get(statement.seq)
             if item is None:
-                form = folded.state.form(statement)
-                item = made[statement.seq] = items_of(statement, form)
+                item = made[statement.seq] = statement_item(statement)
                 if name == "left":
-                    item.cost = statement.tokens or 0  # what is listed, for want of the entry's
+                    item.cost = (
+                        statement.event.tokens or 0
+                    )  # what is listed, for want of the entry's
             items.append(item)
         return items
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError
-from memplane.event import UPKEEP_KINDS
 from memplane.evaluate.rows import Mistakes, read_rows
+from memplane.event import UPKEEP_KINDS
 from memplane.importers import import_paths
 from memplane.index.terms import words_of
 from memplane.recall.gate import split_passages

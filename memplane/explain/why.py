@@ -19,15 +19,15 @@ from memplane.event import UPKEEP_KINDS, Event
 from memplane.explain.replay import asked_of, plane_of
 from memplane.intake.redact import quoted_value
 from memplane.pack.block import Block, Entry
-from memplane.pack.ground import packed_last_sessions, query_event
+from memplane.pack.evidence import score_parts
 from memplane.pack.layout import STEADY_FROM, ladder
 from memplane.pack.pack import Laid, lay
-from memplane.pack.request import Expansion, Materials, Request, View
-from memplane.pack.retrieved import score_parts
+from memplane.pack.request import Expansion, LastSession, Materials, Request, Source, View
 from memplane.pack.tail import is_own_section
+from memplane.ports import ONE, Candidates, Retriever, SearchResult
 from memplane.projections.hotset import NO_TURNS, SESSION_RING
-from memplane.projections.order import KEYLESS_KINDS
-from memplane.recall.retrieval import ONE, Candidates, Retriever, SearchResult
+from memplane.projections.in_force import KEYLESS_KINDS, Archived
+from memplane.projections.item import Item
 from memplane.recall.suppress import NAMED, OWNER, Scope
 
 if TYPE_CHECKING:
@@ -438,22 +438,21 @@ class Archive:
         row = self._memories.current(event.ns, event.key or "", upto=self._upto)
         return row is not None and row.seq == event.seq
 
-    def gone(self, event: Event) -> list[tuple[str, int]]:
+    def gone(self, event: Event) -> list[Archived]:
         """What took the event out of force, and by which seq: forgotten first, then superseded."""
         if event.seq > self._upto:
             return []
         found = self._memories.archived(event, upto=self._upto)
         gone = [] if found is None else [found]
-        if event.key is not None and event.kind not in KEYLESS_KINDS:
-            later = self._memories.superseded(event, upto=self._upto)
-            if later is not None and ("superseded", later) not in gone:
-                gone.append(("superseded", later))
+        later = self._memories.superseded(event, upto=self._upto)
+        if later is not None and Archived("superseded", later) not in gone:
+            gone.append(Archived("superseded", later))
         return gone
 
     def by(self, event: Event, reason: str) -> int:
         """The seq that gave the event this reason; 0 where none did."""
         words = ("superseded",) if reason == "superseded" else ("forgotten", "evicted")
-        return next((seq for word, seq in self.gone(event) if word in words), 0)
+        return next((one.by_seq for one in self.gone(event) if one.reason in words), 0)
 
 
 def left_out(laid: Laid, event: Event, archive: Archive) -> Iterator[LeftOut]:
@@ -468,7 +467,7 @@ def left_out(laid: Laid, event: Event, archive: Archive) -> Iterator[LeftOut]:
         yield _noted(laid, event, *row[1:4], row[5])
     elif seq in sheet.passed:
         yield _passed(laid, event, sheet.passed[seq])
-    pool = next((item for item in laid.ground.pool if item.seq == seq), None)
+    pool = next((item for item in laid.context.pool if item.seq == seq), None)
     if any(item.seq == seq for item in facts.left_over):
         yield _older(laid, event)
         return
@@ -484,19 +483,18 @@ def left_out(laid: Laid, event: Event, archive: Archive) -> Iterator[LeftOut]:
 
 def _is_apart(laid: Laid, seq: int) -> bool:
     """Whether it is kept with what the reader sees nothing of, which the pack counts as well."""
-    hidden = laid.ground.materials.hidden
-    return hidden is not None and any(item.seq == seq for item in hidden())
+    return any(item.seq == seq for item in laid.context.materials.source.unseen())
 
 
 def suppressed(laid: Laid, event: Event, archive: Archive) -> str | None:
     """Why the pack may not show the event, None where it may."""
-    item = next((item for item in laid.ground.pool if item.seq == event.seq), None)
+    item = next((item for item in laid.context.pool if item.seq == event.seq), None)
     if item is None:
         item = items_of_event(event, laid.facts.sheet.counter)
-        gone = {reason for reason, _ in archive.gone(event)}
+        gone = {one.reason for one in archive.gone(event)}
         item.superseded = "superseded" in gone
         item.forgotten = not gone.isdisjoint(("forgotten", "evicted"))
-    return laid.ground.scope.hides(item)
+    return laid.context.scope.hides(item)
 
 
 def _noted(
@@ -530,9 +528,9 @@ def _noted(
 
 def _limit(laid: Laid, event: Event, section: str) -> str:
     """The policy's limit that a section has come to, or that of what is kept to choose from."""
-    if any(item.seq == event.seq for item in laid.ground.materials.left):
+    if any(item.seq == event.seq for item in laid.context.materials.left):
         return "newer decisions, or those that are pinned or constraints, have all the places"
-    limits = laid.ground.materials.policies.budgets.limits
+    limits = laid.context.materials.policies.budgets.limits
     name = _LIMITS.get(section, "retrieved_chunks_max")
     return f"the section has the {getattr(limits, name)} that it takes at most ({name})"
 
@@ -553,7 +551,7 @@ def _older(laid: Laid, event: Event) -> LeftOut:
     """A candidate of which no stage spoke: it lies before what is shown as recent."""
     if event.seq in never_of(laid):
         return LeftOut("older", ITSELF)
-    anchor, session = laid.facts.window.anchor, laid.ground.request.session
+    anchor, session = laid.facts.sheet.window.anchor, laid.request.session
     if session is not None and event.session == session and anchor > event.seq:
         return LeftOut("older", f"{WINDOW}, which begins at", by_seq=anchor)
     return LeftOut("older", "no section looked so far back")
@@ -585,13 +583,13 @@ def candidate_sources(laid: Laid, event: Event) -> list[CandidateSource]:
 
 def _recent(laid: Laid, event: Event) -> Iterator[CandidateSource]:
     """What does not depend on the query: the window, statements, tasks, tools, own sections."""
-    ground, seq = laid.ground, event.seq
-    materials, held = ground.materials, ledgers_of(laid, seq)
+    context, seq = laid.context, event.seq
+    materials, held = context.materials, ledgers_of(laid, seq)
     if event.kind not in NO_TURNS and _in_window(laid, seq):
         yield CandidateSource("window", tail=False)
     for name in held:
         yield CandidateSource(name, tail=False)
-    if any(one.item.seq == seq for one in ground.stated):
+    if any(one.item.seq == seq for one in context.stated):
         yield CandidateSource("statements since the epoch", tail=True)
     if tasks_of(laid, seq):
         yield CandidateSource("tasks", tail=True)
@@ -605,8 +603,8 @@ def _recent(laid: Laid, event: Event) -> Iterator[CandidateSource]:
 
 def _in_window(laid: Laid, seq: int) -> bool:
     """Whether the window could reach back to an event."""
-    ground = laid.ground
-    materials, ring = ground.materials, ground.ring
+    context = laid.context
+    materials, ring = context.materials, context.ring
     if ring is not None:
         return seq in ring.prompts or any(turn.seq == seq for turn in ring.ring)
     return seq in materials.hotset.plane[-materials.policies.budgets.limits.hotset_max_events :]
@@ -630,8 +628,8 @@ def _ranked(laid: Laid, event: Event) -> Iterator[CandidateSource]:
 
 def _asked(laid: Laid, event: Event) -> Iterator[CandidateSource]:
     """What the request asked for by name: handles, and the last sessions."""
-    ground, seq = laid.ground, event.seq
-    for opened in ground.materials.expansions:
+    context, seq = laid.context, event.seq
+    for opened in context.materials.expansions:
         if isinstance(opened, View):
             continue
         if isinstance(opened, Expansion):
@@ -642,17 +640,18 @@ def _asked(laid: Laid, event: Event) -> Iterator[CandidateSource]:
             )
         if inside:
             yield CandidateSource("expansion", tail=True)
-    if ground.intent == "orient" and any(
-        item.seq == seq for session in packed_last_sessions(ground) for item in session.items
+    if laid.query.intent == "orient" and any(
+        item.seq == seq
+        for session in context.materials.source.last_sessions()
+        for item in session.items
     ):
         yield CandidateSource("last sessions", tail=True)
 
 
 def no_source(laid: Laid, event: Event) -> tuple[str, str]:  # noqa: PLR0911 - a reason, a return
     """Why no source holds the event: the reason in a word, and in a sentence."""
-    ground = laid.ground
-    limits = ground.materials.policies.budgets.limits
-    ranked, request = laid.facts.sheet.ranked, ground.request
+    limits = laid.context.materials.policies.budgets.limits
+    ranked, request, query = laid.facts.sheet.ranked, laid.request, laid.query
     if event.kind in _NEVER:
         return "never_shown", f"events of kind {event.kind} stand in no block"
     if not event.text:
@@ -662,11 +661,11 @@ def no_source(laid: Laid, event: Event) -> tuple[str, str]:  # noqa: PLR0911 - a
     if request.sections and "retrieved_evidence" not in request.sections:
         return "section", f"the request asked for {', '.join(request.sections)} alone"
     in_session = request.session is not None and event.session == request.session
-    if in_session and (ground.retriever is None or not ground.query):
+    if in_session and (query.retriever is None or not query.text):
         return "older", f"of its session the last {SESSION_RING} turns are at hand, it came before"
-    if not ground.query:
+    if not query.text:
         return "older", "nothing was asked, and it is not among what is recent"
-    if ground.retriever is None:
+    if query.retriever is None:
         few = f"the last {limits.hotset_max_events} events and what is in force"
         return "older", f"a fast pack looks at {few}, and it is not among them"
     if ranked is not None and len(ranked.rows) >= limits.candidate_pool_max:
@@ -677,23 +676,23 @@ def no_source(laid: Laid, event: Event) -> tuple[str, str]:  # noqa: PLR0911 - a
 
 def never_of(laid: Laid) -> frozenset[int]:
     """The seqs of what was asked, which is no answer."""
-    ground = laid.ground
-    found = {query_event(ground)}
-    if ground.own_query and ground.prompt is not None:
-        found.add(ground.prompt.seq)
+    query, prompt = laid.query, laid.context.prompt
+    found = {query.event}
+    if query.own and prompt is not None:
+        found.add(prompt.seq)
     return frozenset(found - {0})
 
 
 def ledgers_of(laid: Laid, seq: int) -> list[str]:
     """The ledgers that hold an event in force."""
-    materials = laid.ground.materials
+    materials = laid.context.materials
     ledgers = {"decisions": materials.decisions, "cards": materials.cards}
     return [name for name, items in ledgers.items() if any(item.seq == seq for item in items)]
 
 
 def rings_of(laid: Laid, seq: int) -> Iterator[str]:
     """The rings and tables of the hotset that hold an event."""
-    hotset = laid.ground.materials.hotset
+    hotset = laid.context.materials.hotset
     if seq in hotset.plane:
         yield "plane"
     for name, ring in hotset.sessions.items():
@@ -713,7 +712,7 @@ def rings_of(laid: Laid, seq: int) -> Iterator[str]:
 
 def tasks_of(laid: Laid, seq: int) -> list[str]:
     """The tasks that quote an event."""
-    tasks = laid.ground.materials.tasks.newest()
+    tasks = laid.context.materials.tasks.newest()
     return [task.id for task in tasks if any(quote.seq == seq for quote in task.quotes())]
 
 
@@ -757,7 +756,7 @@ def smallest_for(
     `not_below` brings it in. `then` is the plane of the pack; `why` says why there is none, where
     that is known already.
     """
-    own, budgets = laid.facts.budget, laid.ground.materials.policies.budgets
+    own, budgets = laid.facts.budget, laid.context.materials.policies.budgets
     most = budgets.acb_total_max_tokens - budgets.reserve_tokens
     if not why and not candidate_sources(laid, event):
         why = "no budget brings it in: no part of the pack looks at it"
@@ -772,10 +771,10 @@ def smallest_for(
 
 def _stretches(laid: Laid, event: Event) -> list[_Stretch]:
     """The budgets above the pack's own, by layout."""
-    own, ground = laid.facts.budget, laid.ground
-    budgets = ground.materials.policies.budgets
+    own, context = laid.facts.budget, laid.context
+    budgets = context.materials.policies.budgets
     most = budgets.acb_total_max_tokens - budgets.reserve_tokens
-    tail = ground.orients or any(source.tail for source in candidate_sources(laid, event))
+    tail = context.orients or any(source.tail for source in candidate_sources(laid, event))
     found: list[_Stretch] = []
     first = own + 1
     while first <= most:
@@ -807,8 +806,8 @@ class _Search:
         progress: Callable[[int, int], None] | None,
     ) -> None:
         self._stretches = stretches
-        self._request, self._printer = laid.ground.request, laid.facts.sheet.printer
-        self._materials = _asked_once(laid.ground.materials)
+        self._request, self._printer = laid.request, laid.facts.sheet.printer
+        self._materials = _asked_once(laid.context.materials)
         self._event, self._fits, self._progress = event, fits, progress
         self._known: dict[int, tuple[str, str]] = {}
         self._settled: dict[int, bool] = {}
@@ -925,12 +924,12 @@ def _settled(laid: Laid) -> bool:
 
     It is where each section of the tail had all that it may have.
     """
-    return laid.ground.intent != "orient" and not laid.facts.sheet.short
+    return laid.query.intent != "orient" and not laid.facts.sheet.short
 
 
 def _laid_for(laid: Laid, then: Plane) -> Laid:
     """The pack with all that a larger one is made of."""
-    request = laid.ground.request
+    request = laid.request
     if laid.facts.budget >= _FILES_FROM:
         return laid
     found: list[Laid] = []
@@ -941,27 +940,31 @@ def _laid_for(laid: Laid, then: Plane) -> Laid:
 
 def _asked_once(materials: Materials) -> Materials:
     """The materials, of which what is read for a pack is read once for all of them."""
-    opens, sessions = materials.retriever, materials.sessions
-    kept: list[Any] = []
+    return materials._replace(source=_ReadOnce(materials.source))
 
-    def retriever() -> Retriever:
-        assert opens is not None
-        if not kept:
-            kept.append(_Remembering(opens()))
-        found: Retriever = kept[0]
-        return found
 
-    last = sessions() if sessions is not None else ()
-    return materials._replace(
-        retriever=None if opens is None else retriever,
-        sessions=None if sessions is None else lambda: last,
-    )
+class _ReadOnce:
+    """A source for packs that differ in their budget alone: the log is searched once for each."""
+
+    def __init__(self, source: Source) -> None:
+        self._source, self._opened = source, list[Retriever[Scope, Item]]()
+        self._last = source.last_sessions()
+        self.unseen, self.line, self.touched = source.unseen, source.line, source.touched
+        self.covers, self.covered, self.changed = source.covers, source.covered, source.changed
+
+    def search(self) -> Retriever[Scope, Item]:
+        if not self._opened:
+            self._opened.append(_Remembering(self._source.search()))
+        return self._opened[0]
+
+    def last_sessions(self) -> Sequence[LastSession]:
+        return self._last
 
 
 class _Remembering:
     """A retriever for packs that differ in their budget alone: each answer is looked for once."""
 
-    def __init__(self, retriever: Retriever) -> None:
+    def __init__(self, retriever: Retriever[Scope, Item]) -> None:
         self._retriever, self.dense_seq = retriever, retriever.dense_seq
         self.index_seq = retriever.index_seq
         self._found: dict[tuple[object, ...], SearchResult] = {}
@@ -1057,7 +1060,7 @@ def retold(
         block = then.pack(**asked_of(saved), watch=laid.append)
         same = hashlib.sha256(block.text.encode()).hexdigest() == saved.report["acb_sha256"]
         note = "" if same else "; ".join((_NOT_SAME, *map(str, lost)))
-        request = laid[0].ground.request
+        request = laid[0].request
         if channel is None and agent is None:
             channel, agent = request.channel, request.agent
         asker = _Asker(plane, then, channel or request.channel, agent)
@@ -1101,7 +1104,7 @@ class Retold:
         self._asker, self._block, self._laid = asker, block, laid
         # A plane shows what an event is, not where it stands.
         self._log, context = asker.now.context.log, asker.then.context
-        self._archive = Archive(context.caught_up().memories, laid.ground.request.as_of)
+        self._archive = Archive(context.caught_up().memories, laid.request.as_of)
 
     def asked_about(self, given: str | int) -> tuple[dict[str, Any] | None, list[Line]]:
         """The lines of the events that are named, and the entry, where one is."""
@@ -1152,7 +1155,7 @@ class Retold:
         """The smallest budget at which the event would come in."""
         laid, event = self._laid, line.event
         if self._foreign:
-            budgets = laid.ground.materials.policies.budgets
+            budgets = laid.context.materials.policies.budgets
             most = budgets.acb_total_max_tokens - budgets.reserve_tokens
             return Smallest(None, "", "", exact=False, not_below=1, most=most, fits=0, why=UNTOLD)
         why = "it is in the block" if story.outcome == "placed" else ""
@@ -1165,7 +1168,7 @@ class Retold:
     @property
     def _foreign(self) -> bool:
         """Whether who asks has other eyes than who made the pack, and does not own the plane."""
-        request = self._laid.ground.request
+        request = self._laid.request
         own = (self._asker.channel, self._asker.agent) == (request.channel, request.agent)
         return not (own or self._asker.owner)
 
@@ -1247,7 +1250,7 @@ class Retold:
 
     def _told_of(self, seq: int) -> tuple[int, str]:
         """The seq and id of another event, 0 and "" for who may not see it."""
-        if seq > self._laid.ground.request.as_of:  # an empty window begins at what comes next
+        if seq > self._laid.request.as_of:  # an empty window begins at what comes next
             return seq, ""
         line = self._log.line(seq)
         if line is not None and self._asker.may_see(line.event):
@@ -1256,7 +1259,7 @@ class Retold:
 
     def _held(self, event: Event) -> HoldingProjections:
         laid, seq = self._laid, event.seq
-        materials = laid.ground.materials
+        materials = laid.context.materials
         tasks = tasks_of(laid, seq)
         if not self._asker.owner:  # of others he may not even know the name
             tasks = [name for name in tasks if name == event.task]
@@ -1280,7 +1283,7 @@ class Retold:
     def _scored(self, event: Event) -> EventScore | str:
         ranked = self._laid.facts.sheet.ranked
         if ranked is None:
-            asked = bool(self._laid.ground.query)
+            asked = bool(self._laid.query.text)
             return "nothing answers the query" if asked else "nothing was asked"
         rows, none = ranked.rows, "it does not answer the query"
         if isinstance(rows, Candidates):

@@ -138,11 +138,6 @@ class Tail:
             for start, end, line in zip(starts, ends[at:count], lines[at:count], strict=True)
         ]
 
-    def ends_at(self) -> Head | None:
-        """Behind the last line of the run."""
-        chain = self._chain
-        return None if chain is None else _after(chain, len(chain.ends))
-
 
 def _after(chain: _Chain, count: int) -> Head:
     """The position behind so many of its lines."""
@@ -417,7 +412,7 @@ class FileLog:
             # A thread that appends in between makes the file longer than the end read first.
             end = active.end
             head = Head(active.seq, active.h.decode(), active.number, end)
-            if self._is_end(active, head):
+            if self._is_end(active, end):
                 return head
         return self._reader.head()
 
@@ -716,25 +711,26 @@ class FileLog:
 
     def _own_lines(self, position: Head) -> Iterator[Line] | None:
         """The lines behind a position where this process wrote them all; None where it did not."""
-        kept = self._tail.behind(position)
-        if kept is None:
+        kept, active = self._tail.behind(position), self._writer.active
+        if kept is None or active is None or active.number != position.segment:
             return None
-        active, end = self._writer.active, self._tail.ends_at()
-        if active is None or end is None or not self._is_end(active, end):
+        # The end of these very lines: another thread may have added some since.
+        if not self._is_end(active, kept[-1].end if kept else position.offset):
             return None
         return (
             Line(decode(self._loads(raw)), position.segment, start, behind)
             for start, behind, raw in kept
         )
 
-    def _is_end(self, active: Active, head: Head) -> bool:
+    def _is_end(self, active: Active, end: int) -> bool:
+        """Whether the log ends at that byte of the segment."""
         if os.access(active.next_path, os.F_OK):
             return False
         try:
             found = os.lstat(active.path)
         except FileNotFoundError:
             return False
-        return found.st_size == head.offset and found.st_ino == active.inode
+        return found.st_size == end and found.st_ino == active.inode
 
 
 def _forgets(drafts: Sequence[Draft]) -> bool:

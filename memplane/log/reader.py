@@ -33,7 +33,7 @@ from memplane.log.segments import Segments, read_segment_file
 from memplane.ports import Head, Line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from memplane.event import Draft
 
@@ -363,9 +363,14 @@ class LogReader:
         else:
             position = self._beginning(numbers[-1]) or self._start(0)
         assert position is not None
-        for _ in self._spans(position):
-            continue
-        return position if self._seen is None else self._seen[0]
+        # Not what `_seen` names: another thread that began to read earlier may have put it back.
+        spans = self._spans(position)
+        while True:
+            try:
+                next(spans)
+            except StopIteration as end:
+                found: Head = end.value
+                return found
 
     def line(self, seq: int) -> Line | None:
         """The line with that seq, if it is there and verifies."""
@@ -486,8 +491,8 @@ class LogReader:
             return ()
         return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
-    def _spans(self, position: Head) -> Iterator[LineSpan]:
-        """Every believed run behind the position; remembers the head when it gets there."""
+    def _spans(self, position: Head) -> Generator[LineSpan, None, Head]:
+        """Every believed run behind the position; remembers the head, and returns it."""
         seq, h, number, offset = (
             position.seq,
             position.h.encode(),
@@ -511,11 +516,9 @@ class LogReader:
                 end = believed[-1].end if believed else 0
                 whole = (*key[:2], offset + len(data), *key[3:])
                 # Only what the stat before the reading described can be known by that stat.
-                if key == whole:
-                    self._seen = Head(seq, h.decode(), number, offset + end), key
-                else:
-                    self._seen = Head(seq, h.decode(), number, offset + end), ()
-                return
+                head = Head(seq, h.decode(), number, offset + end)
+                self._seen = head, key if key == whole else ()
+                return head
             header = self._segments.header(following)
             if header is not None:
                 seq, h = header.prev_seq, header.prev_h

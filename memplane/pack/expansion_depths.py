@@ -17,8 +17,8 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from memplane.event import TYPED_KINDS, UPKEEP_KINDS, Event
-from memplane.pack.digest import Digest, Sight, paragraph, sentence, short
 from memplane.pack.handles import EVENTS_FROM, Handle
+from memplane.pack.task_digest import Digest, Sight, paragraph, sentence, short
 from memplane.projections.item import Item
 from memplane.projections.sessions import is_extract
 from memplane.projections.task_table import TaskRecord

@@ -10,11 +10,12 @@ from functools import partial
 from typing import Final
 
 from memplane.pack.block import Entry, Omission
-from memplane.pack.digest import Sight
 from memplane.pack.expansion_depths import _NO_END, OpenedHandle, Shard, shard
 from memplane.pack.handles import Handle, parse_handle
 from memplane.pack.layout import PARTS, Sheet
-from memplane.pack.request import Expansion, Materials, View
+from memplane.pack.request import Expansion, PackContext, View
+from memplane.pack.task_digest import Sight
+from memplane.policy import SectionBudget
 from memplane.projections.window import entry_lines, plain_text, safe_name
 from memplane.recall.suppress import Scope
 from memplane.tokens import cut
@@ -29,9 +30,10 @@ _PART: Final = next(part for part in PARTS if part.name == "expansions")
 _TRIES: Final = 4  # to leave room for the handle that goes on, whose seq has more digits or fewer
 
 
-def place_expansions(sheet: Sheet, materials: Materials, scope: Scope) -> None:
+def place_expansions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     """What the request's handles opened, in the order asked for, each cut where the room ends."""
-    for expansion in materials.expansions:
+    scope = context.scope
+    for expansion in context.materials.expansions:
         if not _needed(sheet, expansion):
             name = expansion.handle if not isinstance(expansion, View) else _view_handle(expansion)
             sheet.views_omitted.append(Omission(str(name), 0, _PART.section, 0, "limit", 0, 0))

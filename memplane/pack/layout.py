@@ -22,6 +22,7 @@ __all__ = [
     "DECISIONS",
     "FENCE",
     "FRAMED_FROM",
+    "NO_WINDOW",
     "ORIENT_PARTS",
     "PARTS",
     "STEADY_FROM",
@@ -30,6 +31,7 @@ __all__ = [
     "RankedCandidates",
     "Rooms",
     "Sheet",
+    "Window",
     "budget_of",
     "entry_group",
     "entry_of",
@@ -187,6 +189,21 @@ def part_under(heading: str) -> BlockPart:
     return own_part(name.lower().replace(" ", "_"))
 
 
+class Window(NamedTuple):
+    """What the window shows: turns before the prompt (D), from it on (F), and where it starts."""
+
+    before: tuple[Item, ...]
+    after: tuple[Item, ...]
+    tier: int
+    anchor: int  # seq of the first turn inside; 0 without a session
+    pinned: Item | None  # the prompt, where it lies before the anchor
+    pin_tokens: int
+    next_anchor_in: int  # clipped tokens of the session until the window moves
+
+
+NO_WINDOW: Final = Window((), (), 0, 0, None, 0, 0)
+
+
 class Sheet:
     """Entries placed so far, the tokens each section has left, and what did not fit.
 
@@ -230,6 +247,7 @@ class Sheet:
         self.ranked: RankedCandidates | None = None  # these, where something was asked
         self.marked_turns: dict[int, BlockPart] = {}  # offered whatever was asked
         self.same: dict[int, int] = {}  # what says the same as another event, and which
+        self.window = NO_WINDOW  # what the session's log shows, once its section was filled
         self.unread = 0  # terms of the query whose postings pass a limit
         self.scanned = 0  # documents of the index that held a word of the query
         self.stale: Callable[[Item, str], bool] | None = None  # as an area's entries may say it
@@ -313,7 +331,8 @@ class Sheet:
             if seq in self.passed:
                 del self.passed[seq]
 
-    def _stands(self, seq: int, *, whole: bool) -> None:
+    def stands(self, seq: int, *, whole: bool) -> None:
+        """Note that an event stands in the block inside an entry that was placed for another."""
         self.seqs.add(seq)
         if whole:
             self.whole.add(seq)
@@ -390,7 +409,7 @@ class Sheet:
     def _standing_for(self, entry: Entry, others: Sequence[Item], *, whole: bool) -> Entry:
         """The entry with the ids of others that say the same: they stand in the block with it."""
         for one in others:
-            self._stands(one.seq, whole=whole)
+            self.stands(one.seq, whole=whole)
         ids = tuple(one.id for one in others)
         return entry._replace(
             events=(*entry.events, *(ids if whole else ())),

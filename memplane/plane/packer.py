@@ -11,27 +11,30 @@ from memplane.context.arguments import checked_request
 from memplane.context.context import PlaneContext
 from memplane.context.folds import seq_by
 from memplane.context.materials import (
+    PlaneSource,
     Stopwatch,
     files_for,
+    gather,
     load_views,
-    materials_of,
-    recent_sessions,
     run_pack,
 )
+from memplane.errors import DegradedError
 from memplane.lazy import late
 from memplane.nofollow import Tally, counting
 from memplane.pack.block import Block
+from memplane.pack.request import LineCache
 from memplane.policy import Policies
 from memplane.ports import Head
 from memplane.projections.hotset import HotsetState
-from memplane.recall.retrieval import DegradedError
 from memplane.search.service import IndexReach, degraded_parts, index_service
 
 if TYPE_CHECKING:
     from memplane.context.folds import Folds
     from memplane.pack.pack import Laid
     from memplane.pack.request import Request
-    from memplane.recall.retrieval import Retriever
+    from memplane.ports import Retriever
+    from memplane.projections.item import Item
+    from memplane.recall.suppress import Scope
     from memplane.search import hook_retriever
     from memplane.upkeep import reports as upkeep_reports
     from memplane.work import handles
@@ -49,7 +52,7 @@ class Packer:
     def __init__(self, context: PlaneContext, *, plain: bool = False) -> None:
         self.context, self.home, self.read_only = context, context.home.path, context.read_only
         self._plain = plain  # packs search the saved index without arrays
-        self._memo: dict[tuple[str, int, str], tuple[str, int, bool]] = {}
+        self._lines = LineCache()
 
     # --- packing ---
 
@@ -90,13 +93,12 @@ class Packer:
             expansions = self._opened(request, policies, folds)
 
             def made(request: Request) -> Block:
-                materials = materials_of(
-                    policies, folds, seen, views=views, expansions=expansions,
-                    memo=self._memo, query_seq=context.seq_of(request.query_event),
+                search = self._search(policies, folds, request, wait, progress)
+                source = PlaneSource(context, folds, request, policies, seen, search)
+                materials = gather(
+                    policies, seen, source, views=views, expansions=expansions, lines=self._lines,
                     files=files_for(context, folds, request, seen.hotset, policies),
-                    retriever=self._searcher(policies, folds, request, wait, progress),
-                    sessions=partial(recent_sessions, context, folds, request, policies, seen),
-                    approvals=context.approvals(folds), line=context.log.line,
+                    query_seq=context.seq_of(request.query_event),
                 )  # fmt: skip
                 printer = context.printer(policies, cites=request.cited)
                 clock.mark("read")
@@ -121,16 +123,16 @@ class Packer:
             for one in request.expand
         ]
 
-    def _searcher(
+    def _search(
         self,
         policies: Policies,
         folds: Folds,
         request: Request,
         wait: bool,
         progress: Callable[[int, int], None] | None,
-    ) -> Callable[[], Retriever]:
+    ) -> Callable[[], Retriever[Scope, Item]]:
         if self._plain:
-            return partial(hook_retriever.PlainRetriever, self.context, policies, folds)
+            return partial(hook_retriever.HookRetriever, self.context, policies, folds)
         wanted = IndexReach(request.dense_seq, request.index_seq, wait, progress)
         return partial(index_service(self.context).retriever, policies, folds, wanted)
 

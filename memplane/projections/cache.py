@@ -32,8 +32,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from memplane import nofollow
 from memplane.index.storage import rename_over
 from memplane.ports import Head
-from memplane.projections.acts import Act, Target, TouchAct
-from memplane.projections.chains import Record, Rows
+from memplane.projections.in_force import Act, KeyValueRow, Rows, Target, TouchAct
 
 if TYPE_CHECKING:
     import sqlite3
@@ -241,25 +240,26 @@ class Cache:
             self._database.close()
             raise
 
-    def newest(self, ns: str, key: str, upto: int) -> Record | None:
+    def newest(self, ns: str, key: str, upto: int) -> KeyValueRow | None:
         """Return the record of a key's value as of `upto`, forgotten or not."""
         found = self._database.rows(_NEWEST, (ns, key, upto))
-        return found[0] if found else None
+        return KeyValueRow(*found[0]) if found else None
 
-    def chain(self, ns: str, key: str, upto: int) -> list[Record]:
+    def chain(self, ns: str, key: str, upto: int) -> list[KeyValueRow]:
         """Return the records of a key, oldest first, as of `upto`."""
-        return self._database.rows(_CHAIN, (ns, key, upto))
+        return [KeyValueRow(*row) for row in self._database.rows(_CHAIN, (ns, key, upto))]
 
-    def page(self, ns: str, start: str, prefix: str, upto: int, size: int) -> Iterator[Record]:
+    def page(self, ns: str, start: str, prefix: str, upto: int, size: int) -> Iterator[KeyValueRow]:
         """Yield the record of each key's value in the namespace from `start` on, in order."""
         while True:
             # Fetched whole: an open cursor would hold the file against its writers.
             found = self._database.rows(_PAGE, (ns, start, upto, size))
-            for record in found:
-                if not record[-1].startswith(prefix):
+            for *row, name in found:
+                if not name.startswith(prefix):
                     return
-                if record[1] is not None:  # else it had no value as of then
-                    yield record[:-1]
+                record = KeyValueRow(*row)
+                if record.key is not None:  # else it had no value as of then
+                    yield record
             if len(found) < size:
                 return
             start = found[-1][-1] + "\0"  # the least string above it
@@ -300,9 +300,9 @@ class Cache:
         )
         return [TouchAct._make(row) for row in rows]
 
-    def records(self, upto: int) -> list[Record]:
+    def records(self, upto: int) -> list[KeyValueRow]:
         """Return all records as of `upto`, by (ns, key, seq)."""
-        return self._database.rows(_ALL, (upto,))
+        return [KeyValueRow(*row) for row in self._database.rows(_ALL, (upto,))]
 
     def replaced(self, upto: int) -> list[tuple[int, int]]:
         """Return (by, seq) for every record that a later one of its key follows as of `upto`.
@@ -450,7 +450,7 @@ def _of_head(position: Head) -> tuple[int, int, int, str]:
 
 def _insert(database: Database, rows: Rows) -> None:
     marks = ",".join("?" * 18)
-    database.many(f"INSERT INTO memories VALUES ({marks})", rows.records)  # noqa: S608
+    database.many(f"INSERT INTO memories VALUES ({marks})", (row.stored for row in rows.records))  # noqa: S608
     acts = (
         (*act.target, act.seq, int(act.undo), int(act.evicted), act.time, act.turn, act.id)
         for act in rows.acts

@@ -12,13 +12,12 @@ import contextlib
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.errors import InputError, LockError, WriteError
+from memplane.errors import DegradedError, InputError, LockError, WriteError
 from memplane.index import dense
 from memplane.index.ranking import Nearness, Similar, similar
 from memplane.index.storage import holder
 from memplane.index.vectors import Vectors
 from memplane.intake.redact import masked, quoted_value
-from memplane.recall.retrieval import DegradedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 from memplane.context.folds import items_of_event
 from memplane.errors import NotFoundError
 from memplane.index import terms
-from memplane.index.bm25 import BM25, Weights, idf
+from memplane.index.bm25 import POSTING_BYTES, policy_constants, term_worth
 from memplane.index.document import Sentences, best_run
 from memplane.index.reader import SavedIndexReader
+from memplane.ports import Candidates, ListColumn, SearchResult
 from memplane.recall.documents import labels_of
-from memplane.recall.retrieval import Candidates, ListColumn, SearchResult
 from memplane.search.index_position import position_named, variant_of
 
 if TYPE_CHECKING:
@@ -29,17 +29,15 @@ if TYPE_CHECKING:
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
 
-__all__ = ["PlainRetriever"]
+__all__ = ["HookRetriever"]
 
 
 # Events that one request ranks; of them it reads lines of the log until so many may be shown.
 _RANKED: Final = 200
 _SHOWABLE: Final = 32
-_FINE: Final = 1_024
-_POSTING: Final = 3  # bytes: see index/layout
 
 
-class PlainRetriever:
+class HookRetriever:
     """The `Retriever` of a brief process. A document is an event here: its number is the seq."""
 
     dense_seq: int | None = None
@@ -74,21 +72,14 @@ class PlainRetriever:
         """See `Retriever.find`; the best 32 that may be shown. All terms take part, or none."""
         wanted = terms.query(query)
         reader = self.reader
-        if reader is None or not wanted.words or not reader.count or most < 1:
+        if reader is None or not wanted.words or not reader.below(upto) or most < 1:
             return SearchResult((), 0, {})
         words = [term for term, _ in wanted.words]
-        size = _POSTING * sum(reader.counts(words, upto))
+        size = POSTING_BYTES * sum(reader.counts(words, upto))
         if bytes_max is not None and size > bytes_max:
             return SearchResult((), 0, {}, unread=len(words))
-        said = self._scoring.retrieval
-        hits = reader.hits(
-            wanted,
-            min(2 * most, _RANKED),
-            upto,
-            (),
-            BM25(said.k1 / 1000, said.b / 1000),
-            Weights(said.bigrams / 1000, said.prefixes / 1000, said.related / 1000),
-        )
+        constants = policy_constants(self._scoring.retrieval)
+        hits = reader.hits(wanted, min(2 * most, _RANKED), upto, (), *constants)
         found: list[tuple[Item, int]] = []
         for hit in hits:
             if hit.seq in never or not self.is_there(hit.seq):
@@ -111,9 +102,8 @@ class PlainRetriever:
         if item is None:
             event = self._line(seq).event
             item = self._items[seq] = items_of_event(event, self._counter)
-            archived = self._folds.memories.archived(event, upto=self._folds.log.head().seq)
-            item.superseded = archived is not None and archived[0] == "superseded"
-            item.forgotten = archived is not None and archived[0] != "superseded"
+            head = self._folds.log.head().seq
+            item.settle(self._folds.memories.archived(event, upto=head))
         return item
 
     def id(self, seq: int) -> str:
@@ -168,10 +158,11 @@ class PlainRetriever:
 
     def _worth(self, wanted: terms.Query, upto: int) -> dict[int, int]:
         assert self.reader is not None
+        count = self.reader.below(upto)
         counts = self.reader.counts([term for term, _ in wanted.words], upto)
         return {
-            term: int(weight * idf(self.reader.count, count) * _FINE)
-            for (term, weight), count in zip(wanted.words, counts, strict=True)
+            term: term_worth(weight, count, having)
+            for (term, weight), having in zip(wanted.words, counts, strict=True)
         }
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from memplane.policy.plane import AnswerRule
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
-    from memplane.search.hook_retriever import PlainRetriever
+    from memplane.search.hook_retriever import HookRetriever
 
 __all__ = ["Passage", "PromptAnswer", "answer_prompt", "recent_statements"]
 
@@ -102,7 +102,7 @@ def is_conversation(marks: DocumentMarks) -> bool:
 
 
 def answer_prompt(
-    retriever: PlainRetriever,
+    retriever: HookRetriever,
     prompt: str,
     *,
     session: str | None,
@@ -138,7 +138,7 @@ def answer_prompt(
 
 
 def _ranked(
-    retriever: PlainRetriever, words: gate.PromptWords, memory: _Memory, scope: Scope, upto: int
+    retriever: HookRetriever, words: gate.PromptWords, memory: _Memory, scope: Scope, upto: int
 ) -> list[Passage]:
     reader = retriever.reader
     assert reader is not None
@@ -148,9 +148,8 @@ def _ranked(
     items = [item for hit in hits if (item := _shown(retriever, hit.seq, scope)) is not None]
     finder = gate.TextWords(words.content, IRREGULAR)
     counts = reader.counts([term_of(word) for word in words.content], upto)
-    weights = {
-        word: idf(reader.count, count) for word, count in zip(words.content, counts, strict=True)
-    }
+    size = reader.below(upto)
+    weights = {word: idf(size, count) for word, count in zip(words.content, counts, strict=True)}
     found: list[tuple[Passage, dict[str, int]]] = []
     for item in items:
         for start, text in _passages_of(retriever, item, gate.PASSAGE_CHARACTERS):
@@ -169,7 +168,7 @@ def _score(one: Passage, holds: dict[str, int], average: float, weights: dict[st
     return score * 3 // 2 if one.item.role == "user" else score
 
 
-def _shown(retriever: PlainRetriever, seq: int, scope: Scope) -> Item | None:
+def _shown(retriever: HookRetriever, seq: int, scope: Scope) -> Item | None:
     """The event where it may be shown and is no digest of others."""
     if not retriever.is_there(seq):
         return None
@@ -179,7 +178,7 @@ def _shown(retriever: PlainRetriever, seq: int, scope: Scope) -> Item | None:
     return item if scope.hides(item) is None else None
 
 
-def _passages_of(retriever: PlainRetriever, item: Item, most: int) -> Iterator[tuple[int, str]]:
+def _passages_of(retriever: HookRetriever, item: Item, most: int) -> Iterator[tuple[int, str]]:
     text = retriever.text(item.seq)[:_EVENT_CHARACTERS]
     for start, end in gate.split_passages(text, most):
         yield start, text[start:end].strip()
@@ -194,7 +193,7 @@ def _distinct(passages: Iterable[Passage]) -> list[Passage]:
 
 
 def _is_known(
-    retriever: PlainRetriever, word: str, memory: _Memory, scope: Scope, upto: int
+    retriever: HookRetriever, word: str, memory: _Memory, scope: Scope, upto: int
 ) -> bool:
     assert retriever.reader is not None
     holders = islice(retriever.reader.holders(term_of(word), upto), _HOLDERS)
@@ -219,7 +218,7 @@ def _unsaid(
 
 
 def recent_statements(
-    retriever: PlainRetriever,
+    retriever: HookRetriever,
     *,
     session: str | None,
     upto: int,

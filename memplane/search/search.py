@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.context.arguments import checked_request, texts_of_argument
 from memplane.context.folds import seq_by
-from memplane.errors import ChangedError, InputError
+from memplane.errors import ChangedError, DegradedError, InputError
 from memplane.event import KINDS, Event, is_kind
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
+from memplane.ports import ONE, FoundEvent, Retriever
 from memplane.projections.window import plain_text, short_handle
-from memplane.recall.retrieval import ONE, DegradedError, FoundEvent, Retriever
 from memplane.recall.score import Circumstances, count, lifted
 from memplane.recall.suppress import Scope
 from memplane.search.service import IndexReach, degraded_parts, index_service
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from memplane.index import terms as index_terms
     from memplane.pack.request import Request
     from memplane.policy import Policies
-    from memplane.recall.retrieval import SearchResult
+    from memplane.ports import SearchResult
+    from memplane.projections.item import Item
     from memplane.search import embedding
     from memplane.search.retriever import LogRetriever
 else:
@@ -212,7 +213,7 @@ class _Passages(NamedTuple):
 
     context: PlaneContext
     policies: Policies
-    retriever: Retriever
+    retriever: Retriever[Scope, Item]
     wanted: Mapping[int, int]
 
     def of(self, found: FoundEvent, stored: Event, emitted: Event) -> tuple[str, bool]:

@@ -23,7 +23,7 @@ from memplane.log.log import take_in_all
 from memplane.log.purges import erased_by
 from memplane.log.segments import Segments
 from memplane.projections.artifacts import COPY, facts_of
-from memplane.projections.order import Moments, originated
+from memplane.projections.in_force import Moments, originated
 from memplane.recall.suppress import within
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import json
 import shutil
 
-from refusals import refused
+from checks_refusals import refused
 
 import memplane
 from memplane.projections.cache import put_sum

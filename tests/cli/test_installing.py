@@ -8,8 +8,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from persons import THEIRS, fill, names, paths, tree, without_state
-from refusals import refused
+from builders_people import THEIRS, fill, names, paths, tree, without_state
+from checks_refusals import refused
 
 AGENTS = ("claude-code", "codex")
 SCOPES = ("--user", "--project")

@@ -4,8 +4,8 @@ import hashlib
 import json
 
 import pytest
-from persons import THEIRS, fill, paths, tree, without_state
-from refusals import refused
+from builders_people import THEIRS, fill, paths, tree, without_state
+from checks_refusals import refused
 
 from memplane.clients import files
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from persons import fill, names, paths, tree, without_state
+from builders_people import fill, names, paths, tree, without_state
 
 from memplane.clients import files
 

@@ -3,8 +3,8 @@
 import json
 import tomllib
 
+import builders_settings as settings
 import pytest
-import settings
 from hypothesis import given
 from hypothesis import strategies as st
 

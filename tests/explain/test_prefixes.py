@@ -4,7 +4,7 @@ import random
 from itertools import pairwise
 
 import pytest
-from worlds import sentence
+from builders_planes import sentence
 
 from memplane.errors import NotFoundError
 from memplane.explain.prefixes import first_difference, shared_by

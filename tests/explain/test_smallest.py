@@ -4,7 +4,7 @@ import random
 import re
 
 import pytest
-from stories import busy, packed
+from checks_stories import busy, packed
 
 from memplane.explain import why
 from memplane.explain.replay import asked_of, plane_of

@@ -4,9 +4,9 @@ import itertools
 import re
 
 import pytest
+from builders_planes import rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from worlds import rows
 
 import memplane
 from memplane.context.folds import Folds, Prefix

@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from checks_stories import busy, event_at, packed, reasons_counted, untrue
 from jsonschema import Draft202012Validator
-from stories import busy, event_at, packed, reasons_counted, untrue
 
 from memplane.errors import InputError, NotFoundError
 from memplane.explain.why import retold, why

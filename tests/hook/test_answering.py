@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from calls import asked, command, context, events_of, hook, said, surroundings, told
+from checks_calls import asked, command, context, events_of, hook, said, surroundings, told
 
 import memplane
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from calls import asked, checked, command, said, surroundings, told
+from checks_calls import asked, checked, command, said, surroundings, told
 
 import memplane
 
@@ -35,7 +35,7 @@ def crowd(home, folder, calls):
     names = [str(path) for path in paths]
     words = [command(agent, *more) for agent, _, *more in calls]
     done = subprocess.run(
-        [sys.executable, "-S", Path(__file__).with_name("crowding.py")], check=True, text=True,
+        [sys.executable, "-S", Path(__file__).with_name("process_crowd.py")], check=True, text=True,
         input=json.dumps({"words": words, "given": names, "outputs": names}), capture_output=True,
         **surroundings(home),
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """Hooks installed twice, or told again by the client: a session is recorded once, whatever it says."""
 
 import pytest
-from calls import asked, events_of, said, told
+from checks_calls import asked, events_of, said, told
 
 BASH = {"tool_name": "Bash", "tool_input": {"command": "make"}}
 COMPACTED = "PostCompact", {"compact_summary": "they looked at a.py"}

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from calls import asked, checked, said, surroundings
+from checks_calls import asked, checked, said, surroundings
 
 import memplane
 

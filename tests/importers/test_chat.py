@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from anything import blocks, json_values
+from builders_json import blocks, json_values
 from hypothesis import given
 from hypothesis import strategies as st
 

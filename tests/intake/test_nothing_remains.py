@@ -4,7 +4,7 @@ import contextlib
 import json
 
 import pytest
-from made_up import TOKENS
+from builders_secrets import TOKENS
 
 import memplane
 from memplane.__main__ import main

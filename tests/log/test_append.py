@@ -5,7 +5,7 @@ import stat
 from hashlib import sha256
 
 import pytest
-from ticking import Ticking, draft
+from fakes_clock import Ticking, draft
 
 from memplane.errors import (
     ConflictError,

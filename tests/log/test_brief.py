@@ -4,7 +4,7 @@ import os
 import shutil
 
 import pytest
-from damaging import draft, filled, messages, opened, quarantined, segment
+from builders_damaged_logs import draft, filled, messages, opened, quarantined, segment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

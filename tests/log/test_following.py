@@ -3,17 +3,19 @@
 import itertools
 import os
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
-from damaging import QuickDisk
+from builders_damaged_logs import QuickDisk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.errors import CorruptError
 from memplane.event import Draft, encode
-from memplane.log import FileLog, verify_log
+from memplane.log import FileLog, reader, verify_log
 from memplane.log.log import Tail
+from memplane.log.reader import LogReader
 from memplane.ports import Head
 
 NOW = "2026-01-05T12:00:00.000000Z"
@@ -260,7 +262,6 @@ def test_the_tail_gives_the_lines_behind_any_of_its_positions_and_no_other(sizes
     assert [(each.start, each.end) for each in kept] == [
         (before.offset, after.offset) for before, after in itertools.pairwise(positions[at:])
     ]
-    assert tail.ends_at() == positions[-1]
     for other in (
         positions[at]._replace(h="f" * 16),
         positions[at]._replace(segment=2),
@@ -273,9 +274,82 @@ def test_the_tail_gives_the_lines_behind_any_of_its_positions_and_no_other(sizes
 
 def test_a_tail_begins_anew_where_somebody_else_wrote_in_between():
     tail = Tail()
-    assert tail.behind(Head(0, "", 1, 0)) is tail.ends_at() is None
+    assert tail.behind(Head(0, "", 1, 0)) is None
     first, second = line_of(1, b"1" * 16, 5), line_of(9, b"9" * 16, 5)
     tail.add(1, 0, 0, b"0" * 16, [first])
     tail.add(1, 500, 8, b"8" * 16, [second])
     assert tail.behind(Head(0, "0" * 16, 1, 0)) is None
     assert [each.raw for each in tail.behind(Head(8, "8" * 16, 1, 500))] == [second]
+
+
+class Pausing:
+    """An append in a thread of its own that stops when its line lies in the file."""
+
+    def __init__(self, log, monkeypatch, id_):
+        self.written, self.goes_on = threading.Event(), threading.Event()
+        write = log._writer.write
+        monkeypatch.setattr(log._writer, "write", lambda *given: self._write(write, *given))
+        self._thread = threading.Thread(target=log.append, args=([draft(id_)],))
+        self._thread.start()
+        assert self.written.wait(20)
+
+    def _write(self, write, *given):
+        write(*given)
+        self.written.set()
+        assert self.goes_on.wait(20)
+
+    def finish(self):
+        self.goes_on.set()
+        self._thread.join(20)
+        assert not self._thread.is_alive()
+
+
+def test_who_reads_from_a_place_gets_all_lines_up_to_a_head_that_was_asked_before(
+    tmp_path, monkeypatch
+):
+    with writer(tmp_path) as log:
+        log.append([draft("first")])
+        place = log.head()
+        log.append([draft("second")])
+        append = Pausing(log, monkeypatch, "third")
+        head = log.head()  # by the file: the appending thread has noted nothing yet
+        assert head.seq == place.seq + 2
+        behind = Tail.behind
+
+        def behind_and_then(tail, position):
+            found = behind(tail, position)
+            append.finish()
+            return found
+
+        monkeypatch.setattr(Tail, "behind", behind_and_then)
+        assert [line.event.seq for line in log.read_from(place)][:2] == [place.seq + 1, head.seq]
+
+
+def test_the_head_never_falls_back_to_what_a_slower_thread_has_read(tmp_path, monkeypatch):
+    with writer(tmp_path) as other, writer(tmp_path) as log:
+        other.append([draft("first")])
+        main, read, goes_on = threading.current_thread(), threading.Event(), threading.Event()
+        read_file, spans = reader.read_segment_file, LogReader._spans
+
+        def paused(*given):
+            data = read_file(*given)
+            if threading.current_thread() is not main:
+                read.set()
+                assert goes_on.wait(20)
+            return data
+
+        def finishing(self, position):
+            head = yield from spans(self, position)
+            if threading.current_thread() is main:
+                goes_on.set()
+                slow.join(20)
+            return head
+
+        slow = threading.Thread(target=lambda: list(log.read()))
+        monkeypatch.setattr(reader, "read_segment_file", paused)
+        slow.start()
+        assert read.wait(20)
+        other.append([draft("second")])
+        monkeypatch.setattr(LogReader, "_spans", finishing)
+        assert log.head() == other.head()
+        assert log.head() == other.head()

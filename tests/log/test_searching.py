@@ -1,6 +1,6 @@
 """Finding lines in bytes: what stands there is found, and nothing is made up."""
 
-from damaging import draft, opened
+from builders_damaged_logs import draft, opened
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from ticking import draft
+from fakes_clock import draft
 
 from memplane.errors import (
     HomeError,

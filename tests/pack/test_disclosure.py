@@ -5,9 +5,9 @@ import random
 from contextlib import suppress
 
 import pytest
+from builders_planes import rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from worlds import rows
 
 import memplane
 from memplane.errors import MemplaneError, NotFoundError

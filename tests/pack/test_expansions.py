@@ -3,9 +3,9 @@
 import random
 
 import pytest
+from builders_planes import rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import rows
 
 import memplane
 from memplane.errors import InputError, NotFoundError

@@ -1,9 +1,9 @@
 """intent=orient: map, tasks, decisions, cards, last sessions, for who has just come."""
 
 import pytest
+from builders_planes import rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import rows
 
 import memplane
 

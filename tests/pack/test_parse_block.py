@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 import pytest
+from builders_planes import rows as world
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from worlds import rows as world
 
 import memplane
 from memplane import InputError, parse_block

@@ -4,9 +4,9 @@ import random
 from collections import Counter
 
 import pytest
+from builders_planes import rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from worlds import rows
 
 import memplane
 from memplane.pack.report import CAUSES, chain_of, compared

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 
-from worlds import rows
+from builders_planes import rows
 
 import memplane
 

@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from builders_planes import rows, sentence
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import rows, sentence
 
 import memplane
 from memplane.search.service import index_service

@@ -5,10 +5,10 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_prefix_law import STEP, apply_step, holds
 
 import memplane
 from memplane.errors import InputError, NotFoundError
+from tests.pack.test_prefix_law import STEP, apply_step, holds
 
 DAY = "2026-01-05T12:00:00.000000Z"  # the clock of the tests
 LATER = "2026-02-14T12:00:00.000000Z"  # 40 days on

@@ -3,12 +3,12 @@
 import random
 
 import pytest
+from builders_planes import rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_prefix_law import STEP, apply_step, holds
-from worlds import rows
 
 import memplane
+from tests.pack.test_prefix_law import STEP, apply_step, holds
 
 NOW = "2026-01-05T12:00:00Z"
 BUDGETS = [1000, 2000, 4000, 16000, 60000]

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from builders_journal import Journal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import Journal
 
 from memplane.ports import Head
 from memplane.projections.catchup import Folded
@@ -212,7 +212,9 @@ def test_a_folder_without_write_permission_is_no_error(tmp_path):
 def in_process(*arguments):
     here = Path(__file__).parent
     env = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{here.parents[1]}"}
-    return subprocess.Popen([sys.executable, str(here / "saver.py"), *map(str, arguments)], env=env)
+    return subprocess.Popen(
+        [sys.executable, str(here / "process_saver.py"), *map(str, arguments)], env=env
+    )
 
 
 def test_a_full_disk_keeps_the_old_checkpoints_and_is_no_error(tmp_path):
@@ -239,7 +241,7 @@ def test_bytes_do_not_depend_on_the_hash_seed(tmp_path):
             "PYTHONPATH": f"{Path(__file__).parent}{os.pathsep}{Path(__file__).parents[2]}",
         }
         subprocess.run(
-            [sys.executable, str(Path(__file__).parent / "saver.py"), "once", str(folder)],
+            [sys.executable, str(Path(__file__).parent / "process_saver.py"), "once", str(folder)],
             env=env,
             check=True,
         )

@@ -1,17 +1,12 @@
 """The guess of what a session is about to need: what counts, what never shows, how much is looked at."""
 
 import random
-import sys
 from itertools import count
-from pathlib import Path
 
 import pytest
+from builders_journal import Journal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "projections"))
-
-from journal import Journal
 
 from memplane.policy import ChannelRule
 from memplane.projections.files import Files

@@ -1,12 +1,9 @@
-import sys
 from pathlib import Path
 
 import pytest
 
 import memplane.tokens
 from memplane.tokens import make
-
-sys.path.insert(0, str(Path(__file__).parent))  # for `nasty`
 
 FILE = Path(memplane.tokens.__file__).with_name("bound1.xz")
 

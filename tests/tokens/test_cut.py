@@ -1,8 +1,8 @@
 import random
 
+from builders_nasty_texts import ATOMS, SENTENCES, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nasty import ATOMS, SENTENCES, texts
 
 from memplane.tokens import cut, make
 

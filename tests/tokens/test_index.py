@@ -4,9 +4,9 @@ import random
 from pathlib import Path
 
 import pytest
+from builders_nasty_texts import texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nasty import texts
 
 import memplane.tokens
 from memplane.tokens import make
