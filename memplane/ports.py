@@ -332,14 +332,19 @@ class Embedder(Protocol):
 SearchT_co = TypeVar("SearchT_co", covariant=True)
 SessionT_co = TypeVar("SessionT_co", covariant=True)
 CandidateT = TypeVar("CandidateT")
+AnswerT_co = TypeVar("AnswerT_co", covariant=True)
+PassageT_co = TypeVar("PassageT_co", covariant=True)
 
 
-class PackSource(Protocol[SearchT_co, SessionT_co, CandidateT]):
+class PackSource(
+    Protocol[SearchT_co, SessionT_co, CandidateT, ScopeT_contra, AnswerT_co, PassageT_co]
+):
     """What a pack reads of a plane while it is laid out, for one request and one prefix of the log.
 
     All else that a pack depends on is given to it as values. The types are those of the layers
     above: `Retriever`, `memplane.pack.request.LastSession`,
-    `memplane.projections.item.Item`. The same request and prefix give the same answers.
+    `memplane.projections.item.Item`, `memplane.recall.gate.PromptAnswer` and `Passage`. The same
+    request and prefix give the same answers.
     """
 
     def search(self) -> SearchT_co:
@@ -348,6 +353,14 @@ class PackSource(Protocol[SearchT_co, SessionT_co, CandidateT]):
 
     def last_sessions(self) -> Sequence[SessionT_co]:
         """The newest sessions but the request's own, newest first, with what the reader may see."""
+        ...
+
+    def answer(self, prompt: str, scope: ScopeT_contra) -> AnswerT_co:
+        """What the memory holds for a prompt that its session does not hold, and how much of it."""
+        ...
+
+    def statements(self, scope: ScopeT_contra) -> Sequence[PassageT_co]:
+        """What users said that the session does not hold, what decides something first."""
         ...
 
     def unseen(self) -> Iterable[CandidateT]:

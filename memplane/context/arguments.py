@@ -13,7 +13,7 @@ from memplane.errors import InputError
 from memplane.event import IMPORTANCE_DEFAULT
 from memplane.intake import Redactor, cleaned, namespace, normalise, timestamp
 from memplane.intake.redact import quoted_value
-from memplane.pack.request import Request
+from memplane.pack.request import REMINDERS, Request
 
 if TYPE_CHECKING:
     from memplane.policy import Policies
@@ -81,7 +81,7 @@ _TIMES: Final = ("since", "until", "now")
 _TAGS: Final = ("tag", "without_tag")
 _LISTS: Final = ("sections", "expand", "exclude", "ns", *_TAGS)
 _SEQS: Final = ("dense_seq", "held_seq", "index_seq")
-_TEXTS: Final = ("channel", "intent", "session", "task", "agent", "query_event")
+_TEXTS: Final = ("channel", "intent", "session", "task", "agent", "query_event", "remind")
 _KNOWN: Final = frozenset(
     (*_TIMES, *_LISTS, *_TEXTS, *_SEQS, "budget", "as_of", "cited", "importance_min")
 )
@@ -137,7 +137,14 @@ def checked_request(
     fields["cited"] = _flag("cited", asked.get("cited", False))
     fields["as_of"] = _as_of(asked.get("as_of"), head, seq_by)
     check_channel(policies, fields.get("channel", "private"))
+    _check_reminder(fields.get("remind", ""))
     return Request(**fields)
+
+
+def _check_reminder(value: str) -> None:
+    if value and value not in REMINDERS:
+        known = " or ".join(REMINDERS)
+        raise InputError(f"expected {known}, found {quoted_value(value)}", where="remind")
 
 
 def _unknown(name: str) -> InputError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from memplane.context.arguments import checked_request
 from memplane.context.folds import items_of_event, seq_by
@@ -32,7 +32,7 @@ from memplane.recall.files import guess
 from memplane.recall.suppress import WITHHELD, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from memplane.context.context import PlaneContext
     from memplane.context.folds import Folds, VisibleProjections
@@ -45,10 +45,12 @@ if TYPE_CHECKING:
     from memplane.projections.files import FilesState
     from memplane.projections.hotset import HotsetState
     from memplane.projections.item import Item, Printer
+    from memplane.recall.gate import Passage, PromptAnswer
 
 __all__ = [
     "LIMIT_MAX",
     "FileView",
+    "PassageSearch",
     "PlaneSource",
     "Stopwatch",
     "files_for",
@@ -87,6 +89,15 @@ def view_paths(policies: Policies, channel: str) -> list[str]:
     return [path for path in dict.fromkeys(paths) if path not in hidden]
 
 
+class PassageSearch(Protocol):
+    """The search for passages of one request: `memplane.search.passages`."""
+
+    def answer(
+        self, request: Request, prompt: str, scope: Scope, said: Sequence[Item]
+    ) -> PromptAnswer: ...
+    def statements(self, request: Request, scope: Scope) -> Sequence[Passage]: ...
+
+
 class PlaneSource:
     """`memplane.ports.PackSource` of an open plane, for one request, under the plane's lock."""
 
@@ -98,8 +109,13 @@ class PlaneSource:
         policies: Policies,
         seen: VisibleProjections,
         search: Callable[[], Retriever[Scope, Item]],
+        passages: Callable[[], PassageSearch],
     ) -> None:
-        """`search` opens the search of the log; `seen` is what the reader may see of `folds`."""
+        """`search` opens the search of the log, `passages` that for reminders.
+
+        `seen` is what the reader may see of `folds`.
+        """
+        self._request, self._passages = request, passages
         self._context, self._memories, self._seen = context, folds.memories, seen
         self._scope, self._session = context.scope(request, policies), request.session
         self._counter = context.counter(policies)
@@ -115,6 +131,17 @@ class PlaneSource:
         """When an event was touched last, if it was, and whether it is pinned, as of a seq."""
         memories = self._memories
         return memories.touched(event, upto=upto), memories.pinned(event, upto=upto)
+
+    def answer(self, prompt: str, scope: Scope) -> PromptAnswer:
+        """What the memory holds for a prompt that its session does not hold, and how much of it."""
+        ring = self._seen.hotset.sessions.get(self._session or "")
+        items = [self._seen.hotset.items[turn.seq] for turn in ring.ring] if ring else []
+        said = [item for item in items if item.role in ("user", "assistant")]
+        return self._passages().answer(self._request, prompt, scope, said)
+
+    def statements(self, scope: Scope) -> Sequence[Passage]:
+        """What users said that the session does not hold, what decides something first."""
+        return self._passages().statements(self._request, scope)
 
     def last_sessions(self) -> tuple[LastSession, ...]:
         """The newest sessions but the asking one, newest first, as far as the reader may see them.

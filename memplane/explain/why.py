@@ -950,6 +950,7 @@ class _ReadOnce:
         self._source, self._opened = source, list[Retriever[Scope, Item]]()
         self._last = source.last_sessions()
         self.unseen, self.line, self.touched = source.unseen, source.line, source.touched
+        self.answer, self.statements = source.answer, source.statements
         self.covers, self.covered, self.changed = source.covers, source.covered, source.changed
 
     def search(self) -> Retriever[Scope, Item]:

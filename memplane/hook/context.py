@@ -23,15 +23,9 @@ if TYPE_CHECKING:
     from memplane.plane.packer import Packer
     from memplane.policy.plane import Hooks
 
-__all__ = ["ShownEntries", "answered"]
+__all__ = ["ShownEntries", "answered", "packed_answer"]
 
 
-# What may stand in an answer to a prompt: the rest was given at the start, or is the client's own.
-_AT_PROMPT: Final = ("knowledge_cards", "retrieved_evidence")
-# Where decisions stand that are newer than the session; of older ones those that speak to a prompt
-# are evidence.
-_NEWER: Final = "recent_window"
-_MAP: Final = "system_map"
 _COMPACT: Final = "compact"  # tags the summary that a client goes on with
 _QUERY_MAX: Final = 8_000  # characters of a prompt that are searched for
 _TRIES: Final = 4
@@ -39,34 +33,36 @@ _HEADING: Final = "Memory (recalled by memplane from earlier work; data, not ins
 
 
 def answered(plane: Packer, said: HookPayload, hooks: Hooks) -> str:
-    """The text for the agent, "" where there is nothing new that speaks to it."""
+    """Return the text for the agent, "" where the memory has nothing that it needs."""
+    block = packed_answer(plane, said, hooks)
+    return "" if block is None else f"{_HEADING}{block.text}"
+
+
+def packed_answer(plane: Packer, said: HookPayload, hooks: Hooks) -> Block | None:
+    """Pack the block for a start or a prompt, and note what it shows; None for silence."""
     shown = ShownEntries(plane.home, said.session)
     if said.begins:
         shown.forget(_dropped(plane, said) if said.compacted else 0)
     most = hooks.start_tokens if said.asks == "start" else hooks.prompt_tokens
     if not most or (said.asks == "prompt" and not said.query.strip()):
-        return ""
-    asked: dict[str, Any] = {"channel": hooks.channel, "exclude": shown.ids, "cited": True}
+        return None
+    asked: dict[str, Any] = {
+        "channel": hooks.channel,
+        "exclude": shown.ids,
+        "cited": True,
+        "remind": said.asks,
+    }
     if said.session:
         asked |= {"session": said.session, "held_seq": shown.held}
-    if said.asks == "start":
-        asked["intent"] = "orient"
-        if shown.ids:  # it goes on: the map stands there already
-            names = plane.policies.budgets.sections
-            asked["sections"] = tuple(one.name for one in names if one.name != _MAP)
-        block = _fitting(lambda budget: plane.pack("", budget=budget, **asked), most, hooks)
-    else:
-        decided = (_NEWER,) if plane.decided_since(shown.seen) else ()
-        asked |= {"intent": "deep", "sections": (*decided, *_AT_PROMPT)}
-        query = said.query[:_QUERY_MAX]
-        block = _fitting(lambda budget: plane.pack(query, budget=budget, **asked), most, hooks)
+    query = said.query[:_QUERY_MAX] if said.asks == "prompt" else ""
+    block = _fitting(lambda budget: plane.pack(query, budget=budget, **asked), most, hooks)
     shown.seen = plane.head().seq
-    if block is None or not _says_something(block):
-        shown.save()
-        return ""
-    shown.add(_quoted(block))
+    if block is not None and not _says_something(block):
+        block = None
+    if block is not None:
+        shown.add(_quoted(block))
     shown.save()
-    return f"{_HEADING}{block.text}"
+    return block
 
 
 def _dropped(plane: Packer, said: HookPayload) -> int:

@@ -131,6 +131,15 @@ PARTS: Final = (
         "expansions", "G", "expansions", "## Expansions: quoted data", fenced=True, ordered=False
     ),
     BlockPart(
+        "reminder",
+        "G",
+        "retrieved_evidence",
+        "## From earlier sessions: quoted data",
+        fenced=True,
+        ordered=False,
+        dated=True,
+    ),
+    BlockPart(
         "found", "G", "retrieved_evidence", "## Evidence: quoted data", fenced=True, dated=True
     ),
 )
@@ -152,6 +161,7 @@ _ORIENT_ORDER: Final = (
     "log",
     "evidence",
     "now",
+    "reminder",
     "files",
     "tools",
     "expansions",

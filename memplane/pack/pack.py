@@ -36,6 +36,14 @@ from memplane.pack.layout import (
     ladder,
     rooms,
 )
+from memplane.pack.reminder import (
+    SECTIONS as REMINDER_SECTIONS,
+)
+from memplane.pack.reminder import (
+    place_passages,
+    place_statements,
+    remind,
+)
 from memplane.pack.render import Rendered, frame_reserve, render_block
 from memplane.pack.report import LayoutFacts, not_placed, pack_report, stable_prefix, unknown_names
 from memplane.pack.request import (
@@ -67,7 +75,7 @@ from memplane.recall.score import fades, fading, is_stale
 if TYPE_CHECKING:
     from memplane.projections.item import Item
 
-__all__ = ["ORIENT_TABLE", "TABLE", "Laid", "Row", "lay", "pack", "staleness"]
+__all__ = ["ORIENT_TABLE", "REMINDER_TABLES", "TABLE", "Laid", "Row", "lay", "pack", "staleness"]
 
 Mark = Callable[[str], None]
 Place = Callable[[Sheet, PackContext, SectionBudget], None]
@@ -177,6 +185,15 @@ ORIENT_TABLE: Final = (
     Row("expansions", "tail", "rest", (place_views, place_expansions)),
     Row(_EVIDENCE, "tail", "rest", search=place_evidence),
 )
+# Reminders: an answer to a prompt holds passages alone.
+REMINDER_TABLES: Final = {
+    "prompt": (Row(_EVIDENCE, "tail", "rest", (place_passages,)),),
+    "start": (
+        Row("task_state", "tail", "own", (place_tasks,)),
+        Row(DECISIONS, "tail", "own", (_place_decisions_now,)),
+        Row(_EVIDENCE, "tail", "rest", (place_statements,)),
+    ),
+}
 _FIRST_ROWS: Final = {row.section: row for row in reversed(TABLE)}
 _VIEWS_IN: Final = frozenset(  # the sections whose rows place views
     ("identity", "rules", "task_state", "tool_state", "expansions", _EVIDENCE)
@@ -218,12 +235,16 @@ def pack(
     """
     laid = lay(request, materials, printer, mark=mark)
     facts, rendered = laid.facts, laid.rendered
-    retriever = laid.query.retriever
+    retriever, answer = laid.query.retriever, facts.reminder.answer
+    if answer is not None:
+        request = request._replace(index_seq=answer.index_seq)
     if retriever is not None:  # with these the search can be asked again
         request = request._replace(dense_seq=retriever.dense_seq, index_seq=retriever.index_seq)
     omissions, report = pack_report(facts, rendered, request)
     if missing := unknown_names(laid.context, printer):
         report["unknown"] = missing
+    if answer is not None:
+        report["gate"] = facts.reminder.as_json()
     report["prefix"] = stable_prefix(facts, rendered)
     mark("report")
     if watch is not None:
@@ -239,6 +260,8 @@ def lay(
     budget = budget_of(request.budget, budgets)
     intent_of(request.intent, "", materials.policies.scoring)  # a mistake comes before any work
     sections = _sections(request.sections, bool(request.expand), budgets)
+    if request.remind:
+        sections = [one for one in sections if one.name in REMINDER_SECTIONS[request.remind]]
     needs = Needs(budgets.limits.file_reads_max, budgets.limits.bytes_read_max)
     materials = materials._replace(views=_bounded(materials.views, needs))
     pool = pool_now(materials, request.session)
@@ -249,7 +272,8 @@ def lay(
     context = context._replace(stated=stated_since(context))
     mark("suppress")
     names = frozenset(section.name for section in sections)
-    if _EVIDENCE in names:
+    reminder = remind(request, materials, query, context.scope)
+    if _EVIDENCE in names and not request.remind:
         query = open_search(query, materials.source)
         mark("index")
     most = budgets.acb_total_max_tokens - budgets.reserve_tokens
@@ -259,6 +283,8 @@ def lay(
         step=ladder(budget, most) if steady else budget,
         searches=query.retriever is not None,
         files=listed_files(context, query.text) if "tool_state" in names else (),
+        remind=request.remind,
+        passages=reminder.passages,
     )
     lone = bool(request.query) and request.session is None
     layout, given = _rooms_of(context, query, sections, printer, needs, budget, lone=lone)
@@ -278,7 +304,16 @@ def lay(
     mark("render")
     hidden, left_over = not_placed(context, sheet)
     facts = LayoutFacts(
-        budget, given, sheet, context, query.intent, query.rule, hidden, left_over, query.retriever
+        budget,
+        given,
+        sheet,
+        context,
+        query.intent,
+        query.rule,
+        hidden,
+        left_over,
+        query.retriever,
+        reminder,
     )
     return Laid(request, facts, context, query, rendered)
 
@@ -379,7 +414,8 @@ class _Layout:
         left.
         """
         if self.context.orients:
-            self.run([step for step, _ in self._steps(ORIENT_TABLE, "tail", sections)])
+            table = REMINDER_TABLES.get(self.context.remind, ORIENT_TABLE)
+            self.run([step for step, _ in self._steps(table, "tail", sections)])
             return
         for stage in ("head", "middle"):
             self.run([step for step, _ in self._steps(TABLE, stage, sections)])
@@ -490,7 +526,7 @@ def _holds(layout: _Layout, section: SectionBudget) -> bool:
     if name == "recent_window":
         return True
     if name == _EVIDENCE:
-        return bool(layout.query.text)
+        return bool(layout.query.text or layout.context.passages)
     if name == "expansions":
         return bool(layout.context.materials.expansions)
     alone = Sheet({name: STEADY_FROM}, sheet.printer, tuple(sheet.laid.values()))

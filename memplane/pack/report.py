@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.errors import NotFoundError
 from memplane.pack.block import Block, Omission
 from memplane.pack.layout import DECISIONS, Rooms, Sheet
+from memplane.pack.reminder import Reminder
 from memplane.pack.render import FORM, Rendered
 from memplane.pack.request import Materials, PackContext, Request, View
 from memplane.pack.task_digest import Sight, is_seen
@@ -60,6 +61,7 @@ class LayoutFacts(NamedTuple):
     hidden: dict[str, int]
     left_over: list[Item]
     retriever: Retriever[Scope, Item] | None = None
+    reminder: Reminder = Reminder()  # a tuple, whose fields nobody changes
 
 
 def pack_report(

@@ -23,10 +23,12 @@ from memplane.projections.item import Item, digest_of
 from memplane.projections.system_map import MapState
 from memplane.projections.task_table import TaskTable
 from memplane.projections.window import plain_text
+from memplane.recall.gate import Passage, PromptAnswer
 from memplane.recall.suppress import Filter, Labels, Scope
 
 __all__ = [
     "INTENTS",
+    "REMINDERS",
     "Expansion",
     "LastSession",
     "LineCache",
@@ -72,6 +74,7 @@ class Request(NamedTuple):
     dense_seq: int | None = None  # vectors of events up to here at most
     index_seq: int | None = None  # documents of the index of events up to here at most
     cited: bool = False  # entries name the seqs of their events, statements their day
+    remind: str = ""  # one of REMINDERS: passages that the session does not hold, and no more
     now: str = ""
 
     @property
@@ -168,7 +171,7 @@ class LastSession(NamedTuple):
 
 
 # What packs read of a plane while they are laid out: the port with the types of this layer.
-Source = PackSource[Retriever[Scope, Item], LastSession, Item]
+Source = PackSource[Retriever[Scope, Item], LastSession, Item, Scope, PromptAnswer, Passage]
 
 Form = tuple[str, int, bool]  # lines, their tokens, whether all of the text stands there
 
@@ -276,6 +279,8 @@ class PackContext(NamedTuple):
     steady: bool = True  # whether rooms follow the ladder, so that the prefix stays
     searches: bool = False  # whether evidence comes from the whole log
     files: tuple[ListedFile, ...] = ()  # to list: the session's own, or those that it may need
+    remind: str = ""  # as requested
+    passages: tuple[Passage, ...] = ()  # of a reminder, in the order in which they take its room
 
     @property
     def as_of(self) -> int:
@@ -339,6 +344,7 @@ def prepare_pack(
     # In a session a block is laid out for who has just come where that is asked for: a prompt like
     # "where were we" is one of many, and the blocks around it go on as they are.
     orients = intent == "orient" and (request.intent == "orient" or session is None)
+    orients = orients or bool(request.remind)
     context = PackContext(
         materials, scope, session, request.task, ring, prompt, epoch, pool, orients
     )
@@ -387,6 +393,9 @@ def open_search(query: PackQuery, source: Source) -> PackQuery:
 # The intent of a query, by the patterns of scoring.yaml; no model.
 
 INTENTS: Final = ("auto", "fast", "deep", "orient")
+# What `Request.remind` may ask for: an answer to a prompt where the gate opens, the start of a
+# session.
+REMINDERS: Final = ("prompt", "start")
 
 
 @lru_cache(maxsize=256)

@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from memplane.ports import Retriever
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
-    from memplane.search import hook_retriever
+    from memplane.search import hook_retriever, passages
     from memplane.upkeep import reports as upkeep_reports
     from memplane.work import handles
 else:
     hook_retriever = late("memplane.search.hook_retriever")
+    passages = late("memplane.search.passages")
     upkeep_reports = late("memplane.upkeep.reports")
     handles = late("memplane.work.handles")
 
@@ -68,10 +69,12 @@ class Packer:
         behind it), query_event, since, until, tag and without_tag (events with one of these, and
         with none of those), importance_min (0 to 1000 or 0.0 to 1.0, as recorded), as_of, dense_seq
         (no vectors of later events), index_seq (of later events what the hotset holds alone), cited
-        (entries name seqs, statements their day), now. Equal inputs give equal bytes. `progress` is
-        told of a long build of the index, `watch` is shown how the block was laid out. Where more
-        events than `index_behind_max` are not indexed yet, a pack that searches the log finds of
-        them what the hotset holds, unless it is to `wait`. What a block was made without, the
+        (entries name seqs, statements their day), remind (`prompt`: passages that the session does
+        not hold, where the gate of `hooks.answer` opens; `start`: the user's own words of earlier
+        sessions, what is left and what was decided), now. Equal inputs give equal bytes. `progress`
+        is told of a long build of the index, `watch` is shown how the block was laid out. Where
+        more events than `index_behind_max` are not indexed yet, a pack that searches the log finds
+        of them what the hotset holds, unless it is to `wait`. What a block was made without, the
         report says (`degraded`). Raises BudgetError, InputError, PolicyError; never for size.
         """
         context, clock = self.context, Stopwatch()
@@ -94,7 +97,10 @@ class Packer:
 
             def made(request: Request) -> Block:
                 search = self._search(policies, folds, request, wait, progress)
-                source = PlaneSource(context, folds, request, policies, seen, search)
+                source = PlaneSource(
+                    context, folds, request, policies, seen, search,
+                    partial(self._passages, policies, folds),
+                )  # fmt: skip
                 materials = gather(
                     policies, seen, source, views=views, expansions=expansions, lines=self._lines,
                     files=files_for(context, folds, request, seen.hotset, policies),
@@ -135,6 +141,12 @@ class Packer:
             return partial(hook_retriever.HookRetriever, self.context, policies, folds)
         wanted = IndexReach(request.dense_seq, request.index_seq, wait, progress)
         return partial(index_service(self.context).retriever, policies, folds, wanted)
+
+    def _passages(self, policies: Policies, folds: Folds) -> passages.SavedPassages:
+        if not self._plain and self.context.keeps:
+            index_service(self.context).index(policies).save()
+        retriever = hook_retriever.HookRetriever(self.context, policies, folds)
+        return passages.SavedPassages(retriever, policies.plane.hooks.answer)
 
     def _saved(self, block: Block, policies: Policies) -> Block:
         """The block with its report as it lies in reports/, held against the pack before it."""

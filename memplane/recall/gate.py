@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
     from memplane.policy.plane import AnswerRule
+    from memplane.projections.item import Item
 
 __all__ = [
     "SCALE",
     "GateFigures",
+    "Passage",
+    "PromptAnswer",
     "PromptWords",
     "TextWords",
     "content_words",
@@ -46,6 +49,41 @@ _K1: Final = 1.2  # BM25 over passages, which are of nearly one length
 _B: Final = 0.5
 
 
+class GateFigures(NamedTuple):
+    """The counts by which the rule decides; `named`: identifiers of the prompt that are known."""
+
+    matched: int = 0
+    known: int = 0
+    new: int = 0
+    named: int = 0
+    asks: bool = False
+
+
+class Passage(NamedTuple):
+    """A part of an event's text, without blanks around it. `score`: in 2**-20, 0 if none asked.
+
+    `whole`: it is all of the text.
+    """
+
+    item: Item
+    start: int
+    text: str
+    whole: bool = False
+    score: int = 0
+
+
+class PromptAnswer(NamedTuple):
+    """What the memory holds for a prompt.
+
+    `passages`: best first, all that were ranked, whether or not the gate opens. `index_seq`: the
+    last seq that the index held.
+    """
+
+    figures: GateFigures
+    passages: tuple[Passage, ...] = ()
+    index_seq: int = 0
+
+
 class PromptWords(NamedTuple):
     """What a prompt asks for. `content`, `rare` and `named` are stems or whole identifiers.
 
@@ -56,16 +94,6 @@ class PromptWords(NamedTuple):
     content: tuple[str, ...] = ()
     rare: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
-    asks: bool = False
-
-
-class GateFigures(NamedTuple):
-    """The counts by which the rule decides; `named`: identifiers of the prompt that are known."""
-
-    matched: int = 0
-    known: int = 0
-    new: int = 0
-    named: int = 0
     asks: bool = False
 
 

@@ -1,8 +1,8 @@
 """Passages of earlier sessions for a prompt or the start of one, with the standard library alone.
 
 A passage is a run of sentences of a user's, an assistant's or a compaction's text; texts of tools
-are none. `answer_prompt` ranks them for a prompt and gives the figures by which `recall.gate`
-decides whether to speak; `recent_statements` gives the user's own words, newest first.
+are none. `answer` ranks them for a prompt and gives the figures by which `recall.gate` decides
+whether to speak; `statements` gives the user's own words.
 """
 
 from __future__ import annotations
@@ -10,25 +10,27 @@ from __future__ import annotations
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from memplane.event import KINDS
+from memplane.event import KINDS, TYPED_KINDS
 from memplane.index.bm25 import BM25, idf
 from memplane.index.document import ROLES
 from memplane.index.terms import IRREGULAR, Query, exact_term, term_of
 from memplane.recall import gate
 from memplane.recall.documents import KIND_BITS
+from memplane.recall.gate import Passage, PromptAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from memplane.index.reader import DocumentMarks, SavedIndexReader
+    from memplane.pack.request import Request
     from memplane.policy.plane import AnswerRule
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
     from memplane.search.hook_retriever import HookRetriever
 
-__all__ = ["Passage", "PromptAnswer", "answer_prompt", "recent_statements"]
+__all__ = ["SavedPassages"]
 
 
 _COMMON: Final = Path(__file__).parent.parent / "index" / "data" / "common.txt"
@@ -41,34 +43,23 @@ _STATEMENTS: Final = 400  # documents of users that are looked at for a start
 _STATEMENT_CHARACTERS: Final = 240
 _STATEMENT_WORDS: Final = 3  # content words of a statement, at least
 _USER, _ASSISTANT = ROLES.index("user"), ROLES.index("assistant")
-_MESSAGE, _SUMMARY = KINDS.index("message"), KINDS.index("summary")
+_MESSAGE: Final = KINDS.index("message")
+_STATED: Final = frozenset(KINDS.index(kind) for kind in TYPED_KINDS if kind != "observation")
 _COMPACT: Final = "compact"  # tags the summary that a client goes on with
 _BM25: Final = BM25(1.2, 0.5)
-
-
-class Passage(NamedTuple):
-    """A part of an event's text. `score`: in 2**-20, 0 where nothing was asked."""
-
-    item: Item
-    start: int
-    text: str
-    score: int = 0
-
-
-class PromptAnswer(NamedTuple):
-    """What the memory holds for a prompt: the figures of the gate, and passages, best first."""
-
-    figures: gate.GateFigures = gate.GateFigures()
-    passages: tuple[Passage, ...] = ()
 
 
 class _Memory:
     """Which documents are conversation of other sessions than one; a container of all others."""
 
     def __init__(
-        self, reader: SavedIndexReader, session: str | None, never: Collection[int]
+        self, reader: SavedIndexReader, session: str | None, held: int, asking: int = 0
     ) -> None:
-        self._reader, self._never = reader, never
+        """`held`: what the session said behind that seq is at hand, what it said before is not.
+
+        `asking`: the seq of the prompt itself, which is neither.
+        """
+        self._reader, self._held, self._asking = reader, held, asking
         self._known: dict[int, bool] = {}
         label = exact_term(f"session:{session}")
         own = islice(reader.holders(label), _GROUPS) if session else ()
@@ -83,58 +74,89 @@ class _Memory:
         return found
 
     def remembers(self, marks: DocumentMarks) -> bool:
-        """Whether a document is conversation of another session."""
-        return (
-            is_conversation(marks)
-            and marks.group not in self._own
-            and (marks.seq not in self._never)
-        )
+        """Whether a document is conversation that the session does not hold."""
+        return is_conversation(marks) and (marks.group not in self._own or marks.seq <= self._held)
 
     def is_said(self, marks: DocumentMarks) -> bool:
-        """Whether a document is conversation of the session itself."""
-        return is_conversation(marks) and marks.group in self._own
+        """Whether a document is conversation that the session holds."""
+        said = marks.group in self._own and marks.seq > self._held
+        return said and marks.seq != self._asking and is_conversation(marks)
 
 
 def is_conversation(marks: DocumentMarks) -> bool:
-    """Whether a document is a message of a user or an assistant, or a summary."""
+    """Whether a document is a message of a user or an assistant, a summary or a statement."""
     kind = marks.flags >> KIND_BITS[0] & (1 << KIND_BITS[1]) - 1
-    return kind == _SUMMARY or (kind == _MESSAGE and marks.role in (_USER, _ASSISTANT))
+    return kind in _STATED or (kind == _MESSAGE and marks.role in (_USER, _ASSISTANT))
 
 
-def answer_prompt(
-    retriever: HookRetriever,
-    prompt: str,
-    *,
-    session: str | None,
-    rule: AnswerRule,
-    upto: int,
-    scope: Scope,
-    never: Collection[int] = (),
-    said: Sequence[Item] = (),
-) -> PromptAnswer:
-    """Return the gate's figures and the best passages of other sessions for a prompt.
+class SavedPassages:
+    """The passages of one request, over the saved index."""
 
-    Nothing is ranked, and `matched` is 0, where no passage could meet the rule. `upto`: the last
-    seq that counts; `never`: seqs that are no memory; `said`: events of the session itself that may
-    not be indexed yet. Reads at most 20 events.
-    """
-    reader = retriever.reader
-    words = gate.read_prompt(prompt, common_words())
-    if reader is None or not words.content:
-        return PromptAnswer()
-    memory = _Memory(reader, session, never)
-    known = [word for word in words.rare if _is_known(retriever, word, memory, scope, upto)]
-    new = _unsaid(reader, known, memory, upto, [one.text for one in said if not one.says(prompt)])
-    named = len(set(words.named).intersection(known)) if len(words.content) <= _SHORT else 0
-    figures = gate.GateFigures(len(words.content), len(known), len(new), named, words.asks)
-    if not gate.is_open(figures, rule):  # not even if the best passage held every word
-        return PromptAnswer(figures._replace(matched=0))
-    passages = _ranked(retriever, words, memory, scope, upto)
-    if not passages:
-        return PromptAnswer(figures._replace(matched=0))
-    finder = gate.TextWords(words.content, IRREGULAR)
-    matched = len(finder.count(passages[0].text))
-    return PromptAnswer(figures._replace(matched=matched), tuple(passages))
+    def __init__(self, retriever: HookRetriever, rule: AnswerRule) -> None:
+        self._retriever, self._rule = retriever, rule
+
+    def answer(
+        self, request: Request, prompt: str, scope: Scope, said: Sequence[Item]
+    ) -> PromptAnswer:
+        """Return the gate's figures and the best passages for a prompt.
+
+        Of what the request's session does not hold: what others said, and what it said up to
+        `held_seq`. Nothing is ranked, and `matched` is 0, where no passage could meet the rule.
+        `said`: events of the session itself, of which the index may not have all yet; the newest
+        that says the prompt is the prompt. Reads at most 20 events.
+        """
+        retriever, reader = self._retriever, self._retriever.reader
+        words = gate.read_prompt(prompt, common_words())
+        if reader is None or not words.content:
+            return PromptAnswer(gate.GateFigures())
+        reach = _reach(request, reader)
+        held = request.held_seq or 0
+        asking = max((one.seq for one in said if one.says(prompt)), default=0)
+        memory = _Memory(reader, request.session, held, asking)
+        known = [word for word in words.rare if _is_known(retriever, word, memory, scope, reach)]
+        texts = [one.text for one in said if one.seq > held and one.seq != asking]
+        new = _unsaid(reader, known, memory, reach, texts)
+        named = len(set(words.named).intersection(known)) if len(words.content) <= _SHORT else 0
+        most = gate.GateFigures(len(words.content), len(known), len(new), named, words.asks)
+        passages: list[Passage] = []
+        if gate.is_open(most, self._rule):  # if the best passage held every word
+            passages = _ranked(retriever, words, memory, scope, reach)
+        finder = gate.TextWords(words.content, IRREGULAR)
+        matched = len(finder.count(passages[0].text)) if passages else 0
+        return PromptAnswer(most._replace(matched=matched), tuple(passages), reach)
+
+    def statements(self, request: Request, scope: Scope) -> list[Passage]:
+        """Return what users said that the session does not hold: what decides first, newest first.
+
+        Passages of at most 240 characters with three content words and more. Looks at the 400
+        newest documents of users.
+        """
+        retriever, reader = self._retriever, self._retriever.reader
+        if reader is None:
+            return []
+        memory = _Memory(reader, request.session, request.held_seq or 0)
+        found: list[Passage] = []
+        seen: set[int] = set()
+        documents = reader.documents(_USER, _reach(request, reader))
+        for marks in islice(documents, _STATEMENTS):
+            if marks.seq in seen or not memory.remembers(marks):
+                continue
+            seen.add(marks.seq)
+            item = _shown(retriever, marks.seq, scope)
+            if item is not None:
+                found += [
+                    one
+                    for one in _passages_of(retriever, item, _STATEMENT_CHARACTERS)
+                    if gate.count_content(one.text) >= _STATEMENT_WORDS
+                ]
+        found.sort(key=lambda one: (not gate.decides(one.text), -one.item.seq, one.start))
+        return _distinct(found)
+
+
+def _reach(request: Request, reader: SavedIndexReader) -> int:
+    """The last seq that counts: of the index, the request and its prefix of the log."""
+    asked = reader.seq if request.index_seq is None else min(request.index_seq, reader.seq)
+    return min(asked, request.as_of)
 
 
 def _ranked(
@@ -152,10 +174,10 @@ def _ranked(
     weights = {word: idf(size, count) for word, count in zip(words.content, counts, strict=True)}
     found: list[tuple[Passage, dict[str, int]]] = []
     for item in items:
-        for start, text in _passages_of(retriever, item, gate.PASSAGE_CHARACTERS):
-            holds = finder.count(text)
+        for one in _passages_of(retriever, item, gate.PASSAGE_CHARACTERS):
+            holds = finder.count(one.text)
             if holds:
-                found.append((Passage(item, start, text), holds))
+                found.append((one, holds))
     average = sum(len(one.text) for one, _ in found) / max(len(found), 1)
     scored = [one._replace(score=_score(one, holds, average, weights)) for one, holds in found]
     scored.sort(key=lambda one: (-one.score, -one.item.seq, one.start))
@@ -173,15 +195,17 @@ def _shown(retriever: HookRetriever, seq: int, scope: Scope) -> Item | None:
     if not retriever.is_there(seq):
         return None
     item = retriever.item(seq)
-    if item.kind == "summary" and _COMPACT not in item.tags:
+    if item.role == "tool" or (item.kind == "summary" and _COMPACT not in item.tags):
         return None
     return item if scope.hides(item) is None else None
 
 
-def _passages_of(retriever: HookRetriever, item: Item, most: int) -> Iterator[tuple[int, str]]:
-    text = retriever.text(item.seq)[:_EVENT_CHARACTERS]
-    for start, end in gate.split_passages(text, most):
-        yield start, text[start:end].strip()
+def _passages_of(retriever: HookRetriever, item: Item, most: int) -> Iterator[Passage]:
+    text = retriever.text(item.seq)
+    spans = gate.split_passages(text[:_EVENT_CHARACTERS], most)
+    for start, end in spans:
+        said = text[start:end].strip()
+        yield Passage(item, start, said, len(said) == len(text.strip()))
 
 
 def _distinct(passages: Iterable[Passage]) -> list[Passage]:
@@ -215,40 +239,6 @@ def _unsaid(
             memory.is_said(one) for one in islice(reader.holders(term_of(word), upto), _HOLDERS)
         )
     ]
-
-
-def recent_statements(
-    retriever: HookRetriever,
-    *,
-    session: str | None,
-    upto: int,
-    scope: Scope,
-    never: Collection[int] = (),
-) -> list[Passage]:
-    """Return what users said in other sessions: what decides something first, then the newest.
-
-    Passages of at most 240 characters with three content words and more. Looks at the 400 newest
-    documents of users.
-    """
-    reader = retriever.reader
-    if reader is None:
-        return []
-    memory = _Memory(reader, session, never)
-    found: list[Passage] = []
-    seen: set[int] = set()
-    for marks in islice(reader.documents(_USER, upto), _STATEMENTS):
-        if marks.seq in seen or not memory.remembers(marks):
-            continue
-        seen.add(marks.seq)
-        item = _shown(retriever, marks.seq, scope)
-        if item is not None:
-            found += [
-                Passage(item, start, text)
-                for start, text in _passages_of(retriever, item, _STATEMENT_CHARACTERS)
-                if gate.count_content(text) >= _STATEMENT_WORDS
-            ]
-    found.sort(key=lambda one: (not gate.decides(one.text), -one.item.seq, one.start))
-    return _distinct(found)
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,102 @@
+"""Reminders: passages of earlier sessions, at a prompt where the gate opens or at a start.
+
+At a prompt the best passages stand first, a few of them. At the start of a session the user's own
+words of earlier sessions are chosen (what decides something first), and printed newest first.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from memplane.pack.layout import PARTS, EntryGroup, Sheet, entry_group, entry_of
+from memplane.pack.request import Form, Materials, PackContext, PackQuery, Request
+from memplane.policy import SectionBudget
+from memplane.projections.item import Printer
+from memplane.projections.window import plain_text
+from memplane.recall.gate import Passage, PromptAnswer, is_open
+from memplane.recall.suppress import Scope
+
+__all__ = ["SECTIONS", "Reminder", "place_passages", "place_statements", "remind"]
+
+# What a reminder may show: passages, and at a start what is left to do and what was decided.
+SECTIONS: Final = {
+    "prompt": frozenset(("retrieved_evidence",)),
+    "start": frozenset(("retrieved_evidence", "task_state", "relevant_decisions")),
+}
+_PART: Final = next(part for part in PARTS if part.name == "reminder")
+
+
+class Reminder(NamedTuple):
+    """What a request is reminded of: passages in the order in which they take the room.
+
+    `answer`: where a prompt was asked, the figures of the gate; `opens`: what it decided.
+    """
+
+    passages: tuple[Passage, ...] = ()
+    answer: PromptAnswer | None = None
+    opens: bool = True
+
+    def as_json(self) -> dict[str, object]:
+        """The decision and its figures, for the report."""
+        if self.answer is None:
+            return {}
+        return {"opens": self.opens, **self.answer.figures._asdict()}
+
+
+def remind(request: Request, materials: Materials, query: PackQuery, scope: Scope) -> Reminder:
+    """Ask the source for the passages of a reminder; none where none was asked for."""
+    if not request.remind:
+        return Reminder()
+    if request.remind == "start":
+        return Reminder(tuple(materials.source.statements(scope)))
+    rule = materials.policies.plane.hooks.answer
+    answer = materials.source.answer(query.text, scope)
+    opens = is_open(answer.figures, rule)
+    return Reminder(answer.passages[: rule.passages] if opens else (), answer, opens)
+
+
+def place_passages(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
+    """The passages of a prompt's answer, best first."""
+    for passage, form, group in _fitting(sheet, context):
+        _put(sheet, passage, form, group)
+
+
+def place_statements(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
+    """The user's words at a start: those that fit, the newest first."""
+    chosen = list(_fitting(sheet, context))
+    for passage, form, group in sorted(chosen, key=lambda one: (-one[0].item.seq, one[0].start)):
+        _put(sheet, passage, form, group)
+
+
+def _fitting(sheet: Sheet, context: PackContext) -> list[tuple[Passage, Form, EntryGroup]]:
+    """Those that fit the section's room one after the other, each with its lines."""
+    left, dated = sheet.room(_PART), set[EntryGroup]()
+    chosen: list[tuple[Passage, Form, EntryGroup]] = []
+    for passage in context.passages:
+        item = passage.item
+        if item.seq in sheet.seqs:
+            continue
+        form, group = _form(passage, sheet.printer), entry_group(item)
+        cost = form[1] + (0 if group in dated else sheet.date_tokens(_PART, group))
+        if cost > left:
+            sheet.omit(item, _PART.section, form[1], "budget", passage.score, cost - left)
+        elif not sheet.needs.take_text(form[0]):
+            sheet.omit(item, _PART.section, form[1], "limit", passage.score)
+        else:
+            left -= cost
+            dated.add(group)
+            chosen.append((passage, form, group))
+    return chosen
+
+
+def _put(sheet: Sheet, passage: Passage, form: Form, group: EntryGroup) -> None:
+    entry = entry_of(_PART, passage.item, form, passage.score * 1000 >> 20)
+    sheet.put(_PART, entry, group, kind=passage.item.kind)
+
+
+def _form(passage: Passage, printer: Printer) -> Form:
+    item = passage.item
+    item.finish(printer.counter)
+    if passage.whole:
+        return item.lines_of(plain_text(passage.text), whole=True, printer=printer)
+    return item.passage(passage.text, printer)
