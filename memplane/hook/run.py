@@ -84,8 +84,15 @@ def run_hook(argv: Sequence[str], environment: Mapping[str, str], opened: Opener
                 catch_up_plane(plane)
             return 0
         heard = payload.read_payload(agent, said)
-        text = _answered(home, watch, environment, heard, opened)
-        _write(_answer(heard.event, text, _notice(agent, said, found, environment)))
+        notice = _notice(agent, said, found, environment)
+        _respond(
+            home,
+            watch,
+            environment,
+            heard,
+            opened,
+            lambda text: _write(_answer(heard.event, text, notice)),
+        )
     except BaseException as error:  # noqa: BLE001 - the agent that runs this must not notice
         watch.tell(error)
     return 0
@@ -149,14 +156,15 @@ def _write(answer: str) -> None:
         sys.stdout.flush()
 
 
-def _answered(
+def _respond(
     home: Home,
     watch: _Watch,
     environment: Mapping[str, str],
     said: payload.HookPayload,
     opened: Openers,
-) -> str:
-    """Record what was said; give back the text for the agent, "" for none."""
+    give: Callable[[str], None],
+) -> None:
+    """Record what was said, `give` the text for the agent ("" for none), keep the report of it."""
     recording = hook_recording.HookLog(home, clock_room.clock, policy.variables(environment))
     try:
         hooks = recording.policies.plane.hooks
@@ -168,10 +176,13 @@ def _answered(
     finally:
         recording.close()
     if not said.asks:
-        return ""
-
+        give("")
+        return
     with opened.light(home, clock_room.clock, environment) as plane:
-        return context.answered(plane, said, hooks)
+        block = context.packed_answer(plane, said, hooks)
+        give(context.answer_text(block))
+        if block is not None:
+            plane.save_report(block)
 
 
 def _agent(argv: Sequence[str]) -> str:

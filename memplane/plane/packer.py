@@ -118,7 +118,7 @@ class Packer:
         block.report["io"] = {
             "files": len(tally.files), "bytes": tally.read, "mapped": tally.mapped
         }  # fmt: skip
-        return self._saved(block, policies) if save_report and not self.read_only else block
+        return self.save_report(block) if save_report else block
 
     def _opened(self, request: Request, policies: Policies, folds: Folds) -> list[Any]:
         if not request.expand:
@@ -148,10 +148,16 @@ class Packer:
         retriever = hook_retriever.HookRetriever(self.context, policies, folds)
         return passages.SavedPassages(retriever, policies.plane.hooks.answer)
 
-    def _saved(self, block: Block, policies: Policies) -> Block:
-        """The block with its report as it lies in reports/, held against the pack before it."""
+    def save_report(self, block: Block) -> Block:
+        """Keep the report of a block in reports/, held against that of the pack before it.
+
+        Returns the block with that report and its file; as it is on a read-only home.
+        """
         context = self.context
+        if self.read_only:
+            return block
         with context.lock:
+            policies = context.watched.policies()
             report = upkeep_reports.finished(context, block, policies)
         where = upkeep_reports.save(
             self.home, report, context.clock(), policies.plane.reports_keep, context.watched.source
@@ -166,11 +172,6 @@ class Packer:
     def head(self) -> Head:
         """Where the log ends now."""
         return self.context.head()
-
-    def decided_since(self, seq: int) -> bool:
-        """Whether a decision in force was recorded behind that seq."""
-        with self.context.lock:
-            return any(one.seq > seq for one in self.context.caught_up().decisions.state.active())
 
     def hotset(self) -> HotsetState:
         """The hotset as of now, without regard to visibility. Read only."""
