@@ -61,7 +61,7 @@ __all__ = [
 
 _LABEL_MAX: Final = 40  # characters
 _SESSIONS_MAX: Final = 8
-# What says most about where a session stands, in the order in which it is shown first.
+# What describes the state of a session best, in this order.
 _WORDS: Final = ("summary", "plan", "user", "assistant")
 
 
@@ -264,7 +264,7 @@ def _remembering(redact: Callable[[str], str]) -> Callable[[str], str]:
 # The files view: what was worked on, and what a session is about to need.
 LIMIT_MAX = 1000
 _LEAST = 8  # tokens of a heading and the shortest line that names a file
-# A session's own files stand before guessed ones, whose terms add up to less than this.
+# A session's own files come before guessed ones, whose terms add up to less than this.
 _OWN = 10_000
 
 
@@ -305,7 +305,11 @@ def list_files(
     context: PlaneContext, query: str, *, session: str | None, branch: str | None, limit: int,
     asked: dict[str, Any],
 ) -> list[FileView]:  # fmt: skip
-    """The session's own files, the warmest first, then those that it may need."""
+    """The session's own files, the warmest first, then those that it may need.
+
+    At most `limit` (1 to 1000). `asked` has fields of a request (channel, ns, as_of, ...). Raises
+    InputError for a limit or branch of another type or range.
+    """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
         raise InputError(f"expected 1 to {LIMIT_MAX}, found {quoted_value(limit)}", where="limit")
     if branch is not None and not isinstance(branch, str):

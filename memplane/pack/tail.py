@@ -95,7 +95,7 @@ def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None
     for session in context.materials.source.last_sessions():
         for item in session.items:
             if item.seq not in sheet.seqs and not hides(item):
-                # Of a long answer the first third says enough.
+                # Of a long answer the first third is enough.
                 tier = 0 if item.kind == "summary" else 1
                 sheet.offer(part, item, tier=tier, source="projection:sessions")
 

@@ -77,7 +77,7 @@ class _Ground:
         self.branches: dict[str, dict[str, int]] = {"": {}}
 
     def place(self, path: str) -> tuple[int, int]:
-        """Where a file stands by its touches alone: ties go to the newer one."""
+        """The rank of a file by its touches alone; ties go to the newer one."""
         return -self.recent.get(path, 0), -self.visible[path].seq
 
     def on(self, branch: str, state: FilesState) -> dict[str, int]:
@@ -137,7 +137,7 @@ def guess(
     for part in parts[2:]:
         for path, own in part.items():
             score[path] = score.get(path, 0) + own
-    # Of those that nothing but their touches speaks for, the best are known.
+    # Of those that have no score but by their touches, the best are known.
     others = (path for path in ground.order if path not in score)
     score.update(dict.fromkeys(list(islice(others, limit)), 0))
     for path in score:
