@@ -51,7 +51,6 @@ __all__ = [
     "FileView",
     "PlaneSource",
     "Stopwatch",
-    "files_for",
     "gather",
     "list_files",
     "run_pack",
@@ -185,19 +184,20 @@ def _last_words(hotset: HotsetState, session: str, after: int) -> list[Item]:
 
 
 def gather(
+    context: PlaneContext,
+    folds: Folds,
+    request: Request,
     policies: Policies,
     seen: VisibleProjections,
-    source: PlaneSource,
+    search: Callable[[], Retriever],
     *,
     views: list[View],
     expansions: list[Expansion | OpenedHandle | View],
     lines: LineCache,
-    files: FilesState | None,
-    query_seq: int,
 ) -> Materials:
-    """The materials of a pack: what the reader sees of the projections, and the source of the rest.
+    """The materials of a pack: what its reader sees of the projections, and the source of the rest.
 
-    `query_seq` is the seq of the event that the request names as its query, 0 for none.
+    `search` opens the search of the log.
     """
     return Materials(
         policies,
@@ -208,13 +208,13 @@ def gather(
         seen.pinned,
         tuple(views),
         tuple(expansions),
-        source,
+        PlaneSource(context, folds, request, policies, seen, search),
         lines,
         seen.plane_map,
         seen.gap,
         seen.shed_seq,
-        files,
-        query_seq,
+        _files_for(context, folds, request, seen.hotset, policies),
+        context.seq_of(request.query_event),
         tuple(seen.left),
         seen.left_more,
         tuple(seen.pins),
@@ -285,7 +285,7 @@ class FileView(NamedTuple):
     why: tuple[str, ...]
 
 
-def files_for(
+def _files_for(
     context: PlaneContext, folds: Folds, request: Request, hotset: HotsetState, policies: Policies
 ) -> FilesState | None:
     """The files view where a pack needs it: for a session that has touched no file yet."""

@@ -375,9 +375,9 @@ class Sheet:
         """Place an event if it fits the section's room (and `most`, where a part has its own cap).
 
         `tier` is the form: 0 the longest, 2 a snippet with a handle. `others` have the same text,
-        and are placed with it. An event that no room of this part could hold is cut to a snippet; one
-        that only comes too late is left out, so that a shorter one behind it may still fit. Returns
-        whether it was placed.
+        and are placed with it. An event that no room of this part could hold is cut to a snippet;
+        one that only comes too late is left out, so that a shorter one behind it may still fit.
+        Returns whether it was placed.
         """
         if item.kind in self.fading:
             item = self.marked(part, item)

@@ -118,7 +118,7 @@ def pack_report(
 
 
 def _candidates(materials: Materials, sheet: Sheet) -> dict[str, int]:
-    """Counts of events: held in each projection, found in the index, scored, answering the query."""
+    """Counts of events: in each projection, found in the index, scored, answering the query."""
     return {
         "hotset": len(materials.hotset.items),
         "decisions": len(materials.decisions),

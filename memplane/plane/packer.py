@@ -11,9 +11,7 @@ from memplane.context.arguments import checked_request
 from memplane.context.context import PlaneContext
 from memplane.context.folds import seq_by
 from memplane.context.materials import (
-    PlaneSource,
     Stopwatch,
-    files_for,
     gather,
     load_views,
     run_pack,
@@ -96,11 +94,9 @@ class Packer:
             def made(request: Request) -> Block:
                 reach = IndexReach(request.dense_seq, request.index_seq, wait, progress)
                 search = self._search(policies, folds, reach)
-                source = PlaneSource(context, folds, request, policies, seen, search)
                 materials = gather(
-                    policies, seen, source, views=views, expansions=expansions, lines=self._lines,
-                    files=files_for(context, folds, request, seen.hotset, policies),
-                    query_seq=context.seq_of(request.query_event),
+                    context, folds, request, policies, seen, search,
+                    views=views, expansions=expansions, lines=self._lines,
                 )  # fmt: skip
                 printer = context.printer(policies, cites=request.cited)
                 clock.mark("read")
@@ -111,11 +107,7 @@ class Packer:
                 context.keep_first()
         tally.add(context.opening)
         context.opening = Tally()
-        block.report["io"] = {
-            "files": len(tally.files),
-            "bytes": tally.read,
-            "mapped": tally.mapped,
-        }
+        block.report["io"] = _io_counts(tally)
         return self._saved(block, policies) if save_report and not self.read_only else block
 
     def _search(
@@ -170,6 +162,10 @@ class Packer:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _io_counts(tally: Tally) -> dict[str, int]:
+    return {"files": len(tally.files), "bytes": tally.read, "mapped": tally.mapped}
 
 
 def _made_anyhow(made: Callable[[Request], Block], request: Request) -> Block:
