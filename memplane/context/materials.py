@@ -28,7 +28,7 @@ from memplane.pack.request import (
     prompt_of,
 )
 from memplane.pack.tail import naming_texts
-from memplane.recall.files import guess
+from memplane.recall.file_guess import guess_files
 from memplane.recall.suppress import WITHHELD, Scope
 
 if TYPE_CHECKING:
@@ -335,7 +335,7 @@ def list_files(
             prompt = prompt_of(hotset.sessions.get(session), hotset, scope)
             wanted = prompt.text if prompt is not None else ""
         own = _own(state, hotset, session, scope)
-        guesses = guess(
+        guesses = guess_files(
             state, scope, query=wanted, named=naming_texts(hotset, decisions, scope),
             branch=state.branch_of(session, scope.hides) if branch is None else branch,
             limit=LIMIT_MAX,

@@ -23,7 +23,7 @@ from memplane.projections.sessions import is_extract
 from memplane.projections.task_table import TaskRecord
 from memplane.projections.tasks import task_of
 from memplane.projections.window import nested, one_line, plain_text, safe_name
-from memplane.recall.extract import extract, is_readable
+from memplane.recall.session_summary import extract, is_readable
 from memplane.recall.suppress import VisibilityFields
 from memplane.tokens import clip
 

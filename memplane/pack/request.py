@@ -1,9 +1,9 @@
 """The request of a pack, the materials that it is made from, and what follows from both.
 
 `Request` is what the caller asks. `Materials` is what a plane has for it: values, and one port
-(`PackSource` in `memplane.ports`) for what is read only when a section needs it. `pack_context` makes
-of both a `PackContext`, which every section reads, and a `PackQuery`, which evidence and cards are
-searched with.
+(`PackSource` in `memplane.ports`) for what is read only when a section needs it. `pack_context`
+makes of both a `PackContext`, which every section reads, and a `PackQuery`, which evidence and
+cards are searched with.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
 from memplane.projections.task_table import EventQuote, TaskRecord
 from memplane.projections.window import entry_lines, one_line
-from memplane.recall.files import guess
+from memplane.recall.file_guess import guess_files
 from memplane.recall.score import importance_now
 from memplane.recall.suppress import Scope
 
@@ -202,7 +202,7 @@ def listed_files(context: PackContext, query: str) -> tuple[ListedFile, ...]:
         return tuple(_own_files(materials.hotset, context.session, scope))
     texts = naming_texts(materials.hotset, materials.decisions, scope)
     branch = state.branch_of(context.session, scope.hides)
-    found = guess(state, scope, query=query, branch=branch, named=texts, limit=_FILES_SHOWN)
+    found = guess_files(state, scope, query=query, branch=branch, named=texts, limit=_FILES_SHOWN)
     return tuple(
         ListedFile(one.path, one.touch.episode.branch, one.touch.id, "projection:files")
         for one in found
