@@ -46,7 +46,7 @@ from memplane.pack.request import (
     Request,
     View,
     intent_of,
-    pack_context,
+    prepare_pack,
 )
 from memplane.pack.tail import (
     is_own_section,
@@ -242,7 +242,7 @@ def lay(
     for item in (*pool, *materials.decisions, *materials.cards):
         if not item.final:
             item.finish(printer.counter)
-    context, query = pack_context(request, materials, pool, printer.counter)
+    context, query = prepare_pack(request, materials, pool, printer.counter)
     context = context._replace(stated=stated_since(context))
     mark("suppress")
     names = frozenset(section.name for section in sections)

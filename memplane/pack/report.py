@@ -86,15 +86,7 @@ def pack_report(
         "policies": dict(sorted(materials.policies.hashes.items())),
         "views": _views(materials),
         "sections": _sections(facts),
-        "entries": [
-            {
-                "section": entry.section, "place": entry.place, "area": entry.part,
-                "tokens": entry.tokens, "score": entry.score, "events": list(entry.events),
-                "parts": list(entry.parts), "source": entry.source,
-                "score_parts": facts.sheet.score_parts.get(entry.seq, {}), "at": list(at),
-            }
-            for entry, at in zip(rendered.entries, rendered.at, strict=True)
-        ],
+        "entries": list(_entries(facts, rendered)),
         "omissions": {
             "counts": counts,
             # Written out: there are up to a hundred in every pack.
@@ -115,6 +107,22 @@ def pack_report(
         "candidates": _candidates(materials, facts.sheet),
     }  # fmt: skip
     return listed, report
+
+
+def _entries(facts: LayoutFacts, rendered: Rendered) -> Iterator[dict[str, Any]]:
+    for entry, at in zip(rendered.entries, rendered.at, strict=True):
+        yield {
+            "section": entry.section,
+            "place": entry.place,
+            "area": entry.part,
+            "tokens": entry.tokens,
+            "score": entry.score,
+            "events": list(entry.events),
+            "parts": list(entry.parts),
+            "source": entry.source,
+            "score_parts": facts.sheet.score_parts.get(entry.seq, {}),
+            "at": list(at),
+        }
 
 
 def _candidates(materials: Materials, sheet: Sheet) -> dict[str, int]:

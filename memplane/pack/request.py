@@ -1,7 +1,7 @@
 """The request of a pack, the materials that it is made from, and what follows from both.
 
 `Request` is what the caller asks. `Materials` is what a plane has for it: values, and one port
-(`PackSource` in `memplane.ports`) for what is read only when a section needs it. `pack_context`
+(`PackSource` in `memplane.ports`) for what is read only when a section needs it. `prepare_pack`
 makes of both a `PackContext`, which every section reads, and a `PackQuery`, which evidence and
 cards are searched with.
 """
@@ -42,7 +42,7 @@ __all__ = [
     "View",
     "chosen_intent",
     "intent_of",
-    "pack_context",
+    "prepare_pack",
     "prompt_of",
 ]
 
@@ -301,7 +301,7 @@ class PackQuery(NamedTuple):
     retriever: Retriever | None = None
 
 
-def pack_context(
+def prepare_pack(
     request: Request, materials: Materials, pool: list[Item], counter: TokenCounter
 ) -> tuple[PackContext, PackQuery]:
     """What the request asks of these materials; `counter` counts the prompt.
