@@ -640,7 +640,7 @@ def _asked(laid: Laid, event: Event) -> Iterator[CandidateSource]:
             )
         if inside:
             yield CandidateSource("expansion", tail=True)
-    if laid.query.intent == "orient" and any(
+    if laid.context.intent == "orient" and any(
         item.seq == seq
         for session in context.materials.source.last_sessions()
         for item in session.items
@@ -924,7 +924,7 @@ def _settled(laid: Laid) -> bool:
 
     It is where each section of the tail had all that it may have.
     """
-    return laid.query.intent != "orient" and not laid.facts.sheet.short
+    return laid.context.intent != "orient" and not laid.facts.sheet.short
 
 
 def _laid_for(laid: Laid, then: Plane) -> Laid:

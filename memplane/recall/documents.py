@@ -86,8 +86,8 @@ def documents_of(event: Event, text: str, tool_result_tokens: int) -> list[Docum
     """Return the documents of an event, `text` being all of its text.
 
     Secrets, sessions, approvals and what memplane writes about its own log have none, nor has an
-    event that says nothing. Of a tool's result the first and last so many tokens are indexed. The
-    tokens of the documents sum up to the event's.
+    event without text and names. Of a tool's result the first and last so many tokens are indexed.
+    The tokens of the documents sum up to the event's.
     """
     if event.kind in _NEVER or event.sensitivity == "secret":
         return []
@@ -191,7 +191,7 @@ def kind_number(kind: str) -> int:
 
 
 def microseconds(ts: str) -> int:
-    """Return a time of the log as microseconds since 1970; 0 where it is none."""
+    """Return a time of the log as microseconds since 1970; 0 for a text that is no time."""
     try:
         return (datetime.fromisoformat(ts) - _EPOCH) // _MICROSECOND
     except (ValueError, TypeError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from memplane.errors import InputError
 from memplane.tokens.bound import Bound, lines
-from memplane.tokens.cut import cut
+from memplane.tokens.cut import clip, cut
 from memplane.tokens.exact import ExactCounter
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from memplane.ports import TokenCounter
 
-__all__ = ["NAMES", "cut", "make"]
+__all__ = ["NAMES", "clip", "cut", "make"]
 
 NAMES = ("bound/1", "o200k", "cl100k", "len4")
 
