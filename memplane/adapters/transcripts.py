@@ -237,7 +237,7 @@ class TranscriptIndex:
                 if said is not None:
                     self._forget(said, event.seq)
         last = lines[-1]
-        self._at = Head(last.event.seq, last.event.h, last.segment, last.end)
+        self._at = last.position
 
     def _take(self, event: Event) -> None:
         data = event.data

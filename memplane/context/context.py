@@ -10,7 +10,6 @@ import json
 import os
 import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
@@ -41,6 +40,7 @@ from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
 from memplane.log import FileLog
+from memplane.log.reader import LineCache
 from memplane.nofollow import Tally, counting
 from memplane.pack.render import defused
 from memplane.ports import Appended, Clock, Detector, Embedder, Head, TokenCounter
@@ -79,20 +79,18 @@ __all__ = [
 ]
 
 
-_KEPT: Final = 2_048
-_LINE_BYTES: Final = 16_384  # a longer one is read again
+_VALUES_KEPT: Final = 2_048
 
 
 class Recent:
-    """The values and lines asked for last, of one engine. One thread at a time.
+    """The values and lines asked for last, of one plane. One thread at a time.
 
-    Values are those of one prefix of the log, which its head names. A line never changes once it is
-    written; should the log be cut and go on, a row of it has another id or another place.
+    Values are those of one prefix of the log, which its head names. Should the log be cut and go
+    on, a row of it has another id or another place.
     """
 
     def __init__(self, read: Callable[[int], Line | None]) -> None:
-        self._read = read
-        self._lines: OrderedDict[tuple[int, str, int, int], Line] = OrderedDict()
+        self._lines = LineCache(read)
         self._at: Head | None = None
         self._rows: dict[tuple[str, str], KeyValueRow | None] = {}
 
@@ -101,7 +99,7 @@ class Recent:
     ) -> KeyValueRow | None:
         """Return the value in force as `Memories.current` does; `upto` is always the same."""
         at = memories.position
-        if at != self._at or len(self._rows) >= _KEPT:
+        if at != self._at or len(self._rows) >= _VALUES_KEPT:
             self._at, self._rows = at, {}
         place = ns, key
         if place not in self._rows:
@@ -110,17 +108,7 @@ class Recent:
 
     def line(self, row: KeyValueRow) -> Line | None:
         """Return the line of a row, if it is there and verifies."""
-        key = (row.seq, row.id, row.segment, row.offset)
-        found = self._lines.get(key)
-        if found is not None:
-            self._lines.move_to_end(key)
-            return found
-        found = self._read(row.seq)
-        if found is not None and found.end - found.offset <= _LINE_BYTES:
-            self._lines[key] = found
-            if len(self._lines) > _KEPT:
-                self._lines.popitem(last=False)
-        return found
+        return self._lines.line(row.seq, (row.id, row.segment, row.offset))
 
 
 # What an open plane holds: files, log, projections, counter, intake.

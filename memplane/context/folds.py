@@ -130,7 +130,7 @@ class Prefix:
                 last = next(iter(self._log.read(seq - 1, seq)), None)
                 if last is not None:
                     break
-            self._head = Head(0, "", 0, 0) if last is None else end_of_line(last)
+            self._head = Head(0, "", 0, 0) if last is None else last.position
         return self._head
 
     def advance(self, upto: int) -> None:
@@ -139,7 +139,7 @@ class Prefix:
         fresh = self._read_on(before, upto)
         self._fresh, self._upto = (before, fresh), upto
         if fresh:
-            self._head = end_of_line(fresh[-1])
+            self._head = fresh[-1].position
 
     def _read_on(self, before: Head, upto: int) -> list[Line]:
         """The lines behind a place, to a seq."""
@@ -166,11 +166,6 @@ class Prefix:
             if line.event.seq > self._upto:
                 return
             yield line
-
-
-def end_of_line(line: Line) -> Head:
-    """The place behind a line."""
-    return Head(line.event.seq, line.event.h, line.segment, line.end)
 
 
 # Checkpoints that every pack needs, small enough to be read together.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections import OrderedDict
 from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     Believed = Callable[[int, int, int, bytes, int | None], tuple[bytes, list[Run]]]
 
-__all__ = ["Gap", "LinePlaces", "LogReader", "line_of_seq", "may_hold_id"]
+__all__ = ["Gap", "LineCache", "LinePlaces", "LogReader", "line_of_seq", "may_hold_id"]
 
 
 _SEQ: Final = regex(rb'\{"seq":(\d{1,19}),')
@@ -638,3 +639,39 @@ def _within(
     if bound is not None and seq < bound:
         gaps.append(Gap(number, offset + at, offset + size, seq + 1, bound))
     return kept, gaps
+
+
+# Lines that are looked at again and again: the same values and answers come up request after
+# request.
+_LINES_KEPT: Final = 2_048
+_LINE_BYTES: Final = 16_384
+
+
+class LineCache:
+    """The lines asked for last, at most 2,048; one of more than 16 KiB is read again each time.
+
+    `read` returns the line with a seq, as `FileLog.line` does, or None. A line never changes once
+    it is written. After a purge, or where the log may have been cut and gone on, make a new cache,
+    or name what the line must be. One thread at a time.
+    """
+
+    def __init__(self, read: Callable[[int], Line | None]) -> None:
+        self._read = read
+        self._lines: OrderedDict[int, Line] = OrderedDict()
+
+    def line(self, seq: int, known: tuple[str, int, int] | None = None) -> Line | None:
+        """Return the line with that seq, if it is there and verifies.
+
+        `known` is the id of its event, its segment and its offset there: a cached line that has
+        others is read again.
+        """
+        found = self._lines.get(seq)
+        if found is not None and known in (None, (found.event.id, found.segment, found.offset)):
+            self._lines.move_to_end(seq)
+            return found
+        found = self._read(seq)
+        if found is not None and found.end - found.offset <= _LINE_BYTES:
+            self._lines[seq] = found
+            if len(self._lines) > _LINES_KEPT:
+                self._lines.popitem(last=False)
+        return found

@@ -248,11 +248,7 @@ class Folded(Generic[State]):
     def position(self) -> Head | None:
         """Behind the last folded line; None before the first."""
         line = self._last
-        return (
-            self._base
-            if line is None
-            else Head(line.event.seq, line.event.h, line.segment, line.end)
-        )
+        return self._base if line is None else line.position
 
     def catch_up(self) -> int:
         """Fold what is new; return the lines read."""

@@ -38,6 +38,7 @@ from memplane.index.ranking import (
 )
 from memplane.index.static import StaticTable
 from memplane.lazy import regex
+from memplane.log.reader import LineCache
 from memplane.ports import ONE, Candidates, FoundEvent, SearchResult
 from memplane.projections.artifacts import facts_of
 from memplane.projections.item import Item
@@ -68,8 +69,6 @@ __all__ = ["BehindRetriever", "ItemCache", "LogRetriever", "neighbours", "rankin
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-_LINES_KEPT: Final = 2_048
-_LINE_BYTES: Final = 16_384  # a longer one is read again
 _ITEMS_KEPT: Final = 8_192
 _IDS_KEPT: Final = 32_768
 _PASSAGES_KEPT: Final = 4_096
@@ -115,8 +114,7 @@ class ItemCache:
         line: Callable[[int], Line | None] | None = None,
     ) -> None:
         self.log, self.counter, self.renewed = log, counter, renewed
-        self._look_up = line or log.line
-        self._lines: _Kept[int, Line] = _Kept(_LINES_KEPT)
+        self._lines = LineCache(line or log.line)
         self._items: _Kept[int, Item] = _Kept(_ITEMS_KEPT)
         self._told: _Kept[tuple[int, bool, int], Item] = _Kept(_ITEMS_KEPT)
         self._ids: _Kept[int, str] = _Kept(_IDS_KEPT)
@@ -127,13 +125,9 @@ class ItemCache:
 
     def line(self, seq: int) -> Line:
         """Return a line of the log; raises NotFoundError without it."""
-        found = self._lines.get(seq)
+        found = self._lines.line(seq)
         if found is None:
-            found = self._look_up(seq)
-            if found is None:
-                raise NotFoundError(f"no event {seq}")
-            if found.end - found.offset <= _LINE_BYTES:
-                self._lines.keep(seq, found)
+            raise NotFoundError(f"no event {seq}")
         return found
 
     def id(self, seq: int) -> str:
@@ -205,7 +199,7 @@ class ItemCache:
             label = speakers.labels[number]
             if label and label not in self._names:
                 # The index knows a number only; one of the events says what it stands for.
-                line = self._look_up(int(frame.seq[speakers.firsts[number]]))
+                line = self._lines.line(int(frame.seq[speakers.firsts[number]]))
                 actor = None if line is None else line.event.actor
                 self._names[label] = "" if actor is None else actor.lower()
             name = self._names.get(label, "")
