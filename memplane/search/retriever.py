@@ -1,6 +1,6 @@
 """`LogRetriever`: search the whole log for one request, with mask, ranking, exact names and boosts.
 
-`Seen` caches between requests what does not depend on them: lines, items, passages, names.
+`ItemCache` keeps between requests what does not depend on them: lines, items, passages, names.
 `BehindRetriever` also searches the hot set where the index is far behind the log.
 """
 
@@ -78,7 +78,7 @@ _ROLE_WORDS: Final = frozenset(ROLES)
 
 
 class _Kept(Generic[Key, Value]):
-    """The values that were asked for last."""
+    """The values asked for last: at most so many, the least recently used is dropped first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -98,11 +98,11 @@ class _Kept(Generic[Key, Value]):
 
 
 class ItemCache:
-    """Nothing in here changes an answer: it is found again where it was forgotten.
+    """Lines, items, passages and names of a plane, kept between requests; never changes an answer.
 
-    `line` gives lines as `log` does, where there is something quicker. Make a new one under another
-    counter, and when the index was started again: then the log may be another one. `renewed` says
-    how often that was.
+    `line` returns a line by its seq, where there is something quicker than `log`. Make a new cache
+    under another token counter, and when the index was started again (`renewed` counts that): the
+    log may be another one.
     """
 
     def __init__(
