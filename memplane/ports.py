@@ -23,11 +23,11 @@ __all__ = [
     "Embedder",
     "EventLog",
     "FoundEvent",
-    "Head",
     "Hit",
     "Index",
     "Line",
     "ListColumn",
+    "Position",
     "Progress",
     "Reflector",
     "Retriever",
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-class Head(NamedTuple):
+class Position(NamedTuple):
     """A place in the log: behind the line with this seq and chain hash.
 
     `offset` is the byte behind the line in its segment. Caches name the place that they go up to.
@@ -54,7 +54,7 @@ class Head(NamedTuple):
         return f"{self.h} {self.segment} {self.offset}"
 
     @classmethod
-    def from_mark(cls, seq: int, mark: str) -> Head | None:
+    def from_mark(cls, seq: int, mark: str) -> Position | None:
         """Return the place with that seq that a mark names; None where it names none."""
         parts = mark.split(" ")
         if len(parts) != len(cls._fields) - 1 or not (
@@ -73,9 +73,9 @@ class Line(NamedTuple):
     end: int
 
     @property
-    def position(self) -> Head:
+    def position(self) -> Position:
         """The place behind the line."""
-        return Head(self.event.seq, self.event.h, self.segment, self.end)
+        return Position(self.event.seq, self.event.h, self.segment, self.end)
 
 
 Progress: TypeAlias = Callable[[int, int], None]  # what is done, and what there is to do
@@ -101,7 +101,7 @@ class EventLog(Protocol):
         """Yield the verified lines with after < seq <= upto, in order."""
         ...
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         """Where the log ends now."""
         ...
 

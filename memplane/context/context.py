@@ -43,7 +43,7 @@ from memplane.log import FileLog
 from memplane.log.reader import LineCache
 from memplane.nofollow import Tally, counting
 from memplane.pack.render import defused
-from memplane.ports import Appended, Clock, Detector, Embedder, Head, TokenCounter
+from memplane.ports import Appended, Clock, Detector, Embedder, Position, TokenCounter
 from memplane.projections.catchup import overtaken
 from memplane.projections.hotset import NO_TURNS, HotsetState
 from memplane.projections.item import Item, Printer
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from memplane.log import log as log_log
     from memplane.pack.request import Request
     from memplane.policy import Policies
-    from memplane.ports import Head, Line
+    from memplane.ports import Line, Position
     from memplane.projections.chains import KeyValueRow
     from memplane.projections.files import FilesState
     from memplane.projections.memories import Memories
@@ -91,7 +91,7 @@ class Recent:
 
     def __init__(self, read: Callable[[int], Line | None]) -> None:
         self._lines = LineCache(read)
-        self._at: Head | None = None
+        self._at: Position | None = None
         self._rows: dict[tuple[str, str], KeyValueRow | None] = {}
 
     def current(
@@ -210,7 +210,7 @@ class PlaneContext:
         self._pinned: dict[tuple[object, str], tuple[Event, Item]] = {}  # read for their pins
         self._recorded = 0  # since the last fold
         self._finished = 0
-        self._seen: Head | None = None  # the head of the log when purges were looked for
+        self._seen: Position | None = None  # the head of the log when purges were looked for
         self.recent = Recent(self.log.line)
         self._parts: dict[type[PlanePart], PlanePart] = {}
         self.closed = False
@@ -499,7 +499,7 @@ class PlaneContext:
             self.as_of = seq
             self._prefixes.advance(now, seq)
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         """Where the log ends now, or the prefix of it that this plane is."""
         self.check_open()
         return self.log.head() if self.as_of is None else Prefix(self.log, self.as_of).head()
@@ -657,7 +657,7 @@ def _variant(policies: Policies) -> str:
     return f"{policies.budgets.counter} x {policies.budgets.scale_ppm}"
 
 
-def _log_bytes(home: str, head: Head) -> int:
+def _log_bytes(home: str, head: Position) -> int:
     """Bytes of the log up to its head, or to the head of a prefix of it."""
     sealed = (f"{home}/log/{number:08}.jsonl" for number in range(1, head.segment))
     return head.offset + sum(os.lstat(file).st_size for file in sealed if nofollow.is_file(file))

@@ -31,7 +31,7 @@ from memplane.log.ids import IdTable, LinePlace, SealedIds, id_hash, write_cache
 from memplane.log.purges import Purges
 from memplane.log.recovery import region_of
 from memplane.log.segments import Segments, read_segment_file
-from memplane.ports import Head, Line
+from memplane.ports import Line, Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -96,7 +96,7 @@ class LinePlaces:
         self,
         segments: Segments,
         home: str,
-        beginning: Callable[[int], Head | None],
+        beginning: Callable[[int], Position | None],
         believed: Believed,
         *,
         keep_caches: bool,
@@ -280,7 +280,7 @@ class LogReader:
         self, home: str, segments: Segments, loads: Callable[[bytes], Any], *, keep_caches: bool
     ) -> None:
         self._segments, self._loads = segments, loads
-        self._seen: tuple[Head, tuple[int, ...]] | None = None
+        self._seen: tuple[Position, tuple[int, ...]] | None = None
         self._gaps: dict[tuple[int, int], Gap] = {}
         self._salvaged: set[tuple[int, int, int]] = set()
         self._excused = 0
@@ -305,7 +305,7 @@ class LogReader:
                 return
             yield from self._lines(span, after, upto)
 
-    def read_from(self, position: Head) -> Iterator[Line]:
+    def read_from(self, position: Position) -> Iterator[Line]:
         """The lines behind a position that `matches`; NotFoundError where it does not."""
         if not self.matches(position):
             raise NotFoundError(
@@ -314,12 +314,12 @@ class LogReader:
             )
         return self._read_on(position)
 
-    def _read_on(self, position: Head) -> Iterator[Line]:
+    def _read_on(self, position: Position) -> Iterator[Line]:
         if self._segments.numbers():
             for span in self._spans(position):
                 yield from self._lines(span)
 
-    def matches(self, position: Head) -> bool:
+    def matches(self, position: Position) -> bool:
         """Whether the log still holds this h right before this byte; reads 19 bytes.
 
         The head is then looked for from there, where nobody looked for it before.
@@ -329,7 +329,7 @@ class LogReader:
             self._seen = position, ()
         return found
 
-    def _is_line(self, position: Head) -> bool:
+    def _is_line(self, position: Position) -> bool:
         """Whether the line before this byte has the position's seq, as far as a look tells."""
         data = self._segments.bytes_before(position.segment, position.offset, _LOOK_BYTES)
         line = data.rfind(b"\n", 0, -1) + 1
@@ -337,7 +337,7 @@ class LogReader:
             b'{"seq":%d,' % position.seq, line
         )
 
-    def _holds(self, position: Head) -> bool:
+    def _holds(self, position: Position) -> bool:
         numbers = self._segments.numbers()
         if not numbers or position.offset == 0:
             return position == self._beginning(position.segment)
@@ -349,7 +349,7 @@ class LogReader:
         said = self._segments.bytes_before(position.segment, position.offset, 19)
         return said == position.h.encode() + b'"}\n'
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         """See `memplane.ports.EventLog.head`; where nothing changed, this costs one stat."""
         seen = self._seen
         if seen is not None:
@@ -360,7 +360,7 @@ class LogReader:
         if not numbers:
             return self._empty()
         if seen is not None and seen[0].segment == numbers[-1] and self._holds(seen[0]):
-            position: Head | None = seen[0]
+            position: Position | None = seen[0]
         else:
             position = self._beginning(numbers[-1]) or self._start(0)
         assert position is not None
@@ -459,19 +459,21 @@ class LogReader:
         """Note what the writer appended at byte `start`: spares reading it again."""
         self._places.added(number, start, drafts, lines)
 
-    def _empty(self) -> Head:
-        return Head(0, self._segments.genesis.decode(), 1, 0)
+    def _empty(self) -> Position:
+        return Position(0, self._segments.genesis.decode(), 1, 0)
 
-    def _beginning(self, number: int) -> Head | None:
+    def _beginning(self, number: int) -> Position | None:
         """The position before a segment's first line; None where its header is damaged."""
         numbers = self._segments.numbers()
         if not numbers or number == numbers[0]:
             empty = self._empty()
             return empty._replace(segment=number) if numbers else empty
         header = self._segments.header(number)
-        return None if header is None else Head(header.prev_seq, header.prev_h.decode(), number, 0)
+        return (
+            None if header is None else Position(header.prev_seq, header.prev_h.decode(), number, 0)
+        )
 
-    def _start(self, after: int) -> Head | None:
+    def _start(self, after: int) -> Position | None:
         """The beginning of the segment in which `after` + 1 must be."""
         numbers = self._segments.numbers()
         for number in reversed(numbers):
@@ -487,7 +489,7 @@ class LogReader:
             return ()
         return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
-    def _spans(self, position: Head) -> Iterator[LineSpan]:
+    def _spans(self, position: Position) -> Iterator[LineSpan]:
         """Every believed run behind the position; remembers the head when it gets there."""
         seq, h, number, offset = (
             position.seq,
@@ -513,9 +515,9 @@ class LogReader:
                 whole = (*key[:2], offset + len(data), *key[3:])
                 # Only what the stat before the reading described can be known by that stat.
                 if key == whole:
-                    self._seen = Head(seq, h.decode(), number, offset + end), key
+                    self._seen = Position(seq, h.decode(), number, offset + end), key
                 else:
-                    self._seen = Head(seq, h.decode(), number, offset + end), ()
+                    self._seen = Position(seq, h.decode(), number, offset + end), ()
                 return
             header = self._segments.header(following)
             if header is not None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.policy.check import PolicyCheck
     from memplane.policy.files import PolicyValue
-    from memplane.ports import Head
+    from memplane.ports import Position
     from memplane.projections.hotset import HotsetState
     from memplane.search import search
     from memplane.search import service as search_service
@@ -733,7 +733,7 @@ class Plane:
 
     # --- where it stands ---
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         """Where the log ends now."""
         return self.context.head()
 

@@ -16,7 +16,7 @@ from memplane.index.bm25 import POSTING_BYTES, policy_constants, term_worth
 from memplane.index.document import Sentences, best_run
 from memplane.index.reader import SavedIndexReader
 from memplane.log.reader import LineCache
-from memplane.ports import Candidates, Head, ListColumn, SearchResult
+from memplane.ports import Candidates, ListColumn, Position, SearchResult
 from memplane.recall.documents import labels_of, variant_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class HookRetriever:
         reader = SavedIndexReader(
             folder, plane=context.home.plane_id, variant=variant_of(policies), keeps=context.keeps
         )
-        place = Head.from_mark(reader.seq, reader.mark)
+        place = Position.from_mark(reader.seq, reader.mark)
         # Of another log, or of one that has lost its end since: nothing in it is to be believed.
         self._reader = reader if place is not None and context.log.matches(place) else None
         self._counter = context.counter(policies)

@@ -37,7 +37,7 @@ from memplane.index.store import IndexView, SegmentedIndex
 from memplane.lazy import regex
 from memplane.log.ids import id_hash
 from memplane.log.purges import erased_by
-from memplane.ports import Head, Line, Progress
+from memplane.ports import Line, Position, Progress
 from memplane.projections.catchup import overtaken
 from memplane.recall.documents import documents_of, variant_of
 from memplane.search.mask import Masks
@@ -200,7 +200,7 @@ class Indexed:
 
     def holds(self, seq: int, mark: str) -> bool:
         """Whether the log has the place that `mark_behind` named."""
-        place = Head.from_mark(seq, mark)
+        place = Position.from_mark(seq, mark)
         return place is not None and self._log.matches(place)
 
     def mark_behind(self, seq: int) -> str:
@@ -354,7 +354,7 @@ class Indexed:
         self._unsaved = 0
         self._renew()
         index = self._index
-        self._position = Head.from_mark(*index.reached)
+        self._position = Position.from_mark(*index.reached)
         if self._position is None or not self._log.matches(self._position):
             self._position = None
             if index.count or index.seq:
@@ -374,7 +374,7 @@ class Indexed:
         self._position, self._unsaved = None, 0
         self._renew()
 
-    def _look_around(self, head: Head) -> None:
+    def _look_around(self, head: Position) -> None:
         """Take up what others have indexed, and start again where the log is another one."""
         if head.seq - self.seq > _RELOADED:
             self._take_from_disk()
@@ -386,7 +386,7 @@ class Indexed:
         if self._folder is None:
             return
         kept = storage.read_manifest(self._folder, self._plane, self.variant)
-        place = None if kept is None else Head.from_mark(kept.seq, kept.mark)
+        place = None if kept is None else Position.from_mark(kept.seq, kept.mark)
         if place is not None and place.seq > self.seq and self._log.matches(place):
             self._index.reload()
             self._begin()

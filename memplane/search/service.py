@@ -11,7 +11,7 @@ from memplane.errors import HomeError, InputError, LockError, WriteError
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
 from memplane.policy.plane import NO_EMBEDDER
-from memplane.ports import Head
+from memplane.ports import Position
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -247,10 +247,10 @@ def index_service(context: PlaneContext) -> IndexService:
     return context.part(IndexService)
 
 
-def kept_upto(home: Path, plane: str, policies: Policies) -> Head | None:
+def kept_upto(home: Path, plane: str, policies: Policies) -> Position | None:
     """Return up to where an index is kept in a home; None where none is, or one of other rules."""
     manifest = storage.read_manifest(home / "index", plane, documents.variant_of(policies))
-    return None if manifest is None else Head.from_mark(manifest.seq, manifest.mark)
+    return None if manifest is None else Position.from_mark(manifest.seq, manifest.mark)
 
 
 # Vectors: to embed documents (`memplane embed`), and to prepare searches by vectors alone.

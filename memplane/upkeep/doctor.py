@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from memplane.context.context import MakeCounter
     from memplane.index import dense as index_dense
     from memplane.index import storage as index_storage
-    from memplane.ports import Clock, Head
+    from memplane.ports import Clock, Position
     from memplane.recall import documents as event_documents
 else:
     event_documents = late("memplane.recall.documents")
@@ -532,7 +532,7 @@ def _counter(place: _Place) -> Check:
     return Check("counter", "ok", found)
 
 
-def _opened(place: _Place) -> tuple[Home, FileLog, Head]:
+def _opened(place: _Place) -> tuple[Home, FileLog, Position]:
     home = open_home(place.path)
     log = FileLog(home.path, home.plane_id, clock=place.clock, loads=place.loads, read_only=True)
     return home, log, log.head()
