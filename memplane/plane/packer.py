@@ -22,7 +22,7 @@ from memplane.nofollow import Tally, counting
 from memplane.pack.block import Block
 from memplane.pack.request import LineCache
 from memplane.policy import Policies
-from memplane.ports import Head
+from memplane.ports import Position
 from memplane.projections.hotset import HotsetState
 from memplane.search.service import IndexReach, degraded_parts, index_service
 
@@ -135,7 +135,7 @@ class Packer:
         """The policies as they are now; raises PolicyError."""
         return self.context.watched.policies()
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         """Where the log ends now."""
         return self.context.head()
 

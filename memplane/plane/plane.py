@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.policy.check import PolicyCheck
     from memplane.policy.files import PolicyValue
-    from memplane.ports import Head
+    from memplane.ports import Position
     from memplane.projections.hotset import HotsetState
-    from memplane.search import embedding, search
+    from memplane.search import search
     from memplane.search import service as search_service
     from memplane.upkeep import audit as upkeep_audit
     from memplane.upkeep import caches, purge, restore, verify
@@ -57,7 +57,6 @@ else:
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
     packer = late("memplane.plane.packer")
-    embedding = late("memplane.search.embedding")
     search = late("memplane.search.search")
     search_service = late("memplane.search.service")
     upkeep_audit = late("memplane.upkeep.audit")
@@ -570,7 +569,7 @@ class Plane:
         ends; searches and packs use what there is. Raises InputError where no embedder is named,
         MissingExtraError where it is not installed, LockError while another process embeds.
         """
-        return embedding.embed(self.context, limit, progress)
+        return search_service.embed(self.context, limit, progress)
 
     # --- changing what counts ---
 
@@ -734,7 +733,7 @@ class Plane:
 
     # --- where it stands ---
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         """Where the log ends now."""
         return self.context.head()
 

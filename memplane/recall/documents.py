@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from memplane.event import KINDS, SENSITIVITIES, UPKEEP_KINDS, Event
 from memplane.index.document import INSTRUCTION, PREFERENCE, READ, Document, sentences
@@ -43,7 +43,11 @@ __all__ = [
     "documents_of",
     "kind_number",
     "microseconds",
+    "variant_of",
 ]
+
+if TYPE_CHECKING:
+    from memplane.policy import Policies
 
 VERSION: Final = 3
 
@@ -80,6 +84,11 @@ _MONTHS: Final = (
     "December",
 )
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def variant_of(policies: Policies) -> str:
+    """Name all that decides which documents a log gives, beside the analyser."""
+    return f"documents {VERSION}, results {policies.plane.tool_result_tokens}"
 
 
 def documents_of(event: Event, text: str, tool_result_tokens: int) -> list[Document]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memplane.errors import InputError
-from memplane.tokens.bound import Bound, lines
+from memplane.tokens.bound import Bound, ExactCounter, lines
 from memplane.tokens.cut import clip, cut
-from memplane.tokens.exact import ExactCounter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

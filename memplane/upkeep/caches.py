@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.index import storage
     from memplane.policy import Policies
-    from memplane.ports import Head
+    from memplane.ports import Position
     from memplane.projections.catchup import Folded
     from memplane.projections.projector import State
 else:
@@ -39,7 +39,7 @@ __all__ = ["differing_caches", "rebuild_caches", "stated_positions", "witnesses"
 _OTHERS = ("imports.json", "policy-")
 
 
-def stated_positions(home: Path, plane: str) -> Iterator[tuple[str, Head | None]]:
+def stated_positions(home: Path, plane: str) -> Iterator[tuple[str, Position | None]]:
     """Each kept projection, by its name below `projections/`, and the line it stands behind.
 
     None for one that is torn, not a file, or of another plane.

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from memplane.index import dense as index_dense
     from memplane.index import storage as index_storage
     from memplane.policy import Policies
-    from memplane.search import index_position
+    from memplane.recall import documents
 else:
     index_dense = late("memplane.index.dense")
     index_storage = late("memplane.index.storage")
-    index_position = late("memplane.search.index_position")
+    documents = late("memplane.recall.documents")
 
 __all__ = ["PlaneReport", "verify_caches"]
 
@@ -203,9 +203,7 @@ def _index(
 ) -> tuple[list[LogProblem], list[str]]:
     """The files of the index by their sums, its documents and vectors against the log."""
     folder = context.home.path / "index"
-    harmed = index_storage.harmed(
-        folder, context.home.plane_id, index_position.variant_of(policies)
-    )
+    harmed = index_storage.harmed(folder, context.home.plane_id, documents.variant_of(policies))
     problems = [
         LogProblem(
             f"index/{name}",
