@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import memplane
 from memplane.errors import InputError, MemplaneError
 from memplane.evaluate.baselines import PlainIndex, check_baselines, order_of
-from memplane.evaluate.dataset import Conversation
+from memplane.evaluate.dataset import Conversation, Mistakes, checked_file, read_label, read_rows
 from memplane.evaluate.figures import (
     PLACES,
     RANKS,
@@ -38,7 +38,6 @@ from memplane.evaluate.figures import (
     percentile,
     se_values,
 )
-from memplane.evaluate.rows import Mistakes, checked_file, read_label, read_rows
 from memplane.evaluate.run import DEPTH, PRODUCT, SystemFactory, plane_ranking, recorded
 from memplane.importers.jsonl import Jsonl
 from memplane.importers.records import read_lines

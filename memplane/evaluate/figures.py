@@ -9,8 +9,7 @@ from random import Random
 from typing import Any, Final, Literal, NamedTuple
 
 from memplane.errors import InputError
-from memplane.evaluate.dataset import Dataset
-from memplane.evaluate.rows import LISTED
+from memplane.evaluate.dataset import LISTED, Dataset
 from memplane.evaluate.run import PRODUCT, EvaluationMode, Measured, QuestionOutcome, RankedQuestion
 
 __all__ = [
