@@ -72,27 +72,14 @@ def artifact_add(
     and handle are told. A text that holds a secret is refused without --redact.
     """
     fields = {
-        "ns": ns,
-        "task": task,
-        "session": session,
-        "tags": tag,
-        "sensitivity": sensitivity,
-        "key": key,
-        "actor": actor,
-    }
+        "ns": ns, "task": task, "session": session, "tags": tag, "sensitivity": sensitivity,
+        "key": key, "actor": actor,
+    }  # fmt: skip
     with open_plane(home) as plane, Bar("reading") as bar:
         added = plane.artifacts.add(
-            path,
-            text,
-            reference=reference,
-            name=name,
-            mime=mime,
-            type=type_,
-            sidecar=sidecar,
-            redact=redact,
-            progress=bar,
-            **fields,
-        )
+            path, text, reference=reference, name=name, mime=mime, type=type_, sidecar=sidecar,
+            redact=redact, progress=bar, **fields,
+        )  # fmt: skip
     facts, receipt = added.facts, added.receipt
     print_answer(added.as_json(), f"{receipt.seq} {facts.uri}", as_json=as_json)
     masked = sum(added.redactions.values())

@@ -418,11 +418,8 @@ def purge_events(
     """
     reasons = ARCHIVED if archived and "all" in archived else tuple(archived or ())
     named: dict[str, Any] = {
-        "key": key,
-        "session": session,
-        "source": source,
-        "archived": reasons,
-    }
+        "key": key, "session": session, "source": source, "archived": reasons,
+    }  # fmt: skip
     described: dict[str, Any] = {"tag": tag, "older_than": older_than, "kind": kind}
     narrows = bool(tag or older_than)
     _check(ids, named, described, keep=keep, decisions=decisions)
@@ -433,18 +430,9 @@ def purge_events(
     seqs = [int(one) if one.isdecimal() and len(one) < 19 else one for one in ids or ()]
     with open_plane(home) as plane, Bar("purge") as bar:
         report = plane.purge(
-            *seqs,
-            **named,
-            **described,
-            decisions=decisions,
-            ns=ns,
-            reason=reason,
-            now=now,
-            cascade=cascade,
-            summaries=summaries,
-            dry_run=dry_run,
-            progress=bar,
-        )
+            *seqs, **named, **described, decisions=decisions, ns=ns, reason=reason, now=now,
+            cascade=cascade, summaries=summaries, dry_run=dry_run, progress=bar,
+        )  # fmt: skip
     _tell_purged(report, described=narrows, as_json=as_json)
 
 

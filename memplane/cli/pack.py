@@ -105,26 +105,12 @@ def print_pack(
     """Print the block on stdout, where it can be piped, and its cost on stderr."""
     _check(messages, as_json=as_json, report=report, diff_prev=diff_prev)
     asked: dict[str, Any] = {
-        "budget": budget,
-        "channel": channel,
-        "intent": intent,
-        "session": session,
-        "task": task,
-        "ns": ns,
-        "agent": agent,
-        "sections": section,
-        "expand": expand,
-        "exclude": exclude,
-        "held_seq": held_seq,
-        "since": since,
-        "until": until,
-        "tag": tag,
-        "without_tag": without_tag,
-        "importance_min": number(importance, "--importance-min"),
-        "as_of": as_of,
-        "now": now,
-        "cited": cited,
-    }
+        "budget": budget, "channel": channel, "intent": intent, "session": session, "task": task,
+        "ns": ns, "agent": agent, "sections": section, "expand": expand, "exclude": exclude,
+        "held_seq": held_seq, "since": since, "until": until, "tag": tag,
+        "without_tag": without_tag, "importance_min": number(importance, "--importance-min"),
+        "as_of": as_of, "now": now, "cited": cited,
+    }  # fmt: skip
     with open_plane(home) as plane, Bar("indexing") as bar:
         say_damage(plane)
         block = plane.pack(query, save_report=report, progress=bar, wait=wait, **asked)

@@ -76,18 +76,10 @@ def print_hits(
     whose vectors the first such search makes: memplane search "which pet" --similar
     """
     filters: dict[str, Any] = {
-        "kind": kind,
-        "ns": ns,
-        "session": session,
-        "tag": tag,
-        "without_tag": without_tag,
-        "importance_min": number(importance, "--importance-min"),
-        "since": since,
-        "until": until,
-        "task": task,
-        "agent": agent,
-        "as_of": as_of,
-    }
+        "kind": kind, "ns": ns, "session": session, "tag": tag, "without_tag": without_tag,
+        "importance_min": number(importance, "--importance-min"), "since": since, "until": until,
+        "task": task, "agent": agent, "as_of": as_of,
+    }  # fmt: skip
     with open_plane(home) as plane, Bar("indexing") as bar:
         say_damage(plane)
         hits = plane.search(

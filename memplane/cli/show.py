@@ -282,14 +282,9 @@ def print_log(
 
         def read(behind: int, most: int | None) -> list[Event]:
             found = plane.events(
-                kind=kind,
-                session=session,
-                ns=ns,
-                after=behind,
-                limit=most,
-                channel=channel,
+                kind=kind, session=session, ns=ns, after=behind, limit=most, channel=channel,
                 agent=agent,
-            )
+            )  # fmt: skip
             return [event for event in found if event.seq <= head]
 
         owner = channel == "private" and agent is None

@@ -56,10 +56,8 @@ def export_to_file(
     ] = None,
     redact: Annotated[
         bool,
-        typer.Option(
-            "--redact",
-            help="As events may leave the plane by today's policies, not as they are stored.",
-        ),
+        typer.Option("--redact", help="As events may leave the plane by today's policies, not as "
+                     "they are stored."),
     ] = False,
     secret: Annotated[
         bool, typer.Option("--secret", help="Of a part, also what is of sensitivity secret.")
@@ -69,7 +67,7 @@ def export_to_file(
     ] = False,
     home: Home = None,
     as_json: Json = False,
-) -> None:
+) -> None:  # fmt: skip
     """Write the plane to a file that `restore` takes back: a backup, or a part of its events.
 
     Without options it is all of the log, byte by byte, with every text and file beside it, secret
@@ -81,17 +79,9 @@ def export_to_file(
     target = _Stream() if path == _STREAM else nullcontext(path)
     with open_plane(home) as plane, Bar("export") as bar, target as to:
         report = plane.export(
-            to,
-            replace=replace,
-            ns=ns or None,
-            kind=kind or None,
-            session=session or None,
-            since=since,
-            until=until,
-            redact=redact,
-            secret=secret,
-            progress=bar,
-        )
+            to, replace=replace, ns=ns or None, kind=kind or None, session=session or None,
+            since=since, until=until, redact=redact, secret=secret, progress=bar,
+        )  # fmt: skip
     words = _exported(report)
     print_answer(report.as_json(), "" if path == _STREAM else words, as_json=as_json)
     if path == _STREAM:
@@ -272,14 +262,9 @@ def import_files(
     with open_plane(home) as plane, Bar("import") as bar:
         for source, paths in parts:
             done = import_paths(
-                plane,
-                source,
-                paths,
-                progress=bar,
-                reasoning=reasoning,
-                full=full,
+                plane, source, paths, progress=bar, reasoning=reasoning, full=full,
                 max_count=max_count,
-            )
+            )  # fmt: skip
             report.add(done)
         if report.events:
             with Bar("indexing") as indexing:
