@@ -22,7 +22,7 @@ from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
 from memplane.cli.trust import ask_once
 from memplane.errors import HomeError, InputError, MemplaneError, UntrustedError
 from memplane.event import UPKEEP_KINDS, Event
-from memplane.explain.prefixes import Shared, shared_by
+from memplane.explain.replay import Shared, shared_by
 from memplane.home import VERSION
 from memplane.importers import git
 from memplane.intake.redact import masked
