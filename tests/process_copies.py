@@ -34,6 +34,7 @@ HEAVY = ("jsonschema", "mcp", "numpy", "orjson", "rich.console", "snowballstemme
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
 # What an interpreter reads as it starts: where one of these differs, a copy would not be the same.
 AT_START = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "MALLOC", "OMP_", "OPENBLAS_")
+SAME = (("LANG", "C.UTF-8"), ("PYTHONUNBUFFERED", "1"), ("PYTHONDONTWRITEBYTECODE", "1"))
 
 
 class Original:
@@ -77,7 +78,8 @@ class Original:
 
 
 def at_start(env):
-    return {k: v for k, v in env.items() if os.fsdecode(k).startswith(AT_START)}
+    pairs = ((os.fsdecode(name), os.fsdecode(value)) for name, value in env.items())
+    return {one for one in pairs if one[0].startswith(AT_START) and one not in SAME}
 
 
 def exactly(connection, size):
