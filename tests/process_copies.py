@@ -29,6 +29,8 @@ import traceback
 import warnings
 from pathlib import Path
 
+import memplane
+
 MODULES = ("memplane", "memplane.cli.scenario")
 HEAVY = ("jsonschema", "mcp", "numpy", "orjson", "rich.console", "snowballstemmer", "typer", "yaml")
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
@@ -152,18 +154,21 @@ def popen_of(copies):
 # In the process that is copied.
 
 
-def prepare():
-    """Import whatever a command may import, and nothing of this file's folder."""
-    del sys.path[0]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import memplane
-
+def import_everything():
+    """Import whatever a command may import, so that forks of this process need not."""
     names = [one.name for one in pkgutil.walk_packages(memplane.__path__, "memplane.")]
     for name in [*HEAVY, *names]:
         if name not in ("memplane.__main__", "memplane.pytest_plugin", "memplane.cli.scenario"):
             with contextlib.suppress(ImportError), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 importlib.import_module(name)
+
+
+def prepare():
+    """Make this process one whose copies cost little."""
+    del sys.path[0]  # nothing of this file's folder
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    import_everything()
     gc.collect()
     gc.freeze()  # no search for garbage touches what the copies share
 
