@@ -129,7 +129,7 @@ def popen_of(copies):
                 one = isinstance(args, str | bytes | os.PathLike)
                 words = [os.fsdecode(word) for word in ([args] if one else args)]
                 try:
-                    where = os.getcwd() if cwd is None else os.fsdecode(cwd)
+                    where = str(Path.cwd()) if cwd is None else os.fsdecode(cwd)
                 except FileNotFoundError:  # the folder is gone
                     where = None
                 original = where and copies.original_for(words, where, env)
@@ -227,7 +227,7 @@ def become(request, files):
     random.seed()
     sys.orig_argv = request["words"]
     sys.argv = ["-m", *request["words"][3:]]
-    sys.path.insert(0, os.getcwd())
+    sys.path.insert(0, str(Path.cwd()))
     importlib.invalidate_caches()
 
 
@@ -243,7 +243,7 @@ def run(module):
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
         if end.code not in (None, code):
-            print(end.code, file=sys.stderr)
+            sys.stderr.write(f"{end.code}\n")
     except BaseException as error:  # noqa: BLE001 - as an interpreter does
         sys.excepthook(type(error), error, error.__traceback__)
         code = 1
