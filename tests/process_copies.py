@@ -59,7 +59,9 @@ class Original:
             return False
         if at_start(os.environ if env is None else env) != self._at_start:
             return False
-        return not any(Path(os.fsdecode(cwd)).glob("*.py"))  # `-m` would import it before ours
+        # `-m` would import what lies in the folder before what is installed.
+        folder = Path(cwd)
+        return not any(any(folder.glob(one)) for one in ("*.py", "*.so", "*/__init__.py"))
 
     def copied(self, request, files):
         """Start a copy; its process id. It is a child of this process."""
