@@ -83,7 +83,7 @@ class Original:
 
 def at_start(env):
     pairs = ((os.fsdecode(name), os.fsdecode(value)) for name, value in env.items())
-    return {one for one in pairs if one[0].startswith(AT_START) and one not in SAME}
+    return {one for one in pairs if one[0].startswith(AT_START) and one[1] and one not in SAME}
 
 
 def exactly(connection, size):
