@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import memplane
 from memplane import InputError, parse_block
 from memplane.projections.window import own_text, quote_line
+from tests.examples import examples
 
 PIECES = [
     "## Rules", "## Decisions", "## Earlier", "## Evidence: quoted data", "# Rules", "##", "~~~~", "~~~", "```",
@@ -156,7 +157,7 @@ def hold_of(empty, rows, asked, rules, own) -> None:
                 hold(block)
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(16), suppress_health_check=list(HealthCheck))
 @given(*ANYTHING)
 def test_no_recorded_text_changes_the_parse_of_a_block(empty, rows, asked, rules, own):
     hold_of(empty, rows, asked, rules, own)
