@@ -33,10 +33,9 @@ from memplane.policy import variables
 from memplane.projections.sessions import is_extract
 from memplane.trust import TrustStore
 from memplane.upkeep.audit import AuditReport
-from memplane.upkeep.caches import stated_positions, witnesses
 from memplane.upkeep.doctor import Check, examine_plane
 from memplane.upkeep.reports import saved
-from memplane.upkeep.verify import PlaneReport
+from memplane.upkeep.verify import PlaneReport, stated_positions, witnesses
 from memplane.wiring import (
     clock,
     find_detector,

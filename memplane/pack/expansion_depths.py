@@ -22,7 +22,7 @@ from memplane.projections.item import Item
 from memplane.projections.sessions import is_extract
 from memplane.projections.task_table import TaskRecord
 from memplane.projections.tasks import task_of
-from memplane.projections.window import nested, one_line, plain_text, safe_name
+from memplane.projections.window import nested, one_line, own_end, plain_text, safe_name
 from memplane.recall.session_summary import extract, is_readable
 from memplane.recall.suppress import VisibilityFields
 from memplane.tokens import clip
@@ -369,7 +369,12 @@ def _said_already(seen: list[Member], sight: Sight) -> str:
     about = _about(seen)
     if about is None or not sentence(about.event.text, sight.printer)[1]:
         return ""
-    return f"- Asked first: {one_line(about.event.text)}\n"
+    return _listed(f"Asked first: {about.event.text}")
+
+
+def _listed(words: str) -> str:
+    """A line of a digest. It may be the last one, and is no mark of what was cut."""
+    return f"- {own_end(one_line(words))}\n"
 
 
 def _summary(seen: list[Member], sight: Sight, room: int, now: str) -> tuple[list[str], list[str]]:
@@ -381,7 +386,7 @@ def _summary(seen: list[Member], sight: Sight, room: int, now: str) -> tuple[lis
         made = extract(events, counter=counter, tokens_max=most, redact=sight.printer.redact)
         if made is None:
             break
-        lines = [f"- {one_line(line)}\n" for line in made.text.split("\n")]
+        lines = [_listed(line) for line in made.text.split("\n")]
         over = counter.count("".join(lines)) - room
         if over <= 0:
             return lines, list(made.refs)
@@ -396,4 +401,4 @@ def _tasks(seen: list[Member], sight: Sight) -> tuple[str, list[str]]:
         name = task_of(one.event)
         if name is not None and len(found) < _TASKS_MAX:
             found.setdefault(sight.printer.redact(one_line(name)), one.event.id)
-    return (f"- Tasks: {', '.join(found)}\n" if found else ""), list(found.values())
+    return (_listed(f"Tasks: {', '.join(found)}") if found else ""), list(found.values())

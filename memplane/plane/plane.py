@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from memplane.search import search
     from memplane.search import service as search_service
     from memplane.upkeep import audit as upkeep_audit
-    from memplane.upkeep import caches, purge, restore, verify
     from memplane.upkeep import export as upkeep_export
+    from memplane.upkeep import purge, restore, verify
     from memplane.upkeep.audit import AuditReport
     from memplane.upkeep.export import ExportReport
     from memplane.upkeep.purge import Due, PurgeReport
@@ -60,7 +60,6 @@ else:
     search = late("memplane.search.search")
     search_service = late("memplane.search.service")
     upkeep_audit = late("memplane.upkeep.audit")
-    caches = late("memplane.upkeep.caches")
     upkeep_export = late("memplane.upkeep.export")
     purge = late("memplane.upkeep.purge")
     restore = late("memplane.upkeep.restore")
@@ -906,7 +905,7 @@ class Plane:
         Raises LockError where another process has them, WriteError where they cannot be kept.
         """
         with self.context.lock:
-            return caches.rebuild_caches(self.context, progress)
+            return verify.rebuild_caches(self.context, progress)
 
     def verify(
         self,
@@ -934,7 +933,7 @@ class Plane:
         """
         with self.context.lock:
             policies = self.context.watched.policies()
-            found = caches.differing_caches(self.context, policies)
+            found = verify.differing_caches(self.context, policies)
             index = (
                 ["index/manifest.json"]
                 if search_service.index_service(self.context).differs(policies)

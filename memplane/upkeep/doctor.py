@@ -26,7 +26,7 @@ from memplane.log.spool import Spool
 from memplane.log.verifying import is_interrupted
 from memplane.policy.plane import NO_EMBEDDER
 from memplane.search.service import kept_upto
-from memplane.upkeep.caches import stated_positions
+from memplane.upkeep.verify import stated_positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

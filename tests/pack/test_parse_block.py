@@ -234,3 +234,15 @@ def test_a_text_that_is_no_block_is_refused_with_its_line(plane):
     with pytest.raises(InputError, match=r"^text: expected the text of a block, found 7"):
         parse_block(7)
     assert parse_block("") == memplane.ParsedBlock((), None)
+
+
+@pytest.mark.parametrize("task", [None, "list \u2026#2"])
+def test_a_digest_that_ends_in_quoted_words_names_no_event(plane, task):
+    for number in range(3):
+        plane.record(f"look at the list \u2026#{number + 2}", role="user", session="a", task=task)
+    for budget in range(200, 1200, 100):
+        handle = "expand://session/a?depth=1"
+        parsed = parse_block(plane.pack(budget=budget, expand=[handle]).text)
+        digests = [one for one in parsed.entries if one.section == "expansions"]
+        assert [(one.seq, one.handle) for one in digests] == [(0, None)] * len(digests)
+    assert digests

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import memplane
 from memplane.errors import CorruptError
 from memplane.log import repair_log, verify_log
-from memplane.upkeep.caches import witnesses
+from memplane.upkeep.verify import witnesses
 from tests.examples import examples
 
 PAGE = 4096
