@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from memplane.index import dense as index_dense
     from memplane.index import storage
     from memplane.policy import Policies
+    from memplane.ports import Position
     from memplane.projections.catchup import Folded
     from memplane.projections.projector import State
     from memplane.recall import documents
