@@ -7,9 +7,9 @@ of contract tests in `tests/ports/`.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import add, neg
-from typing import Any, Final, NamedTuple, Protocol, TypeVar, overload
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, overload
 
 from memplane.event import Draft, Event
 
@@ -23,12 +23,13 @@ __all__ = [
     "Embedder",
     "EventLog",
     "FoundEvent",
-    "Head",
     "Hit",
     "Index",
     "Line",
     "ListColumn",
     "PackSource",
+    "Position",
+    "Progress",
     "Reflector",
     "Retriever",
     "SearchResult",
@@ -37,13 +38,31 @@ __all__ = [
 ]
 
 
-class Head(NamedTuple):
-    """Where a log ends: last seq, its chain hash, and the byte behind it."""
+class Position(NamedTuple):
+    """A place in the log: behind the line with this seq and chain hash.
+
+    `offset` is the byte behind the line in its segment. Caches name the place that they go up to.
+    """
 
     seq: int
     h: str
     segment: int
     offset: int
+
+    @property
+    def mark(self) -> str:
+        """What names the place beside its seq, in the manifest of a cache; see `from_mark`."""
+        return f"{self.h} {self.segment} {self.offset}"
+
+    @classmethod
+    def from_mark(cls, seq: int, mark: str) -> Position | None:
+        """Return the place with that seq that a mark names; None where it names none."""
+        parts = mark.split(" ")
+        if len(parts) != len(cls._fields) - 1 or not (
+            parts[1].isdecimal() and parts[2].isdecimal()
+        ):
+            return None
+        return cls(seq, parts[0], int(parts[1]), int(parts[2]))
 
 
 class Line(NamedTuple):
@@ -53,6 +72,14 @@ class Line(NamedTuple):
     segment: int
     offset: int
     end: int
+
+    @property
+    def position(self) -> Position:
+        """The place behind the line."""
+        return Position(self.event.seq, self.event.h, self.segment, self.end)
+
+
+Progress: TypeAlias = Callable[[int, int], None]  # what is done, and what there is to do
 
 
 class Appended(NamedTuple):
@@ -75,7 +102,7 @@ class EventLog(Protocol):
         """Yield the verified lines with after < seq <= upto, in order."""
         ...
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         """Where the log ends now."""
         ...
 

@@ -122,7 +122,13 @@ def _read_once():
 
 
 # Here processes start as users start them; elsewhere, most are copies.
-FRESH = tuple(f"{HERE}/{one}/" for one in ("agents", "attack", "demo", "docs", "recorded"))
+FRESH = tuple(
+    f"{HERE}/{one}"
+    for one in (
+        "agents/", "attack/test_agent_hook_", "attack/test_environment_", "attack/test_repository_",
+        "demo/", "docs/", "recorded/",
+    )
+)  # fmt: skip
 COPIES = Copies()
 
 

@@ -29,11 +29,14 @@ import traceback
 import warnings
 from pathlib import Path
 
+import memplane
+
 MODULES = ("memplane", "memplane.cli.scenario")
 HEAVY = ("jsonschema", "mcp", "numpy", "orjson", "rich.console", "snowballstemmer", "typer", "yaml")
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
 # What an interpreter reads as it starts: where one of these differs, a copy would not be the same.
 AT_START = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "MALLOC", "OMP_", "OPENBLAS_")
+SAME = (("LANG", "C.UTF-8"), ("PYTHONUNBUFFERED", "1"), ("PYTHONDONTWRITEBYTECODE", "1"))
 
 
 class Original:
@@ -56,7 +59,9 @@ class Original:
             return False
         if at_start(os.environ if env is None else env) != self._at_start:
             return False
-        return not any(Path(os.fsdecode(cwd)).glob("*.py"))  # `-m` would import it before ours
+        # `-m` would import what lies in the folder before what is installed.
+        folder = Path(cwd)
+        return not any(any(folder.glob(one)) for one in ("*.py", "*.so", "*/__init__.py"))
 
     def copied(self, request, files):
         """Start a copy; its process id. It is a child of this process."""
@@ -77,7 +82,8 @@ class Original:
 
 
 def at_start(env):
-    return {k: v for k, v in env.items() if os.fsdecode(k).startswith(AT_START)}
+    pairs = ((os.fsdecode(name), os.fsdecode(value)) for name, value in env.items())
+    return {one for one in pairs if one[0].startswith(AT_START) and one[1] and one not in SAME}
 
 
 def exactly(connection, size):
@@ -125,7 +131,7 @@ def popen_of(copies):
                 one = isinstance(args, str | bytes | os.PathLike)
                 words = [os.fsdecode(word) for word in ([args] if one else args)]
                 try:
-                    where = os.getcwd() if cwd is None else os.fsdecode(cwd)
+                    where = str(Path.cwd()) if cwd is None else os.fsdecode(cwd)
                 except FileNotFoundError:  # the folder is gone
                     where = None
                 original = where and copies.original_for(words, where, env)
@@ -150,18 +156,21 @@ def popen_of(copies):
 # In the process that is copied.
 
 
-def prepare():
-    """Import whatever a command may import, and nothing of this file's folder."""
-    del sys.path[0]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import memplane
-
+def import_everything():
+    """Import whatever a command may import, so that forks of this process need not."""
     names = [one.name for one in pkgutil.walk_packages(memplane.__path__, "memplane.")]
     for name in [*HEAVY, *names]:
         if name not in ("memplane.__main__", "memplane.pytest_plugin", "memplane.cli.scenario"):
             with contextlib.suppress(ImportError), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 importlib.import_module(name)
+
+
+def prepare():
+    """Make this process one whose copies cost little."""
+    del sys.path[0]  # nothing of this file's folder
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    import_everything()
     gc.collect()
     gc.freeze()  # no search for garbage touches what the copies share
 
@@ -220,7 +229,7 @@ def become(request, files):
     random.seed()
     sys.orig_argv = request["words"]
     sys.argv = ["-m", *request["words"][3:]]
-    sys.path.insert(0, os.getcwd())
+    sys.path.insert(0, str(Path.cwd()))
     importlib.invalidate_caches()
 
 
@@ -236,7 +245,7 @@ def run(module):
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
         if end.code not in (None, code):
-            print(end.code, file=sys.stderr)
+            sys.stderr.write(f"{end.code}\n")
     except BaseException as error:  # noqa: BLE001 - as an interpreter does
         sys.excepthook(type(error), error, error.__traceback__)
         code = 1

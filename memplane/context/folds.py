@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.pack.expansion_depths import belongs, says
-from memplane.ports import Head, Line, TokenCounter
+from memplane.ports import Line, Position, TokenCounter
 from memplane.projections.artifacts import Artifacts, ArtifactTable
 from memplane.projections.catchup import Folded, Follower, catch_up
 from memplane.projections.files import AllFiles, AllFilesState
@@ -70,7 +70,7 @@ class SnapshotLog:
 
     def __init__(self, log: Replayable) -> None:
         self._log = log
-        self._head: Head | None = None  # before the first move the log is as it is
+        self._head: Position | None = None  # before the first move the log is as it is
 
     def move(self) -> None:
         """Go to where the log ends now."""
@@ -85,10 +85,10 @@ class SnapshotLog:
         finally:
             self._head = head
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         return self._log.head() if self._head is None else self._head
 
-    def matches(self, position: Head) -> bool:
+    def matches(self, position: Position) -> bool:
         if self._head is not None and position.seq > self._head.seq:
             return False
         return self._log.matches(position)
@@ -98,7 +98,7 @@ class SnapshotLog:
             return self._log.read(after, upto)
         return self._log.read(after, self._head.seq if upto is None else min(upto, self._head.seq))
 
-    def read_from(self, position: Head) -> Iterator[Line]:
+    def read_from(self, position: Position) -> Iterator[Line]:
         lines = self._log.read_from(position)
         return lines if self._head is None else _until(lines, self._head.seq)
 
@@ -116,13 +116,13 @@ class Prefix:
 
     def __init__(self, log: Replayable, upto: int) -> None:
         self._log, self._upto = log, upto
-        self._head: Head | None = None
+        self._head: Position | None = None
         # What `advance` has read, behind which place, and the first line that is not yet there.
-        self._fresh: tuple[Head, list[Line]] | None = None
+        self._fresh: tuple[Position, list[Line]] | None = None
         self._source: Iterator[Line] = iter(())
         self._next: Line | None = None
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         if self._head is None:
             # A damaged line has no seq: the head is the last good one before it.
             last = None
@@ -130,7 +130,7 @@ class Prefix:
                 last = next(iter(self._log.read(seq - 1, seq)), None)
                 if last is not None:
                     break
-            self._head = Head(0, "", 0, 0) if last is None else end_of_line(last)
+            self._head = Position(0, "", 0, 0) if last is None else last.position
         return self._head
 
     def advance(self, upto: int) -> None:
@@ -139,9 +139,9 @@ class Prefix:
         fresh = self._read_on(before, upto)
         self._fresh, self._upto = (before, fresh), upto
         if fresh:
-            self._head = end_of_line(fresh[-1])
+            self._head = fresh[-1].position
 
-    def _read_on(self, before: Head, upto: int) -> list[Line]:
+    def _read_on(self, before: Position, upto: int) -> list[Line]:
         """The lines behind a place, to a seq."""
         if self._next is None:
             self._source = self._log.read_from(before) if before.seq else self._log.read()
@@ -152,13 +152,13 @@ class Prefix:
             self._next = next(self._source, None)
         return fresh
 
-    def matches(self, position: Head) -> bool:
+    def matches(self, position: Position) -> bool:
         return position.seq <= self._upto and self._log.matches(position)
 
     def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
         return self._log.read(after, self._upto if upto is None else min(upto, self._upto))
 
-    def read_from(self, position: Head) -> Iterator[Line]:
+    def read_from(self, position: Position) -> Iterator[Line]:
         if self._fresh is not None and self._fresh[0] == position:
             yield from self._fresh[1]
             return
@@ -166,11 +166,6 @@ class Prefix:
             if line.event.seq > self._upto:
                 return
             yield line
-
-
-def end_of_line(line: Line) -> Head:
-    """The place behind a line."""
-    return Head(line.event.seq, line.event.h, line.segment, line.end)
 
 
 # Checkpoints that every pack needs, small enough to be read together.
@@ -225,7 +220,7 @@ class Folds:
         self._files: Folded[AllFilesState] | None = None  # likewise
         self.of_tasks: dict[str, OfTask] = {}  # for who expands a task
         self._place = (folder, plane_id, counter)
-        self._caught: Head | None = None  # where all stood when they were caught up last
+        self._caught: Position | None = None  # where all stood when they were caught up last
         # Items of the statements in force, by ledger: as of which seq, and by theirs.
         self._items: dict[str, tuple[int, dict[int, Item]]] = {}
         self._stated: tuple[object, Stated] | None = None  # of whom, as of which place
@@ -259,7 +254,7 @@ class Folds:
         """Whether the files view is open: asking for it reads nothing but what was appended."""
         return self._files is not None
 
-    def open_files(self) -> Head | None:
+    def open_files(self) -> Position | None:
         """Open the files view; return where it stands. Not caught up."""
         if self._files is None:
             folder, plane, _ = self._place

@@ -28,7 +28,7 @@ from memplane.pack.request import (
     prompt_of,
 )
 from memplane.pack.tail import naming_texts
-from memplane.recall.files import guess
+from memplane.recall.file_guess import guess_files
 from memplane.recall.suppress import WITHHELD, Scope
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ __all__ = [
     "PassageSearch",
     "PlaneSource",
     "Stopwatch",
-    "files_for",
     "gather",
     "list_files",
     "run_pack",
@@ -63,7 +62,7 @@ __all__ = [
 
 _LABEL_MAX: Final = 40  # characters
 _SESSIONS_MAX: Final = 8
-# What says most about where a session stands, in the order in which it is shown first.
+# What describes the state of a session best, in this order.
 _WORDS: Final = ("summary", "plan", "user", "assistant")
 
 
@@ -212,19 +211,21 @@ def _last_words(hotset: HotsetState, session: str, after: int) -> list[Item]:
 
 
 def gather(
+    context: PlaneContext,
+    folds: Folds,
+    request: Request,
     policies: Policies,
     seen: VisibleProjections,
-    source: PlaneSource,
+    search: Callable[[], Retriever[Scope, Item]],
+    passages: Callable[[], PassageSearch],
     *,
     views: list[View],
     expansions: list[Expansion | OpenedHandle | View],
     lines: LineCache,
-    files: FilesState | None,
-    query_seq: int,
 ) -> Materials:
-    """The materials of a pack: what the reader sees of the projections, and the source of the rest.
+    """The materials of a pack: what its reader sees of the projections, and the source of the rest.
 
-    `query_seq` is the seq of the event that the request names as its query, 0 for none.
+    `search` opens the search of the log, `passages` that for reminders.
     """
     return Materials(
         policies,
@@ -235,13 +236,13 @@ def gather(
         seen.pinned,
         tuple(views),
         tuple(expansions),
-        source,
+        PlaneSource(context, folds, request, policies, seen, search, passages),
         lines,
         seen.plane_map,
         seen.gap,
         seen.shed_seq,
-        files,
-        query_seq,
+        _files_for(context, folds, request, seen.hotset, policies),
+        context.seq_of(request.query_event),
         tuple(seen.left),
         seen.left_more,
         tuple(seen.pins),
@@ -291,7 +292,7 @@ def _remembering(redact: Callable[[str], str]) -> Callable[[str], str]:
 # The files view: what was worked on, and what a session is about to need.
 LIMIT_MAX = 1000
 _LEAST = 8  # tokens of a heading and the shortest line that names a file
-# A session's own files stand before guessed ones, whose terms add up to less than this.
+# A session's own files come before guessed ones, whose terms add up to less than this.
 _OWN = 10_000
 
 
@@ -312,7 +313,7 @@ class FileView(NamedTuple):
     why: tuple[str, ...]
 
 
-def files_for(
+def _files_for(
     context: PlaneContext, folds: Folds, request: Request, hotset: HotsetState, policies: Policies
 ) -> FilesState | None:
     """The files view where a pack needs it: for a session that has touched no file yet."""
@@ -332,7 +333,11 @@ def list_files(
     context: PlaneContext, query: str, *, session: str | None, branch: str | None, limit: int,
     asked: dict[str, Any],
 ) -> list[FileView]:  # fmt: skip
-    """The session's own files, the warmest first, then those that it may need."""
+    """The session's own files, the warmest first, then those that it may need.
+
+    At most `limit` (1 to 1000). `asked` has fields of a request (channel, ns, as_of, ...). Raises
+    InputError for a limit or branch of another type or range.
+    """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
         raise InputError(f"expected 1 to {LIMIT_MAX}, found {quoted_value(limit)}", where="limit")
     if branch is not None and not isinstance(branch, str):
@@ -358,7 +363,7 @@ def list_files(
             prompt = prompt_of(hotset.sessions.get(session), hotset, scope)
             wanted = prompt.text if prompt is not None else ""
         own = _own(state, hotset, session, scope)
-        guesses = guess(
+        guesses = guess_files(
             state, scope, query=wanted, named=naming_texts(hotset, decisions, scope),
             branch=state.branch_of(session, scope.hides) if branch is None else branch,
             limit=LIMIT_MAX,

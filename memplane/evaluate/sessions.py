@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError
-from memplane.evaluate.rows import Mistakes, read_rows
+from memplane.evaluate.dataset import Mistakes, read_rows
 from memplane.event import UPKEEP_KINDS
 from memplane.importers import import_paths
 from memplane.index.terms import words_of

@@ -63,10 +63,10 @@ _MISSES_MAX: Final = 24  # turns in a row that were read and did not fit; then t
 
 
 class EvidenceQuery(NamedTuple):
-    """What evidence is wanted for: the query, up to which seq, without the events in `never`.
+    """What evidence is looked for: the query, up to which seq, without the events in `never`.
 
-    `never` are the seqs of the query itself. `pool` is what the hotset offers, in log order. `now`
-    is when it is asked: of a prompt, when that was said.
+    `never` are the seqs of the query itself. `pool` are the candidates of the hotset, in log order.
+    `now` is the time as of which events fade: a prompt's own, else the request's clock.
     """
 
     query: str
@@ -101,7 +101,7 @@ def place_evidence(
 
 
 def _pool_before(materials: Materials, upto: int) -> list[Item]:
-    """Candidates as of the prompt: the plane's events right before it, whoever may see them."""
+    """Candidates as of the prompt: the plane's newest events up to a seq, hidden ones included."""
     hotset = materials.hotset
     most = min(_BEFORE_PROMPT, materials.policies.budgets.limits.hotset_max_events)
     items = hotset.items
@@ -123,7 +123,7 @@ def pool_now(materials: Materials, session: str | None) -> list[Item]:
 
 
 class Marked:
-    """The part of the evidence that is kept for marked turns which nothing else brings.
+    """The part of the evidence's room that is kept for marked turns that nothing else retrieves.
 
     `turns` are their seqs, tokens and items, None for one that `read` reads: those that matter most
     first. `held` are the tokens of those that were chosen, which other evidence leaves free.
@@ -504,7 +504,7 @@ class _Filling:
         self._omit_others(above)
 
     def _first(self, chosen: Sequence[_Shown]) -> dict[int, EntryGroup]:
-        """The groups of what stands before the rest, newest first: see `_newest_first`."""
+        """The groups of the entries that are printed first, by seq: see `_newest_first`."""
         best = sorted(chosen, key=_place)
         rows = [_ChosenEvent(self._found.doc(one.at), one.item, one.group) for one in best]
         return _newest_first(
@@ -523,7 +523,7 @@ class _Filling:
                 reserve -= self._take(at, packing, reserve, grows=True)
 
     def _spend(self, good: Sequence[int], packing: FillingParameters, budget: int) -> None:
-        """Show places in `good` by value, as one does who has a budget of so many tokens."""
+        """Show the events at the places in `good` by value, in the order for `budget` tokens."""
         found = self._found
         for at, grows, whole in _steps(found, good, budget, packing):
             there = self._shown.get(found.seqs[at])
@@ -589,7 +589,7 @@ class _Filling:
             return "changed" if isinstance(error, ChangedError) else "gap"
 
     def _needed(self, seq: int) -> Item | None:
-        """Count the event's text, once, and read it; None from where that passes a limit on.
+        """Count the event's text, once, and read it; None as soon as a limit on reading is passed.
 
         Raises NotFoundError where the log has lost it.
         """
@@ -720,9 +720,9 @@ def _steps(
         yield good[place], grows, not grows and ahead == (place, True)
 
 
-# Evidence on one matter stands first, the newest before the older.
+# Evidence about the same fact is printed first, the newest before the older.
 #
-# A reader must not take an old value for the one that holds. The rest follows in log order.
+# A reader must not take an old value for the current one. The rest follows in log order.
 
 _DATES: Final = 40  # tokens kept for date lines that come twice
 _FIRST: Final = 1
@@ -745,9 +745,9 @@ def _newest_first(
     wanted: Mapping[int, int],
     room: int,
 ) -> dict[int, EntryGroup]:
-    """By seq, the groups of the events that are to stand before the others.
+    """By seq, the groups of the events that are printed before the others.
 
-    `chosen` comes best first; of what people said and of typed memories the first `LOOKED_AT_MAX`
+    `chosen` comes best first; of user turns and typed memories the first `LOOKED_AT_MAX`
     are looked at. The date lines that this adds cost at most `room` tokens: days for which that is
     not enough stay in log order.
     """
@@ -768,7 +768,7 @@ def _newest_first(
     says_more = max(_says_more(sheet, part, group) for group in groups)
     taken: list[tuple[int, EntryGroup, list[int]]] = []
     for group, seqs in groups.items():
-        # Where others of the day stay behind, its line comes twice; one of the lines says more.
+        # Where others of the day are printed later, its date line comes twice; one is longer.
         again = sheet.date_tokens(part, group) if group in staying else 0
         more = 0 if taken else says_more
         if again + more <= room:
@@ -810,7 +810,7 @@ _VALUE: Final = regex(
 
 
 class ValueMention(NamedTuple):
-    """A turn of a person, or a memory: its seq, the words in it, whether it says a value."""
+    """A user turn or a memory: its seq, its words (term numbers), whether it states a value."""
 
     seq: int
     words: Collection[int]
@@ -818,14 +818,14 @@ class ValueMention(NamedTuple):
 
 
 def says_a_value(text: str) -> bool:
-    """Whether a text says what may change: a number, a negation, a change."""
+    """Whether a text states a value that may change: a number, a negation, a change."""
     return _VALUE.search(text[:_VALUE_CHARACTERS]) is not None
 
 
 def on_one_matter(asked: Collection[int], told: Sequence[ValueMention]) -> frozenset[int]:
-    """The seqs of the turns that share their matter with another one; none, or at least two.
+    """The seqs of the turns that are about the same fact as another one; none, or at least two.
 
-    `asked` are the words of the query. The first `LOOKED_AT_MAX` turns are looked at.
+    `asked` are the term numbers of the query. Only the first `LOOKED_AT_MAX` turns are compared.
     """
     query = frozenset(asked)
     least = min(_ASKED_WORDS, len(query))

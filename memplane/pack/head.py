@@ -23,7 +23,7 @@ from memplane.projections.system_map import Cell, MapState, Name, NameSource
 from memplane.projections.window import entry_lines, one_line, shown_view
 from memplane.recall.score import score
 from memplane.recall.suppress import Scope
-from memplane.tokens import cut
+from memplane.tokens import clip
 
 __all__ = [
     "answering",
@@ -41,7 +41,7 @@ __all__ = [
 _BY_NAME = {part.name: part for part in PARTS}
 _STANDARD = {"preferences": "identity"}
 _VIEW_MIN = 8
-# Only these parts are made of views; a view of another section stands in the tail.
+# Only these parts are made of views; a view of another section is placed in the tail.
 _VIEW_PARTS = ("identity", "rules")
 
 
@@ -102,11 +102,14 @@ def _view_form(sheet: Sheet, view: View, room: int, *, own: bool) -> tuple[str, 
     if tokens <= room:
         return whole, tokens, True
     note = f" … expand://{view.path}\n"
-    kept = cut(sheet.counter, whole, max(0, room - count(note)))
-    kept = kept[: kept.rfind("\n") + 1]
-    lines = kept + note
-    tokens = count(lines)
-    return (lines, tokens, False) if kept and tokens <= room else ("", 0, False)
+    made = clip(
+        sheet.counter, whole, room, lambda kept: kept + note, around=count(note), ended=_to_line
+    )
+    return ("", 0, False) if made is None else (*made, False)
+
+
+def _to_line(text: str) -> str:
+    return text[: text.rfind("\n") + 1]
 
 
 def place_cards(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
@@ -116,7 +119,7 @@ def place_cards(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     """
     materials, epoch, hides = context.materials, context.epoch, context.scope.hides
     cards = (c for c in materials.cards if is_card(c) or _pinned(c, materials, epoch))
-    # What a tool said never enters the head.
+    # The output of tools never enters the head.
     visible = [c for c in cards if c.seq <= epoch and c.role != "tool" and not hides(c)]
     visible.sort(key=lambda c: (not _pinned(c, materials, epoch), -c.importance, -c.seq))
     most = materials.policies.budgets.limits.cards_max
@@ -173,10 +176,10 @@ def _pinned(item: Item, materials: Materials, epoch: int) -> bool:
     return 0 < pin <= epoch
 
 
-# system_map: what is in this memory, in a few fixed lines, for who has just come.
+# system_map: what is in this memory, in a few fixed lines, for a reader that has just come.
 #
 # As of the session's epoch, like all of area B: no line changes within a session unless something
-# was corrected. A name is shown to who may see an event that said it.
+# was corrected. A name is shown to readers that may see an event that contains it.
 
 _PART: Final = next(part for part in PARTS if part.name == "map")
 # What is counted, in the order of the line, and how many and one of it are called.
@@ -200,7 +203,7 @@ _LABELS: Final = {
     "namespaces": "namespaces",
     "tools": "tools used",
 }
-# Tags by which importers and hooks tell kinds of turns apart: nobody gave them.
+# Tags by which importers and hooks tell kinds of turns apart; no user gave them.
 _OF_SOURCES: Final = frozenset(
     ("api-error", "command", "compact", "hook", "interrupted", "meta", "reasoning", "sidechain")
 )
@@ -214,7 +217,7 @@ _AFTER: Final = "decisions"  # stands in the tail where the block is for who has
 
 
 class _Told(NamedTuple):
-    """A witness as a scope judges it."""
+    """An event with a name, as a scope judges it."""
 
     seq: int
     id: str
@@ -235,7 +238,7 @@ def place_map(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     tokens were missing. No map where tags or importance are asked for.
     """
     materials, scope, upto = context.materials, context.scope, context.epoch
-    # A name's few witnesses say nothing of the tags and importance of the others: no map at all.
+    # A name keeps few of its events, and the tags and importance of the others are not known.
     state = materials.plane_map if scope.only is None else None
     orients = sheet.laid[_AFTER].area == "G"
     if state is None or (sheet.room(_PART) < _LEAST and not orients):
@@ -248,7 +251,7 @@ def place_map(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     for sort, label in _LABELS.items():
         names = _names(state, sort, scope, upto)
         if sort == "namespaces" and [name for name, _ in names] == [GLOBAL]:
-            continue  # it says nothing
+            continue  # every plane has it
         while names:  # the newest stay
             said = ", ".join(f"{name}.*" if sort == "keys" else name for name, _ in names)
             ids = tuple(dict.fromkeys(id_ for _, id_ in names))
@@ -265,7 +268,7 @@ def place_map(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
 
 
 def _counts(state: MapState, scope: Scope, upto: int) -> str:
-    """What was recorded, at least; nothing for who sees only some namespaces."""
+    """The line of lower bounds of what was recorded; "" for a reader of some namespaces alone."""
     if scope.ns or scope.task is not None:
         return ""
     reached = {
@@ -285,7 +288,7 @@ def _figure(count: int) -> str:
 
 
 def _names(state: MapState, sort: str, scope: Scope, upto: int) -> list[tuple[str, str]]:
-    """Names in the order of their first saying, each with the id of a witness."""
+    """Names in the order of their first mention, each with the id of an event that has it."""
     found = []
     for name, told in state.names[sort].items():
         if sort == "tasks" and not told.is_open(upto):
@@ -302,7 +305,7 @@ def _names(state: MapState, sort: str, scope: Scope, upto: int) -> list[tuple[st
 
 
 def _visible(told: Name, scope: Scope, upto: int) -> tuple[int, str] | None:
-    """Since when the reader may know the name, and by which event; None: he may not."""
+    """The first seq with the name and the id of an event that shows it; None if all are hidden."""
     found: tuple[int, str] | None = None
     for cell in told.cells.values():
         if cell.first <= upto and (found is None or cell.first < found[0]):
@@ -343,28 +346,28 @@ _CHARACTERS_MAX: Final = 600
 # A point inside of `v1.2` or `db.py` ends nothing; a line ends a sentence without one.
 _END: Final = regex(r"[.!?][\"')\]]*(?=\s|$)|[\u3002\uff01\uff1f]|\n")
 _WORD: Final = regex(r"\w")
-# Of the best: what merely shares a word with the query says nothing about it.
+# Thousandths of the best score: a card that merely shares a word with the query is no answer.
 _FLOOR: Final = 500
 
 
 class Card(NamedTuple):
-    """What one or several statements say in the same words: the first of them, and the others."""
+    """Statements with the same words: the first of them, and the others."""
 
     item: Item
     others: tuple[Item, ...] = ()
 
     @property
     def recurs(self) -> bool:
-        """Whether it was said on several occasions: in other sessions, or outside of any."""
+        """Whether it was recorded on several occasions: in other sessions, or outside of any."""
         said = (self.item, *self.others)
         return len({one.session or one.id for one in said}) > 1
 
 
 def merge_cards(items: Sequence[Item]) -> list[Card]:
-    """Put together what says the same, word for word, as the same kind and under the same key.
+    """Merge statements with the same words, kind, namespace and key into one card.
 
-    In the order of the first of each. What was merely observed is a card where it recurs. Of what
-    an item holds in part nobody can say that it is the same.
+    In the order of the first of each. An observation is a card only where it recurs. An item that
+    holds a part of its text is the same as no other.
     """
     said: dict[tuple[str, ...], list[Item]] = {}
     for item in items:
@@ -375,7 +378,7 @@ def merge_cards(items: Sequence[Item]) -> list[Card]:
 
 
 def is_card(item: Item) -> bool:
-    """Whether a statement is read at a glance: whole, and one to three sentences or lines."""
+    """Whether a statement is short enough for a card: whole, one to three sentences or lines."""
     return item.whole and len(item.text) <= _CHARACTERS_MAX and _is_short(item.text)
 
 

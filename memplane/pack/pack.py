@@ -54,7 +54,6 @@ from memplane.pack.request import (
     Request,
     View,
     intent_of,
-    open_search,
     prepare_pack,
 )
 from memplane.pack.tail import (
@@ -99,28 +98,26 @@ class Row(NamedTuple):
     places: tuple[Place, ...] = ()
     search: Search | None = None
     again: tuple[Place, ...] = ()
-    when: Callable[[PackContext, PackQuery], bool] | None = None
+    when: Callable[[PackContext], bool] | None = None
 
 
 _OWN: Final = ""  # in the place of a name: each section that the policy added
 _EVIDENCE: Final = "retrieved_evidence"
 
 
-def _is_early(context: PackContext, query: PackQuery) -> bool:
-    """Whether evidence comes before the tail: a session's own prompt in a steady block (R4)."""
-    return context.steady and query.own
+def _is_late(context: PackContext) -> bool:
+    return not context.early
 
 
-def _is_late(context: PackContext, query: PackQuery) -> bool:
-    return not _is_early(context, query)
+def _asks_where(context: PackContext) -> bool:
+    return context.intent == "orient"
 
 
-def _is_lost(_: PackContext, query: PackQuery) -> bool:
-    """Whether a session's prompt asks where the work stands; its window has its room by then."""
-    return query.intent == "orient"
+def _is_early(context: PackContext) -> bool:
+    return context.early
 
 
-def _by_priority_named(context: PackContext, _: PackQuery) -> bool:
+def _divides_by_priority(context: PackContext) -> bool:
     """Whether the policy divides by priority and names decisions: those before took their share."""
     return DECISIONS in context.materials.policies.budgets.by_priority
 
@@ -134,9 +131,9 @@ def _place_cards_now(sheet: Sheet, context: PackContext, section: SectionBudget)
     place_more_cards(sheet, context, section, None)
 
 
-# Evidence, which can always use more, is filled last, but for a session's own prompt: there it
-# stands before what follows, and moves nothing. The window comes before it: evidence leaves out
-# what the window shows.
+# Evidence, which can always use more, is filled last, but for a session's own prompt: there it is
+# printed before what followed the prompt, so it must not depend on the tail (R4). The window is
+# filled before it: evidence leaves out what the window shows.
 TABLE: Final = (
     Row("identity", "head", "own", (place_views,)),
     Row("rules", "head", "own", (place_views,)),
@@ -146,7 +143,7 @@ TABLE: Final = (
     Row("recent_window", "middle", "own", (place_window,)),
     Row(_EVIDENCE, "middle", "own", search=place_evidence, when=_is_early),
     Row("knowledge_cards", "tail", "own", search=place_more_cards),
-    Row("recent_window", "tail", "rest", (place_sessions,), when=_is_lost),
+    Row("recent_window", "tail", "rest", (place_sessions,), when=_asks_where),
     Row("task_state", "tail", "priority", (place_views, place_tasks, place_stated)),
     Row(
         "tool_state",
@@ -163,7 +160,7 @@ TABLE: Final = (
         "priority",
         (place_more_decisions,),
         again=(place_more_decisions,),
-        when=_by_priority_named,
+        when=_divides_by_priority,
     ),
     Row(_EVIDENCE, "tail", "rest", search=place_evidence, when=_is_late),
 )
@@ -277,12 +274,14 @@ def lay(
     names = frozenset(section.name for section in sections)
     reminder = remind(request, materials, query, context.scope)
     if _EVIDENCE in names and not request.remind:
-        query = open_search(query, materials.source)
+        if context.intent == "deep" and query.text:
+            query = query._replace(retriever=materials.source.search())
         mark("index")
     most = budgets.acb_total_max_tokens - budgets.reserve_tokens
     steady = budget >= STEADY_FROM
     context = context._replace(
         steady=steady,
+        early=steady and query.own,
         step=ladder(budget, most) if steady else budget,
         searches=query.retriever is not None,
         files=listed_files(context, query.text) if "tool_state" in names else (),
@@ -307,16 +306,7 @@ def lay(
     mark("render")
     hidden, left_over = not_placed(context, sheet)
     facts = LayoutFacts(
-        budget,
-        given,
-        sheet,
-        context,
-        query.intent,
-        query.rule,
-        hidden,
-        left_over,
-        query.retriever,
-        reminder,
+        budget, given, sheet, context, query.rule, hidden, left_over, query.retriever, reminder
     )
     return Laid(request, facts, context, query, rendered)
 
@@ -446,7 +436,7 @@ class _Layout:
                 place(sheet, context, section)
             if search is not None:
                 search(sheet, context, section, self.query)
-            # Decisions stand as they are: none that was not refused would come with more room.
+            # Of decisions all are tried: with more room only one that was refused would come.
             if left < most and takes != "own":
                 sheet.short |= name != DECISIONS or sheet.short_of(name)
 
@@ -460,7 +450,7 @@ class _Layout:
         turns = [
             (row, section)
             for row in table
-            if row.stage == stage and (row.when is None or row.when(self.context, self.query))
+            if row.stage == stage and (row.when is None or row.when(self.context))
             for section in sections
             if (is_own_section(section) if row.section == _OWN else section.name == row.section)
         ]
@@ -483,13 +473,12 @@ class _Layout:
         """
         evidence = next((one for one in sections if one.name == _EVIDENCE), None)
         turns.sort(key=lambda turn: (-turn[1].priority, sections.index(turn[1])))
-        early = _is_early(self.context, self.query)
         for row, section in turns:
             takes: Takes = "own"
             if evidence is None or section.priority >= evidence.priority:
                 takes = "rest"
             elif section.name == "expansions":
-                takes = "rest" if early else "half"
+                takes = "rest" if self.context.early else "half"
             again = _Step(section, "rest", row.again) if takes == "own" else None
             yield _Step(section, takes, row.places, row.search), again
 

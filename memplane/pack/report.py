@@ -56,7 +56,6 @@ class LayoutFacts(NamedTuple):
     rooms: Rooms
     sheet: Sheet
     context: PackContext
-    intent: str
     intent_rule: str
     hidden: dict[str, int]
     left_over: list[Item]
@@ -77,7 +76,7 @@ def pack_report(
         "version": REPORT_VERSION,
         "form": FORM,
         "request": request.as_json(),
-        "intent": facts.intent,
+        "intent": facts.context.intent,
         "intent_rule": facts.intent_rule,
         "channel": request.channel,
         "budget": facts.budget,
@@ -107,15 +106,7 @@ def pack_report(
             {"first": first, "last": last, "missing": last - first + 1}
             for first, last in materials.hotset.gaps
         ],
-        "candidates": {
-            "hotset": len(materials.hotset.items),
-            "decisions": len(materials.decisions),
-            "cards": len(materials.cards),
-            "index": facts.sheet.scanned,
-            "scored": facts.sheet.scored,
-            "found": facts.sheet.found,
-            "bound": materials.policies.budgets.limits.candidate_pool_max,
-        },
+        "candidates": _candidates(materials, facts.sheet),
     }  # fmt: skip
     return listed, report
 
@@ -134,6 +125,19 @@ def _entries(facts: LayoutFacts, rendered: Rendered) -> Iterator[dict[str, Any]]
             "score_parts": facts.sheet.score_parts.get(entry.seq, {}),
             "at": list(at),
         }
+
+
+def _candidates(materials: Materials, sheet: Sheet) -> dict[str, int]:
+    """Counts of events: in each projection, found in the index, scored, answering the query."""
+    return {
+        "hotset": len(materials.hotset.items),
+        "decisions": len(materials.decisions),
+        "cards": len(materials.cards),
+        "index": sheet.scanned,
+        "scored": sheet.scored,
+        "found": sheet.found,
+        "bound": materials.policies.budgets.limits.candidate_pool_max,
+    }
 
 
 def _views(materials: Materials) -> dict[str, str]:
@@ -176,7 +180,7 @@ _reason_of = itemgetter(3)
 
 
 def _id_of(seq: int, item: Item | None, facts: LayoutFacts) -> str:
-    """The event's id, read from the log where nobody has done so yet; "" where the log lost it."""
+    """The event's id, read from the log where it was not read yet; "" where the log lost it."""
     if item is not None:
         return item.id
     assert facts.retriever is not None, "without a search every candidate is an item"
@@ -208,7 +212,7 @@ def _sections(facts: LayoutFacts) -> dict[str, dict[str, int]]:
     }
 
 
-# What no section spoke about, and names in a request that nothing is known of.
+# Candidates that no section looked at, and names in a request that nothing is known of.
 
 
 def unknown_names(context: PackContext, printer: Printer) -> list[str]:
@@ -238,10 +242,10 @@ def unknown_names(context: PackContext, printer: Printer) -> list[str]:
 
 
 def not_placed(context: PackContext, sheet: Sheet) -> tuple[dict[str, int], list[Item]]:
-    """Counts of suppressed candidates by reason, and visible ones that no section spoke about.
+    """Counts of suppressed candidates by reason, and visible ones that no section looked at.
 
-    Of the suppressed nothing else is said; the others are older than what was looked at. Decisions
-    that no place is kept for are omitted here.
+    Of the suppressed nothing but the counts is reported; the others are older than what was looked
+    at. Decisions that no place is kept for are omitted here.
     """
     pool, hides = context.pool, context.scope.hides
     for item in context.materials.left:
@@ -270,8 +274,8 @@ def not_placed(context: PackContext, sheet: Sheet) -> tuple[dict[str, int], list
 
 # Two packs of one session held against each other: what is repeated, what broke, what it costs.
 #
-# Works on reports alone, which hold no text: each says where its entries end, and the hash of the
-# block up to there. A difference is therefore found to the entry, not to the letter.
+# Works on reports alone, which hold no text: each has the places where its entries end, and the
+# hash of the block up to there. A difference is therefore found to the entry, not to the letter.
 
 Report = dict[str, Any]
 
@@ -314,7 +318,7 @@ _NOT_SHAPE: Final = frozenset(
 
 
 class LogChanges(NamedTuple):
-    """What the log says between two packs.
+    """What happened in the log between two packs.
 
     `gone` has the reason why an event that an id names is out of force, None where it is not;
     `corrected` the first reason that an event in between gives for a change in an area, None
@@ -392,7 +396,7 @@ def compared(
 
 
 def _same(old: Report, new: Report) -> int:
-    """How many entries stand in both from the first on, at the same place with the same bytes."""
+    """How many entries are in both from the first on, at the same place with the same bytes."""
     pairs = zip(old["prefix"]["chain"], new["prefix"]["chain"], strict=False)
     count = 0
     for one, two in pairs:
@@ -415,7 +419,7 @@ def _stable(old: Report, new: Report) -> int:
 
 
 def cause(old: Report, new: Report, entry: dict[str, Any], story: LogChanges) -> str:
-    """Why the entry of the older pack does not stand in the newer one where it stood: of CAUSES."""
+    """Why the entry of the older pack is not at its place in the newer one: one of CAUSES."""
     was, now = old["prefix"], new["prefix"]
     for name in ("policies", "views"):
         if old[name] != new[name]:

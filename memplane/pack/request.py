@@ -43,7 +43,6 @@ __all__ = [
     "View",
     "chosen_intent",
     "intent_of",
-    "open_search",
     "prepare_pack",
     "prompt_of",
 ]
@@ -63,7 +62,7 @@ class Request(NamedTuple):
     sections: tuple[str, ...] = ()  # empty: all of the policy's
     expand: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    held_seq: int | None = None  # whoever asks holds what the session said behind it
+    held_seq: int | None = None  # the caller holds the session's events behind it
     query_event: str | None = None
     since: str | None = None
     until: str | None = None
@@ -143,7 +142,7 @@ class Needs:
         return self.bytes_max - self.bytes
 
 
-# A longer text stands in a file of its own: its line in the log has the beginning.
+# A longer text is in a file of its own; its line in the log has the beginning.
 _OWN_FILE: Final = 1 << 20
 
 
@@ -164,7 +163,7 @@ class Expansion(NamedTuple):
 
 
 class LastSession(NamedTuple):
-    """A session that was lately at work: its generated summary, else its last words, as items."""
+    """A recent session: its generated summary, else its last turns, as items."""
 
     id: str
     items: tuple[Item, ...]
@@ -262,7 +261,8 @@ class ListedFile(NamedTuple):
 class PackContext(NamedTuple):
     """What every section reads and none changes: the materials, who may see what, which session.
 
-    It does not hold the query: what reads it alone cannot depend on what was asked (R2).
+    It does not hold the query: what reads it alone cannot depend on what was asked (R2). `intent`
+    is fast, deep or orient.
     """
 
     materials: Materials
@@ -273,10 +273,12 @@ class PackContext(NamedTuple):
     prompt: Item | None  # of the session: its newest visible event with role user
     epoch: int  # seq of the session's latest start or checkpoint; `as_of` without a session
     pool: list[Item]  # what this pack could show as of now, in log order, counted
-    orients: bool  # laid out for a reader that has just come: see `_orients`
+    intent: str
+    orients: bool  # laid out for a reader that has just come: by `ORIENT_TABLE`
     stated: tuple[StatedEvent, ...] = ()  # since the epoch, in log order
     step: int = 0  # tokens of the budget's step on the ladder: see `ladder` in `layout`
     steady: bool = True  # whether rooms follow the ladder, so that the prefix stays
+    early: bool = False  # evidence stands before the tail: for a session's prompt, if steady (R4)
     searches: bool = False  # whether evidence comes from the whole log
     files: tuple[ListedFile, ...] = ()  # to list: the session's own, or those that it may need
     remind: str = ""  # as requested
@@ -292,15 +294,13 @@ class PackQuery(NamedTuple):
     """What evidence and cards are searched with.
 
     `own`: the text is the session's prompt, so evidence stands before what followed it. `event`:
-    seq of the event that is the query itself, which would only find itself; 0 if none. `intent` is
-    fast, deep or orient, `rule` what chose it. `retriever` searches the whole log, where the intent
-    asks for that.
+    seq of the event that is the query itself, which would only find itself; 0 if none. `rule` says
+    what chose the intent. `retriever` searches the whole log, where the intent is `deep`.
     """
 
     text: str
     own: bool
     event: int
-    intent: str
     rule: str
     retriever: Retriever[Scope, Item] | None = None
 
@@ -346,12 +346,12 @@ def prepare_pack(
     orients = intent == "orient" and (request.intent == "orient" or session is None)
     orients = orients or bool(request.remind)
     context = PackContext(
-        materials, scope, session, request.task, ring, prompt, epoch, pool, orients
+        materials, scope, session, request.task, ring, prompt, epoch, pool, intent, orients
     )
     asked = materials.query_seq
     if request.query_event is None:
         asked = _event_saying(request.query, context) if request.query else 0
-    return context, PackQuery(text, own, asked, intent, rule)
+    return context, PackQuery(text, own, asked, rule)
 
 
 def prompt_of(ring: SessionRing | None, hotset: HotsetState, scope: Scope) -> Item | None:
@@ -381,13 +381,6 @@ def _event_saying(query: str, context: PackContext) -> int:
         and item.is_same(digest, text)
     )
     return max(same, default=0)
-
-
-def open_search(query: PackQuery, source: Source) -> PackQuery:
-    """The query with the search of the whole log opened, where the intent is `deep`."""
-    if query.intent != "deep" or not query.text:
-        return query
-    return query._replace(retriever=source.search())
 
 
 # The intent of a query, by the patterns of scoring.yaml; no model.

@@ -26,7 +26,7 @@ from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
 from memplane.projections.task_table import EventQuote, TaskRecord
 from memplane.projections.window import entry_lines, one_line
-from memplane.recall.files import guess
+from memplane.recall.file_guess import guess_files
 from memplane.recall.score import importance_now
 from memplane.recall.suppress import Scope
 
@@ -95,7 +95,7 @@ def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None
     for session in context.materials.source.last_sessions():
         for item in session.items:
             if item.seq not in sheet.seqs and not hides(item):
-                # Of a long answer the first third says enough.
+                # Of a long answer the first third is enough.
                 tier = 0 if item.kind == "summary" else 1
                 sheet.offer(part, item, tier=tier, source="projection:sessions")
 
@@ -202,7 +202,7 @@ def listed_files(context: PackContext, query: str) -> tuple[ListedFile, ...]:
         return tuple(_own_files(materials.hotset, context.session, scope))
     texts = naming_texts(materials.hotset, materials.decisions, scope)
     branch = state.branch_of(context.session, scope.hides)
-    found = guess(state, scope, query=query, branch=branch, named=texts, limit=_FILES_SHOWN)
+    found = guess_files(state, scope, query=query, branch=branch, named=texts, limit=_FILES_SHOWN)
     return tuple(
         ListedFile(one.path, one.touch.episode.branch, one.touch.id, "projection:files")
         for one in found

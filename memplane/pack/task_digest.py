@@ -1,7 +1,7 @@
-"""What is said of a task: a line of one or two sentences, or a paragraph within a room of tokens.
+"""Summaries of a task: a line of one or two sentences, or a paragraph within a room of tokens.
 
-Both are put together from what the reader may see, after suppression: what is hidden, forgotten
-or replaced leaves no word, and the ids are of those events whose text stands there.
+Both are composed from what the reader may see, after suppression: what is hidden, forgotten or
+replaced leaves no word, and the ids are those of the events that are quoted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from memplane.projections.task_table import (
 )
 from memplane.projections.window import handle, one_line, own_end, safe_name
 from memplane.recall.suppress import NAMED, VisibilityFields
-from memplane.tokens import cut
+from memplane.tokens import clip
 
 __all__ = [
     "PARAGRAPH_TOKENS_MAX",
@@ -42,7 +42,7 @@ __all__ = [
 PARAGRAPH_TOKENS_MAX: Final = 400
 _GOAL_TOKENS: Final = 120
 _LINE_TOKENS: Final = 64
-# Text that stands in the block already is named, not told again.
+# Text that is in the block already is cut to this.
 _AGAIN_TOKENS: Final = 28
 _LEAST_TOKENS: Final = 16
 _SENTENCE_CHARS: Final = 160
@@ -72,7 +72,7 @@ _FORMS_MAX: Final = 64
 
 
 class Sight(NamedTuple):
-    """Who reads: what is hidden from them, how it is printed, what their block shows already."""
+    """The reader: what is hidden from it, how text is printed, which seqs its block has already."""
 
     hides: Callable[[VisibilityFields], str | None]
     printer: Printer
@@ -95,10 +95,10 @@ class PlanStep(NamedTuple):
 
 
 class Digest(NamedTuple):
-    """Lines and their tokens; ids whose whole text stands there, and those of which a part does.
+    """Lines and their tokens; ids of events that are quoted whole, and of those quoted in part.
 
-    `whole` are the seqs of the first that stand nowhere else in the block, `left` what the room
-    had no place for.
+    `whole` are the seqs of `events`, which are nowhere else in the block; `left` what the room had
+    no place for.
     """
 
     text: str
@@ -147,9 +147,9 @@ def paragraph(
 ) -> Digest | None:
     """The task in lines: goal, status, plan, decisions, open failures, artifacts, files.
 
-    Takes at most `room` tokens; what matters least gives way first, and what is cut says so. None
-    where the reader sees nothing of it, or not even its name fits. Without its head, the line of
-    name and goal, where another stands before it that says them.
+    Takes at most `room` tokens; the least important lines are dropped first, and a cut line has a
+    mark. None where the reader sees nothing of it, or not even its name fits. `headed`: with the
+    line of name and goal.
     """
     if not is_seen(task, sight):
         return None
@@ -181,7 +181,7 @@ def paragraph(
 
 
 def short(task: TaskRecord, sight: Sight, room: int, *, label: bool = True) -> Digest | None:
-    """The task in one or two sentences: what it is for, and how it stands.
+    """The task in one or two sentences: its goal, and its state.
 
     None where the reader sees nothing of it, or there is no room.
     """
@@ -270,7 +270,7 @@ def made(task: TaskRecord, sight: Sight) -> list[EventQuote]:
 
 
 def artifact_words(quote: EventQuote, sight: Sight) -> str:
-    """What is told of an artifact: what was said of it once that is approved, before it its card.
+    """The words for an artifact: the text of its event, if that is approved, and its card.
 
     "" for one that has no card and is not approved.
     """
@@ -283,7 +283,7 @@ def _failing(word: str, quote: EventQuote) -> str:
 
 
 def _standing(task: TaskRecord, sight: Sight) -> tuple[str, EventQuote | None]:
-    """The second sentence: why it stands, what fails, what comes next."""
+    """The second sentence: why the task is closed, what fails, or which step comes next."""
     printer = sight.printer
     if task.status != "open":
         word = task.status.capitalize()
@@ -337,21 +337,21 @@ def _made(said: _Said, quote: EventQuote, most: int, printer: Printer) -> tuple[
     tokens = count(line)
     if tokens <= most:
         return line, tokens, own and quote.whole and words == one_line(quote.text)
-    room = most - count(f"{label}:{tail}\n")
-    while room > 0:
-        kept = _to_sentence(cut(printer.counter, words, room).rstrip())
-        line = f"{label}: {kept}{tail}\n"
-        tokens = count(line)
-        if not kept:
-            break
-        if tokens <= most:
-            return line, tokens, False
-        room -= max(2, tokens - most)
-    return "", 0, False
+    made = clip(
+        printer.counter,
+        words,
+        most,
+        lambda kept: f"{label}: {kept}{tail}\n",
+        around=count(f"{label}:{tail}\n"),
+        ended=_to_sentence,
+        step=2,
+    )
+    return ("", 0, False) if made is None else (*made, False)
 
 
 def _to_sentence(text: str) -> str:
-    """Give up the last sentence where it is not whole, unless that takes more than half."""
+    """The text without a last sentence that is not whole, unless that takes more than half."""
+    text = text.rstrip()
     ends = [match.start() for match in _SENTENCE.finditer(text)]
     return text[: ends[-1]] if ends and 2 * ends[-1] >= len(text) else text
 
@@ -383,7 +383,7 @@ def _digest(lines: list[_Line], left: list[EventQuote], sight: Sight) -> Digest:
             whole = line.whole or told.get(quote.id, (0, False))[1]
             told[quote.id] = (quote.seq, whole)
     whole_of = {id_: seq for id_, (seq, whole) in told.items() if whole}
-    # An event is rendered once: what stands elsewhere in the block is quoted here.
+    # An event is rendered once: one that is elsewhere in the block is only quoted here.
     events = {id_: seq for id_, seq in whole_of.items() if seq not in sight.elsewhere}
     return Digest(
         "".join(line.text for line in lines),

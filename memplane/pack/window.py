@@ -109,7 +109,7 @@ def _of_session(
         start += 1
     anchor = turns[start].seq if start < len(turns) else ring.seen + 1
     shown = [items[turn.seq] for turn in turns[start:] if _shows(sheet, items[turn.seq], scope)]
-    # A result whose call stands outside the window says nothing.
+    # A result is of no use without its call, which is outside the window.
     while shown and shown[0].kind == "tool_result":
         shown.pop(0)
     return shown, anchor, max(0, step * behind + tokens - ring.spent[tier])

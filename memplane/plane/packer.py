@@ -1,4 +1,4 @@
-"""Packing for an open plane: all that a process loads that lives for one answer."""
+"""Packing for an open plane; imports only what a process needs that makes one block."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from memplane.context.arguments import checked_request
 from memplane.context.context import PlaneContext
 from memplane.context.folds import seq_by
 from memplane.context.materials import (
-    PlaneSource,
     Stopwatch,
-    files_for,
     gather,
     load_views,
     run_pack,
@@ -24,7 +22,7 @@ from memplane.nofollow import Tally, counting
 from memplane.pack.block import Block
 from memplane.pack.request import LineCache
 from memplane.policy import Policies
-from memplane.ports import Head
+from memplane.ports import Position
 from memplane.projections.hotset import HotsetState
 from memplane.search.service import IndexReach, degraded_parts, index_service
 
@@ -35,12 +33,13 @@ if TYPE_CHECKING:
     from memplane.ports import Retriever
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
-    from memplane.search import hook_retriever, passages
+    from memplane.search import hook_retriever
+    from memplane.search import passages as search_passages
     from memplane.upkeep import reports as upkeep_reports
     from memplane.work import handles
 else:
     hook_retriever = late("memplane.search.hook_retriever")
-    passages = late("memplane.search.passages")
+    search_passages = late("memplane.search.passages")
     upkeep_reports = late("memplane.upkeep.reports")
     handles = late("memplane.work.handles")
 
@@ -65,7 +64,7 @@ class Packer:
         """Pack a block for the query within its budget.
 
         `asked`: budget (tokens), channel, intent (auto fast deep orient), session, task, ns, agent,
-        sections, expand (handles), exclude (ids), held_seq (the caller holds what the session said
+        sections, expand (handles), exclude (ids), held_seq (the caller holds the session's events
         behind it), query_event, since, until, tag and without_tag (events with one of these, and
         with none of those), importance_min (0 to 1000 or 0.0 to 1.0, as recorded), as_of, dense_seq
         (no vectors of later events), index_seq (of later events what the hotset holds alone), cited
@@ -93,18 +92,18 @@ class Packer:
                 head = folds.log.head()
             seen = context.seen(folds, request, policies)
             views = load_views(context.watched, policies, request.channel)
-            expansions = self._opened(request, policies, folds)
+            expansions = [
+                handles.open_handle(context, folds, one, request, policies)
+                for one in request.expand
+            ]
 
             def made(request: Request) -> Block:
-                search = self._search(policies, folds, request, wait, progress)
-                source = PlaneSource(
-                    context, folds, request, policies, seen, search,
-                    partial(self._passages, policies, folds),
-                )  # fmt: skip
+                reach = IndexReach(request.dense_seq, request.index_seq, wait, progress)
+                search = self._search(policies, folds, reach)
+                passages = partial(self._passages, policies, folds)
                 materials = gather(
-                    policies, seen, source, views=views, expansions=expansions, lines=self._lines,
-                    files=files_for(context, folds, request, seen.hotset, policies),
-                    query_seq=context.seq_of(request.query_event),
+                    context, folds, request, policies, seen, search, passages,
+                    views=views, expansions=expansions, lines=self._lines,
                 )  # fmt: skip
                 printer = context.printer(policies, cites=request.cited)
                 clock.mark("read")
@@ -115,38 +114,22 @@ class Packer:
                 context.keep_first()
         tally.add(context.opening)
         context.opening = Tally()
-        block.report["io"] = {
-            "files": len(tally.files), "bytes": tally.read, "mapped": tally.mapped
-        }  # fmt: skip
+        block.report["io"] = _io_counts(tally)
         return self.save_report(block) if save_report else block
 
-    def _opened(self, request: Request, policies: Policies, folds: Folds) -> list[Any]:
-        if not request.expand:
-            return []
-
-        return [
-            handles.open_handle(self.context, folds, one, request, policies)
-            for one in request.expand
-        ]
-
     def _search(
-        self,
-        policies: Policies,
-        folds: Folds,
-        request: Request,
-        wait: bool,
-        progress: Callable[[int, int], None] | None,
+        self, policies: Policies, folds: Folds, wanted: IndexReach
     ) -> Callable[[], Retriever[Scope, Item]]:
+        """Opens the search of a pack: of the saved index alone for a hook."""
         if self._plain:
             return partial(hook_retriever.HookRetriever, self.context, policies, folds)
-        wanted = IndexReach(request.dense_seq, request.index_seq, wait, progress)
         return partial(index_service(self.context).retriever, policies, folds, wanted)
 
-    def _passages(self, policies: Policies, folds: Folds) -> passages.SavedPassages:
+    def _passages(self, policies: Policies, folds: Folds) -> search_passages.SavedPassages:
         if not self._plain and self.context.keeps:
             index_service(self.context).index(policies).save()
         retriever = hook_retriever.HookRetriever(self.context, policies, folds)
-        return passages.SavedPassages(retriever, policies.plane.hooks.answer)
+        return search_passages.SavedPassages(retriever, policies.plane.hooks.answer)
 
     def save_report(self, block: Block) -> Block:
         """Keep the report of a block in reports/, held against that of the pack before it.
@@ -169,7 +152,7 @@ class Packer:
         """The policies as they are now; raises PolicyError."""
         return self.context.watched.policies()
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         """Where the log ends now."""
         return self.context.head()
 
@@ -195,8 +178,12 @@ class Packer:
         self.close()
 
 
+def _io_counts(tally: Tally) -> dict[str, int]:
+    return {"files": len(tally.files), "bytes": tally.read, "mapped": tally.mapped}
+
+
 def _made_anyhow(made: Callable[[Request], Block], request: Request) -> Block:
-    """The block, by words where the embedder fails; its report says what it was made without."""
+    """The block, without vectors where the embedder fails; its report lists what it lacks."""
     try:
         block, without = made(request), list[str]()
     except DegradedError as error:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from memplane import nofollow
 from memplane.index.storage import rename_over
-from memplane.ports import Head
+from memplane.ports import Position
 from memplane.projections.in_force import Act, KeyValueRow, Rows, Target, TouchAct
 
 if TYPE_CHECKING:
@@ -320,7 +320,7 @@ class Cache:
         """Close the file."""
         self._database.close()
 
-    def _position(self, version: int, plane: str) -> Head:
+    def _position(self, version: int, plane: str) -> Position:
         made = self._database.rows(
             "SELECT version FROM checkpoint WHERE projector=? AND plane=?", (_PROJECTOR, plane)
         )
@@ -333,7 +333,7 @@ class Cache:
         )
         if not all(type(n) is int for n in (seq, segment, offset)) or type(h) is not str:
             raise Broken("checkpoint")
-        return Head(seq, h, segment, offset)
+        return Position(seq, h, segment, offset)
 
     def _one(self, query: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         found: list[tuple[Any, ...]] = self._database.rows(query, values)
@@ -342,7 +342,7 @@ class Cache:
         return found[0]
 
 
-def create_cache(path: Path, position: Head, rows: Rows, *, version: int, plane: str) -> None:
+def create_cache(path: Path, position: Position, rows: Rows, *, version: int, plane: str) -> None:
     """Put a new file in the path's place at once; `Broken` or OSError leaves what was there."""
     with _draft(path) as draft:
         os.close(nofollow.create_draft(draft))
@@ -354,7 +354,7 @@ def create_cache(path: Path, position: Head, rows: Rows, *, version: int, plane:
             database.rows("COMMIT")
 
 
-def extend(path: Path, position: Head, rows: Rows) -> None:
+def extend(path: Path, position: Position, rows: Rows) -> None:
     """Put a copy with more rows and a later checkpoint in its place; see `create`."""
     with _draft(path) as draft:
         with (
@@ -432,18 +432,18 @@ def _sums(path: Path) -> tuple[bytes, bytes]:
     return stated, found.digest()[: len(stated)]
 
 
-def position_of(path: Path, plane: str) -> Head | None:
+def position_of(path: Path, plane: str) -> Position | None:
     """The line that the file says it stands behind; None for one that is harmed or another's."""
     with contextlib.suppress(Broken), Database(path, "kept") as database:
         for row in database.rows(
             'SELECT seq, h, segment, "offset" FROM checkpoint WHERE plane=?', (plane,)
         ):
             if [type(value) for value in row] == [int, str, int, int]:
-                return Head(*row)
+                return Position(*row)
     return None
 
 
-def _of_head(position: Head) -> tuple[int, int, int, str]:
+def _of_head(position: Position) -> tuple[int, int, int, str]:
     """A position as the columns segment, offset, seq, h."""
     return position.segment, position.offset, position.seq, position.h
 

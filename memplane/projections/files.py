@@ -1,6 +1,6 @@
 """Files: which were worked on, when, on which branch, and under which prompts.
 
-`memplane.recall.files` predicts from it what a session needs next. The state is a list
+`memplane.recall.file_guess` predicts from it what a session needs next. The state is a list
 of episodes, and the last touch of each file. An episode is what one prompt of a session led to:
 the prompt's words, the branch, and the files touched. So no figure of a file is a sum that
 could not be taken apart again: an episode that a reader may not see is passed over, and a file

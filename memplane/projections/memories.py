@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from memplane.event import Event
-from memplane.ports import Head, Line
+from memplane.ports import Line, Position
 from memplane.projections.cache import CACHE_NAME, Broken, Cache, create_cache, extend
 from memplane.projections.catchup import catch_up, overtaken
 from memplane.projections.in_force import (
@@ -69,7 +69,7 @@ class Memories:
         self._path = folder / CACHE_NAME if folder is not None else None
         self._chains = Chains()  # records behind the base, and all acts
         self._cache: Cache | None = None
-        self._base: Head | None = None
+        self._base: Position | None = None
         self._last: Line | None = None
         self._pid = os.getpid()
         self._asked: tuple[Sequence[Line], Sequence[Line]] = ((), ())
@@ -80,14 +80,10 @@ class Memories:
         self._open()
 
     @property
-    def position(self) -> Head | None:
+    def position(self) -> Position | None:
         """Behind the last folded line; None before the first."""
         line = self._last
-        return (
-            self._base
-            if line is None
-            else Head(line.event.seq, line.event.h, line.segment, line.end)
-        )
+        return self._base if line is None else line.position
 
     def catch_up(self) -> int:
         """Fold what is new; return the lines read."""
@@ -414,7 +410,7 @@ class Memories:
         """Close the file; what was not saved is folded again next time."""
         self._forget_file()
 
-    def _save(self, path: Path, position: Head) -> bool:
+    def _save(self, path: Path, position: Position) -> bool:
         there = self._usable(path)
         try:
             if self._base is not None and (there is None or there.position.seq < self._base.seq):
@@ -430,10 +426,10 @@ class Memories:
         self._adopt(kept, position)
         return True
 
-    def _create(self, path: Path, position: Head) -> None:
+    def _create(self, path: Path, position: Position) -> None:
         create_cache(path, position, self._chains.rows(), version=_FOLD.version, plane=self._plane)
 
-    def _extend(self, path: Path, position: Head, there: Cache) -> None:
+    def _extend(self, path: Path, position: Position, there: Cache) -> None:
         try:
             extend(path, position, self._chains.rows(there.position.seq))
         except Broken as found:
@@ -468,7 +464,7 @@ class Memories:
         cache.close()
         return None
 
-    def _adopt(self, cache: Cache, position: Head) -> None:
+    def _adopt(self, cache: Cache, position: Position) -> None:
         """Read the rows up to the position from this file from now on."""
         acts = self._chains.acts
         self._forget_file()

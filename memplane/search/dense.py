@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.index.segment import Array
     from memplane.policy import Policies
-    from memplane.ports import Embedder
-    from memplane.search.index_position import Progress
+    from memplane.ports import Embedder, Progress
     from memplane.search.indexing import Indexed
 
 __all__ = ["Dense", "QueryVectors", "has_no_vectors"]

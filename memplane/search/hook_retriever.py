@@ -1,8 +1,8 @@
 """A `Retriever` over the saved index with the standard library alone, for hooks.
 
-Words and their ranking are those of the full search (`index.reader`); speakers, neighbours, related
-words and vectors are left out. Events that are not indexed yet are not found: a full process
-indexes them (`memplane hook --catch-up`, or any command that searches).
+Words are scored by the formulas of the full search (`index.bm25`), to the same integers; speakers,
+neighbours, related words and vectors are left out. Events that are not indexed yet are not found: a
+full process indexes them (`memplane hook --catch-up`, or any command that searches).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from memplane.index import terms
 from memplane.index.bm25 import POSTING_BYTES, policy_constants, term_worth
 from memplane.index.document import Sentences, best_run
 from memplane.index.reader import SavedIndexReader
-from memplane.ports import Candidates, ListColumn, SearchResult
-from memplane.recall.documents import labels_of
-from memplane.search.index_position import position_named, variant_of
+from memplane.log.reader import LineCache
+from memplane.ports import Candidates, ListColumn, Position, SearchResult
+from memplane.recall.documents import labels_of, variant_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -48,13 +48,13 @@ class HookRetriever:
         reader = SavedIndexReader(
             folder, plane=context.home.plane_id, variant=variant_of(policies), keeps=context.keeps
         )
-        place = position_named(reader.seq, reader.mark)
+        place = Position.from_mark(reader.seq, reader.mark)
         # Of another log, or of one that has lost its end since: nothing in it is to be believed.
         self.reader = reader if place is not None and context.log.matches(place) else None
-        self._log, self._counter = context.log, context.counter(policies)
+        self._counter = context.counter(policies)
         self._scoring, self._folds = policies.scoring, folds
         self._items: dict[int, Item] = {}
-        self._lines: dict[int, Line] = {}
+        self._lines = LineCache(context.log.line)
         self._texts: dict[int, Sentences] = {}
         self._vocabulary = terms.TermVocabulary()
 
@@ -148,12 +148,9 @@ class HookRetriever:
         return all(not labels.isdisjoint(group) for group in only)
 
     def _line(self, seq: int) -> Line:
-        line = self._lines.get(seq)
+        line = self._lines.line(seq)
         if line is None:
-            line = self._log.line(seq)
-            if line is None:
-                raise NotFoundError(f"no event {seq}")
-            self._lines[seq] = line
+            raise NotFoundError(f"no event {seq}")
         return line
 
     def _worth(self, wanted: terms.Query, upto: int) -> dict[int, int]:

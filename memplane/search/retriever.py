@@ -1,6 +1,6 @@
 """`LogRetriever`: search the whole log for one request, with mask, ranking, exact names and boosts.
 
-`Seen` caches between requests what does not depend on them: lines, items, passages, names.
+`ItemCache` keeps between requests what does not depend on them: lines, items, passages, names.
 `BehindRetriever` also searches the hot set where the index is far behind the log.
 """
 
@@ -20,7 +20,6 @@ from memplane.index import terms
 from memplane.index.bm25 import POSTING_BYTES, policy_constants, term_worth
 from memplane.index.columns import Frame, Kernel
 from memplane.index.document import INSTRUCTION, PREFERENCE, READ, ROLES, Sentences, ask, best_run
-from memplane.index.expansion import Nearest, Neighbours, related
 from memplane.index.lexical import Matches
 from memplane.index.ranking import (
     Boosted,
@@ -36,8 +35,9 @@ from memplane.index.ranking import (
     rank,
     weighed,
 )
-from memplane.index.static import StaticTable
+from memplane.index.word_vectors import Nearest, Neighbours, StaticTable, related
 from memplane.lazy import regex
+from memplane.log.reader import LineCache
 from memplane.ports import ONE, Candidates, FoundEvent, SearchResult
 from memplane.projections.artifacts import facts_of
 from memplane.projections.item import Item
@@ -68,8 +68,6 @@ __all__ = ["BehindRetriever", "ItemCache", "LogRetriever", "neighbours", "rankin
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-_LINES_KEPT: Final = 2_048
-_LINE_BYTES: Final = 16_384  # a longer one is read again
 _ITEMS_KEPT: Final = 8_192
 _IDS_KEPT: Final = 32_768
 _PASSAGES_KEPT: Final = 4_096
@@ -80,7 +78,7 @@ _ROLE_WORDS: Final = frozenset(ROLES)
 
 
 class _Kept(Generic[Key, Value]):
-    """The values that were asked for last."""
+    """The values asked for last: at most so many, the least recently used is dropped first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -100,11 +98,11 @@ class _Kept(Generic[Key, Value]):
 
 
 class ItemCache:
-    """Nothing in here changes an answer: it is found again where it was forgotten.
+    """Lines, items, passages and names of a plane, kept between requests; never changes an answer.
 
-    `line` gives lines as `log` does, where there is something quicker. Make a new one under another
-    counter, and when the index was started again: then the log may be another one. `renewed` says
-    how often that was.
+    `line` returns a line by its seq, where there is something quicker than `log`. Make a new cache
+    under another token counter, and when the index was started again (`renewed` counts that): the
+    log may be another one.
     """
 
     def __init__(
@@ -115,8 +113,7 @@ class ItemCache:
         line: Callable[[int], Line | None] | None = None,
     ) -> None:
         self.log, self.counter, self.renewed = log, counter, renewed
-        self._look_up = line or log.line
-        self._lines: _Kept[int, Line] = _Kept(_LINES_KEPT)
+        self._lines = LineCache(line or log.line)
         self._items: _Kept[int, Item] = _Kept(_ITEMS_KEPT)
         self._told: _Kept[tuple[int, bool, int], Item] = _Kept(_ITEMS_KEPT)
         self._ids: _Kept[int, str] = _Kept(_IDS_KEPT)
@@ -127,13 +124,9 @@ class ItemCache:
 
     def line(self, seq: int) -> Line:
         """Return a line of the log; raises NotFoundError without it."""
-        found = self._lines.get(seq)
+        found = self._lines.line(seq)
         if found is None:
-            found = self._look_up(seq)
-            if found is None:
-                raise NotFoundError(f"no event {seq}")
-            if found.end - found.offset <= _LINE_BYTES:
-                self._lines.keep(seq, found)
+            raise NotFoundError(f"no event {seq}")
         return found
 
     def id(self, seq: int) -> str:
@@ -205,7 +198,7 @@ class ItemCache:
             label = speakers.labels[number]
             if label and label not in self._names:
                 # The index knows a number only; one of the events says what it stands for.
-                line = self._look_up(int(frame.seq[speakers.firsts[number]]))
+                line = self._lines.line(int(frame.seq[speakers.firsts[number]]))
                 actor = None if line is None else line.event.actor
                 self._names[label] = "" if actor is None else actor.lower()
             name = self._names.get(label, "")

@@ -21,7 +21,13 @@ from memplane.ports import ONE, FoundEvent, Retriever
 from memplane.projections.window import plain_text, short_handle
 from memplane.recall.score import Circumstances, count, lifted
 from memplane.recall.suppress import Scope
-from memplane.search.service import IndexReach, degraded_parts, index_service
+from memplane.search.service import (
+    IndexReach,
+    degraded_parts,
+    index_service,
+    near_to,
+    prepare_vectors,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,12 +41,10 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.ports import SearchResult
     from memplane.projections.item import Item
-    from memplane.search import embedding
     from memplane.search.retriever import LogRetriever
 else:
     document = late("memplane.index.document")
     index_terms = late("memplane.index.terms")
-    embedding = late("memplane.search.embedding")
 
 __all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "SearchHits", "search_plane"]
 
@@ -109,7 +113,7 @@ def search_plane(
     named = {name: asked.pop(name, None) for name in _LABELLED}
     only = _only({name: texts_of_argument(name, value) for name, value in named.items()})
     if similar:
-        embedding.ready(context, progress)
+        prepare_vectors(context, progress)
     with context.lock, context.log.held():
         policies = context.watched.policies()
         folds = context.caught_up(policies)
@@ -130,7 +134,7 @@ def search_plane(
             most = upto if request.dense_seq is None else request.dense_seq
             wanted = IndexReach(most, wait=True, progress=progress)
             retriever = index_service(context).retriever(policies, folds, wanted)
-            near = embedding.near_to(context, policies, most)
+            near = near_to(context, policies, most)
             finding = retriever.alike(
                 request.query, near, upto=upto, scope=scope, most=k, only=only
             )

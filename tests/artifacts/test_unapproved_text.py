@@ -17,6 +17,7 @@ import memplane
 from memplane.__main__ import main
 from memplane.errors import MemplaneError, ScopeError
 from memplane.log.bodies import body_path
+from tests.examples import examples
 
 MARKER = "quokka"
 BODY = f"# Birds\n\nHerons nest near the {MARKER} in tall trees.\n" + "They fish at dawn. " * 40
@@ -121,7 +122,7 @@ def everything(plane, ids):
     return said
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(12))
 @given(STEPS)
 def test_the_text_of_what_nobody_approved_is_nowhere(tmp_path_factory, steps):
     folder = tmp_path_factory.mktemp("a")
@@ -139,7 +140,7 @@ def test_the_text_of_what_nobody_approved_is_nowhere(tmp_path_factory, steps):
                 assert not [word for word in hidden if word in told], where
 
 
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(STEPS)
 def test_no_command_prints_it_either(tmp_path_factory, steps):
     prints_nothing(tmp_path_factory.mktemp("a"), steps)
@@ -326,7 +327,7 @@ TEXTS = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(16))
 @given(TEXTS, st.integers(40, 300))
 def test_pages_joined_are_the_text_and_each_keeps_to_the_budget(tmp_path_factory, parts, budget):
     folder = tmp_path_factory.mktemp("a")

@@ -19,6 +19,7 @@ from memplane.context.context import PlaneContext
 from memplane.home import create_home, open_home
 from memplane.log import FileLog
 from memplane.plane import Plane
+from tests.examples import examples
 
 NOW = "2026-03-01T12:00:00.000000Z"
 WORDS = "ledger parser budget segment replay window anchor queue cranes storks printer ink".split()
@@ -212,7 +213,9 @@ def test_with_every_cache_damaged_in_one_way_answers_are_those_without_caches(
 
 
 @settings(
-    max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], database=None
+    max_examples=examples(8),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    database=None,
 )
 @given(data=st.data())
 def test_whatever_bits_of_a_cache_were_flipped_the_answers_are_those_without_it(

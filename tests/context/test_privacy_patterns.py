@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.errors import InputError
+from tests.examples import examples
 
 BADGE = "AC-99871"
 POLICY = 'version: 1\nstore: {redact_patterns: ["AC-[0-9]{5}"]}\n'
@@ -69,7 +70,7 @@ def test_a_later_pattern_masks_in_packs_and_in_every_answer_what_was_recorded_be
     assert [words for words in said(plane) if BADGE in words] == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(16), deadline=None)
 @given(st.integers(0, 2600), st.sampled_from(["message", "tool_result", "tool_call", "fact"]))
 def test_no_part_of_a_word_that_a_later_pattern_masks_is_shown_wherever_the_text_is_cut(
     tmp_path_factory, before, kind

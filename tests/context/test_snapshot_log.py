@@ -5,7 +5,7 @@ import pytest
 import memplane
 from memplane.context.arguments import checked_request
 from memplane.context.folds import SnapshotLog
-from memplane.ports import Head
+from memplane.ports import Position
 from memplane.search.search import _scope
 from memplane.search.service import index_service
 from memplane.wiring import clock
@@ -24,7 +24,7 @@ def home(tmp_path):
 
 
 def behind(line):
-    return Head(line.event.seq, line.event.h, line.segment, line.end)
+    return Position(line.event.seq, line.event.h, line.segment, line.end)
 
 
 def test_a_log_that_stands_has_no_later_lines_until_it_moves(home):

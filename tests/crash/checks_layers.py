@@ -20,16 +20,16 @@ SUMMARY = Path(__file__).parents[2] / "reports" / "faults.json"
 
 # Of a layer: how many. Of planes, their calls and commands: of each operation.
 SHORT = {
-    "cuts": 1_000,
-    "states of the log": 2_100,
-    "states of a recovery": 1_400,
-    "states of a plane": 8,
-    "calls of the log": 210,
-    "calls of a plane": 8,
+    "cuts": 500,
+    "states of the log": 1_050,
+    "states of a recovery": 700,
+    "states of a plane": 5,
+    "calls of the log": 140,
+    "calls of a plane": 5,
     "calls of a command": 2,
-    "kills": 120,
-    "flips": 20_000,
-    "changed files": 1_200,
+    "kills": 60,
+    "flips": 10_000,
+    "changed files": 600,
     "full disk": 4,
 }
 ALL = 10**9

@@ -14,10 +14,13 @@ from process_children import forked
 
 import memplane
 from memplane.cli.app import app
+from tests.process_copies import import_everything
 
 
 @pytest.fixture(scope="module")
 def base():
+    import_everything()  # or each fork would
+    typer.main.get_command(app)
     with quick_folder() as folder:
         top = folder / "base"
         top.mkdir()

@@ -7,7 +7,7 @@ import pytest
 from builders_planes import sentence
 
 from memplane.errors import NotFoundError
-from memplane.explain.prefixes import first_difference, shared_by
+from memplane.explain.replay import first_difference, shared_by
 from memplane.pack.report import CAUSES
 from memplane.policy.plane import CachePrices
 from memplane.upkeep import reports

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.errors import InputError, NotFoundError
+from tests.examples import examples
 from tests.pack.test_prefix_law import STEP, apply_step, holds
 
 DAY = "2026-01-05T12:00:00.000000Z"  # the clock of the tests
@@ -121,7 +122,7 @@ AGEING = st.tuples(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(8))
 @given(
     steps=st.lists(st.one_of(STEP, AGEING, AGEING), min_size=5, max_size=60),
     budget=st.sampled_from([1000, 4000]), intent=st.sampled_from(["fast", "deep", "orient"]),

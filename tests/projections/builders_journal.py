@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from hypothesis import strategies as st
 
 from memplane.event import Event, encode
-from memplane.ports import Head, Line
+from memplane.ports import Line, Position
 
 LINES_A_SEGMENT = 50
 
@@ -40,12 +40,12 @@ class Journal:
         """Lose every line behind seq, as a repair does."""
         del self.lines[seq:]
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         if not self.lines:
-            return Head(0, self._genesis, 1, 0)
+            return Position(0, self._genesis, 1, 0)
         return place(self.lines[-1])
 
-    def matches(self, position: Head) -> bool:
+    def matches(self, position: Position) -> bool:
         at = position.seq - 1
         return 0 <= at < len(self.lines) and place(self.lines[at]) == position
 
@@ -55,13 +55,13 @@ class Journal:
             self.lines_read += 1
             yield line
 
-    def read_from(self, position: Head) -> Iterator[Line]:
+    def read_from(self, position: Position) -> Iterator[Line]:
         assert self.matches(position)
         return self.read(position.seq)
 
 
-def place(line: Line) -> Head:
-    return Head(line.event.seq, line.event.h, line.segment, line.end)
+def place(line: Line) -> Position:
+    return Position(line.event.seq, line.event.h, line.segment, line.end)
 
 
 # Few, so that they collide.

@@ -12,7 +12,7 @@ from builders_journal import Journal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplane.ports import Head
+from memplane.ports import Position
 from memplane.projections.catchup import Folded
 from memplane.projections.ledger import Decisions
 from memplane.projections.projector import (
@@ -33,7 +33,7 @@ class Later(Decisions):
 
 ROWS = [{"kind": "decision", "text": f"decision {n}", "key": f"k{n % 7}"} for n in range(30)]
 WHOLE = Checkpoint(
-    "decisions", 1, "plane", 'a "variant", é', Head(7, "ab" * 8, 2, 400), b'{"items":[]}'
+    "decisions", 1, "plane", 'a "variant", é', Position(7, "ab" * 8, 2, 400), b'{"items":[]}'
 )
 
 
@@ -86,7 +86,7 @@ def test_the_file_holds_what_its_format_says_and_only_its_owner_reads_it(tmp_pat
         "plane",
         "bound/1",
     ]
-    assert Head(fields["seq"], fields["h"], fields["segment"], fields["offset"]) == head
+    assert Position(fields["seq"], fields["h"], fields["segment"], fields["offset"]) == head
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "decisions.json"]
 
@@ -257,7 +257,7 @@ def test_bytes_do_not_depend_on_the_hash_seed(tmp_path):
 def bundled(tmp_path):
     """Two checkpoints and a bundle of them."""
     for name in ("decisions", "cards"):
-        mine = Checkpoint(name, 1, "plane", "", Head(3, "ab" * 8, 1, 90), b'{"a":1}')
+        mine = Checkpoint(name, 1, "plane", "", Position(3, "ab" * 8, 1, 90), b'{"a":1}')
         (tmp_path / f"{name}.json").write_bytes(encode_checkpoint(mine))
     Bundle(tmp_path, "plane", NAMES).keep()
     return tmp_path

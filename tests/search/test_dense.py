@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 import memplane
 from memplane.errors import LockError
 from memplane.index import dense
+from tests.examples import examples
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_progress_is_told_up_to_the_end(plane):
     assert told == [(32, 50), (50, 50)]
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(8))
 @given(st.lists(st.integers(1, 40), max_size=5), st.booleans())
 def test_any_split_of_embedding_always_gives_the_same_bytes(tmp_path_factory, limits, reopens):
     folder = tmp_path_factory.mktemp("split")

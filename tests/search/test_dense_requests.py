@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 import memplane
 from memplane.errors import InputError
 from memplane.index import dense
+from tests.examples import examples
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_a_report_names_the_seq_with_which_the_same_block_is_packed_again(plane)
     assert packed(plane, f"{ODD} ledger", dense_seq=51).text == then.text
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(10))
 @example(1, 1)  # the log's first event has no document
 @example(1, 61)
 @given(st.integers(0, 61), st.integers(0, 61))

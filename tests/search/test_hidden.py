@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.policy import ChannelRule
+from tests.examples import examples
 
 LATER = "2026-04-01T00:00:00.000000Z"
 PAST = "2026-02-01T00:00:00.000000Z"
@@ -86,7 +87,7 @@ def test_what_is_hidden_is_not_found_and_lends_nothing(plane, reason):
     assert seqs(plane, "birds", **ASKED | {"exclude": frozenset({"out", "out2"})}) == []
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(10))
 @given(
     st.lists(
         st.tuples(st.sampled_from((None, None, *HIDDEN)), st.sampled_from(TEXTS)), max_size=10

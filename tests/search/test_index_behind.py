@@ -15,6 +15,7 @@ import memplane
 from memplane.explain.replay import replay_pack
 from memplane.index import store
 from memplane.upkeep.reports import find_report
+from tests.examples import examples
 
 NOW = "2026-03-01T12:00:00.000000Z"
 LIMIT = 40
@@ -252,7 +253,7 @@ def take(plane, step):
             plane.record(text, sensitivity=sensitivity)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(steps=STEPS, data=st.data())
 def test_how_far_the_index_reached_gives_the_same_block_whatever_is_indexed_since(steps, data):
     at = data.draw(st.integers(0, len(steps)))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import memplane
 from memplane.search import indexing
 from memplane.search.service import index_service
+from tests.examples import examples
 from tests.search.test_mask import EVENTS, FORGETS, do
 
 STEPS = st.lists(st.one_of(EVENTS, EVENTS, EVENTS, FORGETS), max_size=15)
@@ -22,7 +23,7 @@ STEPS = st.lists(st.one_of(EVENTS, EVENTS, EVENTS, FORGETS), max_size=15)
 # --- the law ---
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(10))
 @given(st.lists(STEPS, min_size=1, max_size=4), st.booleans())
 def test_an_answer_as_of_a_seq_is_that_of_the_log_that_ended_there(
     tmp_path_factory, parts, reopens
@@ -47,7 +48,7 @@ def test_an_answer_as_of_a_seq_is_that_of_the_log_that_ended_there(
     plane.close()
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(8))
 @given(st.lists(st.integers(0, 900), max_size=5), st.booleans())
 def test_the_files_are_the_same_for_any_split_of_the_log(tmp_path_factory, shelf_log, cuts, saves):
     folder = tmp_path_factory.mktemp("split")
@@ -142,7 +143,7 @@ def test_nothing_is_indexed_where_nobody_searched(plane):
     assert index_service(plane.context)._indexed is None
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(8))
 @given(st.lists(st.one_of(st.integers(1, 130), st.none()), max_size=6))
 def test_what_is_found_never_depends_on_when_it_was_indexed(tmp_path_factory, steps):
     """Events are recorded one by one; at None somebody searches."""

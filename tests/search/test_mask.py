@@ -13,6 +13,7 @@ from memplane.policy import ChannelRule
 from memplane.recall.documents import CARD
 from memplane.recall.suppress import Filter, Scope
 from memplane.search.service import index_service
+from tests.examples import examples
 
 PATTERNS = ("/task/*", "/spec/*", "/agent/*")
 SPACES = ("/global", "/task/a", "/task/b", "/spec/x", "/spec/y", "/agent/ann", "/agent/bob")
@@ -190,7 +191,7 @@ def masked(plane, scope, upto=None):
     return split(~cards), split(cards)
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(32))
 @given(STEPS, STEPS, ASKED)
 def test_the_mask_hides_exactly_what_the_scope_hides(tmp_path_factory, first, second, scopes):
     home = tmp_path_factory.mktemp("plane")
@@ -208,7 +209,7 @@ def test_the_mask_hides_exactly_what_the_scope_hides(tmp_path_factory, first, se
                     assert not hidden & visible
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(12))
 @given(STEPS, SCOPES, st.integers(0, 40))
 def test_a_mask_as_of_a_seq_knows_what_was_forgotten_later(tmp_path_factory, steps, fields, upto):
     with memplane.init(tmp_path_factory.mktemp("plane"), durability="os") as plane:

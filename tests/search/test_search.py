@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.event import GLOBAL
+from tests.examples import examples
 
 
 def ids(hits):
@@ -268,7 +269,7 @@ def allowed(event, asked):
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(16))
 @given(rows=st.lists(EVENTS, min_size=1, max_size=12), asked=ASKED, word=st.sampled_from(WORDS))
 def test_a_search_always_finds_every_event_with_the_word_that_may_be_seen_and_no_hidden_one(
     tmp_path_factory, rows, asked, word

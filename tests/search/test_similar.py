@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import memplane
 from memplane.index import dense
 from memplane.index.vectors import MILLION, cosines
+from tests.examples import examples
 
 SAID = st.text("abc ", min_size=1, max_size=12).filter(str.strip)  # blanks are no event
 LINES = st.lists(SAID, min_size=1, max_size=12)
@@ -47,7 +48,7 @@ def signed(text):
     return np.frombuffer(Anagrams().embed([text])[0], np.int8).reshape(1, -1)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(8))
 @given(LINES, st.text("abc", min_size=1, max_size=6))
 def test_hits_are_always_those_of_the_largest_cosines_and_scores_are_these(
     tmp_path_factory, lines, query

@@ -1,9 +1,12 @@
+import sys
 from pathlib import Path
 
 import pytest
 
 import memplane.tokens
 from memplane.tokens import make
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))  # for `table_formats`
 
 FILE = Path(memplane.tokens.__file__).with_name("bound1.xz")
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import memplane
 from memplane.errors import PolicyError
 from memplane.event import Draft, encode
+from tests.examples import examples
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3
 PASSWORD = "tr0ub4dor-x9"
@@ -166,7 +167,7 @@ def test_progress_runs_to_the_end_of_the_log(plane):
     assert calls[-1] == (plane.head().seq, plane.head().seq)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(
     st.lists(
         st.sampled_from(["fine", TOKEN, f"pw: {PASSWORD}", "DB_TOKEN=a1b2c3d4e5", "x y"]),

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import memplane
 from memplane.errors import CorruptError
 from memplane.log import repair_log, verify_log
-from memplane.upkeep.caches import witnesses
+from memplane.upkeep.verify import witnesses
+from tests.examples import examples
 
 PAGE = 4096
 IN_PLACE = ("cache.sqlite",)
@@ -150,7 +151,7 @@ def repaired(home, plane_id):
     repair_log(home, plane_id, clock=clock, salvage=True, witnesses=told)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(8))
 @given(seed=st.integers(0, 2**32), at_once=st.booleans())
 def test_files_of_any_moments_between_two_make_a_plane_that_opens(
     moments, tmp_path_factory, seed, at_once

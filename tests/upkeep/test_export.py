@@ -34,6 +34,7 @@ from memplane.log import Disk, verify_log
 from memplane.log.export import read_export
 from memplane.upkeep.export import ExportFilter, export_plane
 from memplane.upkeep.restore import check_export
+from tests.examples import examples
 
 
 def test_a_restored_plane_has_the_same_bytes_in_log_and_bodies_and_is_well(filled, tmp_path):
@@ -76,7 +77,7 @@ def test_every_pack_of_a_restored_plane_has_the_bytes_of_the_original(filled, tm
             assert ours.pack(query, **asked).text == theirs.pack(query, **asked).text, asked
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(8))
 @given(seed=st.integers(0, 2**32), events=st.integers(0, 25))
 def test_export_restore_export_gives_the_same_bytes(tmp_path_factory, seed, events):
     folder = tmp_path_factory.mktemp("again")

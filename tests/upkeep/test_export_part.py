@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.errors import HomeError, InputError
+from tests.examples import examples
 
 
 def rows(path):
@@ -98,7 +99,7 @@ def test_a_part_is_redacted_under_the_policies_of_today(tmp_path):
     ]
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(8))
 @given(seed=st.integers(0, 2**32), kinds=st.sets(st.sampled_from(("message", "fact", "decision"))))
 def test_a_part_comes_into_any_plane_once(tmp_path_factory, seed, kinds):
     folder = tmp_path_factory.mktemp("part")

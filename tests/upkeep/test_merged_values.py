@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import memplane
+from tests.examples import examples
 
 KEYS = ("limit", "deploy")
 NS = ("/global", "/project")
@@ -305,7 +306,7 @@ OPS = st.one_of(
 )
 HISTORIES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3), OPS), max_size=24)
 FEW = settings(
-    max_examples=10, deadline=None, derandomize=True,
+    max_examples=examples(8), deadline=None, derandomize=True,
     suppress_health_check=list(HealthCheck), phases=[Phase.generate],
 )  # fmt: skip
 MANY = settings(FEW, max_examples=150)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import memplane
 from memplane.errors import HomeError, InputError, NotFoundError, PurgedError
 from memplane.log import verify_log
+from tests.examples import examples
 
 
 @pytest.mark.parametrize("kind", ["message", "decision", "fact", "rule", "plan", "tool_result"])
@@ -236,7 +237,9 @@ rows = st.lists(
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(10),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(rows, st.data())
 def test_whatever_is_purged_when_the_projections_are_what_a_fold_of_the_rest_gives(

@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memplane
+from tests.examples import examples
 
 WORD = "quaggafile"
 
@@ -64,7 +65,9 @@ rows = st.lists(
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(10),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(rows, st.data())
 def test_what_is_told_to_come_back_is_what_comes_back(tmp_path_factory, made, data):

@@ -9,7 +9,7 @@ from builders_exports import made
 from memplane.errors import LockError, WriteError
 from memplane.index.storage import alone
 from memplane.projections import projector
-from memplane.upkeep import caches
+from memplane.upkeep import verify
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def kept(plane):
 def test_while_another_process_writes_there_nothing_is_thrown_away_and_it_is_named(
     plane, monkeypatch, folder
 ):
-    monkeypatch.setattr(caches, "_WAIT_SECONDS", 0.05)
-    monkeypatch.setattr(caches._await, "__defaults__", (0.05,))
+    monkeypatch.setattr(verify, "_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(verify._await, "__defaults__", (0.05,))
     before = kept(plane)
     assert len(before) > 5
     with alone(plane.home / folder) as held:

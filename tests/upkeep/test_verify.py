@@ -15,7 +15,7 @@ from memplane.log.ids import MAGIC
 from memplane.policy import files
 from memplane.projections import projector
 from memplane.projections.cache import put_sum
-from memplane.upkeep.caches import witnesses
+from memplane.upkeep.verify import witnesses
 from memplane.wiring import open_plane
 
 NOW = "2026-01-05T12:00:00.000000Z"

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memplane
+from tests.examples import examples
 
 NOW = "2026-01-05T12:00:00.000000Z"
 HISTORIES = 5_000
@@ -145,7 +146,7 @@ def run(empty, tmp_path_factory, history, as_ofs, intent, session):
     shutil.rmtree(home)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(24))
 @given(**CASES)
 def test_what_is_gone_is_in_no_block_as_of_any_seq_from_then_on_and_can_be_before(
     empty, tmp_path_factory, history, as_ofs, intent, session

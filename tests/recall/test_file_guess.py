@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memplane.policy import ChannelRule
 from memplane.projections.files import Files
-from memplane.recall.files import TERMS, guess
+from memplane.recall.file_guess import TERMS, guess_files
 from memplane.recall.suppress import Scope
 
 NOW = "2026-01-05T12:00:00.000000Z"
@@ -41,7 +41,7 @@ def state_of(*rows):
 
 def paths(state, seen=None, *, query="", branch="", named=(), limit=20):
     seen = seen or scope()
-    found = guess(state, seen, query=query, branch=branch, named=named, limit=limit)
+    found = guess_files(state, seen, query=query, branch=branch, named=named, limit=limit)
     return [one.path for one in found]
 
 
@@ -75,7 +75,7 @@ def test_a_file_that_the_query_a_decision_or_an_error_names_is_lifted():
     state = state_of(touch("src/Xyz.py"), touch("src/abc.py"), *rows)
     assert paths(state, query="see xyz.py")[0] == "src/Xyz.py"
     assert paths(state, named=["error in abc.py, line 3"])[0] == "src/abc.py"
-    assert guess(state, scope(), query="see xyz.py", branch="", limit=1)[0].why[-1] in TERMS
+    assert guess_files(state, scope(), query="see xyz.py", branch="", limit=1)[0].why[-1] in TERMS
 
 
 def test_a_file_that_only_hidden_events_touched_is_not_listed_and_others_show_their_own_touch():
@@ -86,7 +86,7 @@ def test_a_file_that_only_hidden_events_touched_is_not_listed_and_others_show_th
         touch("agents.py", ns="/agent/other"),
         touch("tasks.py", ns="/task/t"),
     )
-    found = guess(state, scope(task="u"), query="", branch="", limit=20)
+    found = guess_files(state, scope(task="u"), query="", branch="", limit=20)
     assert [(one.path, one.touch.id) for one in found] == [("open.py", "seen")]
     everything = scope(rule=ChannelRule(("secret",)), agent="other")
     assert set(paths(state, everything)) == {"open.py", "private.py", "agents.py", "tasks.py"}
@@ -104,9 +104,9 @@ def test_hidden_touches_and_prompts_change_neither_order_nor_score():
     # As many touches that everybody may see, of a file by itself: the clock is the same.
     shown = [prompt("else", "d"), touch("else.py", "d")]
     asked = {"query": "tokens", "branch": "main", "limit": 20}
-    one = guess(state_of(*rows, *hidden, *shown), scope(), **asked)
-    other = guess(state_of(*rows, *shown, *hidden), scope(), **asked)
-    want = guess(state_of(*rows, touch("else.py", "d"), *shown), scope(), **asked)
+    one = guess_files(state_of(*rows, *hidden, *shown), scope(), **asked)
+    other = guess_files(state_of(*rows, *shown, *hidden), scope(), **asked)
+    want = guess_files(state_of(*rows, touch("else.py", "d"), *shown), scope(), **asked)
     order = [found.path for found in want if found.path != "else.py"]
     for found in (one, other):
         assert [each.path for each in found if each.path != "else.py"] == order
@@ -126,7 +126,7 @@ def test_what_expired_is_not_listed():
 def test_equal_files_are_listed_newest_first_and_scores_are_whole_numbers_that_add_up():
     state = state_of(*(touch(f"{n}.py", f"s{n}") for n in range(9)))
     assert paths(state) == [f"{n}.py" for n in reversed(range(9))]
-    for one in guess(state, scope(), query="2.py", branch="main", limit=9):
+    for one in guess_files(state, scope(), query="2.py", branch="main", limit=9):
         assert one.score == sum(one.parts)
         assert all(type(part) is int for part in one.parts)
 
@@ -151,7 +151,7 @@ def test_a_guess_looks_at_a_bounded_number_of_files_texts_and_words():
             yield "error in nothing.py " * 10_000
 
     seen = Counting(ChannelRule(), now=NOW, as_of=10**9)
-    found = guess(state, seen, query="word " * 10**6, branch="main", named=texts(), limit=20)
+    found = guess_files(state, seen, query="word " * 10**6, branch="main", named=texts(), limit=20)
     assert len(found) == 20
     assert len(judged) == sum(map(len, state.last.values())) <= 1000
     assert next(read) <= 52
@@ -200,10 +200,12 @@ def test_what_was_guessed_before_never_changes_a_guess(rows, query, branch):
     for line in Journal(rows).lines:
         projector.apply(often, line)
         for _ in range(2):
-            found = [guess(often, one, **asked) for one in seen]
+            found = [guess_files(often, one, **asked) for one in seen]
     never = projector.load(projector.dump(often))
     for one, known in zip(seen, found if rows else (), strict=bool(rows)):
-        assert [each[2:] for each in known] == [each[2:] for each in guess(never, one, **asked)]
+        assert [each[2:] for each in known] == [
+            each[2:] for each in guess_files(never, one, **asked)
+        ]
         assert [each.path for each in known] == paths(never, one, **asked)
 
 

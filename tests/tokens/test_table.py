@@ -7,11 +7,11 @@ import pytest
 from builders_nasty_texts import texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from table_formats import encode_token_index
 
 import memplane.tokens
 from memplane.tokens import make
-from memplane.tokens.index import Ranks, encode_token_index
-from memplane.tokens.table import CHARACTERS, unpack
+from memplane.tokens.table import CHARACTERS, Ranks, unpack
 
 FF = b"\xff"
 

@@ -16,7 +16,7 @@ from memplane.event import Draft, encode
 from memplane.log import FileLog, reader, verify_log
 from memplane.log.log import Tail
 from memplane.log.reader import LogReader
-from memplane.ports import Head
+from memplane.ports import Position
 
 NOW = "2026-01-05T12:00:00.000000Z"
 LOOK_BYTES = 4096
@@ -248,14 +248,14 @@ def line_of(seq, h, size):
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=30), st.data())
 def test_the_tail_gives_the_lines_behind_any_of_its_positions_and_no_other(sizes, data):
     tail, end, h = Tail(), 100, b"0" * 16
-    begin = Head(7, h.decode(), 1, end)
+    begin = Position(7, h.decode(), 1, end)
     positions, lines = [begin], []
     for n, size in enumerate(sizes):
         said = b"%016d" % n
         lines.append(line_of(8 + n, said, size))
         tail.add(1, end, 7 + n, h, [lines[-1]])
         end, h = end + len(lines[-1]), said
-        positions.append(Head(8 + n, said.decode(), 1, end))
+        positions.append(Position(8 + n, said.decode(), 1, end))
     at = data.draw(st.integers(0, len(sizes)))
     kept = tail.behind(positions[at])
     assert [each.raw for each in kept] == lines[at:]
@@ -274,12 +274,12 @@ def test_the_tail_gives_the_lines_behind_any_of_its_positions_and_no_other(sizes
 
 def test_a_tail_begins_anew_where_somebody_else_wrote_in_between():
     tail = Tail()
-    assert tail.behind(Head(0, "", 1, 0)) is None
+    assert tail.behind(Position(0, "", 1, 0)) is None
     first, second = line_of(1, b"1" * 16, 5), line_of(9, b"9" * 16, 5)
     tail.add(1, 0, 0, b"0" * 16, [first])
     tail.add(1, 500, 8, b"8" * 16, [second])
-    assert tail.behind(Head(0, "0" * 16, 1, 0)) is None
-    assert [each.raw for each in tail.behind(Head(8, "8" * 16, 1, 500))] == [second]
+    assert tail.behind(Position(0, "0" * 16, 1, 0)) is None
+    assert [each.raw for each in tail.behind(Position(8, "8" * 16, 1, 500))] == [second]
 
 
 class Pausing:

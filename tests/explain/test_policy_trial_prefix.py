@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import memplane
 from memplane.context.folds import Folds, Prefix
 from memplane.errors import InputError
+from tests.examples import examples
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def folded(folds: Folds) -> tuple:
     return folds.log.head(), dumps, folds.memories.dump(), [one.position for one in states]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(10), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(places=st.lists(st.integers(0, 241), min_size=1, max_size=6).map(sorted), data=st.data())
 def test_it_folds_to_the_same_however_it_got_there(lived, places, data):
     context = lived.context

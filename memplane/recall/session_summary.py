@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from memplane.event import GLOBAL, SENSITIVITIES, UPKEEP_KINDS, Event
 from memplane.lazy import regex
 from memplane.ports import TokenCounter
-from memplane.tokens import cut
+from memplane.tokens import clip
 
 __all__ = ["EVENTS_MIN", "Extract", "extract", "is_readable"]
 
@@ -120,10 +120,10 @@ def _one_space(events: Sequence[Event]) -> tuple[str, list[Event]]:
 
 
 def _parts(events: list[Event]) -> Iterator[tuple[str, list[_Quote]]]:
-    """Each label with what may stand behind it, the most important first."""
+    """Each label with the quotes that may follow it, the most important first."""
     unkeyed = [e for e in events if e.key is None]
     prompts = [e for e in unkeyed if e.kind == "message" and e.role == "user"]
-    # A command to the client (`/clear`) says little; it stands where nothing else was asked.
+    # A command to the client (`/clear`) is quoted only where there is no other prompt.
     prompts = [e for e in prompts if "command" not in e.tags] or prompts
     yield "Asked first", [_said(event) for event in prompts[:1]]
     yield "Asked last", [_said(event) for event in prompts[1:][-1:]]
@@ -223,18 +223,24 @@ def _line(
 
 def _shortened(before: str, text: str, room: int, counter: TokenCounter) -> str:
     """The line with as much of the text as fits, up to a sentence's or a word's end, marked."""
-    limit = room - counter.count(f"{before}{_MARK}\n")
-    while limit > 0:
-        kept = cut(counter, text, limit).rstrip()
-        # Not one whole word, or no more than that, says nothing; some scripts have no blanks.
-        if " " not in kept and (kept.isascii() or not kept):
-            return ""
-        ends = [match.end() for match in _SENTENCE.finditer(kept)]
-        if ends and ends[-1] * 2 > len(kept):
-            kept = kept[: ends[-1]]
-        line = f"{before}{kept}{_MARK}"
-        over = counter.count(f"{line}\n") - room
-        if over <= 0:
-            return line
-        limit -= over
-    return ""
+    made = clip(
+        counter,
+        text,
+        room,
+        lambda kept: f"{before}{kept}{_MARK}\n",
+        around=counter.count(f"{before}{_MARK}\n"),
+        ended=_to_sentence,
+    )
+    return "" if made is None else made[0].removesuffix("\n")
+
+
+def _to_sentence(text: str) -> str:
+    """The text up to the end of a sentence, where that is more than half; "" if it is too short.
+
+    One word or less is too short; some scripts have no blanks between words.
+    """
+    kept = text.rstrip()
+    if " " not in kept and (kept.isascii() or not kept):
+        return ""
+    ends = [match.end() for match in _SENTENCE.finditer(kept)]
+    return kept[: ends[-1]] if ends and ends[-1] * 2 > len(kept) else kept

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memplane.pack.handles import parse_handle
+from tests.examples import examples
 
 ALONE = {"sections": ["expansions"], "now": "2026-01-05T12:00:00Z"}
 MARK = re.compile(r" … (expand://\S+)\n\Z")
@@ -37,7 +38,7 @@ def followed(plane, handle, budget):
     return "".join(said.split()), steps
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=WORDS, budget=st.integers(60, 500), kind=st.sampled_from(["message", "fact"]))
 def test_an_event_goes_on_exactly_where_its_text_stopped(plane, words, budget, kind):
     text = "".join(word + blank for word, blank in words)

@@ -1,19 +1,23 @@
-"""Rankings of a whole collection: corpus, queries and judgements as the BEIR sets have them.
+"""Measure rankings of a collection in BEIR form (Thakur et al. 2021): nDCG@10 and recall at k.
 
-::
+    python tools/rank_collection.py --corpus CORPUS --queries QUERIES --qrels QRELS
+        [--baselines rank_bm25,lexical] [--channel private] [--policies FOLDER] [--json]
 
     corpus.jsonl    _id, title, text
     queries.jsonl   _id, text
     qrels.tsv       query-id <tab> corpus-id <tab> score, under a heading; 0 is not relevant
 
-Only rankings are measured here: nDCG@10 and recall, of queries with a relevant document.
+Files may be gzipped. Only queries with a relevant document count. The documents are imported into
+a plane in a temporary folder.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import islice
@@ -21,13 +25,24 @@ from math import log2
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memplane.errors import InputError
-from memplane.evaluate.baselines import check_baselines, order_of
-from memplane.evaluate.dataset import Conversation
-from memplane.evaluate.rows import Mistakes, checked_file, read_label, read_rows
+import memplane
+from memplane.errors import InputError, MemplaneError
+from memplane.evaluate.baselines import PlainIndex, check_baselines, order_of
+from memplane.evaluate.dataset import Conversation, Mistakes, checked_file, read_label, read_rows
+from memplane.evaluate.figures import (
+    PLACES,
+    RANKS,
+    RESAMPLES,
+    SEED,
+    mean_of,
+    percentile,
+    se_values,
+)
 from memplane.evaluate.run import DEPTH, PRODUCT, SystemFactory, plane_ranking, recorded
 from memplane.importers.jsonl import Jsonl
 from memplane.importers.records import read_lines
+from memplane.policy import NAMES
+from memplane.wiring import make_counter
 
 if TYPE_CHECKING:
     import os
@@ -35,8 +50,6 @@ if TYPE_CHECKING:
     from memplane.evaluate.baselines import Order
     from memplane.event import Event
     from memplane.plane import Plane
-
-__all__ = ["Collection", "CollectionRun", "RankedQuery", "rank_collection", "read_collection"]
 
 _NAME: Final = "collection"
 _NO_POLICIES: Final[Mapping[str, bytes]] = {}
@@ -241,3 +254,97 @@ def ndcg(gains: Sequence[int], ideal: Sequence[int], k: int) -> float:
 
 def _dcg(gains: Sequence[int]) -> float:
     return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, start=1))
+
+
+def collection_report(run: CollectionRun) -> dict[str, Any]:
+    """Put the figures of a collection together: a row for each ranking."""
+    systems: Iterable[str] = dict.fromkeys(one.system for one in run.rankings)
+    rows = []
+    for system in systems:
+        own = [one for one in run.rankings if one.system == system]
+        times = [one.ns for one in own]
+        error = se_values([one.ndcg for one in own])
+        rows.append(
+            {
+                "system": system,
+                "queries": len(own),
+                "ndcg_at_10": round(mean_of([one.ndcg for one in own]), PLACES),
+                "ndcg_at_10_se": None if error is None else round(error, PLACES),
+                "recall_at": {
+                    str(k): round(mean_of([one.recall(k) for one in own]), PLACES) for k in RANKS
+                },
+                "p50_ns": percentile(times, 50),
+                "p95_ns": percentile(times, 95),
+            }
+        )
+    return {
+        "collection": {
+            "documents": run.documents,
+            "queries": run.queries,
+            "judged": run.judged,
+            "unresolved": run.unresolved,
+        },
+        "bootstrap": {"resamples": RESAMPLES, "seed": SEED},
+        "rows": rows,
+    }
+
+
+def collection_table(report: dict[str, Any]) -> str:
+    """The rows of `collection_report`."""
+    about = report["collection"]
+    ranks = list(report["rows"][0]["recall_at"])
+    lines = [
+        f"{about['documents']} documents, {about['queries']} queries, {about['judged']} judged",
+        "",
+        f"{'system':<10}{'queries':>8}{'nDCG@10':>9}{'±q':>7}"
+        + "".join(f"{f'R@{k}':>8}" for k in ranks)
+        + f"{'p50 ms':>9}{'p95 ms':>9}",
+    ]
+    for row in report["rows"]:
+        found = row["ndcg_at_10_se"]
+        error = f"{'-':>7}" if found is None else f"{found:>7.4f}"
+        recall = "".join(f"{row['recall_at'][k]:>8.3f}" for k in ranks)
+        lines.append(
+            f"{row['system']:<10}{row['queries']:>8}{row['ndcg_at_10']:>9.4f}"
+            f"{error}{recall}{row['p50_ns'] / 1e6:>9.1f}{row['p95_ns'] / 1e6:>9.1f}"
+        )
+    return "\n".join(lines)
+
+
+def make_plane(folder: Path, policies: Mapping[str, bytes]) -> Plane:
+    """A plane in a folder under these policies; it is thrown away, so nothing is synced."""
+    memplane.init(folder, durability="os", trusted=False).close()
+    for name, data in policies.items():
+        (folder / "policies" / name).write_bytes(data)
+    return memplane.open(folder, durability="os")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the figures of a collection; 2 where the files or options are wrong."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    for name in ("corpus", "queries", "qrels"):
+        parser.add_argument(f"--{name}", required=True, type=Path)
+    parser.add_argument("--baselines", default="", metavar="NAMES")
+    parser.add_argument("--channel", default="private")
+    parser.add_argument("--policies", type=Path, metavar="FOLDER")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args(argv)
+    named = [one.strip() for one in given.baselines.split(",") if one.strip()]
+    files = [] if given.policies is None else [given.policies / name for name in NAMES]
+    policies = {path.name: path.read_bytes() for path in files if path.is_file()}
+    builders = SystemFactory(make_plane, make_counter, PlainIndex)
+    try:
+        collection = read_collection(given.corpus, given.queries, given.qrels)
+        run = rank_collection(collection, named, builders, policies, channel=given.channel)
+    except MemplaneError as error:
+        print(error, file=sys.stderr)
+        return 2
+    report = collection_report(run)
+    if collection.unresolved:
+        print(f"judgements of no document: {collection.unresolved}", file=sys.stderr)
+    print(json.dumps(report) if given.json else collection_table(report))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,9 +1,23 @@
 """Rankings of a collection in BEIR form."""
 
+import json
+import sys
+from math import isclose
+from pathlib import Path
+
 import pytest
 
 from memplane.errors import InputError
-from memplane.evaluate import collection_report, collection_table, rank_collection, read_collection
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+from rank_collection import (
+    collection_report,
+    collection_table,
+    main,
+    ndcg,
+    rank_collection,
+    read_collection,
+)
 
 CORPUS = [
     {"_id": "d1", "title": "Masts", "text": "A mast of spruce is light."},
@@ -76,3 +90,34 @@ def test_a_collection_without_judgements_measures_nothing(write):
         read_collection(
             write("c.jsonl", CORPUS), write("q.jsonl", QUERIES), write("r.tsv", QRELS[:1])
         )
+
+
+def test_ndcg_by_hand():
+    assert ndcg([1, 0], [1], 10) == 1.0
+    assert isclose(ndcg([0, 1], [1], 10), 0.6309297535714575)  # 1 / log2(3)
+    # (2/1 + 1/2) / (2/1 + 1/log2(3)): gains 2, 0, 1 against 2, 1
+    assert isclose(ndcg([2, 0, 1], [1, 2], 10), 2.5 / (2 + 0.6309297535714575))
+    assert ndcg([0] * 10 + [1], [1], 10) == 0.0
+    assert ndcg([], [], 10) == 0.0
+
+
+def test_the_script_prints_the_figures_as_a_table_and_as_json(write, tmp_path, capsys):
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    (policies / "budgets.yaml").write_text("version: 1\ncounter: len4\n")
+    files = [
+        "--corpus",
+        str(write("c.jsonl", CORPUS)),
+        "--queries",
+        str(write("q.jsonl", QUERIES)),
+        "--qrels",
+        str(write("r.tsv", QRELS)),
+        "--policies",
+        str(policies),
+    ]
+    assert main([*files, "--baselines", "rank_bm25"]) == 0
+    assert "rank_bm25        2   0.8801" in capsys.readouterr().out
+    assert main([*files, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][0]["queries"] == 2
+    assert main([*files, "--baselines", "recency"]) == 2
+    assert "recency ranks no documents" in capsys.readouterr().err

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memplane
+from tests.examples import examples
 
 OLD = "My Zotero library has 45 sources by now"
 NEW = "My Zotero library has 52 sources after today"
@@ -73,7 +74,7 @@ TURN = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=examples(16), suppress_health_check=[HealthCheck.too_slow])
 @given(turns=st.lists(TURN, min_size=1, max_size=14), budget=st.integers(200, 1500))
 def test_the_cap_always_holds_and_each_day_reads_in_one_order(
     tmp_path_factory: pytest.TempPathFactory, turns, budget

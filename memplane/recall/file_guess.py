@@ -28,7 +28,7 @@ from memplane.projections.files import (
 )
 from memplane.recall.suppress import Scope
 
-__all__ = ["TERMS", "Guess", "guess"]
+__all__ = ["TERMS", "Guess", "guess_files"]
 
 TERMS: Final = ("recent", "branch", "prompt", "path", "named")
 _WEIGHTS: Final = (1000, 2000, 1500, 1500, 700)
@@ -37,8 +37,8 @@ _BRANCH_NAME: Final = 500  # thousandths of a word of the query
 _BY_DECISION: Final = 500  # thousandths of being named by the query
 _QUERY_WORDS: Final = 200
 _QUERY_CHARACTERS: Final = 8000
-_GROUNDS: Final = 8  # askers whose ground is remembered
-_COMMON: Final = 100  # a word that more files or prompts hold tells nothing
+_READERS_MAX: Final = 8  # readers whose visible touches are kept
+_COMMON: Final = 100  # a word that more files or prompts hold is left out
 _NAMING_TEXTS: Final = 50
 _NAMING_CHARACTERS: Final = 2000
 _FILE: Final = regex(r"[\w-]+(?:\.[\w-]+)*\.[A-Za-z]\w{0,7}")
@@ -56,13 +56,13 @@ class Guess(NamedTuple):
 
     @property
     def why(self) -> tuple[str, ...]:
-        """The terms that speak for the file, the strongest first."""
+        """The terms that add to the score of the file, the strongest first."""
         found = [(part, name) for part, name in zip(self.parts, TERMS, strict=True) if part]
         return tuple(name for _, name in sorted(found, key=lambda one: -one[0]))
 
 
-class _Ground:
-    """What a guess finds before it looks at the query: the same until a file is touched again."""
+class _VisibleTouches:
+    """What a guess takes from touches before it reads the query; the same until the next touch."""
 
     __slots__ = ("branches", "episodes", "newest", "order", "recent", "timed", "visible")
 
@@ -77,7 +77,7 @@ class _Ground:
         self.branches: dict[str, dict[str, int]] = {"": {}}
 
     def place(self, path: str) -> tuple[int, int]:
-        """Where a file stands by its touches alone: ties go to the newer one."""
+        """The rank of a file by its touches alone; ties go to the newer one."""
         return -self.recent.get(path, 0), -self.visible[path].seq
 
     def on(self, branch: str, state: FilesState) -> dict[str, int]:
@@ -105,7 +105,7 @@ class _Ground:
         return found
 
 
-def guess(
+def guess_files(
     state: FilesState,
     scope: Scope,
     *,
@@ -119,17 +119,17 @@ def guess(
     Only files with a touch that the scope does not hide; a hidden touch adds nothing. `named` are
     texts of decisions and errors that the asker may see.
     """
-    ground = _ground(state, scope)
-    visible = ground.visible
+    seen = _visible_touches(state, scope)
+    visible = seen.visible
     if not visible:
         return []
     wanted = search_words(query[:_QUERY_CHARACTERS], _QUERY_WORDS)
     parts = (
-        ground.recent,
-        ground.on(branch, state),
-        _scaled(_prompted(state, ground, scope, wanted), visible, _WEIGHTS[2]),
+        seen.recent,
+        seen.on(branch, state),
+        _scaled(_prompted(state, seen, scope, wanted), visible, _WEIGHTS[2]),
         _scaled(
-            _worded(state, ground, wanted, search_words(branch, _QUERY_WORDS)), visible, _WEIGHTS[3]
+            _worded(state, seen, wanted, search_words(branch, _QUERY_WORDS)), visible, _WEIGHTS[3]
         ),
         _scaled(_naming(state, query, named), visible, _WEIGHTS[4]),
     )
@@ -137,11 +137,11 @@ def guess(
     for part in parts[2:]:
         for path, own in part.items():
             score[path] = score.get(path, 0) + own
-    # Of those that nothing but their touches speaks for, the best are known.
-    others = (path for path in ground.order if path not in score)
+    # Of those that have no score but by their touches, the best are known.
+    others = (path for path in seen.order if path not in score)
     score.update(dict.fromkeys(list(islice(others, limit)), 0))
     for path in score:
-        score[path] += ground.recent.get(path, 0)
+        score[path] += seen.recent.get(path, 0)
     best = sorted(score, key=lambda path: (-score[path], -visible[path].seq))[:limit]
     return [
         Guess(path, visible[path], score[path], tuple(part.get(path, 0) for part in parts))
@@ -149,8 +149,8 @@ def guess(
     ]
 
 
-def _ground(state: FilesState, scope: Scope) -> _Ground:
-    """The ground as of the fold for what the scope asks for, from the last time if it is known."""
+def _visible_touches(state: FilesState, scope: Scope) -> _VisibleTouches:
+    """What the scope may see as of the fold; kept from the last time where that still holds."""
     asked = (
         scope.levels,
         scope.kinds,
@@ -163,15 +163,15 @@ def _ground(state: FilesState, scope: Scope) -> _Ground:
         scope.exclude,
         scope.held,
     )
-    known: _Ground | None = state.grounds.get(asked)
+    known: _VisibleTouches | None = state.grounds.get(asked)
     if known is not None and known.newest <= scope.as_of:
         return known
-    ground = _Ground(state, scope)
-    if not ground.timed and ground.newest <= scope.as_of:
-        if len(state.grounds) == _GROUNDS:
+    seen = _VisibleTouches(state, scope)
+    if not seen.timed and seen.newest <= scope.as_of:
+        if len(state.grounds) == _READERS_MAX:
             state.grounds.pop(next(iter(state.grounds)))
-        state.grounds[asked] = ground
-    return ground
+        state.grounds[asked] = seen
+    return seen
 
 
 def _reaches(scope: Scope, episode: Episode) -> bool:
@@ -191,7 +191,7 @@ def _touched(episodes: Iterable[Episode], state: FilesState) -> dict[str, int]:
 
 
 def _prompted(
-    state: FilesState, ground: _Ground, scope: Scope, wanted: list[str]
+    state: FilesState, seen: _VisibleTouches, scope: Scope, wanted: list[str]
 ) -> dict[str, int]:
     """What the query shares with the prompts under which a file was touched."""
     if "message" in scope.kinds:
@@ -201,10 +201,10 @@ def _prompted(
         holding = [
             one
             for one in state.index.terms.get(term, ())
-            if not one.unsaid and one in ground.episodes and one.prompt not in scope.exclude
+            if not one.unsaid and one in seen.episodes and one.prompt not in scope.exclude
         ]
         if 0 < len(holding) <= _COMMON:
-            weight = _rarity(len(ground.episodes), len(holding))
+            weight = _rarity(len(seen.episodes), len(holding))
             for episode in holding:
                 shares[episode] = shares.get(episode, 0) + weight
     shared: dict[str, int] = {}
@@ -215,15 +215,15 @@ def _prompted(
 
 
 def _worded(
-    state: FilesState, ground: _Ground, wanted: list[str], of_branch: list[str]
+    state: FilesState, seen: _VisibleTouches, wanted: list[str], of_branch: list[str]
 ) -> dict[str, int]:
     """Words of the query, and at less of the branch's name, that a path is made of."""
     worth = {**dict.fromkeys(of_branch, _BRANCH_NAME), **dict.fromkeys(wanted, _UNIT)}
     found: dict[str, int] = {}
     for word, own in worth.items():
-        holding = [path for path in state.index.words.get(word, ()) if path in ground.visible]
+        holding = [path for path in state.index.words.get(word, ()) if path in seen.visible]
         if 0 < len(holding) <= _COMMON:
-            weight = _rarity(len(ground.visible), len(holding)) * own
+            weight = _rarity(len(seen.visible), len(holding)) * own
             for path in holding:
                 found[path] = found.get(path, 0) + weight
     return {

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.event import SENSITIVITIES, Event
-from memplane.recall.extract import extract, is_readable
+from memplane.recall.session_summary import extract, is_readable
 from memplane.tokens import make
 
 COUNTER = make("len4", scale_ppm=1_000_000, table=bytes)

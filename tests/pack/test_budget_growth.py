@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memplane
+from tests.examples import examples
 
 BUDGETS = [160, 199, 200, 240, 300, 400, 520, 700, 900, 999, 1000, 1400, 2000, 4000]
 
@@ -42,7 +43,7 @@ def used(block) -> dict[str, int]:
     return {name: row["used"] for name, row in block.report["sections"].items()}
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(6), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     counts=st.fixed_dictionaries({
         "decisions": st.integers(0, 30), "turns": st.integers(0, 60), "calls": st.integers(0, 12),

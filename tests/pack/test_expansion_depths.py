@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.errors import BudgetError, InputError, MemplaneError, NotFoundError, ScopeError
+from tests.examples import examples
 
 UNTOLD = ("session", "approval", "episode", "secret", "forget", "pin", "touch", "purge", "repair")
 CHANNELS = ("private", "public", "agent")
@@ -56,7 +57,7 @@ def names_in(plane):
     return [*tasks, *(f"session/{one.id}" for one in plane.sessions.list())]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(10))
 @given(
     seed=st.integers(0, 10**6), count=st.integers(1, 80),
     budgets=st.lists(st.integers(1, 3000), min_size=1, max_size=4),
@@ -101,7 +102,7 @@ def shown_whole(plane, events, channel):
     return found
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(8))
 @given(seed=st.integers(0, 10**6), count=st.integers(5, 60), budget=st.integers(60, 900))
 def test_the_pages_of_a_session_show_every_event_that_may_be_seen_and_no_other(
     tmp_path_factory, seed, count, budget
@@ -313,7 +314,7 @@ def test_an_unknown_name_is_answered_with_the_closest_that_may_be_known(plane):
         assert f"did you mean {close}?" in str(lost.value).replace("'", "")
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(16))
 @given(
     form=st.sampled_from(["task/", "session/", "memory/global/", "event/", "#", "views/", ""]),
     name=st.text(max_size=30), budget=st.integers(-5, 200),
