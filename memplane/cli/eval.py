@@ -1,6 +1,7 @@
 """`memplane eval`: measure on labelled questions how much of the evidence is in a block."""
 
 import json
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,19 +12,28 @@ import typer
 from memplane.cli.app import command
 from memplane.cli.options import Channel, Home, Json
 from memplane.cli.output import Bar, counted, print_answer, say
+from memplane.clock import clock
 from memplane.errors import HomeError, InputError, WriteError
+from memplane.home import open_home
 from memplane.lazy import late
 from memplane.plane import Plane
 from memplane.policy import NAMES
-from memplane.wiring import find_home, init, make_counter, open_plane
+from memplane.wiring import find_home, init, make_counter, open_light, open_plane
 
 if TYPE_CHECKING:
     from memplane import evaluate as evaluate_room
     from memplane.evaluate import EvaluationMode, QuestionOutcome, SystemFactory
     from memplane.evaluate import baselines as evaluate_baselines
+    from memplane.evaluate import sessions as evaluate_sessions
+    from memplane.evaluate.sessions import Spoken
+    from memplane.hook import context as hook_context
+    from memplane.hook import payload as hook_payload
 else:
     evaluate_room = late("memplane.evaluate")
     evaluate_baselines = late("memplane.evaluate.baselines")
+    evaluate_sessions = late("memplane.evaluate.sessions")
+    hook_context = late("memplane.hook.context")
+    hook_payload = late("memplane.hook.payload")
 
 __all__ = ["evaluate"]
 
@@ -68,6 +78,17 @@ _Policies = Annotated[
 ]
 
 
+_Sessions = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--sessions",
+        metavar="PATH",
+        help="Transcripts of coding agents, files or folders: what hooks would have said, and how "
+        "much of it was needed. Repeatable.",
+    ),
+]
+
+
 @command("eval", example="eval --events events.jsonl --questions questions.jsonl")
 def evaluate(
     *,
@@ -81,6 +102,10 @@ def evaluate(
     candidate: _Candidates = None,
     limit: _Limit = None,
     policies: _Policies = None,
+    sessions: _Sessions = None,
+    labels: Annotated[
+        _File, _file("With --sessions: prompts with speak (no, maybe, yes) and want (quotes).")
+    ] = None,
     report: Annotated[_File, _file("Keep all figures and each question there (JSON).")] = None,
     channel: Channel = "private",
     home: Home = None,
@@ -89,7 +114,8 @@ def evaluate(
     """Measure how much of the evidence for labelled questions gets into their blocks.
 
     The conversations are imported into planes of their own, in a temporary folder; nothing is
-    written into yours.
+    written into yours. With --sessions transcripts are replayed in order of time instead, as hooks
+    would have met them.
     """
     if report is not None and not report.absolute().parent.is_dir():
         raise InputError(f"{report.parent}: no such folder", where="--report")
@@ -99,12 +125,16 @@ def evaluate(
 
     asked = evaluate_room.EvaluationMode(_numbers(budgets), channel, together, named)
     given = _policies_of(policies, home)
-    if events is not None and questions is not None and candidate:
+    if sessions:
+        if events is not None or questions is not None:
+            raise InputError("expected transcripts alone, found events or questions beside them")
+        answer, words = _replayed(sessions, labels, given)
+    elif events is not None and questions is not None and candidate:
         answer, words = _chosen((events, questions), asked, given, candidate, (limit, folds))
     elif events is not None and questions is not None:
         answer, words = _blocks((events, questions), asked, given, (limit, by is not None, folds))
     else:
-        raise InputError("expected --events and --questions")
+        raise InputError("expected --events and --questions, or --sessions")
     if report is not None:
         try:
             report.write_text(json.dumps(answer, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -197,6 +227,30 @@ def _chosen(
     ]
     lines.append(f"{100 * found.honest:5.1f}  each fold under weights chosen without it")
     return answer, "\n".join(lines)
+
+
+def _replayed(
+    paths: list[Path], labels: Path | None, policies: Mapping[str, bytes]
+) -> tuple[dict[str, Any], str]:
+    known = [] if labels is None else evaluate_sessions.read_prompt_labels(labels)
+    with Bar("sessions") as bar:
+        run = evaluate_sessions.replay_sessions(
+            paths, known, _plane, _hook_answer, policies, progress=bar
+        )
+    answer = evaluate_sessions.sessions_report(run)
+    return answer, evaluate_sessions.sessions_table(answer)
+
+
+def _hook_answer(plane: Plane, session: str, when: str, query: str) -> "Spoken":
+    """What a hook says to a session, by its own code and the plane's policy."""
+    with open_light(open_home(plane.home), clock, os.environ) as light:
+        said = hook_payload.HookPayload(
+            when, session, "", (), asks=when, query=query, begins=when == "start"
+        )
+        block = hook_context.packed_answer(light, said, light.policies.plane.hooks)
+    if block is None:
+        return evaluate_sessions.Spoken()
+    return evaluate_sessions.Spoken(block.tokens, tuple(one.text for one in block.entries))
 
 
 def _numbers(given: str) -> tuple[int, ...]:

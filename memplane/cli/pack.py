@@ -63,6 +63,14 @@ _HeldSeq = Annotated[
 _Cited = Annotated[
     bool, typer.Option("--cited", help="Entries name their events, statements their day.")
 ]
+_Gate = Annotated[
+    bool,
+    typer.Option(
+        "--gate",
+        help="Ask as a hook does at a prompt: passages where plane.yaml's hooks.answer speaks, "
+        "else nothing; exit 1.",
+    ),
+]
 _Wait = Annotated[
     bool, typer.Option("--wait", help="Index the whole log first, however far it is behind.")
 ]
@@ -95,6 +103,7 @@ def print_pack(
     as_of: _AsOf = None,
     now: _Now = None,
     cited: _Cited = False,
+    gate: _Gate = False,
     wait: _Wait = False,
     messages: _Messages = None,
     report: _Report = True,
@@ -110,6 +119,7 @@ def print_pack(
         "held_seq": held_seq, "since": since, "until": until, "tag": tag,
         "without_tag": without_tag, "importance_min": number(importance, "--importance-min"),
         "as_of": as_of, "now": now, "cited": cited,
+        "remind": "prompt" if gate else None,
     }  # fmt: skip
     with open_plane(home) as plane, Bar("indexing") as bar:
         say_damage(plane)
@@ -131,6 +141,8 @@ def print_pack(
     if diff_prev:
         say(_difference(difference, block))
     _remarks(block, budget)
+    if gate and not block.text:
+        raise typer.Exit(NO)
 
 
 _NOT_EXPANDED: Final = {
