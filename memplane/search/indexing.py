@@ -38,7 +38,7 @@ from memplane.lazy import regex
 from memplane.log.ids import id_hash
 from memplane.log.purges import erased_by
 from memplane.ports import Head, Line
-from memplane.projections.catchup import overtaken
+from memplane.projections.projector import overtaken
 from memplane.recall.documents import documents_of
 from memplane.search.index_position import Progress, mark_of, position_named, variant_of
 from memplane.search.mask import Masks

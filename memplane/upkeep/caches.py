@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from memplane.index import storage
     from memplane.policy import Policies
     from memplane.ports import Head
-    from memplane.projections.catchup import Folded
-    from memplane.projections.projector import State
+    from memplane.projections.projector import Folded, State
 else:
     storage = late("memplane.index.storage")
 
