@@ -94,7 +94,9 @@ class PassageSearch(Protocol):
     def answer(
         self, request: Request, prompt: str, scope: Scope, said: Sequence[Item]
     ) -> PromptAnswer: ...
-    def statements(self, request: Request, scope: Scope) -> Sequence[Passage]: ...
+    def statements(
+        self, request: Request, scope: Scope, said: Sequence[Item]
+    ) -> Sequence[Passage]: ...
 
 
 class PlaneSource:
@@ -133,14 +135,18 @@ class PlaneSource:
 
     def answer(self, prompt: str, scope: Scope) -> PromptAnswer:
         """What the memory holds for a prompt that its session does not hold, and how much of it."""
-        ring = self._seen.hotset.sessions.get(self._session or "")
-        items = [self._seen.hotset.items[turn.seq] for turn in ring.ring] if ring else []
-        said = [item for item in items if item.role in ("user", "assistant")]
-        return self._passages().answer(self._request, prompt, scope, said)
+        return self._passages().answer(self._request, prompt, scope, self._said())
 
     def statements(self, scope: Scope) -> Sequence[Passage]:
         """What users said that the session does not hold, what decides something first."""
-        return self._passages().statements(self._request, scope)
+        return self._passages().statements(self._request, scope, self._said())
+
+    def _said(self) -> list[Item]:
+        """What the session's user and assistant said last, as far as the hotset has it."""
+        hotset = self._seen.hotset
+        ring = hotset.sessions.get(self._session) if self._session is not None else None
+        items = [hotset.items[turn.seq] for turn in ring.ring] if ring is not None else []
+        return [item for item in items if item.role in ("user", "assistant")]
 
     def last_sessions(self) -> tuple[LastSession, ...]:
         """The newest sessions but the asking one, newest first, as far as the reader may see them.

@@ -7,6 +7,8 @@ about the work at hand. The rule compares three counts with the thresholds of a 
 - `known`: rare words and identifiers of the prompt that the memory holds anywhere,
 - `new`: those of them that the running session has not said yet.
 
+A short question whose words all stand in one passage is answered, too, where they are new.
+
 It was fitted on labelled prompts of real transcripts and confirmed on sessions that had been kept
 back; the figures are in docs/decisions. Everything here is a function of texts and counts.
 """
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from memplane.projections.item import Item
 
 __all__ = [
-    "SCALE",
     "GateFigures",
     "Passage",
     "PromptAnswer",
@@ -37,21 +38,22 @@ __all__ = [
     "decides",
     "is_open",
     "read_prompt",
-    "score_passage",
     "split_passages",
 ]
 
-SCALE: Final = 1 << 20  # a score of 1.0 as an integer
 PASSAGE_CHARACTERS: Final = 320
 _LETTERS_MIN: Final = 3
+_COVERED_MIN: Final = 2  # content words of a question that one passage may answer whole
 _TOKEN_MAX: Final = 400  # characters of a run without blanks that are looked at
-_K1: Final = 1.2  # BM25 over passages, which are of nearly one length
-_B: Final = 0.5
 
 
 class GateFigures(NamedTuple):
-    """The counts by which the rule decides; `named`: identifiers of the prompt that are known."""
+    """The counts by which the rule decides.
 
+    `content`: content words of the prompt; `named`: identifiers of a short one that are known.
+    """
+
+    content: int = 0
     matched: int = 0
     known: int = 0
     new: int = 0
@@ -107,7 +109,8 @@ def read_prompt(text: str, common: Container[str]) -> PromptWords:
     )
     named = tuple(word.text for word in found if word.whole)
     content = tuple(word.text for word in found)
-    return PromptWords(content, rare, named, _QUESTION.search(text) is not None)
+    asks = text.rstrip().endswith("?") or _QUESTION.search(text) is not None
+    return PromptWords(content, rare, named, asks)
 
 
 def content_words(text: str) -> list[Word]:
@@ -134,12 +137,13 @@ def is_open(figures: GateFigures, rule: AnswerRule) -> bool:
     """Say whether the memory speaks: integer comparisons with the thresholds of the policy."""
     if rule.when != "relevant":
         return rule.when == "always"
-    matched, known, new, named, asks = figures
+    content, matched, known, new, named, asks = figures
     if not known:
         return False
     if matched >= rule.matched and 100 * new >= rule.new_percent * known:
         return True
-    if not asks or matched < rule.asked_matched:
+    covered = matched == content and matched >= _COVERED_MIN
+    if not asks or not (covered or matched >= rule.asked_matched):
         return False
     return bool(named) or 100 * new >= rule.asked_new_percent * known
 
@@ -223,22 +227,6 @@ def _token_start(text: str, at: int) -> int:
     """Where the token that holds a place begins: behind the blank before it."""
     least = max(at - _TOKEN_MAX, 0)
     return max(text.rfind(blank, least, at) for blank in " \n\t\r") + 1 or least
-
-
-def score_passage(
-    counts: Mapping[str, int], length: int, average: float, idf: Mapping[str, float]
-) -> int:
-    """Return the BM25 score of a passage (Robertson and Zaragoza 2009) as an integer of 2**-20.
-
-    `counts`: query words in it; `length`, `average`: in characters; `idf`: of the query's words.
-    Words are added in their own order, with + - * / alone.
-    """
-    norm = _K1 * ((1.0 - _B) + _B * (length / average))
-    total = 0.0
-    for word in sorted(counts):
-        times = counts[word]
-        total = total + idf[word] * (times * (_K1 + 1.0)) / (times + norm)
-    return round(total * SCALE)
 
 
 def count_content(text: str) -> int:

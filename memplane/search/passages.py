@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from memplane.event import KINDS, TYPED_KINDS
-from memplane.index.bm25 import BM25, idf
+from memplane.index.bm25 import BM25, idf, length_norm, term_gain
 from memplane.index.document import ROLES
 from memplane.index.terms import IRREGULAR, Query, exact_term, term_of
+from memplane.ports import ONE
 from memplane.recall import gate
 from memplane.recall.documents import KIND_BITS
 from memplane.recall.gate import Passage, PromptAnswer
@@ -117,40 +118,54 @@ class SavedPassages:
         texts = [one.text for one in said if one.seq > held and one.seq != asking]
         new = _unsaid(reader, known, memory, reach, texts)
         named = len(set(words.named).intersection(known)) if len(words.content) <= _SHORT else 0
-        most = gate.GateFigures(len(words.content), len(known), len(new), named, words.asks)
+        size = len(words.content)
+        most = gate.GateFigures(size, size, len(known), len(new), named, words.asks)
         passages: list[Passage] = []
         if gate.is_open(most, self._rule):  # if the best passage held every word
-            passages = _ranked(retriever, words, memory, scope, reach)
+            ranked = _ranked(retriever, words, memory, scope, reach)
+            passages = [one for one in ranked if not _repeats(one, prompt)]
         finder = gate.TextWords(words.content, IRREGULAR)
         matched = len(finder.count(passages[0].text)) if passages else 0
         return PromptAnswer(most._replace(matched=matched), tuple(passages), reach)
 
-    def statements(self, request: Request, scope: Scope) -> list[Passage]:
-        """Return what users said that the session does not hold: what decides first, newest first.
+    def statements(self, request: Request, scope: Scope, said: Sequence[Item]) -> list[Passage]:
+        """Return what users said that the session does not hold: its own words first.
 
-        Passages of at most 240 characters with three content words and more. Looks at the 400
-        newest documents of users.
+        Of those of other sessions what decides something first; then the newest. Passages of at
+        most 240 characters with three content words and more. `said`: events of the session itself,
+        of which the index may not have all yet. Looks at the 400 newest documents of users.
         """
         retriever, reader = self._retriever, self._retriever.reader
-        if reader is None:
-            return []
-        memory = _Memory(reader, request.session, request.held_seq or 0)
-        found: list[Passage] = []
-        seen: set[int] = set()
-        documents = reader.documents(_USER, _reach(request, reader))
-        for marks in islice(documents, _STATEMENTS):
-            if marks.seq in seen or not memory.remembers(marks):
-                continue
-            seen.add(marks.seq)
-            item = _shown(retriever, marks.seq, scope)
-            if item is not None:
-                found += [
-                    one
-                    for one in _passages_of(retriever, item, _STATEMENT_CHARACTERS)
-                    if gate.count_content(one.text) >= _STATEMENT_WORDS
-                ]
-        found.sort(key=lambda one: (not gate.decides(one.text), -one.item.seq, one.start))
-        return _distinct(found)
+        held = request.held_seq or 0
+        items = {one.seq: one for one in said if one.role == "user" and one.seq <= held}
+        found = [(True, one) for item in items.values() for one in _statements_of(item, item.text)]
+        if reader is not None:
+            memory = _Memory(reader, request.session, held)
+            documents = reader.documents(_USER, _reach(request, reader))
+            for marks in islice(documents, _STATEMENTS):
+                if marks.seq in items or not memory.remembers(marks):
+                    continue
+                item = _shown(retriever, marks.seq, scope)
+                if item is not None:
+                    items[marks.seq] = item
+                    own = item.session is not None and item.session == request.session
+                    text = retriever.text(marks.seq)
+                    found += [(own, one) for one in _statements_of(item, text)]
+        found = [(own, one) for own, one in found if scope.hides(one.item) is None]
+        found.sort(
+            key=lambda one: (
+                not one[0], not gate.decides(one[1].text), -one[1].item.seq, one[1].start
+            )
+        )  # fmt: skip
+        return _distinct([one for _, one in found])
+
+
+def _statements_of(item: Item, text: str) -> list[Passage]:
+    return [
+        one
+        for one in _passages_of(item, text, _STATEMENT_CHARACTERS)
+        if gate.count_content(one.text) >= _STATEMENT_WORDS
+    ]
 
 
 def _reach(request: Request, reader: SavedIndexReader) -> int:
@@ -174,7 +189,7 @@ def _ranked(
     weights = {word: idf(size, count) for word, count in zip(words.content, counts, strict=True)}
     found: list[tuple[Passage, dict[str, int]]] = []
     for item in items:
-        for one in _passages_of(retriever, item, gate.PASSAGE_CHARACTERS):
+        for one in _passages_of(item, retriever.text(item.seq), gate.PASSAGE_CHARACTERS):
             holds = finder.count(one.text)
             if holds:
                 found.append((one, holds))
@@ -185,9 +200,19 @@ def _ranked(
 
 
 def _score(one: Passage, holds: dict[str, int], average: float, weights: dict[str, float]) -> int:
-    score = gate.score_passage(holds, len(one.text), average, weights)
+    """BM25 over passages: the length is in characters; words are added in their own order."""
+    norm = length_norm(len(one.text), average, _BM25)
+    total = 0.0
+    for word in sorted(holds):
+        total = total + term_gain(weights[word], holds[word], norm, _BM25)
+    score = round(total * ONE)
     # A user's words are short and decide.
     return score * 3 // 2 if one.item.role == "user" else score
+
+
+def _repeats(one: Passage, prompt: str) -> bool:
+    """Whether a passage asks what the prompt asks: no answer to it."""
+    return one.whole and " ".join(one.text.lower().split()) == " ".join(prompt.lower().split())
 
 
 def _shown(retriever: HookRetriever, seq: int, scope: Scope) -> Item | None:
@@ -200,8 +225,7 @@ def _shown(retriever: HookRetriever, seq: int, scope: Scope) -> Item | None:
     return item if scope.hides(item) is None else None
 
 
-def _passages_of(retriever: HookRetriever, item: Item, most: int) -> Iterator[Passage]:
-    text = retriever.text(item.seq)
+def _passages_of(item: Item, text: str, most: int) -> Iterator[Passage]:
     spans = gate.split_passages(text[:_EVENT_CHARACTERS], most)
     for start, end in spans:
         said = text[start:end].strip()
@@ -209,10 +233,10 @@ def _passages_of(retriever: HookRetriever, item: Item, most: int) -> Iterator[Pa
 
 
 def _distinct(passages: Iterable[Passage]) -> list[Passage]:
-    """The first of those that say the same, in their order."""
+    """The first of those that differ in blanks, marks or numbers alone, in their order."""
     found: dict[str, Passage] = {}
     for one in passages:
-        found.setdefault(" ".join(one.text.lower().split()), one)
+        found.setdefault("".join(filter(str.isalpha, one.text.lower())), one)
     return list(found.values())
 
 
