@@ -144,6 +144,7 @@ ELSEWHERE = {
         "sqlite3.connect(name, uri=path is not None, timeout=_WAIT_S, isolation_level=None, check_same_thread=False)"
     },
     "search/retriever.py": {"path.open('rb')"},  # tables of the package
+    "search/passages.py": {"_COMMON.read_text(encoding='ascii')"},  # likewise
     "upkeep/restore.py": {"os.rmdir(folder)"},  # those above the home that it has made
     "upkeep/doctor.py": {
         "Path('/proc/self/mounts').read_text(errors='surrogateescape')",

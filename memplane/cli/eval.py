@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from memplane.evaluate import EvaluationMode, QuestionOutcome, SystemFactory
     from memplane.evaluate import baselines as evaluate_baselines
     from memplane.evaluate import sessions as evaluate_sessions
-    from memplane.evaluate.sessions import Spoken
+    from memplane.evaluate.sessions import HookAnswer
     from memplane.hook import context as hook_context
     from memplane.hook import payload as hook_payload
 else:
@@ -241,7 +241,7 @@ def _replayed(
     return answer, evaluate_sessions.sessions_table(answer)
 
 
-def _hook_answer(plane: Plane, session: str, when: str, query: str) -> "Spoken":
+def _hook_answer(plane: Plane, session: str, when: str, query: str) -> "HookAnswer":
     """What a hook says to a session, by its own code and the plane's policy."""
     with open_light(open_home(plane.home), clock, os.environ) as light:
         said = hook_payload.HookPayload(
@@ -249,8 +249,8 @@ def _hook_answer(plane: Plane, session: str, when: str, query: str) -> "Spoken":
         )
         block = hook_context.packed_answer(light, said, light.policies.plane.hooks)
     if block is None:
-        return evaluate_sessions.Spoken()
-    return evaluate_sessions.Spoken(block.tokens, tuple(one.text for one in block.entries))
+        return evaluate_sessions.HookAnswer()
+    return evaluate_sessions.HookAnswer(block.tokens, tuple(one.text for one in block.entries))
 
 
 def _numbers(given: str) -> tuple[int, ...]:

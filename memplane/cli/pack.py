@@ -110,7 +110,7 @@ def print_pack(
     diff_prev: _DiffPrev = False,
     home: Home = None,
     as_json: Json = False,
-) -> None:
+) -> int:
     """Print the block on stdout, where it can be piped, and its cost on stderr."""
     _check(messages, as_json=as_json, report=report, diff_prev=diff_prev)
     asked: dict[str, Any] = {
@@ -118,13 +118,29 @@ def print_pack(
         "ns": ns, "agent": agent, "sections": section, "expand": expand, "exclude": exclude,
         "held_seq": held_seq, "since": since, "until": until, "tag": tag,
         "without_tag": without_tag, "importance_min": number(importance, "--importance-min"),
-        "as_of": as_of, "now": now, "cited": cited,
-        "remind": "prompt" if gate else None,
+        "as_of": as_of, "now": now, "cited": cited, "remind": "prompt" if gate else None,
     }  # fmt: skip
     with open_plane(home) as plane, Bar("indexing") as bar:
         say_damage(plane)
         block = plane.pack(query, save_report=report, progress=bar, wait=wait, **asked)
         difference = _held_against(plane, block) if diff_prev else None
+    _print_block(block, messages, difference, as_json=as_json, diff_prev=diff_prev)
+    saved = f"; report {block.report_path}" if block.report_path else "; report not saved"
+    say(_cost(block) + (saved if report else ""))
+    if diff_prev:
+        say(_difference(difference, block))
+    _remarks(block, budget)
+    return NO if gate and not block.text else FINE
+
+
+def _print_block(
+    block: Block,
+    messages: str | None,
+    difference: Difference | str | None,
+    *,
+    as_json: bool,
+    diff_prev: bool,
+) -> None:
     if messages is not None:
         data(block.messages(cast("Literal['openai', 'anthropic']", messages)))
     elif as_json:
@@ -136,13 +152,6 @@ def print_pack(
         data(answer)
     elif block.text:
         print(block.text, end="" if block.text.endswith("\n") else "\n")
-    saved = f"; report {block.report_path}" if block.report_path else "; report not saved"
-    say(_cost(block) + (saved if report else ""))
-    if diff_prev:
-        say(_difference(difference, block))
-    _remarks(block, budget)
-    if gate and not block.text:
-        raise typer.Exit(NO)
 
 
 _NOT_EXPANDED: Final = {

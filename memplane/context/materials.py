@@ -20,8 +20,8 @@ from memplane.pack.layout import budget_of
 from memplane.pack.pack import Laid, pack
 from memplane.pack.request import (
     Expansion,
+    FormCache,
     LastSession,
-    LineCache,
     Materials,
     Request,
     View,
@@ -227,7 +227,7 @@ def gather(
     *,
     views: list[View],
     expansions: list[Expansion | OpenedHandle | View],
-    lines: LineCache,
+    lines: FormCache,
 ) -> Materials:
     """The materials of a pack: what its reader sees of the projections, and the source of the rest.
 

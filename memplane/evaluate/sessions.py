@@ -23,7 +23,7 @@ from memplane.errors import InputError
 from memplane.evaluate.dataset import Mistakes, read_rows
 from memplane.event import UPKEEP_KINDS
 from memplane.importers import import_paths
-from memplane.index.terms import words_of
+from memplane.index.terms import text_words
 from memplane.recall.gate import split_passages
 
 if TYPE_CHECKING:
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from memplane.plane import Plane
 
 __all__ = [
+    "HookAnswer",
     "Injection",
     "PromptLabel",
     "SessionRun",
-    "Spoken",
     "read_prompt_labels",
     "replay_sessions",
     "sessions_report",
     "sessions_table",
 ]
 
-Answerer = Callable[["Plane", str, str, str], "Spoken"]
+Answerer = Callable[["Plane", str, str, str], "HookAnswer"]
 Progress = Callable[[int, int], None]
 
 _NEXT: Final = 60  # events of the session in which a term must be used
@@ -53,7 +53,7 @@ _SEED: Final = 20  # of the random passages
 _LETTERS: Final = re.compile(r"[\W_]+")
 
 
-class Spoken(NamedTuple):
+class HookAnswer(NamedTuple):
     """What a hook answered: nothing where `passages` is empty."""
 
     tokens: int = 0
@@ -83,7 +83,7 @@ class Injection(NamedTuple):
     session: str
     ts: str
     query: str
-    spoken: Spoken
+    spoken: HookAnswer
     needed: int = 0
     at_random: int = 0
     newest: int = 0
@@ -228,7 +228,7 @@ def _named_terms(text: str) -> frozenset[str]:
     """Identifiers, paths and numbers of three digits and more, and names with a capital inside."""
     return frozenset(
         word.text
-        for word in words_of(text[:20_000], lambda lower: lower.isdecimal() and len(lower) > 2)
+        for word in text_words(text[:20_000], lambda lower: lower.isdecimal() and len(lower) > 2)
     )
 
 
@@ -293,7 +293,7 @@ class _Replay:
             self.injections.append(self._measured(when, event, query, spoken, label))
 
     def _measured(
-        self, when: str, event: Event, query: str, spoken: Spoken, label: PromptLabel | None
+        self, when: str, event: Event, query: str, spoken: HookAnswer, label: PromptLabel | None
     ) -> Injection:
         session, place = event.session or "", self._uses.place(event)
         size = len(spoken.passages)

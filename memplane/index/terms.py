@@ -43,7 +43,7 @@ __all__ = [
     "stem",
     "surfaces",
     "term_of",
-    "words_of",
+    "text_words",
 ]
 
 
@@ -251,11 +251,11 @@ class Word(NamedTuple):
 
 
 def term_of(word: str) -> int:
-    """Return the term of a word of `words_of`."""
+    """Return the term of a word of `text_words`."""
     return whole_term(word)
 
 
-def words_of(text: str, may: Callable[[str], bool] | None = None) -> Iterator[Word]:
+def text_words(text: str, may: Callable[[str], bool] | None = None) -> Iterator[Word]:
     """Yield the words of a text, in the order of its terms, stop words left out.
 
     The strings behind the terms of `analyse`. `may`: asked of each word in lower case before it is

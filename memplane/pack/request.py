@@ -30,8 +30,8 @@ __all__ = [
     "INTENTS",
     "REMINDERS",
     "Expansion",
+    "FormCache",
     "LastSession",
-    "LineCache",
     "ListedFile",
     "Materials",
     "Needs",
@@ -175,7 +175,7 @@ Source = PackSource[Retriever[Scope, Item], LastSession, Item, Scope, PromptAnsw
 Form = tuple[str, int, bool]  # lines, their tokens, whether all of the text stands there
 
 
-class LineCache:
+class FormCache:
     """Redacted and counted lines, kept between packs; a block never depends on what it holds.
 
     Holds at most `most` forms and is emptied when it is full. One process's packs share it under
@@ -224,7 +224,7 @@ class Materials(NamedTuple):
     views: tuple[View, ...]
     expansions: tuple[Expansion | OpenedHandle | View, ...]
     source: Source
-    lines: LineCache
+    lines: FormCache
     plane_map: MapState
     gap: bool = False
     shed_seq: int = 0

@@ -20,7 +20,7 @@ from memplane.errors import DegradedError
 from memplane.lazy import late
 from memplane.nofollow import Tally, counting
 from memplane.pack.block import Block
-from memplane.pack.request import LineCache
+from memplane.pack.request import FormCache
 from memplane.policy import Policies
 from memplane.ports import Position
 from memplane.projections.hotset import HotsetState
@@ -52,7 +52,7 @@ class Packer:
     def __init__(self, context: PlaneContext, *, plain: bool = False) -> None:
         self.context, self.home, self.read_only = context, context.home.path, context.read_only
         self._plain = plain  # packs search the saved index without arrays
-        self._lines = LineCache()
+        self._lines = FormCache()
 
     # --- packing ---
 

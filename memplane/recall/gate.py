@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane.index.document import sentences
-from memplane.index.terms import Word, stem, words_of
+from memplane.index.terms import Word, stem, text_words
 from memplane.lazy import regex
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def content_words(text: str) -> list[Word]:
     Function words, words of talking, numbers and words of one or two letters say nothing.
     """
     found: dict[str, Word] = {}
-    for word in words_of(text):
+    for word in text_words(text):
         if word.text in found:
             continue
         if word.whole or word.joined or _says(word):
@@ -205,7 +205,7 @@ class TextWords:
         return [text[start : start + _TOKEN_MAX].split(maxsplit=1)[0] for start in sorted(starts)]
 
     def _words(self, token: str) -> tuple[str, ...]:
-        return tuple(word.text for word in words_of(token) if word.text in self._wanted)
+        return tuple(word.text for word in text_words(token) if word.text in self._wanted)
 
 
 # Forms that the stemmer knows by themselves and that do not begin with their stem.
@@ -264,7 +264,7 @@ _WORDS: Final = """
     because become been before begin behind being believe below beside besides best better
     between beyond big bit both brief bring but call came can cannot case cause certain
     certainly change changed changes changing check checked checking checks cheers clear clearly
-    close come comes coming continue cool correct could course current currently day definitely
+    come comes coming continue cool correct could course current currently day definitely
     describe detail details did different does doing done dont down during each early easily
     easy effectively either else end enough especially etc even ever every everybody everyone
     everything everywhere exact exactly example except explain explained explains fact fairly
@@ -275,11 +275,11 @@ _WORDS: Final = """
     how however idea ideally if important indeed info information inside instead into issue its
     itself just keep keeps kept kind kk knew know known large last late later least leaves
     leaving left less let lets lgtm like likely likes line lines list literally little lol long
-    look looked looking looks lot low made main mainly make makes making many matters may maybe
+    look looked looking looks lot low made make makes making many matters may maybe
     mean meaning means meant might mind mine minute minutes moment moments more most mostly much
-    must myself nah name near nearly need needed needs neither never new next nice nobody none
+    must myself nah near nearly need needed needs neither never new next nice nobody none
     nope nor not nothing now nowhere number numbers obviously occur off often ohh ok okay okey
-    old once one ones only onto oops open order other others otherwise our ours ourselves out
+    old once one ones only onto oops order other others otherwise our ours ourselves out
     outside over own part particular particularly past perfect perhaps place places please pls
     point points possible possibly probably problem problems proceed properly put puts question
     questions quick quickly quite rather ready real really reason reasonable reasons recent

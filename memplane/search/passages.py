@@ -22,7 +22,7 @@ from memplane.recall.documents import KIND_BITS
 from memplane.recall.gate import Passage, PromptAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from memplane.index.reader import DocumentMarks, SavedIndexReader
     from memplane.pack.request import Request
@@ -36,6 +36,7 @@ __all__ = ["SavedPassages"]
 
 _COMMON: Final = Path(__file__).parent.parent / "index" / "data" / "common.txt"
 _EVENTS: Final = 20  # of which passages are ranked
+_EXCLUDED: Final = 200  # events that were shown before, and may be among the best
 _EVENT_CHARACTERS: Final = 16_000  # of one event that are cut into passages
 _SHORT: Final = 20  # content words of a prompt that an identifier may open by itself
 _HOLDERS: Final = 256  # documents looked at for one word
@@ -122,7 +123,8 @@ class SavedPassages:
         most = gate.GateFigures(size, size, len(known), len(new), named, words.asks)
         passages: list[Passage] = []
         if gate.is_open(most, self._rule):  # if the best passage held every word
-            ranked = _ranked(retriever, words, memory, scope, reach)
+            more = min(len(request.exclude), _EXCLUDED)
+            ranked = _ranked(retriever, words, memory, scope, reach, more)
             passages = [one for one in ranked if not _repeats(one, prompt)]
         finder = gate.TextWords(words.content, IRREGULAR)
         matched = len(finder.count(passages[0].text)) if passages else 0
@@ -157,7 +159,8 @@ class SavedPassages:
                 not one[0], not gate.decides(one[1].text), -one[1].item.seq, one[1].start
             )
         )  # fmt: skip
-        return _distinct([one for _, one in found])
+        # Of texts that differ in numbers or marks alone one says enough at a start.
+        return _distinct([one for _, one in found], lambda text: "".join(filter(str.isalpha, text)))
 
 
 def _statements_of(item: Item, text: str) -> list[Passage]:
@@ -175,14 +178,21 @@ def _reach(request: Request, reader: SavedIndexReader) -> int:
 
 
 def _ranked(
-    retriever: HookRetriever, words: gate.PromptWords, memory: _Memory, scope: Scope, upto: int
+    retriever: HookRetriever,
+    words: gate.PromptWords,
+    memory: _Memory,
+    scope: Scope,
+    upto: int,
+    more: int,
 ) -> list[Passage]:
+    """The passages of the best events that may be shown; `more` of the best may be no candidates."""
     reader = retriever.reader
     assert reader is not None
     terms = sorted({term_of(word) for word in words.content})
     query = Query(words=tuple((term, 1.0) for term in terms))
-    hits = reader.hits(query, _EVENTS, upto, memory, _BM25)
-    items = [item for hit in hits if (item := _shown(retriever, hit.seq, scope)) is not None]
+    hits = reader.hits(query, _EVENTS + more, upto, memory, _BM25)
+    found_items = (_shown(retriever, hit.seq, scope) for hit in hits)
+    items = list(islice((item for item in found_items if item is not None), _EVENTS))
     finder = gate.TextWords(words.content, IRREGULAR)
     counts = reader.counts([term_of(word) for word in words.content], upto)
     size = reader.below(upto)
@@ -196,7 +206,7 @@ def _ranked(
     average = sum(len(one.text) for one, _ in found) / max(len(found), 1)
     scored = [one._replace(score=_score(one, holds, average, weights)) for one, holds in found]
     scored.sort(key=lambda one: (-one.score, -one.item.seq, one.start))
-    return _distinct(scored)
+    return _distinct(scored, lambda text: "".join(text.split()))
 
 
 def _score(one: Passage, holds: dict[str, int], average: float, weights: dict[str, float]) -> int:
@@ -232,11 +242,11 @@ def _passages_of(item: Item, text: str, most: int) -> Iterator[Passage]:
         yield Passage(item, start, said, len(said) == len(text.strip()))
 
 
-def _distinct(passages: Iterable[Passage]) -> list[Passage]:
-    """The first of those that differ in blanks, marks or numbers alone, in their order."""
+def _distinct(passages: Iterable[Passage], gist: Callable[[str], str]) -> list[Passage]:
+    """The first of those of one `gist`, which is given a text in lower case, in their order."""
     found: dict[str, Passage] = {}
     for one in passages:
-        found.setdefault("".join(filter(str.isalpha, one.text.lower())), one)
+        found.setdefault(gist(one.text.lower()), one)
     return list(found.values())
 
 

@@ -17,6 +17,12 @@ def said(event, home, **more):
     return {"hook_event_name": event, "session_id": "s1", "cwd": str(home.parent), **more}
 
 
+def always(home):
+    """Have every prompt answered, whatever it needs."""
+    rules = home / "policies" / "plane.yaml"
+    rules.write_text("version: 1\nhooks: {answer: {when: always}}\n")
+
+
 def asked(home, prompt="which cursor does the ledger keep?", **more):
     """What an agent says of a prompt."""
     return said("UserPromptSubmit", home, prompt=prompt, **{"prompt_id": "p1", **more})

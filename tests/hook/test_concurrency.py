@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from checks_calls import asked, checked, command, said, surroundings, told
+from checks_calls import always, asked, checked, command, said, surroundings, told
 
 import memplane
 
@@ -68,6 +68,7 @@ def expected(number):
 
 @pytest.mark.parametrize("many", [FEW, MANY])
 def test_many_hooks_at_once_lose_nothing_leave_nobody_and_stay_small(home, tmp_path, many):
+    always(home)
     calls = [(AGENTS[number % 2], told_by(home, number)) for number in range(many)]
     for (_, call), ended in zip(calls, crowd(home, tmp_path / "crowd", calls), strict=True):
         answer = checked(ended.code, ended.out, ended.err)

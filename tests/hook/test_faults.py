@@ -11,7 +11,18 @@ import shutil
 import subprocess
 
 import pytest
-from checks_calls import WORDS, asked, checked, command, events_of, hook, said, surroundings, told
+from checks_calls import (
+    WORDS,
+    always,
+    asked,
+    checked,
+    command,
+    events_of,
+    hook,
+    said,
+    surroundings,
+    told,
+)
 
 import memplane
 
@@ -161,7 +172,7 @@ def test_a_full_disk_harms_nobody_and_the_prompt_is_answered(home, tmp_path):
 @pytest.mark.parametrize("limit", [0, 1_000, 30_000])
 def test_where_no_file_may_grow_nothing_is_acknowledged_that_is_not_there(home, limit):
     before = state(home)
-    prompt = asked(home, "the ledger " * 3_000)
+    prompt = asked(home, "which cursor does the ledger keep? " + "the ledger " * 3_000)
     assert "ledger" in hook(home, prompt, limit=limit)
     assert hook(home, said("Stop", home), "--catch-up", limit=limit) == ""
     for path, data in before.items():
@@ -177,7 +188,7 @@ def test_where_no_file_may_grow_nothing_is_acknowledged_that_is_not_there(home, 
 def test_while_another_holds_the_log_events_wait_in_the_spool_and_prompts_are_answered(home, agent):
     with (home / "log" / ".lock").open("r+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        prompt = asked(home, "the cursor of the ledger, meanwhile")
+        prompt = asked(home, "where is the cursor of the ledger?")
         assert WORDS in hook(home, prompt, agent=agent)
         used = said("PostToolUse", home, tool_name="Bash", tool_response="ok")
         assert hook(home, used, agent=agent) == ""
@@ -317,6 +328,7 @@ def is_kept(path, data):
 
 
 def test_what_hooks_kept_of_a_session_may_be_anything(fork, home):
+    always(home)
     fork(home, GIVEN[0](home))
     (kept,) = (home / "projections" / "hooks").iterdir()
     for data in (b"", b"[]", b'{"ids": 1, "held": []}', b"\xff", b"[" * 100_000):

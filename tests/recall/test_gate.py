@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.index.terms import IRREGULAR, stem, words_of
+from memplane.index.terms import IRREGULAR, stem, text_words
 from memplane.policy.plane import AnswerRule
 from memplane.recall.gate import (
     GateFigures,
@@ -56,6 +56,7 @@ class TestPromptWords:
     def test_a_question_word_is_seen_in_english_and_german(self):
         assert read_prompt("where is it kept?", COMMON).asks
         assert read_prompt("warum ist das so?", COMMON).asks
+        assert read_prompt("MySQL for the ledger?", COMMON).asks
         assert not read_prompt("keep it", COMMON).asks
 
     def test_east_asian_text_counts_by_pairs_of_characters(self):
@@ -64,31 +65,37 @@ class TestPromptWords:
 
 class TestRule:
     def test_nothing_known_keeps_silent_whatever_is_matched(self):
-        assert not is_open(GateFigures(matched=30, known=0), AnswerRule())
+        assert not is_open(GateFigures(content=40, matched=30, known=0), AnswerRule())
 
     def test_enough_matched_and_enough_new_speaks(self):
         rule = AnswerRule(matched=4, new_percent=40)
-        assert is_open(GateFigures(4, 5, 2), rule)
-        assert not is_open(GateFigures(3, 5, 2), rule)
-        assert not is_open(GateFigures(4, 5, 1), rule)
+        assert is_open(GateFigures(9, 4, 5, 2), rule)
+        assert not is_open(GateFigures(9, 3, 5, 2), rule)
+        assert not is_open(GateFigures(9, 4, 5, 1), rule)
 
     def test_a_question_speaks_at_fewer_matches_and_more_news(self):
         rule = AnswerRule()
-        assert is_open(GateFigures(3, 4, 3, 0, asks=True), rule)
-        assert not is_open(GateFigures(3, 4, 2, 0, asks=True), rule)
-        assert not is_open(GateFigures(3, 4, 3, 0, asks=False), rule)
+        assert is_open(GateFigures(9, 3, 4, 3, 0, asks=True), rule)
+        assert not is_open(GateFigures(9, 3, 4, 2, 0, asks=True), rule)
+        assert not is_open(GateFigures(9, 3, 4, 3, 0, asks=False), rule)
 
     def test_a_question_that_names_a_known_identifier_needs_no_news(self):
-        assert is_open(GateFigures(3, 4, 0, 1, asks=True), AnswerRule())
+        assert is_open(GateFigures(9, 3, 4, 0, 1, asks=True), AnswerRule())
+
+    def test_a_short_question_that_one_passage_covers_is_answered(self):
+        assert is_open(GateFigures(2, 2, 1, 1, asks=True), AnswerRule())
+        assert not is_open(GateFigures(2, 2, 1, 0, asks=True), AnswerRule())
+        assert not is_open(GateFigures(3, 2, 1, 1, asks=True), AnswerRule())
+        assert not is_open(GateFigures(1, 1, 1, 1, asks=True), AnswerRule())
 
     def test_always_and_never_are_what_they_say(self):
-        figures = GateFigures(9, 9, 9, 9, asks=True)
+        figures = GateFigures(9, 9, 9, 9, 9, asks=True)
         assert is_open(GateFigures(), AnswerRule(when="always"))
         assert not is_open(figures, AnswerRule(when="never"))
 
     @given(*[st.integers(0, 9)] * 4, st.booleans())
     def test_more_matches_never_close_it(self, matched, known, new, named, asks):
-        figures = GateFigures(matched, known, min(new, known), min(named, known), asks)
+        figures = GateFigures(12, matched, known, min(new, known), min(named, known), asks)
         more = figures._replace(matched=matched + 1)
         assert is_open(figures, AnswerRule()) <= is_open(more, AnswerRule())
 
@@ -104,8 +111,8 @@ class TestPassages:
 
     @given(TEXTS, st.lists(WORDS, min_size=1, max_size=6).map(" ".join))
     def test_words_are_counted_as_the_analyser_would(self, text, prompt):
-        wanted = {word.text for word in words_of(prompt)}
-        expected = Counter(word.text for word in words_of(text) if word.text in wanted)
+        wanted = {word.text for word in text_words(prompt)}
+        expected = Counter(word.text for word in text_words(text) if word.text in wanted)
         assert TextWords(wanted, IRREGULAR).count(text) == dict(expected)
 
     def test_a_run_without_blanks_is_looked_at_in_pieces(self):
