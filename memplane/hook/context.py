@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from memplane import nofollow
+from memplane.errors import InputError
+from memplane.intake import timestamp
 
 if TYPE_CHECKING:
     from memplane.hook.payload import HookPayload
@@ -54,12 +56,13 @@ def packed_answer(plane: Packer, said: HookPayload, hooks: Hooks) -> Block | Non
         "cited": True,
         "remind": said.asks,
     }
-    if said.asks == "start" and not said.begins and (last := _last_said(plane, said.session)):
-        asked["since"] = last  # it goes on, and holds what it was shown before
+    if said.asks == "start" and not said.begins and shown.asked_at:
+        asked["since"] = shown.asked_at  # it goes on, and holds what it was shown before
     if said.session:
         asked |= {"session": said.session, "held_seq": shown.held}
     query = said.query[:_QUERY_MAX] if said.asks == "prompt" else ""
     block = _fitting(lambda budget: plane.pack(query, budget=budget, **asked), most, hooks)
+    shown.asked_at = plane.context.clock()
     if block is not None and not _says_something(block):
         block = None
     if block is not None:
@@ -83,15 +86,6 @@ def _dropped(plane: Packer, said: HookPayload) -> int:
     if last is not None and last.kind == "summary" and _COMPACT in last.tags:
         return last.seq - 1
     return plane.head().seq
-
-
-def _last_said(plane: Packer, session: str) -> str | None:
-    """When something of the session was recorded before it went on, as far as the hotset knows."""
-    hotset = plane.hotset()
-    ring = hotset.sessions.get(session)
-    items = [hotset.item(turn.seq) for turn in ring.ring] if ring is not None else []
-    before = items[:-1] if items and items[-1].kind == "session" else items
-    return before[-1].ts if before else None
 
 
 def _quoted(block: Block) -> list[str]:
@@ -130,8 +124,8 @@ _NUMBERS: Final = ("held", "answers", "silences", "tokens")
 class ShownEntries:
     """The ids of the events that a session was shown, and how often it was answered.
 
-    Behind the seq `held` it holds all that it said itself. `answers`, `silences` and `tokens` count
-    since the session was first met.
+    Behind the seq `held` it holds all that it said itself. `asked_at`: when it was last answered or
+    met by silence. `answers`, `silences` and `tokens` count since the session was first met.
     """
 
     def __init__(self, home: Path, session: str) -> None:
@@ -139,11 +133,13 @@ class ShownEntries:
         name = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         self._file = self._folder / f"{name}.json"
         self.ids: list[str] = []
+        self.asked_at = ""
         self.held = self.answers = self.silences = self.tokens = 0
-        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError, InputError):
             kept = json.loads(nofollow.read_bytes(self._file, home=self._home))
             ids, numbers = kept["ids"], [kept[name] for name in _NUMBERS]
             if all(type(one) is int for one in numbers) and all(type(one) is str for one in ids):
+                self.asked_at = timestamp(kept["asked_at"], where="asked_at")
                 self.ids = list(ids)
                 self.held, self.answers, self.silences, self.tokens = numbers
 
@@ -160,7 +156,7 @@ class ShownEntries:
     def save(self) -> None:
         """Keep it for the next hook of the session; a disk that refuses costs a repetition."""
         new = not nofollow.is_file(self._file)
-        kept = {name: getattr(self, name) for name in _NUMBERS} | {"ids": self.ids}
+        kept = {name: getattr(self, name) for name in (*_NUMBERS, "asked_at", "ids")}
         with suppress(OSError):
             nofollow.make_folder(self._folder, self._home)
             draft = self._file.with_name(f".{os.getpid()}.{self._file.name}")

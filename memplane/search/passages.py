@@ -185,7 +185,7 @@ def _ranked(
     upto: int,
     more: int,
 ) -> list[Passage]:
-    """The passages of the best events that may be shown; `more` of the best may be no candidates."""
+    """The passages of the best events that may be shown; `more` of the best may be no candidate."""
     reader = retriever.reader
     assert reader is not None
     terms = sorted({term_of(word) for word in words.content})
