@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.context.folds import items_of_event
 from memplane.errors import NotFoundError
+from memplane.harness import remembered
 from memplane.index import terms
 from memplane.index.bm25 import BM25, Weights, idf
 from memplane.index.document import Sentences, best_run
@@ -124,8 +125,8 @@ class PlainRetriever:
         """See `Retriever.text`; as far as it was indexed, of a long one."""
         event = self._line(seq).event
         if "body" in event.data and self._reader is not None:
-            return self._reader.text(seq) or event.text
-        return event.text
+            return self._reader.text(seq) or remembered(event).text
+        return remembered(event).text
 
     def words(self, doc: int) -> frozenset[int]:
         """See `Retriever.words`."""

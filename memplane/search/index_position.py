@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from memplane.harness import variant_with
 from memplane.lazy import late
 from memplane.ports import Head
 
@@ -27,7 +28,8 @@ Progress = Callable[[int, int], None]  # events done, events there are
 
 def variant_of(policies: Policies) -> str:
     """Name all that decides which documents a log gives, beside the analyser."""
-    return f"documents {documents.VERSION}, results {policies.plane.tool_result_tokens}"
+    made = f"documents {documents.VERSION}, results {policies.plane.tool_result_tokens}"
+    return variant_with(made)
 
 
 def mark_of(position: Head) -> str:

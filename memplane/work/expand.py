@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.artifacts.pages import check_start, newest, page_of
 from memplane.context.arguments import check_channel
 from memplane.context.context import Requester
+from memplane.context.folds import text_of
 from memplane.errors import BudgetError, InputError, NotFoundError
 from memplane.intake import timestamp
 from memplane.intake.redact import quoted_value
@@ -108,7 +109,7 @@ def _event(asker: Requester, handle: Handle, budget: int) -> Expanded:
     if event.kind == "artifact":
         return _artifact(asker, line.event, handle, budget)
     named = handle._replace(name=str(event.seq))
-    return _text(asker, named, asker.context.log.text(line.event), budget, event)
+    return _text(asker, named, text_of(asker.context.log)(line.event), budget, event)
 
 
 def _artifact(asker: Requester, event: Event, handle: Handle, budget: int) -> Expanded:

@@ -14,8 +14,9 @@ from memplane.artifacts.pages import material, newest
 from memplane.context import materials
 from memplane.context.arguments import check_text
 from memplane.context.context import Requester
-from memplane.context.folds import items_of_event, of_task
+from memplane.context.folds import items_of_event, of_task, text_of
 from memplane.errors import NotFoundError, ScopeError
+from memplane.harness import remembered
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
 from memplane.pack.expansion_depths import (
@@ -77,7 +78,7 @@ def open_handle(
         event = line_of(asker, handle).event
     if event.kind == "artifact":
         return material(asker, event, handle)
-    text, start = context.redact(policies)(context.log.text(event)), handle.start
+    text, start = context.redact(policies)(text_of(context.log)(event)), handle.start
     named = handle._replace(name=str(event.seq))
     lost = "past_end" if start and start >= len(text) else ""
     return Expansion(
@@ -91,7 +92,7 @@ def _memory_in_scope(asker: Requester, handle: Handle) -> OpenedHandle:
     try:
         context.reader(asker.channel, asker.now, agent=asker.agent, ns=handle.ns)
     except ScopeError:
-        return OpenedHandle(handle, "projection:memories", (), _nothing, context.log.text, 0)
+        return OpenedHandle(handle, "projection:memories", (), _nothing, text_of(context.log), 0)
     return memory(asker, handle, history=False)
 
 
@@ -153,7 +154,7 @@ def task(asker: Requester, handle: Handle) -> OpenedHandle:
         "projection:tasks",
         task_leads(found, active=active == name),
         members,
-        asker.context.log.text,
+        text_of(asker.context.log),
         found.first,
         basis=found.quotes,
     )
@@ -188,7 +189,7 @@ def session(asker: Requester, handle: Handle) -> OpenedHandle:
         "projection:sessions",
         leads,
         members,
-        context.log.text,
+        text_of(context.log),
         facts.first_seq,
         basis=lambda: [one.item for one in every()],
     )
@@ -230,7 +231,7 @@ def memory(asker: Requester, handle: Handle, *, history: bool) -> OpenedHandle:
             else [one for one in found if one.item.seq < start]
         )
 
-    return OpenedHandle(handle, "projection:memories", (), members, log.text, rows[0].seq)
+    return OpenedHandle(handle, "projection:memories", (), members, text_of(log), rows[0].seq)
 
 
 def item_of(asker: Requester, event: Event) -> Item:
@@ -252,7 +253,7 @@ def _events(asker: Requester, seqs: Iterable[int]) -> Iterator[Event]:
     for seq in seqs:
         line = asker.context.log.line(seq)
         if line is not None:
-            yield line.event
+            yield remembered(line.event)
 
 
 def no_key(asker: Requester, handle: Handle) -> NotFoundError:
