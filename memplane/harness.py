@@ -42,6 +42,7 @@ __all__ = [
     "HarnessSpan",
     "harness_spans",
     "is_interruption",
+    "marked_text",
     "rejection_reason",
     "remembered",
     "remembered_lines",
@@ -143,6 +144,7 @@ _REMINDERS: Final = (
     "This memory is ",
 )
 # Written into a prompt for what it shows beside its words.
+_TERMINAL_CODE: Final = "terminal"
 _IMAGE: Final = regex(r"\[Image #\d{1,6}\] ?")
 _TERMINAL: Final = regex(
     "\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\\\)|[()][0-9A-B]|[=>78MDE])"
@@ -161,6 +163,8 @@ _FENCE: Final = "```"
 _FILES_PATH: Final = "persisted-output"
 _KINDS: Final = frozenset(("message", "tool_result", "summary"))
 _INTERRUPTED: Final = WHOLE[0][0]
+_RESULTS_BEGIN: Final = ("<", *_REJECTED, _INTERRUPTED)
+_TAIL: Final = len(_CLOSED) + 64  # characters at the end of a result, blanks behind a reminder
 _BESIDE_MAX: Final = 200  # characters around an element that may be blank
 _FIRST: Final = frozenset(beginning[0] for beginning, _, _ in WHOLE)
 
@@ -204,6 +208,18 @@ def without_harness(text: str, spans: list[HarnessSpan]) -> str:
     return left.strip() if not left.strip() or spans[0].start == 0 else left.rstrip()
 
 
+def marked_text(text: str, spans: list[HarnessSpan]) -> str:
+    """The whole text with marks around the spans, for people; terminal sequences have none."""
+    shown: list[str] = []
+    at = 0
+    for span in spans:
+        if span.what != _TERMINAL_CODE:
+            shown += [text[at : span.start], f"[[client: {span.what}]]"]
+            shown += [text[span.start : span.end], "[[/client]]"]
+            at = span.end
+    return "".join([*shown, text[at:]]) if shown else text
+
+
 def remembered_text(event: Event, text: str) -> str:
     """All of an event's text, `text`, as memory has it."""
     return without_harness(text, harness_spans(event, text))
@@ -216,16 +232,17 @@ def remembered(event: Event) -> Event:
     message it has the role `system`, and so it is no prompt. A rejected call names no tool and has
     no status: it did not fail, and it did not run.
     """
-    if event.kind not in _KINDS:
+    kind, text = event.kind, event.text
+    if kind not in _KINDS or (kind == "tool_result" and _is_plain(text)):
         return event
     spans = harness_spans(event)
     if not spans:
         return event
-    text, what = without_harness(event.text, spans), spans[0].what
+    text, what = without_harness(text, spans), spans[0].what
     data, role, tags = event.data, event.role, event.tags
     if what == "rejection":
         data = {name: said for name, said in data.items() if name not in ("tool", "status")}
-    elif event.kind == "message" and (not text or what == "compaction"):
+    elif kind == "message" and (not text or what == "compaction"):
         role = "system"
         if what == "interruption" and _INTERRUPTION not in tags:
             tags = (*tags, _INTERRUPTION)
@@ -254,21 +271,27 @@ def remembered_lines(lines: Iterable[Line]) -> Iterator[Line]:
     """Lines of a log with their events as memory has them."""
     for line in lines:
         event = line.event
-        if event.kind in _KINDS:
-            kept = remembered(event)
-            yield line if kept is event else line._replace(event=kept)
-        else:
-            yield line
+        kept = remembered(event)
+        yield line if kept is event else line._replace(event=kept)
 
 
 # What is the client's in a tool's result.
 
 
+def _is_plain(text: str) -> bool:
+    """Whether a result holds nothing of the table, at a glance."""
+    return (
+        "\x1b" not in text and not text.startswith(_RESULTS_BEGIN) and _CLOSED not in text[-_TAIL:]
+    )
+
+
 def _of_result(text: str, *, cut: bool = False, heard: bool = False) -> list[HarnessSpan]:
     """`cut`: the text is the head of a longer one. `heard`: an event of its own has the reason."""
+    if _is_plain(text):
+        return []
     found: list[HarnessSpan] = []
     end = len(text)
-    if not cut and _CLOSED in text[-len(_CLOSED) - 64 :]:
+    if not cut and _CLOSED in text[-_TAIL:]:
         end = _reminded(text, found)
     if text.startswith("<"):
         found += _around(text, end)
@@ -340,9 +363,10 @@ def _around(text: str, end: int) -> Iterator[HarnessSpan]:
 
 
 def _of_words(text: str, role: str, tags: tuple[str, ...], kind: str) -> list[HarnessSpan]:
-    for tag in tags:
-        if tag in _TAGS and role == "system":
-            return [HarnessSpan(0, len(text), _TAGS[tag])] if text else []
+    if role == "system":
+        for tag in tags:
+            if tag in _TAGS:
+                return [HarnessSpan(0, len(text), _TAGS[tag])] if text else []
     begun = len(text) - len(text.lstrip())
     first = text[begun : begun + 1]
     if first in _FIRST and (what := _whole(text, begun, role)):
@@ -513,5 +537,5 @@ def _apart(found: list[HarnessSpan]) -> list[HarnessSpan]:
 def _with_terminal(text: str, found: list[HarnessSpan]) -> list[HarnessSpan]:
     if "\x1b" not in text:
         return found
-    codes = [HarnessSpan(*one.span(), "terminal") for one in _TERMINAL.finditer(text)]
+    codes = [HarnessSpan(*one.span(), _TERMINAL_CODE) for one in _TERMINAL.finditer(text)]
     return _apart([*found, *codes])
