@@ -47,6 +47,7 @@ __all__ = [
     "remembered",
     "remembered_lines",
     "remembered_text",
+    "typed_once",
     "variant_with",
     "without_harness",
 ]
@@ -253,6 +254,26 @@ def remembered(event: Event) -> Event:
 def is_interruption(event: Event) -> bool:
     """Whether the event, as memory has it, says that a person interrupted the agent."""
     return not event.text and _INTERRUPTION in event.tags
+
+
+def typed_once(events: Iterable[Event]) -> Iterator[Event]:
+    """Events in log order, as memory has them, without prompts that repeat the one before.
+
+    One that is typed again behind an interruption is the same prompt.
+    """
+    asked: dict[str | None, str] = {}
+    stopped: set[str | None] = set()
+    for event in events:
+        if is_interruption(event):
+            stopped.add(event.session)
+        elif event.kind == "message" and event.role == "user":
+            words = event.text.strip()
+            again = event.session in stopped and asked.get(event.session) == words
+            asked[event.session] = words
+            stopped.discard(event.session)
+            if again:
+                continue
+        yield event
 
 
 def rejection_reason(text: str) -> str:

@@ -326,6 +326,7 @@ def test_a_prompt_typed_again_behind_an_interruption_counts_once(plane):
     assert plane.sessions.get("s1").prompts == 1
     block = plane.pack("", session="s1")
     assert block.text.count("rig the sails") == 1
+    assert plane.expand("session/s1?depth=1", 500).text.count("rig the sails") == 1
     recorded_again = [message("rig the sails", id="d:1"), message("Aye.", "assistant", id="d:2")]
     plane.record_many([{"session": "s1", **row} for row in recorded_again])
     assert plane.sessions.get("s1").prompts == 2

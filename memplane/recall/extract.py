@@ -122,7 +122,7 @@ def _one_space(events: Sequence[Event]) -> tuple[str, list[Event]]:
 def _parts(events: list[Event]) -> Iterator[tuple[str, list[_Quote]]]:
     """Each label with what may stand behind it, the most important first."""
     unkeyed = [e for e in events if e.key is None]
-    prompts = _prompts(unkeyed)
+    prompts = [e for e in unkeyed if e.kind == "message" and e.role == "user"]
     # A command to the client (`/clear`) says little; it stands where nothing else was asked.
     prompts = [e for e in prompts if "command" not in e.tags] or prompts
     yield "Asked first", [_said(event) for event in prompts[:1]]
@@ -139,16 +139,6 @@ def _parts(events: list[Event]) -> Iterator[tuple[str, list[_Quote]]]:
         if e.kind == "message" and e.role == "assistant" and _SIDE.isdisjoint(e.tags)
     ]
     yield "Said last", [_Quote(_first_sentence(e.text), (e,)) for e in answers[-1:]]
-
-
-def _prompts(events: list[Event]) -> list[Event]:
-    """What was asked; typed again right behind the same words it is one prompt."""
-    found: list[Event] = []
-    for event in events:
-        asks = event.kind == "message" and event.role == "user"
-        if asks and not (found and found[-1].text.split() == event.text.split()):
-            found.append(event)
-    return found
 
 
 def _said(event: Event) -> _Quote:

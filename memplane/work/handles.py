@@ -16,7 +16,7 @@ from memplane.context.arguments import check_text
 from memplane.context.context import Requester
 from memplane.context.folds import items_of_event, of_task, text_of
 from memplane.errors import NotFoundError, ScopeError
-from memplane.harness import remembered
+from memplane.harness import remembered, typed_once
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
 from memplane.pack.expansion_depths import (
@@ -176,7 +176,8 @@ def session(asker: Requester, handle: Handle) -> OpenedHandle:
             events = _events(asker, range(first, last + 1))
         else:
             events = (line.event for line in folds.log.read(first - 1, last))
-        return list(_members(asker, (event for event in events if event.session == facts.id)))
+        own = (event for event in events if event.session == facts.id)
+        return list(_members(asker, typed_once(own)))
 
     def members(start: int, only: bool) -> list[Member]:
         return [one for one in every() if one.item.seq >= start and (not only or says(one.event))]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.context.receipts import Receipt
 from memplane.errors import ConflictError
 from memplane.event import GLOBAL, SENSITIVITIES, Event, at_least
+from memplane.harness import typed_once
 from memplane.intake.skeleton import with_permitted_actor
 from memplane.projections.sessions import SessionFacts, session_facts
 from memplane.recall.extract import EVENTS_MIN, extract, is_readable
@@ -204,8 +205,7 @@ def _sources(
     first = min(facts.first_seq for facts in enough)
     last = max(facts.last_seq for facts in enough)
     now, archived = context.clock(), folds.memories.archived
-    for line in folds.log.read(first - 1, last):
-        event = line.event
+    for event in typed_once(line.event for line in folds.log.read(first - 1, last)):
         mine = None if event.session is None else found.get(event.session)
         if (
             mine is not None
