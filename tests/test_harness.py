@@ -82,6 +82,22 @@ def test_a_person_s_own_words_about_them_stay(said):
     assert remembered(asked) is asked
 
 
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("<bash-input>ls -l</bash-input>", "ls -l"),
+        ("<bash-stdout>a</bash-stdout><bash-stderr></bash-stderr>", ""),
+        (
+            "<user_shell_command>\n<command>ls</command>\n<result>a</result></user_shell_command>",
+            "ls",
+        ),
+        ("<local-command-stdout>Bye!</local-command-stdout>", ""),
+    ],
+)
+def test_of_a_command_that_a_person_ran_the_command_is_left(said, kept):
+    assert remembered(event(said, "tool")).text == kept
+
+
 @pytest.mark.parametrize("said", ["No response requested.", "(no content)", "API Error: 529 {}"])
 def test_what_the_client_says_in_a_model_s_place_is_no_memory(said):
     assert remembered(event(said, "assistant")).text == ""
