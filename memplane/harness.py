@@ -93,9 +93,10 @@ WHOLE: Final = (
     ("API Error: ", "assistant", "error of the client"),
     ("API Error: ", "system", "error of the client"),
 )
-# Of WHOLE those that are it only where nothing follows, and what another must hold.
+# Of WHOLE those that are it only where nothing follows, and how another ends.
 _EXACT: Final = frozenset(("No response requested.", "(no content)"))
-_HOLDING: Final[Mapping[str, str]] = {"# AGENTS.md instructions for ": "<INSTRUCTIONS>"}
+_INSTRUCTED: Final = "</INSTRUCTIONS>"
+_ENDING: Final[Mapping[str, str]] = {"# AGENTS.md instructions for ": _INSTRUCTED}
 # Events that a client's own note was recorded as, whatever its words.
 _INTERRUPTION: Final = "interrupted"
 _TAGS: Final[Mapping[str, str]] = {
@@ -157,8 +158,11 @@ _OPENED: Final = "<system-reminder>"
 _CLOSED: Final = "</system-reminder>"
 _WRAPPED: Final = "<command-"
 _ERROR: Final = ("<tool_use_error>", "</tool_use_error>")
-_SHELL: Final = ("<bash-input>", "</bash-input>")
-_USER_SHELL: Final = "<user_shell_command>"
+# Commands that a person ran: how they begin and end, and the element with what was typed.
+_TYPED: Final = (
+    ("<bash-input>", "</bash-input>", "bash-input"),
+    ("<user_shell_command>", "</user_shell_command>", "command"),
+)
 _NOTIFIED: Final = regex(r"\s*Read the output file[^\n]*")
 _FENCE: Final = "```"
 _FILES_PATH: Final = "persisted-output"
@@ -409,14 +413,20 @@ def _of_words(text: str, role: str, tags: tuple[str, ...], kind: str) -> list[Ha
 def _whole(text: str, begun: int, role: str) -> str:
     """What the text is where it is nothing but the client's, else ""."""
     for beginning, whose, what in WHOLE:
-        if whose not in ("", role) or not text.startswith(beginning, begun):
-            continue
-        exact = beginning in _EXACT or (beginning == _INTERRUPTED and role == "user")
-        # A person may quote it and go on.
-        end = text.find("]", begun) + 1 if beginning == _INTERRUPTED else begun + len(beginning)
-        if not (exact and text[end:].strip()) and _HOLDING.get(beginning, "") in text:
-            return what
+        if whose in ("", role) and text.startswith(beginning, begun):
+            said = text[begun:].rstrip()
+            exact = said == beginning or beginning not in _EXACT
+            ends = said.endswith(_ENDING.get(beginning, ""))
+            if exact and ends and (role != "user" or _is_alone(said)):
+                return what
     return ""
+
+
+def _is_alone(said: str) -> bool:
+    """Whether nothing follows the client's words: a person may quote them and go on."""
+    if said.startswith("["):
+        return said.find("]") == len(said) - 1
+    return "\n" not in said or said.endswith(_INSTRUCTED)
 
 
 def _commanded(text: str, *, tagged: bool) -> list[HarnessSpan]:
@@ -428,40 +438,47 @@ def _commanded(text: str, *, tagged: bool) -> list[HarnessSpan]:
 
 
 def _unwrapped(text: str, begun: int) -> list[HarnessSpan]:
-    """A command as the client writes it down: its name and what was given with it are kept."""
-    if text.startswith(_SHELL[0], begun):
-        return _inside(text, _SHELL, "command")
-    if text.startswith(_USER_SHELL, begun):
-        return _inside(text, ("<command>", "</command>"), "command")
-    name = _element(text, "command-name") if text.startswith(_WRAPPED, begun) else None
-    if name is None:
+    """A command as the client writes it down: what was typed of it is kept."""
+    for opening, closing, kept in _TYPED:
+        if text.startswith(opening, begun):
+            inner = _element(text, kept) if text.rstrip().endswith(closing) else None
+            return [] if inner is None else _complement(text, [inner], len(text))
+    if not text.startswith(_WRAPPED, begun):
         return []
-    kept = [] if text[slice(*name)].strip() in COMMANDS else [name]
-    given = _element(text, "command-args")
-    if given is not None and text[slice(*given)].strip():
-        kept.append(given)
-    return _complement(text, sorted(kept), "command")
+    end = _wrapped_end(text, begun)
+    name, given = _element(text, "command-name"), _element(text, "command-args")
+    if name is None or name[1] > end:
+        return []
+    kept_parts = [] if text[slice(*name)].strip() in COMMANDS else [name]
+    if given is not None and given[1] <= end and text[slice(*given)].strip():
+        kept_parts.append(given)
+    return _complement(text, sorted(kept_parts), end)
 
 
-def _inside(text: str, marks: tuple[str, str], what: str) -> list[HarnessSpan]:
-    """All but what stands between two marks."""
-    start = text.find(marks[0])
-    end = text.find(marks[1], start)
-    kept = [(start + len(marks[0]), end)] if start >= 0 and end >= 0 else []
-    return _complement(text, kept, what)
+def _wrapped_end(text: str, at: int) -> int:
+    """Where the elements of a command end that begin here; 0 where words follow on their line."""
+    stop = 0
+    while text.startswith(_WRAPPED, at):
+        tag = text[at + 1 : at + _BESIDE_MAX].partition(">")[0]
+        end = text.find(f"</{tag}>", at)
+        if end < 0:
+            return 0
+        stop = end + len(tag) + 3
+        at = stop + _blanks(text, stop)
+    return stop if _ends(text, stop) else 0
 
 
-def _complement(text: str, kept: list[tuple[int, int]], what: str) -> list[HarnessSpan]:
-    """The rest of the text as spans. Between two kept parts a blank of the text stays."""
+def _complement(text: str, kept: list[tuple[int, int]], last: int) -> list[HarnessSpan]:
+    """The rest of a text up to `last` as spans. Between two kept parts a blank of it stays."""
     found, at = [], 0
     for row, (start, end) in enumerate(kept):
         if row and (blank := _blank(text, at, start)) >= 0:
-            found += [HarnessSpan(at, blank, what), HarnessSpan(blank + 1, start, what)]
+            found += [(at, blank), (blank + 1, start)]
         else:
-            found.append(HarnessSpan(at, start, what))
+            found.append((at, start))
         at = end
-    found.append(HarnessSpan(at, len(text), what))
-    return [span for span in found if span.start < span.end]
+    found.append((at, last))
+    return [HarnessSpan(start, end, "command") for start, end in found if start < end]
 
 
 def _blank(text: str, start: int, end: int) -> int:
