@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# Modules are compiled once, and not by every process that a test starts.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test quick coverage test-long test-agents record-sessions bench lint clean
 
 $(STAMP): pyproject.toml requirements-dev.txt

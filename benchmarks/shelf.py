@@ -14,10 +14,10 @@ from index_peers import FTS5, BM25s, RankBM25, Tantivy, have
 
 from memplane.index import terms
 from memplane.index.columns import Columns
-from memplane.index.expansion import related
 from memplane.index.ranking import Ranking, RankingQuery, rank
 from memplane.index.reader import SavedIndexReader
 from memplane.index.store import SegmentedIndex
+from memplane.index.word_vectors import related
 from memplane.search.retriever import neighbours
 
 __all__ = ["RANK_BM25_MAX", "Shelf"]

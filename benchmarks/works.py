@@ -22,7 +22,7 @@ from memplane.context.folds import Folds
 from memplane.importers import import_paths
 from memplane.intake import Intake, Redactor
 from memplane.log import FileLog, verify_log
-from memplane.ports import Head, Line
+from memplane.ports import Line, Position
 from memplane.wiring import clock, open_plane
 
 __all__ = ["WORKS"]
@@ -223,17 +223,17 @@ class _Lines:
     def __init__(self, lines: list[Line]) -> None:
         self._lines = lines
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         last = self._lines[-1]
-        return Head(last.event.seq, last.event.h, last.segment, last.end)
+        return Position(last.event.seq, last.event.h, last.segment, last.end)
 
-    def matches(self, _position: Head) -> bool:
+    def matches(self, _position: Position) -> bool:
         return False
 
     def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
         return iter(self._lines[after:upto])
 
-    def read_from(self, position: Head) -> Iterator[Line]:
+    def read_from(self, position: Position) -> Iterator[Line]:
         return self.read(position.seq)
 
 

@@ -19,7 +19,8 @@
         ├── FormatError     written by a newer memplane
         ├── LockError       another process held the log's lock for too long
         ├── WriteError      the disk refused; nothing was acknowledged
-        └── CorruptError    the log fails its checks below the durable watermark
+        ├── CorruptError    the log fails its checks below the durable watermark
+        └── DegradedError   a part failed that an answer can do without; caught by who asks again
 
 Messages say where, what was found, what was expected and what to do; the facts
 are attributes too, so that callers need not parse words.
@@ -34,6 +35,7 @@ __all__ = [
     "ChangedError",
     "ConflictError",
     "CorruptError",
+    "DegradedError",
     "FormatError",
     "HomeError",
     "InputError",
@@ -198,3 +200,14 @@ class CorruptError(PlaneError):
     def __init__(self, message: str, *, segment: str, offset: int, seq: int) -> None:
         super().__init__(message)
         self.segment, self.offset, self.seq = segment, offset, seq
+
+
+class DegradedError(PlaneError):
+    """A part failed that an answer can do without; `part` names it and the error, without its text.
+
+    The caller asks again without that part, and the answer names it.
+    """
+
+    def __init__(self, message: str, part: str) -> None:
+        super().__init__(message)
+        self.part = part

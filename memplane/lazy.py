@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from _thread import allocate_lock
 from importlib import import_module
 from importlib.machinery import PathFinder
 from types import ModuleType
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 __all__ = ["late", "lazily", "module_alone", "regex"]
+
+_ALONE = allocate_lock()
 
 
 def lazily(package: str, homes: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
@@ -65,16 +68,18 @@ def module_alone(package: str, name: str) -> ModuleType:
 
     The package stays as it was: whole, or not imported, for whoever imports it later.
     """
-    if package in sys.modules or (spec := PathFinder.find_spec(package)) is None:
-        return import_module(f"{package}.{name}")
-    bare = ModuleType(package)
-    bare.__path__ = list(spec.submodule_search_locations or ())
-    sys.modules[package] = bare
-    try:
-        return import_module(f"{package}.{name}")
-    finally:
-        for each in [one for one in sys.modules if one.partition(".")[0] == package]:
-            del sys.modules[each]
+    with _ALONE:  # what one thread puts into `sys.modules` and takes out no other may find there
+        if package in sys.modules or (spec := PathFinder.find_spec(package)) is None:
+            return import_module(f"{package}.{name}")
+        bare = ModuleType(package)
+        bare.__path__ = list(spec.submodule_search_locations or ())
+        sys.modules[package] = bare
+        try:
+            return import_module(f"{package}.{name}")
+        finally:
+            # A copy at once: other threads import meanwhile.
+            for each in [one for one in list(sys.modules) if one.partition(".")[0] == package]:
+                del sys.modules[each]
 
 
 def regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:

@@ -6,34 +6,63 @@ of contract tests in `tests/ports/`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import add, neg
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar, overload
 
 from memplane.event import Draft, Event
 
 __all__ = [
+    "ONE",
     "Appended",
+    "Candidates",
     "Clock",
+    "Column",
     "Detector",
     "Embedder",
     "EventLog",
-    "Head",
+    "FoundEvent",
     "Hit",
     "Index",
     "Line",
+    "ListColumn",
+    "PackSource",
+    "Position",
+    "Progress",
     "Reflector",
+    "Retriever",
+    "SearchResult",
     "Span",
     "TokenCounter",
 ]
 
 
-class Head(NamedTuple):
-    """Where a log ends: last seq, its chain hash, and the byte behind it."""
+class Position(NamedTuple):
+    """A place in the log: behind the line with this seq and chain hash.
+
+    `offset` is the byte behind the line in its segment. Caches name the place that they go up to.
+    """
 
     seq: int
     h: str
     segment: int
     offset: int
+
+    @property
+    def mark(self) -> str:
+        """What names the place beside its seq, in the manifest of a cache; see `from_mark`."""
+        return f"{self.h} {self.segment} {self.offset}"
+
+    @classmethod
+    def from_mark(cls, seq: int, mark: str) -> Position | None:
+        """Return the place with that seq that a mark names; None where it names none."""
+        parts = mark.split(" ")
+        if len(parts) != len(cls._fields) - 1 or not (
+            parts[1].isdecimal() and parts[2].isdecimal()
+        ):
+            return None
+        return cls(seq, parts[0], int(parts[1]), int(parts[2]))
 
 
 class Line(NamedTuple):
@@ -43,6 +72,14 @@ class Line(NamedTuple):
     segment: int
     offset: int
     end: int
+
+    @property
+    def position(self) -> Position:
+        """The place behind the line."""
+        return Position(self.event.seq, self.event.h, self.segment, self.end)
+
+
+Progress: TypeAlias = Callable[[int, int], None]  # what is done, and what there is to do
 
 
 class Appended(NamedTuple):
@@ -65,7 +102,7 @@ class EventLog(Protocol):
         """Yield the verified lines with after < seq <= upto, in order."""
         ...
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         """Where the log ends now."""
         ...
 
@@ -105,6 +142,202 @@ class Index(Protocol):
         ...
 
 
+ONE: Final = 1 << 20  # what the words of a query could earn at most, before factors and boosts
+
+ScopeT_contra = TypeVar("ScopeT_contra", contravariant=True)
+ItemT_co = TypeVar("ItemT_co", covariant=True)
+
+
+class FoundEvent(NamedTuple):
+    """One event that answers a query, with the parts of its score, all in 2**-20.
+
+    `score` is their sum. `words` is what its own words earned, `similar` what its vector did,
+    `neighbours` what the turns around it lent; `tokens` counts the whole text; `doc` is the
+    document that speaks best for the event.
+    """
+
+    seq: int
+    score: int
+    words: int
+    similar: int
+    neighbours: int
+    markers: int
+    tags: int
+    key: int
+    tokens: int
+    importance: int
+    standing: bool  # a standing instruction, which answers questions it shares no word with
+    doc: int
+
+
+class Column(Protocol):
+    """One field of all events found, as an array has it."""
+
+    def item(self, at: int, /) -> Any: ...
+    def take(self, places: Sequence[int], /) -> Column: ...
+    def tolist(self) -> list[Any]: ...
+
+
+class Candidates(Sequence[FoundEvent]):
+    """Events found, best first, by columns: a row is made for who looks at it.
+
+    `columns` are those of `FoundEvent`, in its order, all of one length.
+    """
+
+    __slots__ = ("_docs", "columns", "scores", "seqs", "tokens")
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self.columns = dict(zip(FoundEvent._fields, columns, strict=True))
+        self.seqs: list[int] = self.columns["seq"].tolist()
+        self.scores: list[int] = self.columns["score"].tolist()
+        self.tokens: list[int] = self.columns["tokens"].tolist()
+        self._docs: list[int] | None = None  # until one is asked for
+
+    def rows(self, places: Sequence[int]) -> list[FoundEvent]:
+        """Several rows at once: quicker than one by one."""
+        taken = [column.take(places).tolist() for column in self.columns.values()]
+        return list(map(FoundEvent._make, zip(*taken, strict=True))) if places else []
+
+    def standing(self) -> list[int]:
+        """Places of the standing instructions."""
+        marks = self.columns["standing"].tolist()
+        return [at for at, mark in enumerate(marks) if mark] if True in marks else []
+
+    def doc(self, at: int) -> int:
+        """The document that speaks best for the event at this place."""
+        if self._docs is None:
+            self._docs = self.columns["doc"].tolist()
+        return self._docs[at]
+
+    def above(self, floor: int) -> int:
+        """How many score at least `floor`: they come first."""
+        return bisect_right(self.scores, -floor, key=neg)
+
+    def lifted(self, more: Sequence[int]) -> Candidates:
+        """The same events with more on the scores of the first ones, in the order that follows."""
+        scores = [*map(add, self.scores, more), *self.scores[len(more) :]]
+        importance = self.columns["importance"].tolist()
+        order = sorted(
+            range(len(self)), key=lambda at: (-scores[at], -importance[at], -self.seqs[at])
+        )
+        columns = {**self.columns, "score": ListColumn(scores)}
+        return Candidates([ListColumn(one.take(order).tolist()) for one in columns.values()])
+
+    def __len__(self) -> int:
+        return len(self.seqs)
+
+    def __iter__(self) -> Iterator[FoundEvent]:
+        return iter(self.rows(range(len(self))))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.seqs))
+
+    @overload
+    def __getitem__(self, at: int) -> FoundEvent: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[FoundEvent]: ...
+    def __getitem__(self, at: int | slice) -> FoundEvent | list[FoundEvent]:
+        if isinstance(at, slice):
+            return self.rows(range(len(self))[at])
+        return FoundEvent._make([column.item(at) for column in self.columns.values()])
+
+
+class ListColumn(list[Any]):
+    """A column of candidates without arrays."""
+
+    def item(self, at: int) -> Any:
+        return self[at]
+
+    def take(self, places: Sequence[int]) -> ListColumn:
+        return ListColumn([self[at] for at in places])
+
+    def tolist(self) -> list[Any]:
+        return list(self)
+
+
+class SearchResult(NamedTuple):
+    """Events found, best first; ties go by importance, then to the newer.
+
+    `scanned`: how many documents held a word of the query. `wanted` weighs the query's terms, for
+    choosing passages. `unread`: how many of the terms were left out because their postings were
+    too many. Only where those are bounded, as for a pack: `marked` are turns that bear a marker,
+    whatever was asked, by their seqs and the tokens of their texts, those of the greatest boost
+    first, then the newest; `size`: bytes of the postings.
+    """
+
+    found: Candidates | tuple[()]
+    scanned: int
+    wanted: Mapping[int, int]
+    marked: Sequence[tuple[int, int]] = ()
+    size: int = 0
+    unread: int = 0
+
+
+class Retriever(Protocol[ScopeT_contra, ItemT_co]):
+    """The whole log by relevance, for one request.
+
+    An answer depends on the log up to `upto`, the policies and the scope alone. `ScopeT_contra`
+    says what the reader may see (`recall.suppress.Scope`); `ItemT_co` is an event as packing sees
+    it (`projections.item.Item`). Two implementations: `search.retriever` over arrays, and
+    `search.hook_retriever` with the standard library, for brief processes, which ranks by words
+    alone; where that is all that counts, they give the same events in the same order.
+
+    Vectors take part for the events up to `dense_seq`; None where no embedder does. `index_seq`: up
+    to which event the log was indexed, where it was not wholly.
+    """
+
+    dense_seq: int | None
+    index_seq: int | None
+
+    def find(
+        self,
+        query: str,
+        *,
+        upto: int,
+        scope: ScopeT_contra,
+        never: Collection[int] = (),
+        most: int,
+        only: Sequence[Sequence[str]] = (),
+        bytes_max: int | None = None,
+    ) -> SearchResult:
+        """Return at most `most` events with seq <= upto that the scope does not hide.
+
+        The statistics of terms are those of all documents up to `upto`. What is hidden or in
+        `never` (the query itself) is no answer and no neighbour, nor is an event that bears none
+        of the labels of a group in `only` (`kind:fact`, `ns:/global`, `session:s1`, `task:t`,
+        `tag:x` and `key:x` in small letters, `marker:goal`). A query without words finds nothing.
+        Of its terms the rarest take part, as far as their postings come to `bytes_max`.
+        """
+        ...
+
+    def item(self, seq: int) -> ItemT_co:
+        """Return the event as packing sees it; raises NotFoundError where the line is lost."""
+        ...
+
+    def id(self, seq: int) -> str:
+        """Return the event's id; raises NotFoundError where the line is lost."""
+        ...
+
+    def text(self, seq: int) -> str:
+        """Return the whole text of the event, from its body too."""
+        ...
+
+    def words(self, doc: int) -> frozenset[int]:
+        """Return the words of a document as the terms of queries are numbered: see `wanted`."""
+        ...
+
+    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
+        """Return the run of sentences of a document that says most of `wanted` in `limit` tokens.
+
+        At least one sentence; the beginning where none says any of it. Tokens of the plane's
+        counter.
+        """
+        ...
+
+
 class Embedder(Protocol):
     """Texts to vectors. Never called while recording.
 
@@ -120,6 +353,52 @@ class Embedder(Protocol):
 
         `memplane.index.vectors.signed_bytes` makes them of floats.
         """
+        ...
+
+
+SearchT_co = TypeVar("SearchT_co", covariant=True)
+SessionT_co = TypeVar("SessionT_co", covariant=True)
+CandidateT = TypeVar("CandidateT")
+
+
+class PackSource(Protocol[SearchT_co, SessionT_co, CandidateT]):
+    """What a pack reads of a plane while it is laid out, for one request and one prefix of the log.
+
+    All else that a pack depends on is given to it as values. The types are those of the layers
+    above: `Retriever`, `memplane.pack.request.LastSession`,
+    `memplane.projections.item.Item`. The same request and prefix give the same answers.
+    """
+
+    def search(self) -> SearchT_co:
+        """Open the search of the whole log."""
+        ...
+
+    def last_sessions(self) -> Sequence[SessionT_co]:
+        """The newest sessions but the request's own, newest first, with what the reader may see."""
+        ...
+
+    def unseen(self) -> Iterable[CandidateT]:
+        """Events, each once, that could be candidates but for who reads: to be counted."""
+        ...
+
+    def line(self, seq: int) -> Line | None:
+        """The line of an event; None where there is none, or the log has lost it."""
+        ...
+
+    def touched(self, event: CandidateT, *, upto: int) -> tuple[str | None, bool]:
+        """When an event was touched last, if it was, and whether it is pinned, as of a seq."""
+        ...
+
+    def covers(self, seq: int, id: str, *, as_of: int, now: str) -> bool:  # noqa: A002
+        """Whether the artifact of this seq and id is approved as of a seq, at a time."""
+        ...
+
+    def covered(self, *, as_of: int, now: str) -> Collection[int]:
+        """Return the seqs of all artifacts that are approved."""
+        ...
+
+    def changed(self, id: str) -> bool:  # noqa: A002
+        """Whether the copy of an artifact is not what was added."""
         ...
 
 

@@ -2,15 +2,29 @@
 
 import functools
 import os
+import pickle
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
+import typer
 from hypothesis import HealthCheck, settings
 
 import memplane
+from memplane.home import Assets
+from memplane.policy import files as policy_files
+from tests.process_copies import Copies, popen_of
+
+# What tests share beside fixtures: builders of what is tested, fakes of what stands around it,
+# checks of one promise in many places, and what runs in processes of its own.
+SHARED = ("builders_*.py", "fakes_*.py", "checks_*.py", "process_*.py")
+HERE = Path(__file__).parent
+sys.path[:0] = sorted({str(file.parent) for one in SHARED for file in HERE.glob(f"*/{one}")})
 
 # How long an example takes to make says something about the machine, and nothing about a promise.
 settings.register_profile(
@@ -26,7 +40,7 @@ ROOM = 4 << 30
 # What tests the rooms whose coverage is held: in folders of their own, or through a whole plane.
 ROOMS = (
     "intake/", "log/", "recall/", "pack/", "test_nofollow.py", "ports/test_detector.py",
-    "plane/test_export", "plane/test_restore", "plane/test_verify.py",
+    "upkeep/test_export", "upkeep/test_restore", "upkeep/test_verify.py",
 )  # fmt: skip
 
 # Rooms whose tests are quick, but for files that start processes and laws that hypothesis tries.
@@ -53,8 +67,8 @@ def pytest_configure(config):
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
-SWIFT = tuple(f"{Path(__file__).parent}/{one}" for one in QUICK)
-MEASURED = tuple(f"{Path(__file__).parent}/{one}" for one in ROOMS)
+SWIFT = tuple(f"{HERE}/{one}" for one in QUICK)
+MEASURED = tuple(f"{HERE}/{one}" for one in ROOMS)
 
 
 def pytest_itemcollected(item):
@@ -74,6 +88,64 @@ def starts_none(path):
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _read_once():
+    """The checked policies and the table of commands: a process makes each of them once.
+
+    The suite is one process for thousands of planes and commands. Both are functions of what is
+    given here; policies of other defaults or schemas than memplane's own are read each time.
+    """
+    read, made = policy_files.documents, typer.main.get_command
+    known = {}
+
+    def documents(files, *, defaults, schemas, overrides=MappingProxyType({})):
+        def anew():
+            return read(files, defaults=defaults, schemas=schemas, overrides=overrides)
+
+        if not (isinstance(defaults, Assets) and isinstance(schemas, Assets)):
+            return anew()
+        key = (frozenset(files.items()), frozenset(overrides.items()))
+        if key not in known:
+            known[key] = pickle.dumps(anew())
+        return pickle.loads(known[key])
+
+    @functools.cache
+    def get_command(app, _):
+        return made(app)
+
+    def modules():
+        return frozenset(name for name in sys.modules if name.startswith("memplane.cli."))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(policy_files, "documents", documents)
+        patch.setattr(typer.main, "get_command", lambda app: get_command(app, modules()))
+        yield
+
+
+# Here processes start as users start them; elsewhere, most are copies.
+FRESH = tuple(
+    f"{HERE}/{one}"
+    for one in (
+        "agents/", "attack/test_agent_hook_", "attack/test_environment_", "attack/test_repository_",
+        "demo/", "docs/", "recorded/",
+    )
+)  # fmt: skip
+COPIES = Copies()
+
+
+def pytest_runtest_setup(item):
+    COPIES.wanted = not str(item.path).startswith(FRESH)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _copied_processes():
+    """`python -m memplane` is a copy of a process that has imported it, where that is the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "Popen", popen_of(COPIES))
+        yield
+    COPIES.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _nothing_below_home(tmp_path_factory):
     """No test writes below HOME: that, and the folder of state, are temporary for every process."""
     here, state = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("state")
@@ -85,6 +157,19 @@ def _nothing_below_home(tmp_path_factory):
     ours = {".memplane", ".local", ".claude", ".claude.json", ".codex"}
     found = {one.name for one in here.iterdir()} & ours
     assert not found, f"a test without a HOME of its own wrote {found} below it"
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A file to add to a plane, by its name and what it says."""
+
+    def file(name="report.md", data="# Herons\n\nThey nest in trees.\n"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+        return path
+
+    return file
 
 
 class Clock:

@@ -1,6 +1,7 @@
 """House rules that a reader can rely on: length of functions, names, purity, and what is absent."""
 
 import ast
+import functools
 import re
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -18,8 +19,13 @@ def name_of(module: Path) -> str:
     return module.relative_to(PACKAGE).as_posix()
 
 
+@functools.cache
+def tree_of(module: Path) -> ast.Module:
+    return ast.parse(module.read_text())
+
+
 def functions(module: Path):
-    for node in ast.walk(ast.parse(module.read_text())):
+    for node in ast.walk(tree_of(module)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -35,7 +41,7 @@ def test_no_function_is_longer_than_a_screen():
 
 
 def test_every_module_says_what_it_is_for():
-    assert [name_of(m) for m in MODULES if not ast.get_docstring(ast.parse(m.read_text()))] == []
+    assert [name_of(m) for m in MODULES if not ast.get_docstring(tree_of(m))] == []
 
 
 def test_names_say_what_a_room_is_for():
@@ -50,7 +56,7 @@ def test_no_room_has_more_than_twenty_modules():
 def imports_of(module: Path, modules: frozenset[str]) -> set[str]:
     """The modules of the package that one imports, for type checkers alone and late ones too."""
     found = set()
-    for node in ast.walk(ast.parse(module.read_text())):
+    for node in ast.walk(tree_of(module)):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names = {f"{node.module}.{one.name}" for one in node.names}
             found |= {one if one in modules else node.module for one in names}
@@ -90,7 +96,7 @@ def test_no_score_is_computed_in_floats():
     """Design: scores are integers. A division or a math function would make them depend on the CPU."""
     for module in MODULES:
         if name_of(module).startswith(("recall/", "pack/")):
-            for node in ast.walk(ast.parse(module.read_text())):
+            for node in ast.walk(tree_of(module)):
                 assert not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)), module
                 assert not (isinstance(node, ast.Constant) and isinstance(node.value, float)), (
                     module
@@ -194,7 +200,7 @@ def test_files_of_a_plane_are_reached_through_the_one_module_that_follows_no_lin
         if not name.startswith(OF_THE_PLANE):
             continue
         allowed = {ast.unparse(ast.parse(one)) for one in ELSEWHERE.get(name, ())}
-        for node in ast.walk(ast.parse(module.read_text())):
+        for node in ast.walk(tree_of(module)):
             if isinstance(node, ast.Call) and reaches_files(node):
                 said = ast.unparse(node)
                 used.add((name, said))
@@ -214,7 +220,7 @@ def test_a_public_name_means_one_thing():
     """Methods are not counted: what they mean is said by their class."""
     defined = defaultdict(list)
     for module in MODULES:
-        for node in ast.parse(module.read_text()).body:
+        for node in tree_of(module).body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 defined[node.name].append(name_of(module))
     twice = {name: at for name, at in defined.items() if len(at) > 1 and not name.startswith("_")}

@@ -47,6 +47,31 @@ def test_a_module_comes_alone_and_its_package_whole_later():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_threads_that_want_a_module_alone_at_once_all_get_it():
+    code = (
+        "import sys, threading\n"
+        "from importlib import import_module\n"
+        "from memplane import lazy\n"
+        "found, began, goes_on = [], threading.Event(), threading.Event()\n"
+        "def slow(name):\n"
+        "    began.set()\n"
+        "    goes_on.wait(.5)\n"  # a second thread must wait for this one: it may not go on first
+        "    return import_module(name)\n"
+        "lazy.import_module = slow\n"
+        "def get():\n"
+        "    found.append(lazy.module_alone('snowballstemmer', 'english_stemmer').EnglishStemmer)\n"
+        "    goes_on.set()\n"
+        "threads = [threading.Thread(target=get) for _ in range(3)]\n"
+        "threads[0].start()\n"
+        "began.wait()\n"
+        "for one in threads[1:]: one.start()\n"
+        "for one in threads: one.join()\n"
+        "assert [one().stemWord('runs') for one in found] == ['run'] * 3\n"
+        "assert 'snowballstemmer' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_of_a_package_that_is_there_the_module_is_its_own():
     assert module_alone("json", "decoder") is sys.modules["json.decoder"]
 

@@ -5,7 +5,7 @@ Beside it the same laid out for searching, `bound1.idx`.
     python tools/build_bound1.py [FILE]
 
 Needs rs-bpe, whose tokens are read out one by one; takes less than a minute and gives the
-same bytes on every run. The formats are described in memplane/tokens/table.py and index.py.
+same bytes on every run. The formats are described in memplane/tokens/table.py.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import unicodedata
 from pathlib import Path
 
 from rs_bpe.bpe import openai
+from table_formats import encode_token_index, encode_vocabularies
 
 from memplane.tokens.bound import BLANKS, merged_count, pretoken_count
-from memplane.tokens.index import encode_token_index
 from memplane.tokens.table import (
     CHARACTERS,
     LETTER,
@@ -31,7 +31,6 @@ from memplane.tokens.table import (
     UNSURE,
     UPPER,
     WHITE,
-    join,
     unpack,
 )
 
@@ -55,7 +54,7 @@ def main() -> None:
     target = parser.parse_args().target
     o200k = tokens(openai.o200k_base(), SIZES["o200k"])
     cl100k = tokens(openai.cl100k_base(), SIZES["cl100k"])
-    blob = join(characters(o200k, cl100k), o200k, cl100k)
+    blob = encode_vocabularies(characters(o200k, cl100k), o200k, cl100k)
     packed = pack(blob)
     target.write_bytes(packed)
     laid_out = index(packed)

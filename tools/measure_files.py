@@ -30,7 +30,7 @@ from memplane.policy import ChannelRule
 from memplane.ports import Line
 from memplane.projections.files import Files
 from memplane.projections.hotset import Hotset
-from memplane.recall.files import guess
+from memplane.recall.file_guess import guess_files
 from memplane.recall.suppress import Scope
 
 SIZES = (5, 10, 20)
@@ -101,7 +101,7 @@ def measure(folder: Path, *, cut: bool) -> dict[str, list[dict[int, float]]]:
                 errors = [warm.items[seq].text for _, seq in warm.tools.values() if seq]
                 scope = Scope(ChannelRule((), (), ()), now=line.event.ts, as_of=line.event.seq)
                 branch = state.branch_of(session, scope.hides)
-                guesses = guess(
+                guesses = guess_files(
                     state, scope, query=line.event.text, branch=branch, named=errors,
                     limit=max(SIZES),
                 )  # fmt: skip

@@ -3,9 +3,10 @@
     MEMPLANE_CLAUDE=... python tools/record_sessions.py claude-code
     MEMPLANE_CODEX=... python tools/record_sessions.py codex
 
-Runs the sessions of `tests/agents/sessions.py` against the scripted model on loopback. In front of
-memplane stands a `memplane` that notes what each call of a hook is given, and each line that a
-client sends to our MCP server, and passes it on. `tests/recorded/AGENT-VERSION/` then holds::
+Runs the sessions of `tests/agents/process_clients.py` against the scripted model on loopback. In
+front of memplane stands a `memplane` that notes what each call of a hook is given, and each line
+that a client sends to our MCP server, and passes it on. `tests/recorded/AGENT-VERSION/` then
+holds::
 
     crossed.jsonl    the calls and the lines, in the order in which they came
                      {"argv": ["hook", "codex"], "env": {...}, "stdin": {...}}
@@ -36,8 +37,8 @@ from typing import Any, Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "agents"))
 
-import sessions  # noqa: E402 - from the folder above
-from models import Model  # noqa: E402 - likewise
+import process_clients as sessions  # noqa: E402 - from the folder above
+from fakes_model_server import Model  # noqa: E402 - likewise
 
 RECORDED: Final = ROOT / "tests" / "recorded"
 CLIENTS: Final = {

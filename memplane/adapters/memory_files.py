@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from memplane.context.folds import Folds
     from memplane.plane.plane import Plane
     from memplane.ports import Line
-    from memplane.projections.chains import KeyValueRow
+    from memplane.projections.in_force import KeyValueRow
     from memplane.projections.memories import Memories
 
 __all__ = [

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplane.errors import MissingExtraError
-from memplane.index.static import WordPiece, plain_words
 from memplane.index.vectors import signed_bytes
+from memplane.index.word_vectors import WordPiece, plain_words
 
 __all__ = ["PIECES_MAX", "Encoder", "Floats", "MiniLM", "find_weights", "read_tensors"]
 

@@ -37,10 +37,10 @@ from memplane.event import Event
 from memplane.importers.claude_code import SOURCE, ClaudeCode
 from memplane.importers.resume import Hooked
 from memplane.index.storage import alone
-from memplane.ports import Head, Line
+from memplane.ports import Line, Position
 from memplane.projections.cache import Broken, Database
 from memplane.projections.catchup import catch_up
-from memplane.projections.forgetting import Forget, forget_of
+from memplane.projections.in_force import Forget, forget_of
 from memplane.projections.projector import Replayable
 
 if TYPE_CHECKING:
@@ -91,12 +91,12 @@ class TranscriptIndex:
         self._path = folder / _NAME if folder is not None else None
         self._db: Database | None = None
         self._inode = 0
-        self._at: Head | None = None
+        self._at: Position | None = None
 
     # --- following the log ---
 
     @property
-    def position(self) -> Head | None:
+    def position(self) -> Position | None:
         """Behind the last folded line; None before the first."""
         return self._at
 
@@ -194,14 +194,14 @@ class TranscriptIndex:
         self._path = None
         self._create(None)
 
-    def _stated(self) -> Head | None:
+    def _stated(self) -> Position | None:
         found = self._rows('SELECT version, plane, inode, seq, h, segment, "offset" FROM place')
         if not found:
             return None
         version, plane, inode, *at = found[0]
         if (version, plane, inode) != (_VERSION, self._plane, self._inode):
             raise Broken("another plane's, or a copy")
-        return Head(*at)
+        return Position(*at)
 
     def _write(self) -> None:
         """Fold the rest of the log, all or nothing."""
@@ -237,7 +237,7 @@ class TranscriptIndex:
                 if said is not None:
                     self._forget(said, event.seq)
         last = lines[-1]
-        self._at = Head(last.event.seq, last.event.h, last.segment, last.end)
+        self._at = last.position
 
     def _take(self, event: Event) -> None:
         data = event.data
@@ -384,7 +384,7 @@ class TranscriptIndex:
         return self._db.rows(query, values)
 
 
-def _of_head(at: Head) -> Iterator[int | str]:
+def _of_head(at: Position) -> Iterator[int | str]:
     yield from (at.seq, at.h, at.segment, at.offset)
 
 

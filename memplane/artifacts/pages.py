@@ -179,9 +179,7 @@ def material(asker: Requester, event: Event, handle: Handle) -> Expansion:
     """
     item = Item.of(event, len(event.text))
     gone = asker.folds.memories.archived(event, upto=asker.as_of)
-    if gone is not None:
-        item.superseded = gone[0] == "superseded"
-        item.forgotten = not item.superseded
+    item.settle(gone)
     facts = facts_of(event)
     reader = asker.context.reader(asker.channel, asker.now, agent=asker.agent)
     told = gone is None and reader.may_read(event) and reader.in_time(event)

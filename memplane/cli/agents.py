@@ -127,10 +127,13 @@ def install_agent(
             say_if_untrusted(str(plane.path))
         changes = install.install(where, parts, program)
     value: dict[str, Any] = {
-        "agent": agent.value, "scope": scope, "dry_run": dry_run, "program": program.words,
+        "agent": agent.value,
+        "scope": scope,
+        "dry_run": dry_run,
+        "program": program.words,
         "plane": {"path": str(plane.path), "made": not plane.there},
         "files": [change._asdict() for change in changes],
-    }  # fmt: skip
+    }
     words = _words(changes, dry_run=dry_run)
     if not dry_run:
         words += f"\nplane       {plane.path}: {'as it was' if plane.there else 'made'}"

@@ -81,9 +81,6 @@ def evaluate(
     candidate: _Candidates = None,
     limit: _Limit = None,
     policies: _Policies = None,
-    corpus: Annotated[_File, _file("Documents in BEIR form, to measure rankings.")] = None,
-    queries: Annotated[_File, _file("Queries in BEIR form.")] = None,
-    qrels: Annotated[_File, _file("Judgements: query, document, score, by tabs.")] = None,
     report: Annotated[_File, _file("Keep all figures and each question there (JSON).")] = None,
     channel: Channel = "private",
     home: Home = None,
@@ -92,27 +89,22 @@ def evaluate(
     """Measure how much of the evidence for labelled questions gets into their blocks.
 
     The conversations are imported into planes of their own, in a temporary folder; nothing is
-    written into yours. With --corpus, --queries and --qrels rankings are measured instead.
+    written into yours.
     """
     if report is not None and not report.absolute().parent.is_dir():
         raise InputError(f"{report.parent}: no such folder", where="--report")
-    mixed = (events, questions, together, by, folds, limit, candidate)
-    if (corpus or queries or qrels) and any(mixed):
-        raise InputError("--corpus, --queries and --qrels rank documents: no events, no questions")
     if by not in (None, "category"):
         raise InputError(f"expected category, found {by!r:.60}", where="--by")
     named = tuple(dict.fromkeys(one.strip() for one in baselines.split(",") if one.strip()))
 
     asked = evaluate_room.EvaluationMode(_numbers(budgets), channel, together, named)
     given = _policies_of(policies, home)
-    if corpus is not None and queries is not None and qrels is not None:
-        answer, words = _rankings((corpus, queries, qrels), asked, given)
-    elif events is not None and questions is not None and candidate:
+    if events is not None and questions is not None and candidate:
         answer, words = _chosen((events, questions), asked, given, candidate, (limit, folds))
     elif events is not None and questions is not None:
         answer, words = _blocks((events, questions), asked, given, (limit, by is not None, folds))
     else:
-        raise InputError("expected --events and --questions, or --corpus, --queries and --qrels")
+        raise InputError("expected --events and --questions")
     if report is not None:
         try:
             report.write_text(json.dumps(answer, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -123,7 +115,7 @@ def evaluate(
 
 _IN_FORCE = "the weights in force"
 _FOLDS = 5
-_LONG = ("questions", "searched", "rankings")  # of the report alone: they are thousands
+_LONG = ("questions", "searched")  # of the report alone: they are thousands
 
 
 def _blocks(
@@ -205,24 +197,6 @@ def _chosen(
     ]
     lines.append(f"{100 * found.honest:5.1f}  each fold under weights chosen without it")
     return answer, "\n".join(lines)
-
-
-def _rankings(
-    files: tuple[Path, Path, Path], asked: "EvaluationMode", policies: Mapping[str, bytes]
-) -> tuple[dict[str, Any], str]:
-
-    collection = evaluate_room.read_collection(*files)
-    with Bar("eval") as bar:
-        run = evaluate_room.rank_collection(
-            collection, asked.baselines, _builders(), policies, channel=asked.channel, progress=bar
-        )
-    answer = evaluate_room.collection_report(run)
-    if collection.unresolved:
-        say(f"{counted(collection.unresolved, 'judgement')} of no document")
-    return {
-        **answer,
-        "rankings": [one._asdict() for one in run.rankings],
-    }, evaluate_room.collection_table(answer)
 
 
 def _numbers(given: str) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from memplane.cli.output import Bar, clipped_line, counted, print_answer, say
 from memplane.cli.trust import ask_once
 from memplane.errors import HomeError, InputError, MemplaneError, UntrustedError
 from memplane.event import UPKEEP_KINDS, Event
-from memplane.explain.prefixes import Shared, shared_by
+from memplane.explain.replay import Shared, shared_by
 from memplane.home import VERSION
 from memplane.importers import git
 from memplane.intake.redact import masked
@@ -33,10 +33,9 @@ from memplane.policy import variables
 from memplane.projections.sessions import is_extract
 from memplane.trust import TrustStore
 from memplane.upkeep.audit import AuditReport
-from memplane.upkeep.caches import stated_positions, witnesses
 from memplane.upkeep.doctor import Check, examine_plane
 from memplane.upkeep.reports import saved
-from memplane.upkeep.verify import PlaneReport
+from memplane.upkeep.verify import PlaneReport, stated_positions, witnesses
 from memplane.wiring import (
     clock,
     find_detector,

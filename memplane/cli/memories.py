@@ -40,9 +40,8 @@ from memplane.cli.show import named_event
 from memplane.errors import InputError
 from memplane.event import GLOBAL
 from memplane.plane import Plane, Receipt
-from memplane.upkeep.purge import PurgeReport
+from memplane.upkeep.purge import ARCHIVED, PurgeReport
 from memplane.upkeep.purge_effects import Already, LostBytes
-from memplane.upkeep.purge_plan import ARCHIVED
 from memplane.wiring import open_plane
 from memplane.work.forget import Forgotten
 

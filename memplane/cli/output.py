@@ -17,12 +17,10 @@ from memplane.lazy import late, regex
 
 if TYPE_CHECKING:
     from memplane.plane import Plane
-    from memplane.projections import acts as projections_acts
-    from memplane.projections import order
+    from memplane.projections import in_force
     from memplane.search import service
 else:
-    projections_acts = late("memplane.projections.acts")
-    order = late("memplane.projections.order")
+    in_force = late("memplane.projections.in_force")
     service = late("memplane.search.service")
 
 __all__ = [
@@ -169,7 +167,7 @@ def _row(event: Event) -> str:
 
 def _target(event: Event) -> str:
     """What a forget, pin or touch is about, and whether it takes one back."""
-    acts = projections_acts.acts_of(event, order.moment_of(event, None))
+    acts = in_force.acts_of(event, in_force.moment_of(event, None))
     if event.kind == "touch":
         return f"touch id {', '.join(event.refs)}:"
     if not acts:

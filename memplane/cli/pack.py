@@ -20,9 +20,8 @@ from memplane.cli.output import (
     say_damage,
 )
 from memplane.errors import InputError, MemplaneError
-from memplane.explain.prefixes import Difference, first_difference
-from memplane.explain.replay import replay_pack
-from memplane.explain.why import FITS_MAX, why
+from memplane.explain.replay import Difference, first_difference, replay_pack
+from memplane.explain.why import why
 from memplane.intake.redact import quoted_value
 from memplane.pack.block import Block
 from memplane.plane import Plane
@@ -303,7 +302,7 @@ def print_replay(
 # `memplane why`: what became of an event in a pack.
 
 
-@command("why", example="why last 2 --smallest")
+@command("why", example="why last 2")
 def why_event(
     report: SavedReport,
     asked: Annotated[
@@ -314,16 +313,6 @@ def why_event(
         ),
     ],
     *,
-    smallest: Annotated[
-        bool,
-        typer.Option(
-            "--smallest",
-            help="Find the smallest budget above the pack's own at which it comes in.",
-        ),
-    ] = False,
-    fits: Annotated[
-        int, typer.Option("--fits", metavar="N", min=1, help="With at most so many packs.")
-    ] = FITS_MAX,
     channel: Annotated[
         str | None,
         typer.Option(
@@ -344,18 +333,9 @@ def why_event(
     The pack is made again under what its report names, so the reasons are its own. An event that
     who asks may not see is answered like one that does not exist.
     """
-    with open_plane(home) as plane, Bar("packing") as bar:
+    with open_plane(home) as plane:
         saved = reports.find_report(plane.home, report)
-        found = why(
-            plane,
-            saved,
-            asked,
-            channel=channel,
-            agent=agent,
-            smallest=smallest,
-            fits=fits,
-            progress=bar,
-        )
+        found = why(plane, saved, asked, channel=channel, agent=agent)
     print_answer(found.as_json(), "\n".join(found.lines()), as_json=as_json)
     if found.note:
         say(found.note)

@@ -1,6 +1,6 @@
-"""Memplane in the settings of coding agents: put in, and taken out again as if never there.
+"""Install memplane into coding agents, and uninstall it without a trace.
 
-`agents` says what each agent runs and where its settings lie; `jsontext` and `tomltext` change
-files of other people as text; `hooks` and `servers` say what ours is in them; `files` reads and
-replaces them; `traces` remembers what an install did besides; `install` does it.
+`agents`: what each agent runs and where its settings lie. `jsontext` and `tomltext`: edits of files
+of other people as text. `entries`: the hooks and the MCP server in them. `files`: reading and
+replacing them, backups, and the record of what an install did. `install`: all of it for one agent.
 """

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from memplane.clients import files, hooks, jsontext, servers, tomltext
+from memplane.clients import entries, files, jsontext, tomltext
 from memplane.clients.agents import Agent, Program, Scope, places
 from memplane.clients.files import SettingsRecord, SettingsStore, Traces
 from memplane.errors import InputError, MemplaneError, WriteError
@@ -145,9 +145,9 @@ def _to_install(where: Where, part: Part, program: Program, store: SettingsStore
         text = files.decode_settings(was or b"")
         ours_before = _has_ours(text, agent, path, part)
         if part == "hooks":
-            new, traces = hooks.add_hooks(text, agent, agent.wanted(program))
+            new, traces = entries.add_hooks(text, agent, agent.wanted(program))
         else:
-            add = servers.add_server_table if path.suffix == ".toml" else servers.add_server
+            add = entries.add_server_table if path.suffix == ".toml" else entries.add_server
             new, traces = add(text, agent, agent.server(program))
     if new == text:
         return _Plan(part, path, was, was, record)
@@ -175,8 +175,8 @@ def _to_uninstall(where: Where, part: Part, store: SettingsStore) -> _Plan:
 
 def _taken_out(text: str, agent: Agent, path: Path, part: Part, traces: Traces) -> str:
     if part == "hooks":
-        return hooks.remove_hooks(text, agent, traces)
-    remove = servers.remove_server_table if path.suffix == ".toml" else servers.remove_server
+        return entries.remove_hooks(text, agent, traces)
+    remove = entries.remove_server_table if path.suffix == ".toml" else entries.remove_server
     return remove(text, agent, traces)
 
 

@@ -1,43 +1,31 @@
-"""TOML that other people keep: read by the standard library, changed as text.
+"""TOML settings of other people: read by the standard library, changed by tomlkit as text.
 
 A table of ours is put behind everything else and found again by its name, however it was moved.
-Every change is read back before it counts: it must say what was there, with and without the table.
+Comments and layout stay. Every change is read back before it counts: the text must say what it said
+before, with and without the table.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memplane.errors import InputError
+from memplane.lazy import late
+
+if TYPE_CHECKING:
+    import tomlkit
+    from tomlkit import exceptions as toml_errors
+else:
+    tomlkit = late("tomlkit")
+    toml_errors = late("tomlkit.exceptions")
 
 __all__ = ["add_table", "parse_toml", "remove_table", "set_values"]
 
-Path = tuple[str, ...]
+Path = tuple[str, str]
 
 _BOM: Final = "\ufeff"
-_KEY: Final = re.compile(r"""[ \t]*("(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+)[ \t]*""")
-# What a value is made of where brackets and line ends count: texts, comments, and all the rest.
-_TOKEN: Final = re.compile(
-    r'\"{3}(?:[^"\\]|\\.|"{1,2}(?!"))*"{3,5}'
-    r"|'{3}(?:[^']|'{1,2}(?!'))*'{3,5}"
-    r'|"(?:[^"\\\n]|\\.)*"'
-    r"|'[^'\n]*'"
-    r"|\#[^\n]*|[\[\]{}\n]|[^\"'\#\[\]{}\n]+",
-    re.DOTALL,
-)
-
-
-class _Statement(NamedTuple):
-    """A line or more that say one thing: the path that it is about, and where its value is."""
-
-    path: Path
-    start: int
-    value: int
-    end: int
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -51,114 +39,86 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def add_table(text: str, path: Path, values: dict[str, Any]) -> tuple[str, str]:
-    """Put a table at the end; gives the text, and what stands between it and what was there."""
+    """Put a table at the end; return the text, and what divides the table from what was there.
+
+    Raises InputError where the text cannot be extended like that.
+    """
     newline = _newline(text)
     body = text.removeprefix(_BOM)
     joint = newline if body.strip() else ""
     if body and not body.endswith("\n"):
         joint = newline * 2
-    lines = [f"[{'.'.join(path)}]", *(f"{key} = {_value(one)}" for key, one in values.items())]
-    added = text + joint + "".join(line + newline for line in lines)
+    table = f"[{'.'.join(path)}]\n{tomlkit.dumps(values)}"
+    added = text + joint + table.replace("\n", newline)
     _must_say(added, path, _with(parse_toml(text), path, values))
     return added, joint
 
 
 def set_values(text: str, path: Path, values: dict[str, Any]) -> str:
-    """Give keys of a table other values; those that it has not come first in it."""
-    expected = _with(parse_toml(text), path, {**_at(parse_toml(text), path), **values})
+    """Give keys of a table other values. Raises InputError where tomlkit cannot."""
+    tables = parse_toml(text)
+    expected = _with(tables, path, {**tables[path[0]][path[1]], **values})
+    document = _document(text, path)
+    table: Any = document
+    for key in path:
+        table = table[key]
     for key, value in values.items():
-        found = list(_statements(text))
-        place = next((one for one in found if one.path == (*path, key)), None)
-        if place is not None:
-            line_end = "\n" if text[place.start : place.end].endswith("\n") else ""
-            line_end = "\r" + line_end if text[: place.end].endswith("\r\n") else line_end
-            text = f"{text[: place.value]} {_value(value)}{line_end}{text[place.end :]}"
-            continue
-        head = next((one for one in found if one.path == path and one.value == one.end), None)
-        at = len(text) if head is None else head.end
-        text = f"{text[:at]}{key} = {_value(value)}{_newline(text)}{text[at:]}"
-    _must_say(text, path, expected)
-    return text
+        table[key] = value
+    changed = _bom(text) + tomlkit.dumps(document)
+    _must_say(changed, path, expected)
+    return changed
 
 
 def remove_table(text: str, path: Path, joint: str) -> str:
-    """Take out a table and those below it; at the end of the text, `joint` before it too."""
+    """Take out a table and those below it; at the end of the text, `joint` before it too.
+
+    What is taken out must be lines of its own in one place; else InputError.
+    """
     expected = _with(parse_toml(text), path, None)
-    gone = [one for one in _statements(text) if one.path[: len(path)] == path]
-    for one in reversed(gone):
-        text = text[: one.start] + text[one.end :]
-    if gone and joint and text[: gone[0].start].endswith(joint):
-        head, tail = text[: gone[0].start].removesuffix(joint), text[gone[0].start :]
-        if tail and not head.endswith("\n") and not tail.startswith(("\n", "\r\n")):
+    body = text.removeprefix(_BOM)
+    document: Any = _document(text, path)
+    del document[path[0]][path[1]]
+    start, end = _cut(body, tomlkit.dumps(document), path)
+    # Blank lines and comments at the end of a table belong to what stands behind it.
+    lines = [line + "\n" for line in body[start:end].removesuffix("\n").split("\n")]
+    while lines and lines[-1].strip(" \t\r\n")[:1] in ("", "#"):
+        end -= len(lines.pop())
+    head, tail = body[:start], body[end:]
+    if joint and head.endswith(joint):
+        head = head.removesuffix(joint)
+        if tail and head and not head.endswith("\n") and not tail.startswith(("\n", "\r\n")):
             head += _newline(text)
-        text = head + tail
-    _must_say(text, path, expected)
-    return text
+    left = _bom(text) + head + tail
+    _must_say(left, path, expected)
+    return left
 
 
-def _statements(text: str) -> Iterator[_Statement]:
-    """What a text that is TOML says, statement by statement; blank lines and comments are none."""
-    at = len(_BOM) if text.startswith(_BOM) else 0
-    table: Path = ()
-    while at < len(text):
-        start, lead = at, text[at:].lstrip(" \t")[:2]
-        if lead[:1] in ("", "#", "\n", "\r"):
-            at = _line_end(text, at)
-        elif lead[:1] == "[":
-            opening = text.index("[", at) + lead.count("[")
-            table, _ = _keys(text, opening)
-            at = _line_end(text, at)
-            yield _Statement(table, start, at, at)
-        else:
-            key, value = _keys(text, at)
-            at = _value_end(text, value + 1)
-            yield _Statement((*table, *key), start, value + 1, at)
+def _cut(body: str, left: str, path: Path) -> tuple[int, int]:
+    """Where the lines of `body` begin and end that are not in `left`; InputError for other cuts."""
+    size = len(body) - len(left)
+    pairs = enumerate(zip(body, left, strict=False))
+    same = next((at for at, (one, other) in pairs if one != other), len(left))
+    starts = [0, *(found.end() for found in re.finditer("\n", body[:same]))]
+    for start in reversed(starts):
+        end = start + size
+        if body[:start] + body[end:] == left and (end == len(body) or body[end - 1] == "\n"):
+            return start, end
+    raise _refusal(path)
 
 
-def _keys(text: str, at: int) -> tuple[Path, int]:
-    """A dotted key, and where what follows it stands."""
-    keys: list[str] = []
-    while (key := _KEY.match(text, at)) is not None:
-        word = key[1]
-        keys.append(next(iter(tomllib.loads(f"{word} = 0"))))
-        at = key.end()
-        if text[at : at + 1] != ".":
-            break
-        at += 1
-    return tuple(keys), at
+def _document(text: str, path: Path) -> tomlkit.TOMLDocument:
+    try:
+        return tomlkit.parse(text.removeprefix(_BOM))
+    except toml_errors.TOMLKitError:
+        raise _refusal(path) from None
 
 
-def _value_end(text: str, at: int) -> int:
-    """The end of the line that a value ends on."""
-    depth = 0
-    while at < len(text):
-        token = _TOKEN.match(text, at)
-        assert token is not None
-        at = token.end()
-        depth += (token[0] in "[{") - (token[0] in "]}")
-        if token[0] == "\n" and not depth:
-            break
-    return at
-
-
-def _line_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end + 1
+def _bom(text: str) -> str:
+    return _BOM if text.startswith(_BOM) else ""
 
 
 def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
-
-
-def _value(value: Any) -> str:
-    """A text or a list of texts: as JSON, but for the one character that JSON leaves raw."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _at(tables: Any, path: Path) -> Any:
-    for key in path:
-        tables = tables[key]
-    return tables
 
 
 def _with(tables: dict[str, Any], path: Path, values: dict[str, Any] | None) -> dict[str, Any]:
@@ -179,8 +139,12 @@ def _must_say(text: str, path: Path, expected: dict[str, Any]) -> None:
     if not said.get(path[0], True):
         del said[path[0]]
     if said != expected:
-        raise InputError(
-            f"is written in a way that is not changed here; write it as [{'.'.join(path)}], or "
-            "change it by hand",
-            where=path[0],
-        )
+        raise _refusal(path)
+
+
+def _refusal(path: Path) -> InputError:
+    return InputError(
+        f"is written in a way that is not changed here; write it as [{'.'.join(path)}], or change "
+        "it by hand",
+        where=path[0],
+    )

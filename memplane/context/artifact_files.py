@@ -354,7 +354,7 @@ def _reads_as_text(mime: str) -> bool:
 # An approval covers the content that it names, of the artifacts that it names, from its seq on,
 # while it is in force (not forgotten, not replaced) and in time. One that takes back ends all
 # before it, and is ended itself where it is forgotten. What came from another plane stands among
-# the others by its time (`projections.order`).
+# the others by its time (`projections.in_force`).
 class _Named(NamedTuple):
     """The artifact of an id: its place in the log and its content."""
 

@@ -10,7 +10,6 @@ import json
 import os
 import threading
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cached_property
@@ -41,9 +40,10 @@ from memplane.intake import Intake, Marker, Redactor, namespace, same, timestamp
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
 from memplane.log import FileLog
+from memplane.log.reader import LineCache
 from memplane.nofollow import Tally, counting
 from memplane.pack.render import defused
-from memplane.ports import Appended, Clock, Detector, Embedder, Head, TokenCounter
+from memplane.ports import Appended, Clock, Detector, Embedder, Position, TokenCounter
 from memplane.projections.catchup import overtaken
 from memplane.projections.hotset import NO_TURNS, HotsetState
 from memplane.projections.item import Item, Printer
@@ -58,9 +58,9 @@ if TYPE_CHECKING:
     from memplane.log import log as log_log
     from memplane.pack.request import Request
     from memplane.policy import Policies
-    from memplane.ports import Head, Line
-    from memplane.projections.chains import KeyValueRow
+    from memplane.ports import Line, Position
     from memplane.projections.files import FilesState
+    from memplane.projections.in_force import KeyValueRow
     from memplane.projections.memories import Memories
     from memplane.projections.sessions import SessionsState
 else:
@@ -79,21 +79,19 @@ __all__ = [
 ]
 
 
-_KEPT: Final = 2_048
-_LINE_BYTES: Final = 16_384  # a longer one is read again
+_VALUES_KEPT: Final = 2_048
 
 
 class Recent:
-    """The values and lines asked for last, of one engine. One thread at a time.
+    """The values and lines asked for last, of one plane. One thread at a time.
 
-    Values are those of one prefix of the log, which its head names. A line never changes once it is
-    written; should the log be cut and go on, a row of it has another id or another place.
+    Values are those of one prefix of the log, which its head names. Should the log be cut and go
+    on, a row of it has another id or another place.
     """
 
     def __init__(self, read: Callable[[int], Line | None]) -> None:
-        self._read = read
-        self._lines: OrderedDict[tuple[int, str, int, int], Line] = OrderedDict()
-        self._at: Head | None = None
+        self._lines = LineCache(read)
+        self._at: Position | None = None
         self._rows: dict[tuple[str, str], KeyValueRow | None] = {}
 
     def current(
@@ -101,7 +99,7 @@ class Recent:
     ) -> KeyValueRow | None:
         """Return the value in force as `Memories.current` does; `upto` is always the same."""
         at = memories.position
-        if at != self._at or len(self._rows) >= _KEPT:
+        if at != self._at or len(self._rows) >= _VALUES_KEPT:
             self._at, self._rows = at, {}
         place = ns, key
         if place not in self._rows:
@@ -110,17 +108,7 @@ class Recent:
 
     def line(self, row: KeyValueRow) -> Line | None:
         """Return the line of a row, if it is there and verifies."""
-        key = (row.seq, row.id, row.segment, row.offset)
-        found = self._lines.get(key)
-        if found is not None:
-            self._lines.move_to_end(key)
-            return found
-        found = self._read(row.seq)
-        if found is not None and found.end - found.offset <= _LINE_BYTES:
-            self._lines[key] = found
-            if len(self._lines) > _KEPT:
-                self._lines.popitem(last=False)
-        return found
+        return self._lines.line(row.seq, (row.id, row.segment, row.offset))
 
 
 # What an open plane holds: files, log, projections, counter, intake.
@@ -222,7 +210,7 @@ class PlaneContext:
         self._pinned: dict[tuple[object, str], tuple[Event, Item]] = {}  # read for their pins
         self._recorded = 0  # since the last fold
         self._finished = 0
-        self._seen: Head | None = None  # the head of the log when purges were looked for
+        self._seen: Position | None = None  # the head of the log when purges were looked for
         self.recent = Recent(self.log.line)
         self._parts: dict[type[PlanePart], PlanePart] = {}
         self.closed = False
@@ -511,7 +499,7 @@ class PlaneContext:
             self.as_of = seq
             self._prefixes.advance(now, seq)
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         """Where the log ends now, or the prefix of it that this plane is."""
         self.check_open()
         return self.log.head() if self.as_of is None else Prefix(self.log, self.as_of).head()
@@ -566,7 +554,7 @@ class PlaneContext:
             item = items_of_event(line.event, self.counter(policies))
             known = self._pinned[key] = line.event, item
         event, item = known
-        item.superseded = item.forgotten = folds.memories.archived(event, upto=as_of) is not None
+        item.settle(folds.memories.archived(event, upto=as_of))
         return item
 
     def places(
@@ -669,7 +657,7 @@ def _variant(policies: Policies) -> str:
     return f"{policies.budgets.counter} x {policies.budgets.scale_ppm}"
 
 
-def _log_bytes(home: str, head: Head) -> int:
+def _log_bytes(home: str, head: Position) -> int:
     """Bytes of the log up to its head, or to the head of a prefix of it."""
     sealed = (f"{home}/log/{number:08}.jsonl" for number in range(1, head.segment))
     return head.offset + sum(os.lstat(file).st_size for file in sealed if nofollow.is_file(file))

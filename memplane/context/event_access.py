@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from memplane.errors import NotFoundError, ScopeError
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.intake.redact import quoted_value
+from memplane.projections.in_force import Timed, out_of_time
 from memplane.recall.score import Remembered, importance_now, is_stale
 from memplane.recall.suppress import NAMED, Scope, is_pattern, within
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from memplane.intake import Redactor
     from memplane.policy import Policies
     from memplane.ports import Line
-    from memplane.projections.chains import KeyValueRow
+    from memplane.projections.in_force import KeyValueRow
     from memplane.projections.memories import Memories
 
 __all__ = ["EventAccess", "KeyVersion", "Standing"]
@@ -69,15 +70,6 @@ class _Seen(NamedTuple):
     valid_until: str | None = None
     superseded: bool = False
     forgotten: bool = False
-
-
-class _Timed(Protocol):
-    """What holds from one time until another."""
-
-    @property
-    def valid_from(self) -> str | None: ...
-    @property
-    def valid_until(self) -> str | None: ...
 
 
 class Fading(Remembered, Protocol):
@@ -194,17 +186,13 @@ class EventAccess:
             else (f"agent {quoted_value(agent)} on channel {self.channel}")
         )
 
-    def in_time(self, event: _Timed) -> bool:
+    def in_time(self, event: Timed) -> bool:
         """Whether the event is valid at the reader's clock."""
         return self.out_of_time(event) is None
 
-    def out_of_time(self, event: _Timed) -> str | None:
+    def out_of_time(self, event: Timed) -> str | None:
         """`expired` or `pending` by the reader's clock, None within the event's time."""
-        now = self._scope.now
-        if event.valid_until is not None and event.valid_until < now:
-            return "expired"
-        pending = event.valid_from is not None and event.valid_from > now
-        return "pending" if pending else None
+        return out_of_time(event, self._scope.now)
 
     def faded(self, event: Event, touched: str | None = None) -> int:
         """What time has left of the event's importance, unless it is pinned."""

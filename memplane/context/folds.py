@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.harness import remembered, remembered_lines, remembered_text, variant_with
 from memplane.pack.expansion_depths import belongs, says
-from memplane.ports import Head, Line, TokenCounter
+from memplane.ports import Line, Position, TokenCounter
 from memplane.projections.artifacts import Artifacts, ArtifactTable
 from memplane.projections.catchup import Folded, Follower, catch_up
 from memplane.projections.files import AllFiles, AllFilesState
@@ -23,8 +23,8 @@ from memplane.projections.ledger import (
     Decisions,
     Ledgers,
     LedgersProjector,
-    LedgerStatement,
-    items_of,
+    Statement,
+    statement_item,
 )
 from memplane.projections.memories import Memories
 from memplane.projections.projector import Bundle, Replayable
@@ -71,16 +71,16 @@ class RememberedLog:
     def __init__(self, log: Replayable) -> None:
         self._log = log
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         return self._log.head()
 
-    def matches(self, position: Head) -> bool:
+    def matches(self, position: Position) -> bool:
         return self._log.matches(position)
 
     def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
         return remembered_lines(self._log.read(after, upto))
 
-    def read_from(self, position: Head) -> Iterator[Line]:
+    def read_from(self, position: Position) -> Iterator[Line]:
         return remembered_lines(self._log.read_from(position))
 
 
@@ -92,7 +92,7 @@ class SnapshotLog:
 
     def __init__(self, log: Replayable) -> None:
         self._log = log
-        self._head: Head | None = None  # before the first move the log is as it is
+        self._head: Position | None = None  # before the first move the log is as it is
 
     def move(self) -> None:
         """Go to where the log ends now."""
@@ -107,10 +107,10 @@ class SnapshotLog:
         finally:
             self._head = head
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         return self._log.head() if self._head is None else self._head
 
-    def matches(self, position: Head) -> bool:
+    def matches(self, position: Position) -> bool:
         if self._head is not None and position.seq > self._head.seq:
             return False
         return self._log.matches(position)
@@ -120,7 +120,7 @@ class SnapshotLog:
             return self._log.read(after, upto)
         return self._log.read(after, self._head.seq if upto is None else min(upto, self._head.seq))
 
-    def read_from(self, position: Head) -> Iterator[Line]:
+    def read_from(self, position: Position) -> Iterator[Line]:
         lines = self._log.read_from(position)
         return lines if self._head is None else _until(lines, self._head.seq)
 
@@ -138,13 +138,13 @@ class Prefix:
 
     def __init__(self, log: Replayable, upto: int) -> None:
         self._log, self._upto = log, upto
-        self._head: Head | None = None
+        self._head: Position | None = None
         # What `advance` has read, behind which place, and the first line that is not yet there.
-        self._fresh: tuple[Head, list[Line]] | None = None
+        self._fresh: tuple[Position, list[Line]] | None = None
         self._source: Iterator[Line] = iter(())
         self._next: Line | None = None
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         if self._head is None:
             # A damaged line has no seq: the head is the last good one before it.
             last = None
@@ -152,7 +152,7 @@ class Prefix:
                 last = next(iter(self._log.read(seq - 1, seq)), None)
                 if last is not None:
                     break
-            self._head = Head(0, "", 0, 0) if last is None else end_of_line(last)
+            self._head = Position(0, "", 0, 0) if last is None else last.position
         return self._head
 
     def advance(self, upto: int) -> None:
@@ -161,9 +161,9 @@ class Prefix:
         fresh = self._read_on(before, upto)
         self._fresh, self._upto = (before, fresh), upto
         if fresh:
-            self._head = end_of_line(fresh[-1])
+            self._head = fresh[-1].position
 
-    def _read_on(self, before: Head, upto: int) -> list[Line]:
+    def _read_on(self, before: Position, upto: int) -> list[Line]:
         """The lines behind a place, to a seq."""
         if self._next is None:
             self._source = self._log.read_from(before) if before.seq else self._log.read()
@@ -174,13 +174,13 @@ class Prefix:
             self._next = next(self._source, None)
         return fresh
 
-    def matches(self, position: Head) -> bool:
+    def matches(self, position: Position) -> bool:
         return position.seq <= self._upto and self._log.matches(position)
 
     def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
         return self._log.read(after, self._upto if upto is None else min(upto, self._upto))
 
-    def read_from(self, position: Head) -> Iterator[Line]:
+    def read_from(self, position: Position) -> Iterator[Line]:
         if self._fresh is not None and self._fresh[0] == position:
             yield from self._fresh[1]
             return
@@ -188,11 +188,6 @@ class Prefix:
             if line.event.seq > self._upto:
                 return
             yield line
-
-
-def end_of_line(line: Line) -> Head:
-    """The place behind a line."""
-    return Head(line.event.seq, line.event.h, line.segment, line.end)
 
 
 # Checkpoints that every pack needs, small enough to be read together.
@@ -248,7 +243,7 @@ class Folds:
         self._files: Folded[AllFilesState] | None = None  # likewise
         self.of_tasks: dict[str, OfTask] = {}  # for who expands a task
         self._place = (folder, plane_id, counter)
-        self._caught: Head | None = None  # where all stood when they were caught up last
+        self._caught: Position | None = None  # where all stood when they were caught up last
         # Items of the statements in force, by ledger: as of which seq, and by theirs.
         self._items: dict[str, tuple[int, dict[int, Item]]] = {}
         self._stated: tuple[object, Stated] | None = None  # of whom, as of which place
@@ -286,7 +281,7 @@ class Folds:
         """Whether the files view is open: asking for it reads nothing but what was appended."""
         return self._files is not None
 
-    def open_files(self) -> Head | None:
+    def open_files(self) -> Position | None:
         """Open the files view; return where it stands. Not caught up."""
         if self._files is None:
             folder, plane, _ = self._place
@@ -395,7 +390,7 @@ class Folds:
             self.hotset.state, self.decisions.state, self.cards.state, self.plane_map.state
         )
 
-    def items(self, name: str, statements: list[LedgerStatement]) -> list[Item]:
+    def items(self, name: str, statements: list[Statement]) -> list[Item]:
         """The statements of a ledger as items, which carry their rendered forms from pack to pack.
 
         Those in force stay, the others go. `left`: of decisions that the ledger has no text of.
@@ -414,10 +409,11 @@ class Folds:
         for statement in statements:
             item = made.get(statement.seq)
             if item is None:
-                form = folded.state.form(statement)
-                item = made[statement.seq] = items_of(statement, form)
+                item = made[statement.seq] = statement_item(statement)
                 if name == "left":
-                    item.cost = statement.tokens or 0  # what is listed, for want of the entry's
+                    item.cost = (
+                        statement.event.tokens or 0
+                    )  # what is listed, for want of the entry's
             items.append(item)
         return items
 

@@ -1,6 +1,8 @@
-"""Gather everything that a pack reads, as values: projections, views, sessions, files.
+"""Gather what a pack reads of an open plane, and run it; the files view.
 
-`materials_of` builds the `Materials` of a request and `run` calls the packing stages with them.
+`gather` makes the `Materials` of a request: projections, views and opened handles as values, and a
+`PlaneSource` for what is read only where a section needs it. `run_pack` packs with them.
+`list_files` is the files view: what was worked on, and what a session is about to need.
 """
 
 from __future__ import annotations
@@ -16,11 +18,18 @@ from memplane.errors import InputError
 from memplane.intake.redact import quoted_value
 from memplane.pack.layout import budget_of
 from memplane.pack.pack import Laid, pack
-from memplane.pack.request import Expansion, LastSession, Materials, Request, View
-from memplane.pack.tools import naming_texts
-from memplane.pack.window import prompt_of
-from memplane.recall.files import guess
-from memplane.recall.suppress import WITHHELD, ApprovalLookup, Labels, Scope
+from memplane.pack.request import (
+    Expansion,
+    LastSession,
+    LineCache,
+    Materials,
+    Request,
+    View,
+    prompt_of,
+)
+from memplane.pack.tail import naming_texts
+from memplane.recall.file_guess import guess_files
+from memplane.recall.suppress import WITHHELD, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,26 +41,27 @@ if TYPE_CHECKING:
     from memplane.pack.expansion_depths import OpenedHandle
     from memplane.pack.request import Request
     from memplane.policy import Policies
-    from memplane.ports import Line
+    from memplane.ports import Retriever
     from memplane.projections.files import FilesState
     from memplane.projections.hotset import HotsetState
     from memplane.projections.item import Item, Printer
-    from memplane.recall.retrieval import Retriever
 
 __all__ = [
     "LIMIT_MAX",
     "FileView",
+    "PlaneSource",
     "Stopwatch",
-    "files_for",
+    "gather",
     "list_files",
-    "materials_of",
-    "recent_sessions",
     "run_pack",
     "view_paths",
 ]
 
 
 _LABEL_MAX: Final = 40  # characters
+_SESSIONS_MAX: Final = 8
+# What describes the state of a session best, in this order.
+_WORDS: Final = ("summary", "plan", "user", "assistant")
 
 
 class Stopwatch:
@@ -76,35 +86,119 @@ def view_paths(policies: Policies, channel: str) -> list[str]:
     return [path for path in dict.fromkeys(paths) if path not in hidden]
 
 
-def materials_of(
-    policies: Policies,
+class PlaneSource:
+    """`memplane.ports.PackSource` of an open plane, for one request, under the plane's lock."""
+
+    def __init__(
+        self,
+        context: PlaneContext,
+        folds: Folds,
+        request: Request,
+        policies: Policies,
+        seen: VisibleProjections,
+        search: Callable[[], Retriever[Scope, Item]],
+    ) -> None:
+        """`search` opens the search of the log; `seen` is what the reader may see of `folds`."""
+        self._context, self._memories, self._seen = context, folds.memories, seen
+        self._scope, self._session = context.scope(request, policies), request.session
+        self._counter = context.counter(policies)
+        approvals = context.approvals(folds)
+        self.covers, self.covered, self.changed = (
+            approvals.covers,
+            approvals.covered,
+            approvals.changed,
+        )
+        self.search, self.unseen, self.line = search, seen.hidden, context.log.line
+
+    def touched(self, event: Item, *, upto: int) -> tuple[str | None, bool]:
+        """When an event was touched last, if it was, and whether it is pinned, as of a seq."""
+        memories = self._memories
+        return memories.touched(event, upto=upto), memories.pinned(event, upto=upto)
+
+    def last_sessions(self) -> tuple[LastSession, ...]:
+        """The newest sessions but the asking one, newest first, as far as the reader may see them.
+
+        Those in which nothing was said are left out: agents open and close many. Of each its
+        summary; where there is none, or something happened since, the last summary and plan that
+        were recorded in it, its last prompt and the last answer, as far as the hotset has them.
+        Behind the sessions of the hotset come those of which only the summary is left there, by
+        that. Nothing else decides which are shown: what the reader may not see moves no session.
+        """
+        hotset = self._seen.hotset
+        last = _newest(hotset)
+        newest = sorted(last, key=lambda id_: -last[id_])
+        newest += [id_ for id_ in reversed(hotset.summed) if id_ not in last]
+        found = (
+            LastSession(id_, tuple(items))
+            for id_ in newest
+            if id_ != self._session and (items := self._items(id_))
+        )
+        return tuple(islice(found, _SESSIONS_MAX))
+
+    def _items(self, session: str) -> list[Item]:
+        """What is shown of a session; nothing of one that was forgotten."""
+        hotset, hides = self._seen.hotset, self._scope.hides
+        summed = hotset.summed.get(session, 0)
+        summary = self._summary(summed)
+        if summary is not None and hides(summary) in WITHHELD:
+            summary = None  # it quotes what the reader may not see; the words are there anyway
+        words = _last_words(hotset, session, 0 if summary is None else summed)
+        if all(item.forgotten for item in words):
+            words = []
+        found = words if summary is None else [summary, *words]
+        return [item for item in found if hides(item) not in WITHHELD]
+
+    def _summary(self, seq: int) -> Item | None:
+        line = self.line(seq) if seq else None
+        if line is None or self._memories.archived(line.event, upto=self._scope.as_of):
+            return None
+        return items_of_event(line.event, self._counter)
+
+
+def _newest(hotset: HotsetState) -> dict[str, int]:
+    """The newest event of each session that the hotset has."""
+    items = hotset.items
+    newest = {items[seq].session: seq for seq in hotset.plane}  # in log order: the last one stays
+    return {id_: max(ring.seen, newest.get(id_, 0)) for id_, ring in hotset.sessions.items()}
+
+
+def _last_words(hotset: HotsetState, session: str, after: int) -> list[Item]:
+    """The last of each sort of words that the session has behind a seq."""
+    ring, items = hotset.sessions.get(session), hotset.items
+    found: dict[str, Item] = {}
+    for turn in reversed(ring.ring if ring is not None else ()):
+        seq = turn[0]
+        if seq <= after:
+            break
+        item = items[seq]
+        kind = item.kind
+        if kind == "message":
+            word = item.role or ""
+        elif kind in _WORDS:
+            word = kind
+        else:
+            continue  # most of them: tools
+        if word not in found:
+            found[word] = item
+    return [found[word] for word in _WORDS if word in found]
+
+
+def gather(
+    context: PlaneContext,
     folds: Folds,
+    request: Request,
+    policies: Policies,
     seen: VisibleProjections,
+    search: Callable[[], Retriever[Scope, Item]],
     *,
     views: list[View],
     expansions: list[Expansion | OpenedHandle | View],
-    memo: dict[tuple[str, int, str], tuple[str, int, bool]],
-    files: FilesState | None = None,
-    retriever: Callable[[], Retriever] | None = None,
-    query_seq: int = 0,
-    sessions: Callable[[], tuple[LastSession, ...]] | None = None,
-    approvals: ApprovalLookup | None = None,
-    line: Callable[[int], Line | None] | None = None,
+    lines: LineCache,
 ) -> Materials:
-    """Put together what the stages read."""
+    """The materials of a pack: what its reader sees of the projections, and the source of the rest.
 
-    def touched(item: Item, upto: int) -> tuple[str | None, bool]:
-        memories = folds.memories
-        return memories.touched(item, upto=upto), memories.pinned(item, upto=upto)
-
-    def moment(seq: int) -> str:
-        found = line(seq) if seq and line is not None else None
-        return "" if found is None else found.event.rec
-
-    def labels(seq: int) -> Labels | None:
-        found = line(seq) if line is not None else None
-        return None if found is None else Labels(found.event.tags, found.event.importance)
-
+    `search` opens the search of the log.
+    """
     return Materials(
         policies,
         seen.hotset,
@@ -114,19 +208,13 @@ def materials_of(
         seen.pinned,
         tuple(views),
         tuple(expansions),
-        memo,
+        PlaneSource(context, folds, request, policies, seen, search),
+        lines,
+        seen.plane_map,
         seen.gap,
         seen.shed_seq,
-        files,
-        retriever,
-        query_seq,
-        seen.plane_map,
-        sessions,
-        approvals,
-        touched,
-        moment,
-        labels,
-        seen.hidden,
+        _files_for(context, folds, request, seen.hotset, policies),
+        context.seq_of(request.query_event),
         tuple(seen.left),
         seen.left_more,
         tuple(seen.pins),
@@ -173,103 +261,10 @@ def _remembering(redact: Callable[[str], str]) -> Callable[[str], str]:
     return redacted
 
 
-# The last sessions, for a pack whose reader has to find his way: what each of them came to.
-_SESSIONS_MAX: Final = 8
-# What says most about where a session stands, in the order in which it is shown first.
-_WORDS: Final = ("summary", "plan", "user", "assistant")
-
-
-def recent_sessions(
-    context: PlaneContext,
-    folds: Folds,
-    request: Request,
-    policies: Policies,
-    seen: VisibleProjections,
-) -> tuple[LastSession, ...]:
-    """The newest sessions but the asking one, the newest first, as far as the reader may see them.
-
-    Those in which nothing was said are passed over: agents open and close many. Of each its
-    summary; where there is none, or something happened since, the last summary and plan that were
-    recorded in it, its last prompt and the last answer, as far as the hotset has them. Behind the
-    sessions of the hotset come those of which only the summary is left there, by that. Nothing
-    else decides who is shown: what happens out of the reader's sight moves no session.
-    """
-    scope, hotset = context.scope(request, policies), seen.hotset
-    last = _newest(hotset)
-    newest = sorted(last, key=lambda id_: -last[id_])
-    newest += [id_ for id_ in reversed(hotset.summed) if id_ not in last]
-    told = (
-        LastSession(id_, tuple(items))
-        for id_ in newest
-        if id_ != request.session
-        and (items := _items(context, folds, request, policies, seen, scope, id_))
-    )
-    return tuple(islice(told, _SESSIONS_MAX))
-
-
-def _newest(hotset: HotsetState) -> dict[str, int]:
-    """The newest event of each session that the hotset has."""
-    items = hotset.items
-    newest = {items[seq].session: seq for seq in hotset.plane}  # in log order: the last one stays
-    return {id_: max(ring.seen, newest.get(id_, 0)) for id_, ring in hotset.sessions.items()}
-
-
-def _items(
-    context: PlaneContext,
-    folds: Folds,
-    request: Request,
-    policies: Policies,
-    seen: VisibleProjections,
-    scope: Scope,
-    session: str,
-) -> list[Item]:
-    """What is shown of a session; nothing of one that was forgotten."""
-    summed = seen.hotset.summed.get(session, 0)
-    summary = _summary(context, folds, request, policies, summed)
-    if summary is not None and scope.hides(summary) in WITHHELD:
-        summary = None  # it quotes what the reader may not see: his words are there all the same
-    words = _last_words(seen.hotset, session, 0 if summary is None else summed)
-    if all(item.forgotten for item in words):
-        words = []
-    found = words if summary is None else [summary, *words]
-    return [item for item in found if scope.hides(item) not in WITHHELD]
-
-
-def _summary(
-    context: PlaneContext, folds: Folds, request: Request, policies: Policies, seq: int
-) -> Item | None:
-    line = context.log.line(seq) if seq else None
-    if line is None:
-        return None
-    archived = folds.memories.archived(line.event, upto=request.as_of)
-    return None if archived else items_of_event(line.event, context.counter(policies))
-
-
-def _last_words(hotset: HotsetState, session: str, after: int) -> list[Item]:
-    """The last of each sort of words that the session has behind a seq."""
-    ring, items = hotset.sessions.get(session), hotset.items
-    found: dict[str, Item] = {}
-    for turn in reversed(ring.ring if ring is not None else ()):
-        seq = turn[0]
-        if seq <= after:
-            break
-        item = items[seq]
-        kind = item.kind
-        if kind == "message":
-            word = item.role or ""
-        elif kind in _WORDS:
-            word = kind
-        else:
-            continue  # most of them: tools
-        if word not in found:
-            found[word] = item
-    return [found[word] for word in _WORDS if word in found]
-
-
 # The files view: what was worked on, and what a session is about to need.
 LIMIT_MAX = 1000
 _LEAST = 8  # tokens of a heading and the shortest line that names a file
-# A session's own files stand before guessed ones, whose terms add up to less than this.
+# A session's own files come before guessed ones, whose terms add up to less than this.
 _OWN = 10_000
 
 
@@ -290,7 +285,7 @@ class FileView(NamedTuple):
     why: tuple[str, ...]
 
 
-def files_for(
+def _files_for(
     context: PlaneContext, folds: Folds, request: Request, hotset: HotsetState, policies: Policies
 ) -> FilesState | None:
     """The files view where a pack needs it: for a session that has touched no file yet."""
@@ -310,7 +305,11 @@ def list_files(
     context: PlaneContext, query: str, *, session: str | None, branch: str | None, limit: int,
     asked: dict[str, Any],
 ) -> list[FileView]:  # fmt: skip
-    """The session's own files, the warmest first, then those that it may need."""
+    """The session's own files, the warmest first, then those that it may need.
+
+    At most `limit` (1 to 1000). `asked` has fields of a request (channel, ns, as_of, ...). Raises
+    InputError for a limit or branch of another type or range.
+    """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LIMIT_MAX:
         raise InputError(f"expected 1 to {LIMIT_MAX}, found {quoted_value(limit)}", where="limit")
     if branch is not None and not isinstance(branch, str):
@@ -336,7 +335,7 @@ def list_files(
             prompt = prompt_of(hotset.sessions.get(session), hotset, scope)
             wanted = prompt.text if prompt is not None else ""
         own = _own(state, hotset, session, scope)
-        guesses = guess(
+        guesses = guess_files(
             state, scope, query=wanted, named=naming_texts(hotset, decisions, scope),
             branch=state.branch_of(session, scope.hides) if branch is None else branch,
             limit=LIMIT_MAX,

@@ -7,13 +7,10 @@ and what it is compared with is rendered and counted by the same code under the 
 from __future__ import annotations
 
 from memplane.evaluate.baselines import BASELINES
-from memplane.evaluate.beir import Collection, rank_collection, read_collection
 from memplane.evaluate.dataset import Conversation, Dataset, LabelledQuestion, read_dataset
 from memplane.evaluate.figures import (
     Choice,
     CrossValidated,
-    collection_report,
-    collection_table,
     cross_validate,
     deal,
     evaluation_report,
@@ -31,7 +28,6 @@ from memplane.evaluate.run import (
 __all__ = [
     "BASELINES",
     "Choice",
-    "Collection",
     "Conversation",
     "CrossValidated",
     "Dataset",
@@ -41,14 +37,10 @@ __all__ = [
     "QuestionOutcome",
     "RankedQuestion",
     "SystemFactory",
-    "collection_report",
-    "collection_table",
     "cross_validate",
     "deal",
     "evaluation_report",
     "measure",
-    "rank_collection",
-    "read_collection",
     "read_dataset",
     "table",
 ]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import sqrt
 from random import Random
 from typing import Any, Final, Literal, NamedTuple
 
 from memplane.errors import InputError
-from memplane.evaluate.beir import CollectionRun
-from memplane.evaluate.dataset import Dataset
-from memplane.evaluate.rows import LISTED
+from memplane.evaluate.dataset import LISTED, Dataset
 from memplane.evaluate.run import PRODUCT, EvaluationMode, Measured, QuestionOutcome, RankedQuestion
 
 __all__ = [
@@ -21,8 +19,6 @@ __all__ = [
     "Choice",
     "Column",
     "CrossValidated",
-    "collection_report",
-    "collection_table",
     "cross_validate",
     "deal",
     "evaluation_report",
@@ -36,7 +32,7 @@ __all__ = [
 
 
 RANKS: Final = (5, 10, 20, 50, 100)
-_PLACES: Final = 5
+PLACES: Final = 5
 
 
 def evaluation_report(
@@ -125,60 +121,28 @@ def _recall(column: Column, outcomes: Sequence[QuestionOutcome]) -> dict[str, fl
     for one, share in zip(outcomes, shares, strict=True):
         groups.setdefault(one.conversation, []).append(share)
     return {
-        column: round(mean_of(shares), _PLACES),
+        column: round(mean_of(shares), PLACES),
         f"{column}_se_questions": _rounded(se_values(shares)),
         f"{column}_se_conversations": _rounded(se_groups(groups)),
-        f"{column}_any": round(mean_of([share > 0 for share in shares]), _PLACES),
-        f"{column}_all": round(mean_of([share == 1 for share in shares]), _PLACES),
+        f"{column}_any": round(mean_of([share > 0 for share in shares]), PLACES),
+        f"{column}_all": round(mean_of([share == 1 for share in shares]), PLACES),
     }
 
 
 def _rounded(error: float | None) -> float | None:
-    return None if error is None else round(error, _PLACES)
+    return None if error is None else round(error, PLACES)
 
 
 def _search_row(searched: Sequence[RankedQuestion]) -> dict[str, Any] | None:
     if not searched:
         return None
     times = [one.ns for one in searched]
-    recall = {str(k): round(mean_of([one.recall(k) for one in searched]), _PLACES) for k in RANKS}
+    recall = {str(k): round(mean_of([one.recall(k) for one in searched]), PLACES) for k in RANKS}
     return {
         "questions": len(searched),
         "recall_at": recall,
         "p50_ns": percentile(times, 50),
         "p95_ns": percentile(times, 95),
-    }
-
-
-def collection_report(run: CollectionRun) -> dict[str, Any]:
-    """Put the figures of a collection together: a row for each ranking."""
-    systems: Iterable[str] = dict.fromkeys(one.system for one in run.rankings)
-    rows = []
-    for system in systems:
-        own = [one for one in run.rankings if one.system == system]
-        times = [one.ns for one in own]
-        rows.append(
-            {
-                "system": system,
-                "queries": len(own),
-                "ndcg_at_10": round(mean_of([one.ndcg for one in own]), _PLACES),
-                "ndcg_at_10_se": _rounded(se_values([one.ndcg for one in own])),
-                "recall_at": {
-                    str(k): round(mean_of([one.recall(k) for one in own]), _PLACES) for k in RANKS
-                },
-                "p50_ns": percentile(times, 50),
-                "p95_ns": percentile(times, 95),
-            }
-        )
-    return {
-        "collection": {
-            "documents": run.documents,
-            "queries": run.queries,
-            "judged": run.judged,
-            "unresolved": run.unresolved,
-        },
-        "bootstrap": {"resamples": RESAMPLES, "seed": SEED},
-        "rows": rows,
     }
 
 
@@ -252,28 +216,6 @@ def _error(error: float | None) -> str:
 
 def _ms(ns: int | None) -> str:
     return "-" if ns is None else f"{ns / 1e6:.1f}"
-
-
-def collection_table(report: dict[str, Any]) -> str:
-    """The rows of `collection_report`."""
-    about = report["collection"]
-    ranks = list(report["rows"][0]["recall_at"])
-    lines = [
-        f"{about['documents']} documents, {about['queries']} queries, {about['judged']} judged",
-        "",
-        f"{'system':<10}{'queries':>8}{'nDCG@10':>9}{'±q':>7}"
-        + "".join(f"{f'R@{k}':>8}" for k in ranks)
-        + f"{'p50 ms':>9}{'p95 ms':>9}",
-    ]
-    for row in report["rows"]:
-        found = row["ndcg_at_10_se"]
-        error = f"{'-':>7}" if found is None else f"{found:>7.4f}"
-        recall = "".join(f"{row['recall_at'][k]:>8.3f}" for k in ranks)
-        lines.append(
-            f"{row['system']:<10}{row['queries']:>8}{row['ndcg_at_10']:>9.4f}"
-            f"{error}{recall}{_ms(row['p50_ns']):>9}{_ms(row['p95_ns']):>9}"
-        )
-    return "\n".join(lines)
 
 
 # Numbers from values: percentiles, nDCG, and standard errors by resampling. Nothing is read here.

@@ -7,10 +7,8 @@ may not see an event learns what he learns of one that does not exist: the count
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.context.folds import items_of_event
@@ -20,26 +18,22 @@ from memplane.explain.replay import asked_of, plane_of
 from memplane.harness import remembered
 from memplane.intake.redact import quoted_value
 from memplane.pack.block import Block, Entry
-from memplane.pack.ground import packed_last_sessions, query_event
-from memplane.pack.layout import STEADY_FROM, ladder
-from memplane.pack.pack import Laid, lay
-from memplane.pack.request import Expansion, Materials, Request, View
-from memplane.pack.retrieved import score_parts
+from memplane.pack.evidence import score_parts
+from memplane.pack.pack import Laid
+from memplane.pack.request import Expansion, View
 from memplane.pack.tail import is_own_section
+from memplane.ports import ONE, Candidates
 from memplane.projections.hotset import NO_TURNS, SESSION_RING
-from memplane.projections.order import KEYLESS_KINDS
-from memplane.recall.retrieval import ONE, Candidates, Retriever, SearchResult
-from memplane.recall.suppress import NAMED, OWNER, Scope
+from memplane.projections.in_force import KEYLESS_KINDS, Archived
+from memplane.recall.suppress import NAMED, OWNER
 
 if TYPE_CHECKING:
     from memplane.plane import Plane
     from memplane.ports import Line
-    from memplane.projections.item import Printer
     from memplane.projections.memories import Memories
     from memplane.upkeep.reports import Saved
 
 __all__ = [
-    "FITS_MAX",
     "HIDDEN",
     "ITSELF",
     "NAMING",
@@ -56,9 +50,7 @@ __all__ = [
     "LeftOut",
     "Logged",
     "Memory",
-    "PackOutcome",
     "Retold",
-    "Smallest",
     "Sourced",
     "Why",
     "candidate_sources",
@@ -66,10 +58,8 @@ __all__ = [
     "left_out",
     "never_of",
     "no_source",
-    "outcome",
     "retold",
     "rings_of",
-    "smallest_for",
     "suppressed",
     "tasks_of",
     "why",
@@ -264,37 +254,6 @@ class LeftOut(NamedTuple):
         return f"{self.reason}{where}: {self.why}{by}"
 
 
-class Smallest(NamedTuple):
-    """The smallest budget above the pack's own at which the event comes in, whole or as a part.
-
-    `budget` None: none was found. No budget below `not_below` brings the event in; where `exact`,
-    `budget` is the smallest there is, or there is none up to `most`. At `budget` less one the event
-    is not in, exact or not. `fits` is how many packs were made to find it.
-    """
-
-    budget: int | None
-    how: str
-    section: str
-    exact: bool
-    not_below: int
-    most: int
-    fits: int
-    why: str = ""
-
-    def words(self) -> str:
-        tried = f"{self.fits} packs tried" if self.fits != 1 else "1 pack tried"
-        if self.why:
-            return self.why
-        if self.budget is None:
-            if self.exact:
-                return f"none up to {self.most} tokens, which is the most there is; {tried}"
-            return f"not below {self.not_below} tokens; {tried}"
-        found = f"{self.budget} tokens: {self.how}, in {self.section}"
-        if self.exact:
-            return f"{found}; {tried}"
-        return f"not below {self.not_below}; the smallest of those tried is {found}; {tried}"
-
-
 class EventTrace(NamedTuple):
     """One event in one pack, step by step. `outcome`: `placed`, `named` or `left_out`.
 
@@ -310,7 +269,6 @@ class EventTrace(NamedTuple):
     allocated: tuple[Allocated, ...]
     places: tuple[EntryPlacement, ...]
     left_out: tuple[LeftOut, ...]
-    smallest: Smallest | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -326,7 +284,6 @@ class EventTrace(NamedTuple):
             "allocation": _plain(self.allocated),
             "places": _plain(self.places),
             "left_out": _plain(self.left_out),
-            "smallest": _plain(self.smallest),
         }
 
     def lines(self) -> Iterator[str]:
@@ -343,8 +300,6 @@ class EventTrace(NamedTuple):
             yield _line("place", placed.words())
         for reason in self.left_out:
             yield _line("left out", reason.words())
-        if self.smallest is not None:
-            yield _line("smallest", self.smallest.words())
 
 
 class Why(NamedTuple):
@@ -439,22 +394,21 @@ class Archive:
         row = self._memories.current(event.ns, event.key or "", upto=self._upto)
         return row is not None and row.seq == event.seq
 
-    def gone(self, event: Event) -> list[tuple[str, int]]:
+    def gone(self, event: Event) -> list[Archived]:
         """What took the event out of force, and by which seq: forgotten first, then superseded."""
         if event.seq > self._upto:
             return []
         found = self._memories.archived(event, upto=self._upto)
         gone = [] if found is None else [found]
-        if event.key is not None and event.kind not in KEYLESS_KINDS:
-            later = self._memories.superseded(event, upto=self._upto)
-            if later is not None and ("superseded", later) not in gone:
-                gone.append(("superseded", later))
+        later = self._memories.superseded(event, upto=self._upto)
+        if later is not None and Archived("superseded", later) not in gone:
+            gone.append(Archived("superseded", later))
         return gone
 
     def by(self, event: Event, reason: str) -> int:
         """The seq that gave the event this reason; 0 where none did."""
         words = ("superseded",) if reason == "superseded" else ("forgotten", "evicted")
-        return next((seq for word, seq in self.gone(event) if word in words), 0)
+        return next((one.by_seq for one in self.gone(event) if one.reason in words), 0)
 
 
 def left_out(laid: Laid, event: Event, archive: Archive) -> Iterator[LeftOut]:
@@ -469,7 +423,7 @@ def left_out(laid: Laid, event: Event, archive: Archive) -> Iterator[LeftOut]:
         yield _noted(laid, event, *row[1:4], row[5])
     elif seq in sheet.passed:
         yield _passed(laid, event, sheet.passed[seq])
-    pool = next((item for item in laid.ground.pool if item.seq == seq), None)
+    pool = next((item for item in laid.context.pool if item.seq == seq), None)
     if any(item.seq == seq for item in facts.left_over):
         yield _older(laid, event)
         return
@@ -485,19 +439,18 @@ def left_out(laid: Laid, event: Event, archive: Archive) -> Iterator[LeftOut]:
 
 def _is_apart(laid: Laid, seq: int) -> bool:
     """Whether it is kept with what the reader sees nothing of, which the pack counts as well."""
-    hidden = laid.ground.materials.hidden
-    return hidden is not None and any(item.seq == seq for item in hidden())
+    return any(item.seq == seq for item in laid.context.materials.source.unseen())
 
 
 def suppressed(laid: Laid, event: Event, archive: Archive) -> str | None:
     """Why the pack may not show the event, None where it may."""
-    item = next((item for item in laid.ground.pool if item.seq == event.seq), None)
+    item = next((item for item in laid.context.pool if item.seq == event.seq), None)
     if item is None:
         item = items_of_event(event, laid.facts.sheet.counter)
-        gone = {reason for reason, _ in archive.gone(event)}
+        gone = {one.reason for one in archive.gone(event)}
         item.superseded = "superseded" in gone
         item.forgotten = not gone.isdisjoint(("forgotten", "evicted"))
-    return laid.ground.scope.hides(item)
+    return laid.context.scope.hides(item)
 
 
 def _noted(
@@ -531,9 +484,9 @@ def _noted(
 
 def _limit(laid: Laid, event: Event, section: str) -> str:
     """The policy's limit that a section has come to, or that of what is kept to choose from."""
-    if any(item.seq == event.seq for item in laid.ground.materials.left):
+    if any(item.seq == event.seq for item in laid.context.materials.left):
         return "newer decisions, or those that are pinned or constraints, have all the places"
-    limits = laid.ground.materials.policies.budgets.limits
+    limits = laid.context.materials.policies.budgets.limits
     name = _LIMITS.get(section, "retrieved_chunks_max")
     return f"the section has the {getattr(limits, name)} that it takes at most ({name})"
 
@@ -554,7 +507,7 @@ def _older(laid: Laid, event: Event) -> LeftOut:
     """A candidate of which no stage spoke: it lies before what is shown as recent."""
     if event.seq in never_of(laid):
         return LeftOut("older", ITSELF)
-    anchor, session = laid.facts.window.anchor, laid.ground.request.session
+    anchor, session = laid.facts.sheet.window.anchor, laid.request.session
     if session is not None and event.session == session and anchor > event.seq:
         return LeftOut("older", f"{WINDOW}, which begins at", by_seq=anchor)
     return LeftOut("older", "no section looked so far back")
@@ -586,13 +539,13 @@ def candidate_sources(laid: Laid, event: Event) -> list[CandidateSource]:
 
 def _recent(laid: Laid, event: Event) -> Iterator[CandidateSource]:
     """What does not depend on the query: the window, statements, tasks, tools, own sections."""
-    ground, seq = laid.ground, event.seq
-    materials, held = ground.materials, ledgers_of(laid, seq)
+    context, seq = laid.context, event.seq
+    materials, held = context.materials, ledgers_of(laid, seq)
     if event.kind not in NO_TURNS and _in_window(laid, seq):
         yield CandidateSource("window", tail=False)
     for name in held:
         yield CandidateSource(name, tail=False)
-    if any(one.item.seq == seq for one in ground.stated):
+    if any(one.item.seq == seq for one in context.stated):
         yield CandidateSource("statements since the epoch", tail=True)
     if tasks_of(laid, seq):
         yield CandidateSource("tasks", tail=True)
@@ -606,8 +559,8 @@ def _recent(laid: Laid, event: Event) -> Iterator[CandidateSource]:
 
 def _in_window(laid: Laid, seq: int) -> bool:
     """Whether the window could reach back to an event."""
-    ground = laid.ground
-    materials, ring = ground.materials, ground.ring
+    context = laid.context
+    materials, ring = context.materials, context.ring
     if ring is not None:
         return seq in ring.prompts or any(turn.seq == seq for turn in ring.ring)
     return seq in materials.hotset.plane[-materials.policies.budgets.limits.hotset_max_events :]
@@ -631,8 +584,8 @@ def _ranked(laid: Laid, event: Event) -> Iterator[CandidateSource]:
 
 def _asked(laid: Laid, event: Event) -> Iterator[CandidateSource]:
     """What the request asked for by name: handles, and the last sessions."""
-    ground, seq = laid.ground, event.seq
-    for opened in ground.materials.expansions:
+    context, seq = laid.context, event.seq
+    for opened in context.materials.expansions:
         if isinstance(opened, View):
             continue
         if isinstance(opened, Expansion):
@@ -643,17 +596,18 @@ def _asked(laid: Laid, event: Event) -> Iterator[CandidateSource]:
             )
         if inside:
             yield CandidateSource("expansion", tail=True)
-    if ground.intent == "orient" and any(
-        item.seq == seq for session in packed_last_sessions(ground) for item in session.items
+    if laid.context.intent == "orient" and any(
+        item.seq == seq
+        for session in context.materials.source.last_sessions()
+        for item in session.items
     ):
         yield CandidateSource("last sessions", tail=True)
 
 
 def no_source(laid: Laid, event: Event) -> tuple[str, str]:  # noqa: PLR0911 - a reason, a return
     """Why no source holds the event: the reason in a word, and in a sentence."""
-    ground = laid.ground
-    limits = ground.materials.policies.budgets.limits
-    ranked, request = laid.facts.sheet.ranked, ground.request
+    limits = laid.context.materials.policies.budgets.limits
+    ranked, request, query = laid.facts.sheet.ranked, laid.request, laid.query
     if event.kind in _NEVER:
         return "never_shown", f"events of kind {event.kind} stand in no block"
     if not event.text:
@@ -665,11 +619,11 @@ def no_source(laid: Laid, event: Event) -> tuple[str, str]:  # noqa: PLR0911 - a
     if request.sections and "retrieved_evidence" not in request.sections:
         return "section", f"the request asked for {', '.join(request.sections)} alone"
     in_session = request.session is not None and event.session == request.session
-    if in_session and (ground.retriever is None or not ground.query):
+    if in_session and (query.retriever is None or not query.text):
         return "older", f"of its session the last {SESSION_RING} turns are at hand, it came before"
-    if not ground.query:
+    if not query.text:
         return "older", "nothing was asked, and it is not among what is recent"
-    if ground.retriever is None:
+    if query.retriever is None:
         few = f"the last {limits.hotset_max_events} events and what is in force"
         return "older", f"a fast pack looks at {few}, and it is not among them"
     if ranked is not None and len(ranked.rows) >= limits.candidate_pool_max:
@@ -680,23 +634,23 @@ def no_source(laid: Laid, event: Event) -> tuple[str, str]:  # noqa: PLR0911 - a
 
 def never_of(laid: Laid) -> frozenset[int]:
     """The seqs of what was asked, which is no answer."""
-    ground = laid.ground
-    found = {query_event(ground)}
-    if ground.own_query and ground.prompt is not None:
-        found.add(ground.prompt.seq)
+    query, prompt = laid.query, laid.context.prompt
+    found = {query.event}
+    if query.own and prompt is not None:
+        found.add(prompt.seq)
     return frozenset(found - {0})
 
 
 def ledgers_of(laid: Laid, seq: int) -> list[str]:
     """The ledgers that hold an event in force."""
-    materials = laid.ground.materials
+    materials = laid.context.materials
     ledgers = {"decisions": materials.decisions, "cards": materials.cards}
     return [name for name, items in ledgers.items() if any(item.seq == seq for item in items)]
 
 
 def rings_of(laid: Laid, seq: int) -> Iterator[str]:
     """The rings and tables of the hotset that hold an event."""
-    hotset = laid.ground.materials.hotset
+    hotset = laid.context.materials.hotset
     if seq in hotset.plane:
         yield "plane"
     for name, ring in hotset.sessions.items():
@@ -716,292 +670,8 @@ def rings_of(laid: Laid, seq: int) -> Iterator[str]:
 
 def tasks_of(laid: Laid, seq: int) -> list[str]:
     """The tasks that quote an event."""
-    tasks = laid.ground.materials.tasks.newest()
+    tasks = laid.context.materials.tasks.newest()
     return [task.id for task in tasks if any(quote.seq == seq for quote in task.quotes())]
-
-
-# The smallest budget at which an event comes into a pack, found by packing again.
-#
-# Coming in is not monotone: at one token more another section may take the room. So every budget
-# between is packed, but for those of which a pack at another budget speaks for certain:
-#
-# - From 1,000 tokens on the rooms follow a ladder. Between two steps of it only the tail is laid
-#   out differently, so an event that no part of the tail could show is looked for once a step.
-# - Where each section of the tail had as much as it may ever have on a step, more changes nothing.
-#
-# A fit is one pack. Where the bound on fits ends the search, the answer says below which budget
-# nothing is left to be tried.
-
-FITS_MAX: Final = 5_000
-# Below this a pack has no use for the files view, and may have been made without it.
-_FILES_FROM: Final = 8
-_NOT_IN: Final = ("", "")
-
-
-class _Stretch(NamedTuple):
-    """Budgets `first` to `last` of one layout; `flat`: all of them show the event, or none does."""
-
-    first: int
-    last: int
-    flat: bool
-
-
-def smallest_for(
-    laid: Laid,
-    then: Plane,
-    event: Event,
-    why: str,
-    fits: int,
-    progress: Callable[[int, int], None] | None = None,
-) -> Smallest:
-    """Find the smallest budget above the pack's own at which a block shows the event's text.
-
-    The promise: at the budget named the event is in, at one token less it is not, and none below
-    `not_below` brings it in. `then` is the plane of the pack; `why` says why there is none, where
-    that is known already.
-    """
-    own, budgets = laid.facts.budget, laid.ground.materials.policies.budgets
-    most = budgets.acb_total_max_tokens - budgets.reserve_tokens
-    if not why and not candidate_sources(laid, event):
-        why = "no budget brings it in: no part of the pack looks at it"
-    if why:
-        return Smallest(None, "", "", exact=True, not_below=most + 1, most=most, fits=0, why=why)
-    if own >= most:
-        return Smallest(None, "", "", exact=True, not_below=most + 1, most=most, fits=0)
-    with then.context.lock:
-        search = _Search(_laid_for(laid, then), event, _stretches(laid, event), fits, progress)
-        return search.run()
-
-
-def _stretches(laid: Laid, event: Event) -> list[_Stretch]:
-    """The budgets above the pack's own, by layout."""
-    own, ground = laid.facts.budget, laid.ground
-    budgets = ground.materials.policies.budgets
-    most = budgets.acb_total_max_tokens - budgets.reserve_tokens
-    tail = ground.orients or any(source.tail for source in candidate_sources(laid, event))
-    found: list[_Stretch] = []
-    first = own + 1
-    while first <= most:
-        if first < STEADY_FROM:
-            last, flat = min(STEADY_FROM, most) - 1, False
-            last = max(last, first) if first < most else most
-        else:
-            step, flat = ladder(first, most), not tail
-            within = bisect_right(range(first, most + 1), step, key=partial(ladder, most=most))
-            last = first + within - 1
-            same = own >= STEADY_FROM and ladder(own, most) == step
-            if same and (flat or _settled(laid)):  # laid out as the pack itself was
-                first = last + 1
-                continue
-        found.append(_Stretch(first, last, flat))
-        first = last + 1
-    return found
-
-
-class _Search:
-    """Packs at one budget after the other. What was found out is kept."""
-
-    def __init__(
-        self,
-        laid: Laid,
-        event: Event,
-        stretches: Sequence[_Stretch],
-        fits: int,
-        progress: Callable[[int, int], None] | None,
-    ) -> None:
-        self._stretches = stretches
-        self._request, self._printer = laid.ground.request, laid.facts.sheet.printer
-        self._materials = _asked_once(laid.ground.materials)
-        self._event, self._fits, self._progress = event, fits, progress
-        self._known: dict[int, tuple[str, str]] = {}
-        self._settled: dict[int, bool] = {}
-        budgets = self._materials.policies.budgets
-        self._most = budgets.acb_total_max_tokens - budgets.reserve_tokens
-
-    @property
-    def _left(self) -> int:
-        return self._fits - len(self._known)
-
-    def run(self) -> Smallest:
-        """Look once at each stretch, then at every budget that may be smaller than what that found.
-
-        What is found is brought nearer by halves first, so that a bounded search has an answer.
-        """
-        found = self._glance()
-        if found is None:
-            return self._scan(self._most + 1)
-        before = self._before(found)
-        if before is not None and not before.flat:
-            found = self._edge(before.first, found)
-        return self._scan(found)
-
-    def _before(self, budget: int) -> _Stretch | None:
-        """The stretch that ends right below a budget."""
-        return next((one for one in self._stretches if one.last == budget - 1), None)
-
-    def _glance(self) -> int | None:
-        for stretch in self._stretches:
-            if not self._left:
-                return None
-            if self._shows(stretch.first):
-                return stretch.first
-        return None
-
-    def _edge(self, out: int, inside: int) -> int:
-        """A budget between that shows the event, where one token less does not."""
-        while inside - out > 1 and self._left:
-            middle = (out + inside) // 2
-            if self._shows(middle):
-                inside = middle
-            else:
-                out = middle
-        return inside
-
-    def _scan(self, upto: int) -> Smallest:
-        """Try every budget below `upto` of which nothing is certain yet, from the smallest on."""
-        for stretch in self._stretches:
-            budget, last = stretch.first, min(stretch.last, upto - 1)
-            while budget <= last:
-                if budget not in self._known and not self._left:
-                    return self._answer(upto, budget)
-                if self._shows(budget):
-                    return self._answer(budget, budget)
-                if stretch.flat or (budget >= STEADY_FROM and self._settled.get(budget)):
-                    break
-                budget += 1
-        return self._answer(upto, upto)
-
-    def _answer(self, found: int, not_below: int) -> Smallest:
-        there = found <= self._most and self._edged(found, not_below)
-        how, section = self._known[found] if there else _NOT_IN
-        return Smallest(
-            found if there else None,
-            how,
-            section,
-            exact=found == not_below,
-            not_below=not_below,
-            most=self._most,
-            fits=len(self._known),
-        )
-
-    def _edged(self, found: int, not_below: int) -> bool:
-        """Whether it is known that one token less than what was found does not do."""
-        if found == not_below or self._known.get(found - 1) == _NOT_IN:
-            return True
-        before = self._before(found)
-        flat = before is not None and before.flat
-        return flat and before is not None and self._known.get(before.first) == _NOT_IN
-
-    def _shows(self, budget: int) -> bool:
-        known = self._known.get(budget)
-        if known is None:
-            came = outcome(self._request, self._materials, self._printer, budget)
-            known = self._known[budget] = came.shown.get(self._event.id, _NOT_IN)
-            self._settled[budget] = came.settled
-            if self._progress is not None:
-                self._progress(len(self._known), self._fits)
-        return known != _NOT_IN
-
-
-class PackOutcome(NamedTuple):
-    """What a pack shows: how and in which section by the event's id. `settled`: see `_settled`."""
-
-    shown: dict[str, tuple[str, str]]
-    settled: bool
-
-
-def outcome(request: Request, materials: Materials, printer: Printer, budget: int) -> PackOutcome:
-    """Pack with a budget, and say what became of each event."""
-    laid = lay(request._replace(budget=budget), materials, printer)
-    shown: dict[str, tuple[str, str]] = {}
-    for entry in laid.rendered.entries:
-        if entry.source not in NAMING:
-            for id_ in entry.parts:
-                shown.setdefault(id_, ("part", entry.section))
-            for id_ in entry.events:
-                shown[id_] = ("whole", entry.section)
-    return PackOutcome(shown, _settled(laid))
-
-
-def _settled(laid: Laid) -> bool:
-    """Whether a steady block would be the same with any more tokens of the same step.
-
-    It is where each section of the tail had all that it may have.
-    """
-    return laid.ground.intent != "orient" and not laid.facts.sheet.short
-
-
-def _laid_for(laid: Laid, then: Plane) -> Laid:
-    """The pack with all that a larger one is made of."""
-    request = laid.ground.request
-    if laid.facts.budget >= _FILES_FROM:
-        return laid
-    found: list[Laid] = []
-    asked = request._replace(budget=_FILES_FROM).as_json()
-    then.pack(**{**asked, "as_of": request.as_of, "now": request.now}, watch=found.append)
-    return found[0]._replace(facts=laid.facts)
-
-
-def _asked_once(materials: Materials) -> Materials:
-    """The materials, of which what is read for a pack is read once for all of them."""
-    opens, sessions = materials.retriever, materials.sessions
-    kept: list[Any] = []
-
-    def retriever() -> Retriever:
-        assert opens is not None
-        if not kept:
-            kept.append(_Remembering(opens()))
-        found: Retriever = kept[0]
-        return found
-
-    last = sessions() if sessions is not None else ()
-    return materials._replace(
-        retriever=None if opens is None else retriever,
-        sessions=None if sessions is None else lambda: last,
-    )
-
-
-class _Remembering:
-    """A retriever for packs that differ in their budget alone: each answer is looked for once."""
-
-    def __init__(self, retriever: Retriever) -> None:
-        self._retriever, self.dense_seq = retriever, retriever.dense_seq
-        self.index_seq = retriever.index_seq
-        self._found: dict[tuple[object, ...], SearchResult] = {}
-        self._passages: dict[tuple[int, int], str] = {}
-        self.item, self.id = retriever.item, retriever.id
-        self.text, self.words = retriever.text, retriever.words
-
-    def find(
-        self,
-        query: str,
-        *,
-        upto: int,
-        scope: Scope,
-        never: Collection[int] = (),
-        most: int,
-        only: Sequence[Sequence[str]] = (),
-        bytes_max: int | None = None,
-    ) -> SearchResult:
-        key = (query, upto, frozenset(never), most, tuple(map(tuple, only)), bytes_max)
-        if key not in self._found:
-            self._found[key] = self._retriever.find(
-                query,
-                upto=upto,
-                scope=scope,
-                never=never,
-                most=most,
-                only=only,
-                bytes_max=bytes_max,
-            )
-        return self._found[key]
-
-    def passage(self, doc: int, wanted: Mapping[int, int], limit: int) -> str:
-        # What is wanted comes from the one query.
-        key = (doc, limit)
-        if key not in self._passages:
-            self._passages[key] = self._retriever.passage(doc, wanted, limit)
-        return self._passages[key]
 
 
 # Stands for figures that others than who made the pack and the owner are not told.
@@ -1021,9 +691,6 @@ def why(
     *,
     channel: str | None = None,
     agent: str | None = None,
-    smallest: bool = False,
-    fits: int = FITS_MAX,
-    progress: Callable[[int, int], None] | None = None,
 ) -> Why:
     """Tell the story of an event (id, seq, `#seq`) or of those of an entry (`entry:N`) in a pack.
 
@@ -1031,19 +698,12 @@ def why(
     owner, who is told all. Any other than who made the pack is told the place or the reason, and no
     figure that entries decide which he may not see. Raises NotFoundError for an event that is not
     there, and in the same words for one that is not for who asks, or for an entry of another's
-    pack; also where too much of what the pack was made of is lost. With `smallest`, the smallest
-    budget at which it would come in, looked for with at most `fits` packs; `progress` is told how
-    many of how many were made.
+    pack; also where too much of what the pack was made of is lost.
     """
     with retold(plane, saved, channel=channel, agent=agent) as pack:
         entry, lines = pack.asked_about(given)
-        stories = [pack.story(line) for line in lines]
-        if smallest:
-            stories = [
-                story._replace(smallest=pack.smallest(line, story, fits, progress))
-                for story, line in zip(stories, lines, strict=True)
-            ]
-        return Why(saved.id, pack.same, pack.note, entry, tuple(stories))
+        stories = tuple(pack.story(line) for line in lines)
+        return Why(saved.id, pack.same, pack.note, entry, stories)
 
 
 @contextmanager
@@ -1060,7 +720,7 @@ def retold(
         block = then.pack(**asked_of(saved), watch=laid.append)
         same = hashlib.sha256(block.text.encode()).hexdigest() == saved.report["acb_sha256"]
         note = "" if same else "; ".join((_NOT_SAME, *map(str, lost)))
-        request = laid[0].ground.request
+        request = laid[0].request
         if channel is None and agent is None:
             channel, agent = request.channel, request.agent
         asker = _Asker(plane, then, channel or request.channel, agent)
@@ -1104,7 +764,7 @@ class Retold:
         self._asker, self._block, self._laid = asker, block, laid
         # A plane shows what an event is, not where it stands.
         self._log, context = asker.now.context.log, asker.then.context
-        self._archive = Archive(context.caught_up().memories, laid.ground.request.as_of)
+        self._archive = Archive(context.caught_up().memories, laid.request.as_of)
 
     def asked_about(self, given: str | int) -> tuple[dict[str, Any] | None, list[Line]]:
         """The lines of the events that are named, and the entry, where one is."""
@@ -1149,26 +809,10 @@ class Retold:
             reasons,
         )
 
-    def smallest(
-        self, line: Line, story: EventTrace, fits: int, progress: Callable[[int, int], None] | None
-    ) -> Smallest:
-        """The smallest budget at which the event would come in."""
-        laid, event = self._laid, line.event
-        if self._foreign:
-            budgets = laid.ground.materials.policies.budgets
-            most = budgets.acb_total_max_tokens - budgets.reserve_tokens
-            return Smallest(None, "", "", exact=False, not_below=1, most=most, fits=0, why=UNTOLD)
-        why = "it is in the block" if story.outcome == "placed" else ""
-        if not why:
-            reason = suppressed(laid, event, self._archive)
-            if reason not in NAMED:
-                why = f"no budget brings it in: {reason}"
-        return smallest_for(laid, self._asker.then, event, why, fits, progress)
-
     @property
     def _foreign(self) -> bool:
         """Whether who asks has other eyes than who made the pack, and does not own the plane."""
-        request = self._laid.ground.request
+        request = self._laid.request
         own = (self._asker.channel, self._asker.agent) == (request.channel, request.agent)
         return not (own or self._asker.owner)
 
@@ -1250,7 +894,7 @@ class Retold:
 
     def _told_of(self, seq: int) -> tuple[int, str]:
         """The seq and id of another event, 0 and "" for who may not see it."""
-        if seq > self._laid.ground.request.as_of:  # an empty window begins at what comes next
+        if seq > self._laid.request.as_of:  # an empty window begins at what comes next
             return seq, ""
         line = self._log.line(seq)
         if line is not None and self._asker.may_see(line.event):
@@ -1259,7 +903,7 @@ class Retold:
 
     def _held(self, event: Event) -> HoldingProjections:
         laid, seq = self._laid, event.seq
-        materials = laid.ground.materials
+        materials = laid.context.materials
         tasks = tasks_of(laid, seq)
         if not self._asker.owner:  # of others he may not even know the name
             tasks = [name for name in tasks if name == event.task]
@@ -1283,7 +927,7 @@ class Retold:
     def _scored(self, event: Event) -> EventScore | str:
         ranked = self._laid.facts.sheet.ranked
         if ranked is None:
-            asked = bool(self._laid.ground.query)
+            asked = bool(self._laid.query.text)
             return "nothing answers the query" if asked else "nothing was asked"
         rows, none = ranked.rows, "it does not answer the query"
         if isinstance(rows, Candidates):

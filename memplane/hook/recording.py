@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from memplane.clock import ulid
 from memplane.context.watched_files import watched
 from memplane.errors import CorruptError, InputError, LockError, MemplaneError
+from memplane.importers.client_records import HOOK_TAG
 from memplane.importers.rows import name
 from memplane.intake import Intake, Marker, Redactor, same
 from memplane.intake.skeleton import with_permitted_actor
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
     from memplane.home import Home
     from memplane.hook.payload import HookPayload
     from memplane.importers.rows import Row
+    from memplane.plane import Plane
     from memplane.policy import Policies
     from memplane.ports import Clock
 
-__all__ = ["HookLog", "marked_rows"]
+__all__ = ["HookLog", "catch_up_plane", "marked_rows"]
 
 
 class HookLog:
@@ -165,3 +167,17 @@ def _last(log: FileLog, session: str) -> Event | None:
         if newest.session == session and newest.data.get("extract") is not True:
             found = newest
     return found or newest
+
+
+def catch_up_plane(plane: Plane) -> None:
+    """Sum up the sessions that are over; bring projections and index up to the log, keep them.
+
+    Agents run it (`memplane hook --catch-up`) when they have stopped, in the background where they
+    can, so that the next answer finds what was recorded. If another process is doing it already,
+    this one leaves it to that process; the hook's timer ends it like any other.
+    """
+    plane.index()  # first: who runs this may end it after a second
+    plane.sessions.sum_up(HOOK_TAG)
+    plane.pack("", budget=1_000)
+    plane.index()
+    plane.flush()

@@ -75,13 +75,11 @@ def run_hook(argv: Sequence[str], environment: Mapping[str, str], opened: Opener
             watch.tell(f"unknown agent {agent!r}: expected {' or '.join(payload.AGENTS)}")
             return 0
         if "--catch-up" in argv:
-            from memplane.hook.catching_up import catch_up_plane  # noqa: PLC0415 - in the background
-
             # Claude Code asks what runs in the background to end with it, and waits for a second.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             watch.end_after(_CATCH_UP_MILLISECONDS[agent])
             with opened.whole(home) as plane:
-                catch_up_plane(plane)
+                hook_recording.catch_up_plane(plane)
             return 0
         heard = payload.read_payload(agent, said)
         text = _answered(home, watch, environment, heard, opened)

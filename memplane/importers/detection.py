@@ -15,9 +15,18 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import InputError
 from memplane.importers import chat, claude_code, claude_memory, codex, git, jsonl, mcp_memory
-from memplane.importers.documents import may_be_document, parse_array, parse_document, read_all
 from memplane.importers.git import GitRepository, is_repository
-from memplane.importers.records import files_below, is_zstd, parse_records, read_lines, written_at
+from memplane.importers.records import (
+    files_below,
+    is_zstd,
+    may_be_document,
+    parse_array,
+    parse_document,
+    parse_records,
+    read_all,
+    read_lines,
+    written_at,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from memplane.importers.documents import parse_document
-from memplane.importers.records import parse_records
+from memplane.importers.records import parse_document, parse_records
 from memplane.importers.rows import json_digest, short_text, type_word
 from memplane.importers.statements import FileStatement, StatedFile, key_of, tag
 

@@ -15,9 +15,17 @@ from memplane.importers.chat import Chat
 from memplane.importers.claude_code import ClaudeCode
 from memplane.importers.codex import Codex
 from memplane.importers.detection import look
-from memplane.importers.documents import parse_array, parse_document, read_all
 from memplane.importers.jsonl import Jsonl
-from memplane.importers.records import files_below, is_zstd, parse_records, read_lines, written_at
+from memplane.importers.records import (
+    files_below,
+    is_zstd,
+    parse_array,
+    parse_document,
+    parse_records,
+    read_all,
+    read_lines,
+    written_at,
+)
 from memplane.importers.resume import Consumed, Hooked
 from memplane.importers.statements import forget_all, gone, lost_with, statement_rows
 from memplane.intake.redact import masked

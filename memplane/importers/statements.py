@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from memplane.plane import Plane
-    from memplane.projections.chains import KeyValueRow as Version
+    from memplane.projections.in_force import KeyValueRow as Version
 
 __all__ = [
     "ORIGIN",

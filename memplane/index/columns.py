@@ -15,10 +15,10 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from memplane.index.segment import Array
+from memplane.ports import ONE
 
 __all__ = [
     "GAP_MAX",
-    "ONE",
     "TURN_TOKENS",
     "ColumnSource",
     "Columns",
@@ -183,7 +183,6 @@ def _grown(column: Array, count: int, size: int, rest: int) -> Array:
 #
 # A chat needs two turns on each side, a meeting of short turns a dozen, and a long answer should
 # block the view: one measure does it, the tokens that lie between.
-ONE: Final = 1 << 20
 GAP_MAX: Final = 4_095
 _FAINT: Final = ONE >> 9  # less than this part of a match is not heard
 

@@ -13,17 +13,14 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from memplane.index.bm25 import BM25, SCALE, Weights, idf
+from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_gain
 from memplane.index.segment import Array, Pieces, Postings
 from memplane.index.terms import Query
 
 __all__ = [
-    "BM25",
     "Matches",
     "PostingBlock",
-    "Weights",
     "best",
-    "idf",
     "match",
     "reached",
     "whole_scores",
@@ -159,15 +156,10 @@ def length_total(blocks: Sequence[PostingBlock], kind: int, limit: int) -> int:
     return total
 
 
-def _norms(lengths: Array, average: float, bm25: BM25) -> Array:
-    """How much the length of a document weighs its terms down: k1 (1 - b + b length / average).
-
-    The same bits as computed one by one.
-    """
-    k1, b = bm25
-    table = k1 * ((1.0 - b) + b * (np.arange(int(lengths.max()) + 1) / average))
-    found: Array = table.take(lengths)
-    return found
+def _fill_norms(lengths: Array, average: float, bm25: BM25, out: Array) -> None:
+    """Fill `out` with `length_norm` of each document: the same bits as computed one by one."""
+    table = length_norm(np.arange(int(lengths.max()) + 1), average, bm25)
+    table.take(lengths, out=out, mode="clip")
 
 
 def match(
@@ -186,16 +178,15 @@ def match(
     rare = [idf(limit, df) for df in found.having]
     weights = [weight for field in query for _, weight in field]
     strength = np.array([weight * value for weight, value in zip(weights, rare, strict=True)])
-    gain = np.repeat(strength[found.places], found.counts)
-    gain *= found.times * (bm25.k1 + 1.0)
-    below = found.times
+    norms = np.empty(len(found.times))
     start = 0
     for kind, end in enumerate(found.ends):
         if start < end:
             average = length_total(blocks, kind % 3, limit) / limit
-            below[start:end] += _norms(found.lengths[start:end], average, bm25)
+            _fill_norms(found.lengths[start:end], average, bm25, norms[start:end])
         start = end
-    gain /= below
+    each = np.repeat(strength[found.places], found.counts)
+    gain = term_gain(each, found.times, norms, bm25)
     words = sum(found.having[: len(query.words)])
     slices = int(np.searchsorted(np.cumsum(found.counts), words, "right"))
     rarity = np.repeat(np.array(rare)[found.places[:slices]], found.counts[:slices])
@@ -238,12 +229,9 @@ def _added(
 
 def whole_scores(matches: Matches, weights: Weights) -> Array:
     """Return one lexical score a match, in 2**-20, rounded half to even."""
-    total = weights.bigrams * matches.bigrams
-    total += matches.words
-    total += weights.prefixes * matches.prefixes
-    total += weights.related * matches.related
-    total *= SCALE
-    return np.rint(total, out=total).astype(np.int64)
+    total = combined((matches.words, matches.bigrams, matches.prefixes, matches.related), weights)
+    scores: Array = np.rint(total, out=total).astype(np.int64)
+    return scores
 
 
 def best(scores: Array, k: int) -> Array:

@@ -164,7 +164,10 @@ class Fates:
         if count < self._done:
             state = np.zeros(size, bool)
             return _applied(state, self._acts[:count])
-        self._forgotten = _applied(_grown(self._forgotten, size, 0), self._acts[self._done : count])
+        acts = self._acts[self._done : count]
+        # An act is applied once: to its documents behind `size`, too, which others may ask for.
+        reach = max([size, *(int(docs.max()) + 1 for _, docs, _ in acts)])
+        self._forgotten = _applied(_grown(self._forgotten, reach, 0), acts)
         self._done = count
         return self._forgotten
 

@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from memplane.index import lexical, terms
-from memplane.index.columns import ONE, Frame, Kernel, spread_scores
+from memplane.index import bm25, lexical, terms
+from memplane.index.bm25 import relevance
+from memplane.index.columns import Frame, Kernel, spread_scores
 from memplane.index.document import PREFERENCE, READ, ROLES
 from memplane.index.lexical import Matches
 from memplane.index.segment import Array
 from memplane.index.vectors import MILLION, Vectors
+from memplane.ports import ONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,7 +119,7 @@ class Ranking(NamedTuple):
     is broad. `preference` is for documents with one of the flags `preferring`.
     """
 
-    lexical: lexical.Weights = lexical.Weights(related=0.4)
+    lexical: bm25.Weights = bm25.Weights(related=0.4)
     coverage: int = 200
     speaker: int = 1_800
     speaker_heard: int = 1_500
@@ -272,10 +274,7 @@ class _Range(NamedTuple):
         self, words: int, peak: int, coverage: float, pick: Callable[[int, int], int]
     ) -> tuple[int, int]:
         # The steps of `_own`, rounded alike.
-        share = words / max(1, peak)
-        share = share * sqrt(sqrt(share))
-        part = self.weights.coverage / 1000.0
-        earned = round(share * ((1.0 - part) + part * coverage) * ONE)
+        earned = round(relevance(words, max(1, peak), coverage, self.weights.coverage, sqrt))
         for factor in self.said:
             earned = earned * pick(factor, _SAME) // _SAME
         heard = earned
@@ -322,12 +321,9 @@ def _own(
     peak = int(words.max(initial=0))
     if peak == 0:
         return np.zeros(len(places), np.int64)
-    # A power of 5/4: a little sharper than the plain score.
-    share = words[places] / np.float64(peak)
-    share = share * np.sqrt(np.sqrt(share))
-    part = np.float64(weights.coverage) / 1000.0
-    share = share * ((1.0 - part) + part * matches.coverage[places])
-    own: Array = np.rint(share * ONE).astype(np.int64)
+    held = matches.coverage[places]
+    earned = relevance(words[places], peak, held, weights.coverage, np.sqrt)
+    own: Array = np.rint(earned).astype(np.int64)
     docs = matches.docs[places]
     if asked.speakers:
         own = _raised(own, _said_by(asked.speakers, docs, frame), weights.speaker)

@@ -1,29 +1,243 @@
 """Search the files of an index with the standard library alone, for brief processes such as hooks.
 
-Returns the events and integer scores that `View.hits` gives over the saved index, because every
-floating-point operation that ends up in a score happens in the same order. Documents that were
-added but not saved are not found. Needs a little-endian machine; on another one nothing is found.
+Returns the events and integer scores that `IndexView.hits` gives over the saved index, because both
+use the formulas of `bm25` in the same order (a law in `tests/ports/test_retriever.py`). Documents
+that cannot be among the best are left out (MaxScore: Turtle and Flood 1995, "Query Evaluation:
+Strategies and Optimizations"). Documents that were added but not saved are not found. Needs a
+little-endian machine; on another one nothing is found.
 """
 
 from __future__ import annotations
 
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
+from heapq import heappush, heapreplace, nlargest
+from itertools import accumulate
+from operator import itemgetter
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from memplane.index import storage
-from memplane.index.bm25 import BM25, Slice, Term, Weights, best_events, idf
+from memplane.index.bm25 import BM25, Weights, combined, idf, length_norm, term_gain
 from memplane.index.terms import KINDS, Query
-from memplane.ports import Hit
+from memplane.ports import ONE, Hit
 
-__all__ = ["SavedIndexReader"]
+__all__ = ["SavedIndexReader", "Slice", "Term", "best_events"]
 
-_FIELDS: Final = (*KINDS[:3], KINDS[0])  # whose lengths each field of a query goes by
+FIELDS: Final = (*KINDS[:3], KINDS[0])  # whose lengths each field of a query goes by
 _NEAR: Final = 256
 
+# The k best events of a query, without scoring every document that holds a term of it (MaxScore).
+#
+# Terms are taken from the one that can add most to the one that can add least. As soon as k events
+# are known that score more than all terms to come could give, no further document matters, and the
+# frequent words, which have nearly all postings, are looked up for the documents found alone. What
+# is left is scored exactly, in the order of `bm25`. So the answer is that of scoring everything.
+_COSTLY: Final = 1_000  # postings: to read fewer is quicker than to find out whether one must
+_FEW: Final = 200  # documents: to score so many at once is quicker than to look for reasons not to
+_BISECTS: Final = 16  # postings read in the time of one look-up
+_ONES: Final = bytes([1])
 
+
+class Slice(NamedTuple):
+    """The postings of one term in one file: `docs` rise and are numbered from `first`."""
+
+    first: int
+    docs: memoryview
+    times: memoryview
+    lengths: memoryview  # of every document of the file
+
+    def where(self, doc: int) -> int:
+        """Return the place of a document; -1 where the term is not in it."""
+        at = bisect_left(self.docs, doc - self.first)
+        return at if at < len(self.docs) and self.docs[at] == doc - self.first else -1
+
+
+class Term(NamedTuple):
+    """One term of the query. `share`: what its field counts; `average`: of lengths there."""
+
+    field: int
+    strength: float
+    share: float
+    average: float
+    slices: dict[int, Slice]  # by number of the file
+    size: int  # documents that hold it
+
+    def most(self, bm25: BM25) -> float:
+        """Return what no document gets more than from this term."""
+        times = 1
+        for part in self.slices.values():
+            # Nearly all are 1: what is more is found without a look at each.
+            times = max(times, max(bytes(part.times).translate(None, _ONES), default=1))
+        gain: float = term_gain(self.strength, times, length_norm(0, self.average, bm25), bm25)
+        return self.share * gain
+
+
+class _Search:
+    def __init__(
+        self,
+        terms: Sequence[Term],
+        firsts: Sequence[int],
+        bm25: BM25,
+        weights: Weights,
+        seq_of: Callable[[int], int],
+        hidden: Container[int],
+    ) -> None:
+        self.terms, self.firsts, self.bm25, self.weights = terms, firsts, bm25, weights
+        self.seq_of, self.hidden = seq_of, hidden
+        self.parts: dict[int, float] = {}  # what the terms taken so far give a document, roughly
+        self.known: dict[int, int] = {}  # exact scores
+
+    def roughly(self, term: Term) -> tuple[float, float, float]:
+        """The constants of a term, for gain tf / (tf + base + slope length).
+
+        That is `term_gain` with fewer operations, but not to the last bit.
+        """
+        k1, b = self.bm25
+        return term.share * term.strength * (k1 + 1.0), k1 * (1.0 - b), k1 * b / term.average
+
+    def take(self, term: Term) -> None:
+        """Read all postings of a term."""
+        parts, get = self.parts, self.parts.get
+        gain, base, slope = self.roughly(term)
+        for first, docs, times, lengths in term.slices.values():
+            for doc, tf in zip(docs, times, strict=True):
+                number = first + doc
+                value = gain * tf / (tf + base + slope * lengths[doc])
+                parts[number] = get(number, 0.0) + value
+
+    def look_up(self, term: Term) -> None:
+        """Read the postings of a term that belong to documents found already."""
+        parts = self.parts
+        gain, base, slope = self.roughly(term)
+        numbers = sorted(parts)
+        ends = [bisect_left(numbers, first) for first in (*self.firsts[1:], numbers[-1] + 1)]
+        start = 0
+        for file, end in enumerate(ends):
+            part = term.slices.get(file)
+            if part is not None and start < end:
+                here = numbers[start:end]
+                if (end - start) * _BISECTS > len(part.docs):
+                    first = part.first
+                    inside = {number - first for number in here}.intersection(part.docs)
+                    here = [doc + first for doc in inside]
+                for number in here:
+                    at = part.where(number)
+                    if at >= 0:
+                        tf = part.times[at]
+                        length = part.lengths[number - part.first]
+                        parts[number] += gain * tf / (tf + base + slope * length)
+            start = end
+
+    def exact(self, doc: int) -> int:
+        """Return the score of a document by the formulas of `bm25`."""
+        score = self.known.get(doc)
+        if score is None:
+            score = self.known[doc] = self._exact(doc)
+        return score
+
+    def _exact(self, doc: int) -> int:
+        bm25 = self.bm25
+        file = bisect_left(self.firsts, doc + 1) - 1
+        sums = [0.0] * len(FIELDS)
+        for term in self.terms:
+            part = term.slices.get(file)
+            at = -1 if part is None else part.where(doc)
+            if part is not None and at >= 0:
+                norm = length_norm(part.lengths[doc - part.first], term.average, bm25)
+                sums[term.field] += term_gain(term.strength, part.times[at], norm, bm25)
+        found: int = round(combined(tuple(sums), self.weights))
+        return found
+
+    def bar(self, k: int) -> int | None:
+        """Return a score that k events reach; None where fewer than k are found."""
+        wanted = 2 * k
+        while True:
+            low = nlargest(wanted, self.parts.values())[-1]
+            top = [item for item in self.parts.items() if item[1] >= low]
+            events: dict[int, int] = {}
+            for doc, _ in sorted(top, key=itemgetter(1), reverse=True):
+                seq = self.seq_of(doc)
+                if seq not in self.hidden:
+                    events.setdefault(seq, doc)
+                    if len(events) == k:
+                        return min(map(self.exact, events.values()))
+            if wanted >= len(self.parts):
+                return None
+            wanted *= 8
+
+    def keep(self, bar: int, rest: float) -> None:
+        """Drop the documents that cannot reach the bar with the terms to come."""
+        # One unit of the integer score is far more than rounding can make.
+        low = (bar - 1) / ONE - rest
+        self.parts = {doc: part for doc, part in self.parts.items() if part >= low}
+
+    def scored(self, k: int, rest: float) -> dict[int, int]:
+        """Return the events that may be among the k best, by their best document."""
+        events: dict[int, int] = {}
+        heap: list[int] = []
+        for doc, part in sorted(self.parts.items(), key=lambda item: -item[1]):
+            if len(heap) == k and (part + rest) * ONE + 1 < heap[0]:
+                break
+            seq = self.seq_of(doc)
+            if seq in self.hidden:
+                continue
+            score = self.exact(doc)
+            if seq in events:
+                # The heap keeps what it had: a bar that is too low costs time, no more.
+                events[seq] = max(events[seq], score)
+                continue
+            events[seq] = score
+            if len(heap) < k:
+                heappush(heap, score)
+            elif score > heap[0]:
+                heapreplace(heap, score)
+        return events
+
+
+def best_events(
+    terms: Sequence[Term],
+    k: int,
+    *,
+    firsts: Sequence[int],
+    bm25: BM25,
+    weights: Weights,
+    seq_of: Callable[[int], int],
+    hidden: Container[int],
+) -> list[tuple[int, int]]:
+    """Return (seq, score) of the k best events that are not hidden; ties go to the newer.
+
+    `terms` in the order in which they are added up, none with a negative weight; `firsts` is the
+    first document of each file.
+    """
+    search = _Search(terms, firsts, bm25, weights, seq_of, hidden)
+    bounds = [(term.most(bm25), term) for term in terms]
+    bounds.sort(key=lambda bound: -bound[0])
+    # What the terms from each place on can add together.
+    rests = [*accumulate((most for most, _ in reversed(bounds)), initial=0.0)][::-1]
+    place = 0
+    bar = None
+    while place < len(bounds):
+        term = bounds[place][1]
+        if term.size > _COSTLY and len(search.parts) >= k:
+            bar = search.bar(k)
+            if bar is not None and rests[place] * ONE + 1 < bar:
+                break
+        search.take(term)
+        place += 1
+    while place < len(bounds) and bar is not None:
+        search.keep(bar, rests[place])
+        if len(search.parts) <= _FEW:
+            break
+        search.look_up(bounds[place][1])
+        place += 1
+        bar = search.bar(k)
+    events = search.scored(k, rests[place])
+    return sorted(events.items(), key=lambda event: (-event[1], -event[0]))[:k]
+
+
+# The files of the index, mapped.
 class _File:
     """One mapped segment, its arrays as views."""
 
@@ -99,7 +313,8 @@ class SavedIndexReader:
         self.count = first
         self._firsts = [file.first for file in self._files]
 
-    def _below(self, upto: int | None) -> int:
+    def below(self, upto: int | None) -> int:
+        """Return how many documents are of events up to a seq; all of them for None."""
         if upto is None:
             return self.count
         for file in reversed(self._files):
@@ -119,7 +334,7 @@ class SavedIndexReader:
 
     def _terms(self, query: Query, shares: Sequence[float], limit: int) -> Iterator[Term]:
         for field, (terms, share) in enumerate(zip(query, shares, strict=True)):
-            kind = _FIELDS[field]
+            kind = FIELDS[field]
             average = self._length_total(KINDS.index(kind), limit) / limit
             for term, weight in terms:
                 found = (file.slice(term, kind, limit) for file in self._files)
@@ -139,16 +354,16 @@ class SavedIndexReader:
         weights: Weights = Weights(),  # noqa: B008 - immutable
     ) -> list[Hit]:
         """Return the k best events that are not hidden; ties go to the newer."""
-        limit = self._below(upto)
+        limit = self.below(upto)
         if not limit or k < 1:
             return []
-        shares = (1.0, weights.bigrams, weights.prefixes, weights.related)
+        shares = (1.0, *weights)
         found = best_events(
             list(self._terms(query, shares, limit)),
             k,
             firsts=self._firsts,
-            shares=shares,
             bm25=bm25,
+            weights=weights,
             seq_of=self._seq,
             hidden=hidden,
         )
@@ -156,7 +371,7 @@ class SavedIndexReader:
 
     def counts(self, terms: Sequence[int], upto: int | None = None) -> list[int]:
         """How many documents hold each of the terms."""
-        limit = self._below(upto)
+        limit = self.below(upto)
         found = [[file.slice(term, KINDS[0], limit) for file in self._files] for term in terms]
         return [sum(len(part.docs) for part in parts if part is not None) for parts in found]
 

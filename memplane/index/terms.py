@@ -100,17 +100,18 @@ class Query(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _stemmer() -> Any:
+def _english() -> Any:
     # Not `snowballstemmer.stemmer`: that takes PyStemmer where it is installed, with its own rules.
     # English without the stemmers of thirty languages that the package imports: a tenth of what a
     # hook costs.
-    return module_alone("snowballstemmer", "english_stemmer").EnglishStemmer()
+    return module_alone("snowballstemmer", "english_stemmer").EnglishStemmer
 
 
 @lru_cache(maxsize=100_000)
 def stem(word: str) -> str:
     """Return the stem that stands for a lower-case word."""
-    found: str = _stemmer().stemWord(IRREGULAR.get(word, word))
+    # One for each word: it holds the word that it works on, and planes of two threads stem at once.
+    found: str = _english()().stemWord(IRREGULAR.get(word, word))
     return found
 
 

@@ -22,6 +22,7 @@ A segment is a sequence of lines, a line is one event::
 `seq` is dense from 1 over the whole log, headers included. `h` is the first 16 hex digits of
 SHA-256(h of the line before, as ASCII + body); before the first line stands the first 16 hex digits
 of SHA-256(plane id). All bytes of the suffix are compared, so no byte of a line is unprotected.
+It is a hash chain (Haber and Stornetta 1991) without a secret: it shows damage, and no forgery.
 `dur` is the highest seq of this segment that the writer knew to be covered by a successful sync of
 the file and of its directory entry; 0 is left out. `rec` is left out where it equals `ts` because
 no `ts` was given. It never runs backwards.

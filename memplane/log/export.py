@@ -39,7 +39,7 @@ from memplane.log.segments import Segments, read_segment_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from memplane.ports import Head
+    from memplane.ports import Position
 
 __all__ = [
     "EXPORT_FORMAT",
@@ -522,7 +522,7 @@ class Damaged(NamedTuple):
 Piece: TypeAlias = Begun | ExportedLines | Damaged
 
 
-def export_pieces(segments: Segments, head: Head) -> Iterator[Piece]:
+def export_pieces(segments: Segments, head: Position) -> Iterator[Piece]:
     """Everything up to a head, in order; what lies behind the end of a sealed segment is left out.
 
     Holds one segment in memory. Between two `Lines` of a segment there is a `Damaged`.
@@ -548,7 +548,7 @@ def export_pieces(segments: Segments, head: Head) -> Iterator[Piece]:
 
 
 def _segment(
-    segments: Segments, number: int, following: int | None, seq: int, h: bytes, head: Head
+    segments: Segments, number: int, following: int | None, seq: int, h: bytes, head: Position
 ) -> list[Piece]:
     """The pieces of one file, read again where something in it does not verify."""
     bound: int | None = head.seq

@@ -43,7 +43,7 @@ from memplane.log.recovery import Restart, headless, restarts
 from memplane.log.segments import HEADERS, Segments, read_segment_file
 from memplane.log.spool import FILES_MAX, AsideNote, Spool, is_ours, named_size
 from memplane.log.writer import Active, Writer
-from memplane.ports import Appended, Head, Line
+from memplane.ports import Appended, Line, Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -90,7 +90,7 @@ class Kept(NamedTuple):
 class _Chain(NamedTuple):
     """Lines without a gap behind `before`; `ends[n]` is the byte behind `lines[n]`."""
 
-    before: Head
+    before: Position
     lines: list[bytes]
     ends: list[int]
 
@@ -114,7 +114,7 @@ class Tail:
             or len(chain.ends) >= _LINES_MAX
             or start - chain.before.offset > _BYTES_MAX
         ):
-            chain = _Chain(Head(seq, h.decode(), segment, start), [], [])
+            chain = _Chain(Position(seq, h.decode(), segment, start), [], [])
         ends, end = chain.ends, start
         for line in lines:
             end += len(line)
@@ -123,7 +123,7 @@ class Tail:
         # One that is full stays as it is: a thread that reads it goes on undisturbed.
         self._chain = chain
 
-    def behind(self, position: Head) -> list[Kept] | None:
+    def behind(self, position: Position) -> list[Kept] | None:
         """The lines behind a position, None where the run does not reach back to it."""
         chain = self._chain
         if chain is None:
@@ -138,20 +138,15 @@ class Tail:
             for start, end, line in zip(starts, ends[at:count], lines[at:count], strict=True)
         ]
 
-    def ends_at(self) -> Head | None:
-        """Behind the last line of the run."""
-        chain = self._chain
-        return None if chain is None else _after(chain, len(chain.ends))
 
-
-def _after(chain: _Chain, count: int) -> Head:
+def _after(chain: _Chain, count: int) -> Position:
     """The position behind so many of its lines."""
     before = chain.before
     if not count:
         return before
     # The hash stands at a fixed place before the closing of each line.
     h = chain.lines[count - 1][-19:-3].decode()
-    return Head(before.seq + count, h, before.segment, chain.ends[count - 1])
+    return Position(before.seq + count, h, before.segment, chain.ends[count - 1])
 
 
 # Ids given by callers: which of a batch are in the log already, and whether they are repeats.
@@ -401,23 +396,23 @@ class FileLog:
         """See `memplane.ports.EventLog.read`; takes no lock, skips damage (see `gaps`)."""
         return self._reader.read(after, upto)
 
-    def read_from(self, position: Head) -> Iterator[Line]:
+    def read_from(self, position: Position) -> Iterator[Line]:
         """The lines behind a position that `matches`; raises NotFoundError where it does not."""
         own = self._own_lines(position)
         return self._reader.read_from(position) if own is None else own
 
-    def matches(self, position: Head) -> bool:
+    def matches(self, position: Position) -> bool:
         """Whether the log holds this h right before this byte of that segment."""
         return self._own_lines(position) is not None or self._reader.matches(position)
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         """See `memplane.ports.EventLog.head`; one stat where nothing changed."""
         active = self._writer.active
         if active is not None:
             # A thread that appends in between makes the file longer than the end read first.
             end = active.end
-            head = Head(active.seq, active.h.decode(), active.number, end)
-            if self._is_end(active, head):
+            head = Position(active.seq, active.h.decode(), active.number, end)
+            if self._is_end(active, end):
                 return head
         return self._reader.head()
 
@@ -714,27 +709,28 @@ class FileLog:
                 pass
             raise
 
-    def _own_lines(self, position: Head) -> Iterator[Line] | None:
+    def _own_lines(self, position: Position) -> Iterator[Line] | None:
         """The lines behind a position where this process wrote them all; None where it did not."""
-        kept = self._tail.behind(position)
-        if kept is None:
+        kept, active = self._tail.behind(position), self._writer.active
+        if kept is None or active is None or active.number != position.segment:
             return None
-        active, end = self._writer.active, self._tail.ends_at()
-        if active is None or end is None or not self._is_end(active, end):
+        # The end of these very lines: another thread may have added some since.
+        if not self._is_end(active, kept[-1].end if kept else position.offset):
             return None
         return (
             Line(decode(self._loads(raw)), position.segment, start, behind)
             for start, behind, raw in kept
         )
 
-    def _is_end(self, active: Active, head: Head) -> bool:
+    def _is_end(self, active: Active, end: int) -> bool:
+        """Whether the log ends at that byte of the segment."""
         if os.access(active.next_path, os.F_OK):
             return False
         try:
             found = os.lstat(active.path)
         except FileNotFoundError:
             return False
-        return found.st_size == head.offset and found.st_ino == active.inode
+        return found.st_size == end and found.st_ino == active.inode
 
 
 def _forgets(drafts: Sequence[Draft]) -> bool:

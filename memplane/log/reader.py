@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
+from collections import OrderedDict
 from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -30,16 +31,16 @@ from memplane.log.ids import IdTable, LinePlace, SealedIds, id_hash, write_cache
 from memplane.log.purges import Purges
 from memplane.log.recovery import region_of
 from memplane.log.segments import Segments, read_segment_file
-from memplane.ports import Head, Line
+from memplane.ports import Line, Position
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from memplane.event import Draft
 
     Believed = Callable[[int, int, int, bytes, int | None], tuple[bytes, list[Run]]]
 
-__all__ = ["Gap", "LinePlaces", "LogReader", "line_of_seq", "may_hold_id"]
+__all__ = ["Gap", "LineCache", "LinePlaces", "LogReader", "line_of_seq", "may_hold_id"]
 
 
 _SEQ: Final = regex(rb'\{"seq":(\d{1,19}),')
@@ -95,7 +96,7 @@ class LinePlaces:
         self,
         segments: Segments,
         home: str,
-        beginning: Callable[[int], Head | None],
+        beginning: Callable[[int], Position | None],
         believed: Believed,
         *,
         keep_caches: bool,
@@ -279,7 +280,7 @@ class LogReader:
         self, home: str, segments: Segments, loads: Callable[[bytes], Any], *, keep_caches: bool
     ) -> None:
         self._segments, self._loads = segments, loads
-        self._seen: tuple[Head, tuple[int, ...]] | None = None
+        self._seen: tuple[Position, tuple[int, ...]] | None = None
         self._gaps: dict[tuple[int, int], Gap] = {}
         self._salvaged: set[tuple[int, int, int]] = set()
         self._excused = 0
@@ -304,7 +305,7 @@ class LogReader:
                 return
             yield from self._lines(span, after, upto)
 
-    def read_from(self, position: Head) -> Iterator[Line]:
+    def read_from(self, position: Position) -> Iterator[Line]:
         """The lines behind a position that `matches`; NotFoundError where it does not."""
         if not self.matches(position):
             raise NotFoundError(
@@ -313,12 +314,12 @@ class LogReader:
             )
         return self._read_on(position)
 
-    def _read_on(self, position: Head) -> Iterator[Line]:
+    def _read_on(self, position: Position) -> Iterator[Line]:
         if self._segments.numbers():
             for span in self._spans(position):
                 yield from self._lines(span)
 
-    def matches(self, position: Head) -> bool:
+    def matches(self, position: Position) -> bool:
         """Whether the log still holds this h right before this byte; reads 19 bytes.
 
         The head is then looked for from there, where nobody looked for it before.
@@ -328,7 +329,7 @@ class LogReader:
             self._seen = position, ()
         return found
 
-    def _is_line(self, position: Head) -> bool:
+    def _is_line(self, position: Position) -> bool:
         """Whether the line before this byte has the position's seq, as far as a look tells."""
         data = self._segments.bytes_before(position.segment, position.offset, _LOOK_BYTES)
         line = data.rfind(b"\n", 0, -1) + 1
@@ -336,7 +337,7 @@ class LogReader:
             b'{"seq":%d,' % position.seq, line
         )
 
-    def _holds(self, position: Head) -> bool:
+    def _holds(self, position: Position) -> bool:
         numbers = self._segments.numbers()
         if not numbers or position.offset == 0:
             return position == self._beginning(position.segment)
@@ -348,7 +349,7 @@ class LogReader:
         said = self._segments.bytes_before(position.segment, position.offset, 19)
         return said == position.h.encode() + b'"}\n'
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         """See `memplane.ports.EventLog.head`; where nothing changed, this costs one stat."""
         seen = self._seen
         if seen is not None:
@@ -359,13 +360,18 @@ class LogReader:
         if not numbers:
             return self._empty()
         if seen is not None and seen[0].segment == numbers[-1] and self._holds(seen[0]):
-            position: Head | None = seen[0]
+            position: Position | None = seen[0]
         else:
             position = self._beginning(numbers[-1]) or self._start(0)
         assert position is not None
-        for _ in self._spans(position):
-            continue
-        return position if self._seen is None else self._seen[0]
+        # Not what `_seen` names: another thread that began to read earlier may have put it back.
+        spans = self._spans(position)
+        while True:
+            try:
+                next(spans)
+            except StopIteration as end:
+                found: Position = end.value
+                return found
 
     def line(self, seq: int) -> Line | None:
         """The line with that seq, if it is there and verifies."""
@@ -458,19 +464,21 @@ class LogReader:
         """Note what the writer appended at byte `start`: spares reading it again."""
         self._places.added(number, start, drafts, lines)
 
-    def _empty(self) -> Head:
-        return Head(0, self._segments.genesis.decode(), 1, 0)
+    def _empty(self) -> Position:
+        return Position(0, self._segments.genesis.decode(), 1, 0)
 
-    def _beginning(self, number: int) -> Head | None:
+    def _beginning(self, number: int) -> Position | None:
         """The position before a segment's first line; None where its header is damaged."""
         numbers = self._segments.numbers()
         if not numbers or number == numbers[0]:
             empty = self._empty()
             return empty._replace(segment=number) if numbers else empty
         header = self._segments.header(number)
-        return None if header is None else Head(header.prev_seq, header.prev_h.decode(), number, 0)
+        return (
+            None if header is None else Position(header.prev_seq, header.prev_h.decode(), number, 0)
+        )
 
-    def _start(self, after: int) -> Head | None:
+    def _start(self, after: int) -> Position | None:
         """The beginning of the segment in which `after` + 1 must be."""
         numbers = self._segments.numbers()
         for number in reversed(numbers):
@@ -486,8 +494,8 @@ class LogReader:
             return ()
         return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
-    def _spans(self, position: Head) -> Iterator[LineSpan]:
-        """Every believed run behind the position; remembers the head when it gets there."""
+    def _spans(self, position: Position) -> Generator[LineSpan, None, Position]:
+        """Every believed run behind the position; remembers the head, and returns it."""
         seq, h, number, offset = (
             position.seq,
             position.h.encode(),
@@ -511,11 +519,9 @@ class LogReader:
                 end = believed[-1].end if believed else 0
                 whole = (*key[:2], offset + len(data), *key[3:])
                 # Only what the stat before the reading described can be known by that stat.
-                if key == whole:
-                    self._seen = Head(seq, h.decode(), number, offset + end), key
-                else:
-                    self._seen = Head(seq, h.decode(), number, offset + end), ()
-                return
+                head = Position(seq, h.decode(), number, offset + end)
+                self._seen = head, key if key == whole else ()
+                return head
             header = self._segments.header(following)
             if header is not None:
                 seq, h = header.prev_seq, header.prev_h
@@ -638,3 +644,39 @@ def _within(
     if bound is not None and seq < bound:
         gaps.append(Gap(number, offset + at, offset + size, seq + 1, bound))
     return kept, gaps
+
+
+# Lines that are looked at again and again: the same values and answers come up request after
+# request.
+_LINES_KEPT: Final = 2_048
+_LINE_BYTES: Final = 16_384
+
+
+class LineCache:
+    """The lines asked for last, at most 2,048; one of more than 16 KiB is read again each time.
+
+    `read` returns the line with a seq, as `FileLog.line` does, or None. A line never changes once
+    it is written. After a purge, or where the log may have been cut and gone on, make a new cache,
+    or name what the line must be. One thread at a time.
+    """
+
+    def __init__(self, read: Callable[[int], Line | None]) -> None:
+        self._read = read
+        self._lines: OrderedDict[int, Line] = OrderedDict()
+
+    def line(self, seq: int, known: tuple[str, int, int] | None = None) -> Line | None:
+        """Return the line with that seq, if it is there and verifies.
+
+        `known` is the id of its event, its segment and its offset there: a cached line that has
+        others is read again.
+        """
+        found = self._lines.get(seq)
+        if found is not None and known in (None, (found.event.id, found.segment, found.offset)):
+            self._lines.move_to_end(seq)
+            return found
+        found = self._read(seq)
+        if found is not None and found.end - found.offset <= _LINE_BYTES:
+            self._lines[seq] = found
+            if len(self._lines) > _LINES_KEPT:
+                self._lines.popitem(last=False)
+        return found

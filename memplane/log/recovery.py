@@ -1,7 +1,9 @@
 """Recovery: judge the bytes of the active segment, and move torn ones out of the log.
 
 `judge` says whether a segment is whole, torn, scattered or corrupt, by the watermark and the chain;
-the other functions make the `repair` event and the copy in quarantine.
+the other functions make the `repair` event and the copy in quarantine. What a power cut may leave
+behind the watermark is what ALICE found file systems to leave (Pillai et al., OSDI 2014): none of
+the bytes, some of them in any order, or zeros.
 """
 
 # Paths are strings here: pathlib costs more than the append it would serve.

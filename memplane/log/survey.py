@@ -1,6 +1,6 @@
 """Walk over every byte of the log, for `verify` and `repair`, and detect a log that lost its end.
 
-A truncated log does not show in its own bytes. `Witness` is a derived file that mentions later
+A truncated log does not show in its own bytes. `EndEvidence` is a derived file that mentions later
 sequence numbers or segments than the log contains.
 """
 

@@ -22,7 +22,7 @@ from memplane.log.reader import Gap
 from memplane.log.segments import SegmentHeader, Segments, read_segment_file
 from memplane.log.spool import spooled
 from memplane.log.survey import EndEvidence, LogScan, lost_end, named_segments, scan_log, tells
-from memplane.ports import Head
+from memplane.ports import Position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -71,7 +71,7 @@ class VerifyReport(NamedTuple):
     events: int
     bytes: int
     bodies: int
-    head: Head
+    head: Position
     problems: tuple[LogProblem, ...]
     salvaged: tuple[Gap, ...]
     notes: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ def verify_log(
         for each in waiting
         if each.fault
     ]
-    head = Head(found.last.seq, found.last.h.decode(), max(found.newest, 1), found.end)
+    head = Position(found.last.seq, found.last.h.decode(), max(found.newest, 1), found.end)
     return VerifyReport(
         found.files,
         found.lines,

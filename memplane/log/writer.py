@@ -821,7 +821,7 @@ def _overwrite_in(path: str, disk: Disk, here: Mapping[int, str], left: dict[int
             said = _opened(seq)
             new = tombstone(said + old[len(said) :], id_, h)
             if new != old:
-                put_over(disk, fd, at, new)
+                put_over(disk, fd, at, old, new)
                 done += 1
             del left[seq]
         disk.fdatasync(fd)
@@ -891,15 +891,17 @@ def blank_bytes(segments: Segments, disk: Disk, holes: Sequence[tuple[int, int, 
             for gap in gaps:
                 said = _should_state(data, gap)
                 if said is not None:
-                    put_over(disk, fd, gap.end - 1 - SUFFIX_BYTES, b',"h":"%b"}' % said)
+                    at = gap.end - 1 - SUFFIX_BYTES
+                    put_over(disk, fd, at, data[at : gap.end - 1], b',"h":"%b"}' % said)
             disk.fdatasync(fd)
             data = read_segment_file(segments.path(number))
             for start, end in regions:
                 for gap in gaps:
                     at, behind = max(start, gap.start), min(end, gap.end)
                     if at < behind:
-                        lines = data[at:behind].split(b"\n")
-                        put_over(disk, fd, at, b"\n".join(map(_blanked, lines)))
+                        for line in data[at:behind].split(b"\n"):
+                            put_over(disk, fd, at, line, _blanked(line))
+                            at += len(line) + 1
             disk.fdatasync(fd)
         finally:
             os.close(fd)
@@ -968,8 +970,19 @@ def _erased_behind(raw: bytes, h: bytes) -> bool:
     return match is not None and erased_id(raw, int(match[1]) - 1, h) is not None
 
 
-def put_over(disk: Disk, fd: int, at: int, new: bytes) -> None:
-    """Write bytes over others, all of them."""
+def put_over(disk: Disk, fd: int, at: int, old: bytes, new: bytes) -> None:
+    """Write `new` over the bytes `old` at `at`, as many: from the first that differs to the last.
+
+    What stays as it is, is not written. A power cut may leave anything where bytes are written, but
+    the seq and the hash of a line, by which an interrupted overwriting is gone on with, stay.
+    """
+    start = next((n for n, pair in enumerate(zip(old, new, strict=True)) if pair[0] != pair[1]), -1)
+    if start < 0:
+        return
+    end = len(new)
+    while old[end - 1] == new[end - 1]:
+        end -= 1
+    new, at = new[start:end], at + start
     while new:
         written = disk.overwrite(fd, new, at)
         new, at = new[written:], at + written

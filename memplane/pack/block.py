@@ -10,10 +10,11 @@ __all__ = ["Block", "Entry", "Omission"]
 
 
 class Entry(NamedTuple):
-    """One thing in the block, with where it came from.
+    """One entry of a block, with its provenance.
 
-    `events` are the ids whose whole text stands in the entry, `parts` those of which a part does.
-    `text` is the lines as they stand in the block; their `tokens` include every newline.
+    `events` are the ids of events whose whole text is in the entry, `parts` of those of which a
+    part is. `text` is the lines as they are printed; their `tokens` include every newline. `score`
+    is 0 where nothing was scored.
     """
 
     section: str
@@ -29,7 +30,11 @@ class Entry(NamedTuple):
 
 
 class Omission(NamedTuple):
-    """A candidate that was left out. `short_by`: the tokens that were missing, if any were."""
+    """A candidate that was left out.
+
+    `tokens` is what it would have cost, `short_by` the tokens that were missing, 0 where it was not
+    for want of room. `id` may be a handle or a path, with seq 0.
+    """
 
     id: str
     seq: int

@@ -1,13 +1,12 @@
-"""What a handle opens at each depth, and the words for a task or session as a whole.
+"""What a handle opens at each depth, and the summaries of a task or session as a whole.
 
-A deeper shard begins with the shallower one, word for word, whatever the room: first what is told
-of the whole (depth 0 a sentence, depth 1 the rest of its paragraph), then its decisions and facts
-(depth 2), then every other event (depth 3). Where the room ends it ends, and says with which
-handle to go on. Everything is composed of what the reader may see; the rest is counted by its
-reason.
+A deeper text begins with the shallower one, word for word, whatever the room: first the summary
+(depth 0 a sentence, depth 1 the rest of its paragraph), then decisions and facts (depth 2), then
+every other event (depth 3). It ends where the room ends, with the handle that goes on. Everything
+is composed of what the reader may see; the rest is counted by its reason.
 
-A summary of a session is made of its events at the moment of asking, of those that the reader may
-see, so that nothing that was forgotten or replaced meanwhile lives on in it.
+A summary of a session is composed when it is asked for, from the events that the reader may see,
+so that it holds nothing that was forgotten or replaced meanwhile.
 """
 
 from __future__ import annotations
@@ -17,18 +16,19 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from memplane.event import TYPED_KINDS, UPKEEP_KINDS, Event
-from memplane.pack.digest import Digest, Sight, paragraph, sentence, short
 from memplane.pack.handles import EVENTS_FROM, Handle
+from memplane.pack.task_digest import Digest, Sight, paragraph, sentence, short
 from memplane.projections.item import Item
 from memplane.projections.sessions import is_extract
 from memplane.projections.task_table import TaskRecord
 from memplane.projections.tasks import task_of
-from memplane.projections.window import nested, one_line, plain_text, safe_name
-from memplane.recall.extract import extract, is_readable
+from memplane.projections.window import nested, one_line, own_end, plain_text, safe_name
+from memplane.recall.session_summary import extract, is_readable
 from memplane.recall.suppress import VisibilityFields
-from memplane.tokens import cut
+from memplane.tokens import clip
 
 __all__ = [
+    "NO_END",
     "Lead",
     "Member",
     "OpenedHandle",
@@ -40,8 +40,11 @@ __all__ = [
     "task_leads",
 ]
 
-# An event that no page can hold is cut where at least so many tokens of it can stand.
+# An event that no page can hold is cut only where there is room for so many tokens of it.
 _LEAST: Final = 48
+NO_END: Final = 2**63  # tokens of a room without an end
+_TASKS_MAX: Final = 8
+_MARK_TOKENS: Final = 2  # of the dash before a line, at most
 
 _MARK: Final = " …\n"
 
@@ -49,12 +52,12 @@ _SAYING: Final = frozenset(("decision", "constraint"))  # markers that make a tu
 
 _UNTOLD: Final = frozenset((*UPKEEP_KINDS, "session", "approval", "episode", "secret"))
 
-# Given who reads and the room: what is told of the whole, None where there is nothing (more).
+# A part of the summary, from the reader and the room in tokens; None where there is nothing more.
 Lead = Callable[[Sight, int], Digest | None]
 
 
 class Member(NamedTuple):
-    """An event that belongs to what a handle names. `note` stands before its text."""
+    """An event that belongs to what a handle names. `note` is printed before its text."""
 
     event: Event
     item: Item
@@ -62,9 +65,9 @@ class Member(NamedTuple):
 
 
 class OpenedHandle(NamedTuple):
-    """What a handle stands for, before anybody is asked whether they may see it.
+    """What a handle refers to, before suppression.
 
-    `leads` tell of the whole, by depth. `members` gives its events in the order in which they are
+    `leads` compose the summary, by depth. `members` gives its events in the order in which they are
     shown: from a seq on (0: all of them), and all or only those that are decisions and facts.
     `first` is the seq of the first one in the log; `basis` gives what the leads are made of.
     """
@@ -79,11 +82,11 @@ class OpenedHandle(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """A shard's lines and their tokens.
+    """What a handle opened within a room: lines and their tokens.
 
-    `events` are the ids whose whole text stands there, with their seqs; `parts` the ids of those of
-    which a part does. `next` goes on where the room ended, None at the end. `hidden` is the reason
-    by seq of what may not be shown.
+    `events` are the ids of events whose whole text is there, with their seqs; `parts` the ids of
+    those of which a part is. `next` goes on where the room ended, None at the end. `hidden` is the
+    reason by seq of what may not be shown.
     """
 
     text: str
@@ -99,7 +102,7 @@ def _unmarked(item: Item) -> Item:
 
 
 def belongs(event: Event) -> bool:
-    """Whether the event says something of its task or session: no upkeep, no boundary, no copy."""
+    """Whether the event is content of its task or session: no upkeep, no boundary, no summary."""
     return event.kind not in _UNTOLD and not is_extract(event)
 
 
@@ -120,9 +123,9 @@ def shard(
 ) -> Shard:
     """Compose the shard that the handle asks for; without text where the room holds none of it.
 
-    `whole` are the seqs of events that stand whole where the shard will stand. `marked` gives what
-    is printed of an event: the one whose label says that it is stale, where it is. `inside` a block
-    the shard is one entry: all behind its first line is set in.
+    `whole` are the seqs of events whose whole text is in the block already. `marked` gives the item
+    that is printed for an event: a stale one has its mark. `inside` a block the lines are one
+    entry: all but the first are indented.
     """
     page = _Page(opened, sight, room, whole, marked, inside=inside)
     page.fill()
@@ -139,7 +142,7 @@ def shard(
 def _rest_of(event: Event, characters: int) -> str:
     """The handle that goes on behind so many characters of an event."""
     handle = Handle("event", str(event.seq))
-    # The handle of an artifact opens its file: what was said of it is no part of that.
+    # The handle of an artifact opens its file; the text of its event is no part of that.
     return str(handle if event.kind == "artifact" else handle.behind(characters))
 
 
@@ -182,7 +185,7 @@ class _Page:
         if opened.leads and not (deepest and handle.start):
             stop = self._events(opened.members(handle.start, True))
             if stop is not None:
-                # Among the events the facts stand again: those go on from the first one.
+                # The events begin with the first one again, facts included.
                 self.next = handle.going_on(handle.depth, opened.first if deepest else stop)
                 return
         if deepest:
@@ -219,22 +222,23 @@ class _Page:
     def _cut(self, digest: Digest) -> None:
         """The beginning of a lead that is too long; nothing comes behind it."""
         counter = self._sight.printer.counter
-        room = self.left - counter.count(_MARK)
-        while room > 0 and not self.lines:
-            kept = cut(counter, digest.text.rstrip("\n"), room).rstrip()
-            text = f"{kept}{_MARK}"
-            tokens = counter.count(text)
-            if not kept:
-                break
-            if tokens <= self.left:
-                self._put(text, tokens)
-                self.parts.update(dict.fromkeys((*digest.events, *digest.parts)))
-            room -= max(1, tokens - self.left)
+        made = None
+        if not self.lines:
+            made = clip(
+                counter,
+                digest.text.rstrip("\n"),
+                self.left,
+                lambda kept: f"{kept}{_MARK}",
+                around=counter.count(_MARK),
+            )
+        if made is not None:
+            self._put(*made)
+            self.parts.update(dict.fromkeys((*digest.events, *digest.parts)))
         self._lacking.append(self._opened.first)
         self.left = 0
 
     def _set_in(self, text: str, tokens: int) -> tuple[str, int]:
-        """The lines as they stand behind the first one."""
+        """The lines as they are printed behind the first one, and their tokens."""
         if not (self._inside and self.lines):
             return text, tokens
         text = nested(text)
@@ -290,21 +294,14 @@ class _Page:
         return True
 
 
-_NO_END: Final = 2**63
-
-_TASKS_MAX: Final = 8
-
-_MARK_TOKENS: Final = 2  # of the dash before a line, at most
-
-
 def task_leads(task: TaskRecord, *, active: bool) -> tuple[Lead, ...]:
     """A sentence or two about a task; the paragraph that goes on behind them."""
 
     def line(sight: Sight, room: int) -> Digest | None:
-        return short(task, sight, room) or short(task, sight, _NO_END)
+        return short(task, sight, room) or short(task, sight, NO_END)
 
     def rest(sight: Sight, room: int) -> Digest | None:
-        told, goal = short(task, sight, _NO_END), task.goal
+        told, goal = short(task, sight, NO_END), task.goal
         headed = told is None or goal is None or goal.id not in told.events
         return paragraph(task, sight, room, active=active, headed=headed)
 
@@ -340,7 +337,7 @@ def _seen(members: Sequence[Member], sight: Sight) -> list[Member]:
 
 
 def _line(name: str, seen: list[Member], sight: Sight) -> Digest:
-    """The session's line; what it says it is about has its event among the ids."""
+    """The session's line; the event that it quotes is among the ids."""
     days = sorted((seen[0].item.ts[:10], *(one.item.ts[:10] for one in seen)))
     span = days[0] if days[0] == days[-1] else f"{days[0]} to {days[-1]}"
     count = "1 event" if len(seen) == 1 else f"{len(seen)} events"
@@ -360,7 +357,7 @@ def _line(name: str, seen: list[Member], sight: Sight) -> Digest:
 
 
 def _about(seen: list[Member]) -> Member | None:
-    """What was asked first; else what was said first by anybody but a tool."""
+    """The first prompt; else the first text of any role but tool."""
     said = [one for one in seen if one.event.text.strip() and one.event.role != "tool"]
     asked = [one for one in said if one.event.kind == "message" and one.event.role == "user"]
     plain = [one for one in asked if "command" not in one.event.tags]
@@ -368,11 +365,16 @@ def _about(seen: list[Member]) -> Member | None:
 
 
 def _said_already(seen: list[Member], sight: Sight) -> str:
-    """The line of the summary that says no more than the session's first line does."""
+    """The line of the summary that only repeats the session's first line; "" for none."""
     about = _about(seen)
     if about is None or not sentence(about.event.text, sight.printer)[1]:
         return ""
-    return f"- Asked first: {one_line(about.event.text)}\n"
+    return _listed(f"Asked first: {about.event.text}")
+
+
+def _listed(words: str) -> str:
+    """A line of a digest. It may be the last one, and is no mark of what was cut."""
+    return f"- {own_end(one_line(words))}\n"
 
 
 def _summary(seen: list[Member], sight: Sight, room: int, now: str) -> tuple[list[str], list[str]]:
@@ -384,7 +386,7 @@ def _summary(seen: list[Member], sight: Sight, room: int, now: str) -> tuple[lis
         made = extract(events, counter=counter, tokens_max=most, redact=sight.printer.redact)
         if made is None:
             break
-        lines = [f"- {one_line(line)}\n" for line in made.text.split("\n")]
+        lines = [_listed(line) for line in made.text.split("\n")]
         over = counter.count("".join(lines)) - room
         if over <= 0:
             return lines, list(made.refs)
@@ -399,4 +401,4 @@ def _tasks(seen: list[Member], sight: Sight) -> tuple[str, list[str]]:
         name = task_of(one.event)
         if name is not None and len(found) < _TASKS_MAX:
             found.setdefault(sight.printer.redact(one_line(name)), one.event.id)
-    return (f"- Tasks: {', '.join(found)}\n" if found else ""), list(found.values())
+    return (_listed(f"Tasks: {', '.join(found)}") if found else ""), list(found.values())

@@ -1,7 +1,7 @@
-"""What handles open: their depths, their words, and the entries that a request asks to expand.
+"""The entries of the handles that a request asks to expand.
 
-The first handle asked for is the most critical one: it takes what it needs, and where the room
-ends the later ones stay out, or end early with the handle that goes on.
+The first handle is the most important one: it takes what it needs, and where the room ends the
+later ones are left out, or end early with the handle that goes on.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from functools import partial
 from typing import Final
 
 from memplane.pack.block import Entry, Omission
-from memplane.pack.digest import Sight
-from memplane.pack.expansion_depths import _NO_END, OpenedHandle, Shard, shard
+from memplane.pack.expansion_depths import NO_END, OpenedHandle, Shard, shard
 from memplane.pack.handles import Handle, parse_handle
 from memplane.pack.layout import PARTS, Sheet
-from memplane.pack.request import Expansion, Materials, View
+from memplane.pack.request import Expansion, PackContext, View
+from memplane.pack.task_digest import Sight
+from memplane.policy import SectionBudget
 from memplane.projections.window import entry_lines, plain_text, safe_name
 from memplane.recall.suppress import Scope
-from memplane.tokens import cut
+from memplane.tokens import clip
 
 __all__ = [
     "place_expansions",
@@ -29,9 +30,10 @@ _PART: Final = next(part for part in PARTS if part.name == "expansions")
 _TRIES: Final = 4  # to leave room for the handle that goes on, whose seq has more digits or fewer
 
 
-def place_expansions(sheet: Sheet, materials: Materials, scope: Scope) -> None:
+def place_expansions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     """What the request's handles opened, in the order asked for, each cut where the room ends."""
-    for expansion in materials.expansions:
+    scope = context.scope
+    for expansion in context.materials.expansions:
         if not _needed(sheet, expansion):
             name = expansion.handle if not isinstance(expansion, View) else _view_handle(expansion)
             sheet.views_omitted.append(Omission(str(name), 0, _PART.section, 0, "limit", 0, 0))
@@ -65,8 +67,8 @@ def _place_event(sheet: Sheet, expansion: Expansion, scope: Scope) -> None:
         lost = Omission(expansion.handle, item.seq, _PART.section, 0, expansion.lost, 0, 0)
         sheet.views_omitted.append(lost)
         return
-    # What stands in the block cut is what a handle is for: only a whole one is not repeated, and of
-    # an artifact what was said of it is not its text.
+    # A handle shows the rest of what is in the block in part; only a whole text is not repeated.
+    # The text of an artifact's event is not the artifact's text.
     repeated = item.seq in sheet.whole and item.kind != "artifact"
     if repeated or not expansion.text.strip():
         return
@@ -114,21 +116,30 @@ def _place_view(sheet: Sheet, view: View) -> None:
     head = f"view {safe_name(view.path)}"
     lines = entry_lines(head, plain_text(view.text))
     tokens = count(lines)
-    spare = tokens - room
-    while tokens > room:
-        kept = cut(sheet.counter, view.text, max(0, count(view.text) - spare))
-        kept = kept[: kept.rfind("\n") + 1]
-        if not kept.strip():
-            whole = count(entry_lines(head, plain_text(view.text)))
-            _give_up(sheet, str(handle.behind(view.start)), whole, whole - room)
+    if tokens > room:
+        made = clip(
+            sheet.counter,
+            view.text,
+            room,
+            lambda kept: entry_lines(
+                head, plain_text(kept), f"\n… {handle.behind(view.start + len(kept))}"
+            ),
+            around=tokens - count(view.text),
+            ended=_to_line,
+        )
+        if made is None:
+            _give_up(sheet, str(handle.behind(view.start)), tokens, tokens - room)
             return
-        lines = entry_lines(head, plain_text(kept), f"\n… {handle.behind(view.start + len(kept))}")
-        tokens = count(lines)
-        spare += max(1, tokens - room)
+        lines, tokens = made
     source = f"view:{view.path}@{view.sha256}"
     sheet.put(
         _PART, Entry(_PART.section, _PART.place, lines, tokens, 0, (), (), source, _PART.area)
     )
+
+
+def _to_line(text: str) -> str:
+    kept = text[: text.rfind("\n") + 1]
+    return kept if kept.strip() else ""
 
 
 def _place_shard(sheet: Sheet, opened: OpenedHandle, scope: Scope) -> None:
@@ -170,7 +181,7 @@ def _place_shard(sheet: Sheet, opened: OpenedHandle, scope: Scope) -> None:
 
 
 def _fitted(sheet: Sheet, opened: OpenedHandle, sight: Sight, room: int) -> tuple[Shard, str]:
-    """The shard, and the line that says where it goes on; both within the room."""
+    """What the handle opens and the line with the handle that goes on; both within the room."""
     count = sheet.counter.count
     marked, whole = partial(sheet.marked, _PART), sheet.whole
     made, spare = shard(opened, sight, room, whole=whole, marked=marked, inside=True), 0
@@ -189,7 +200,7 @@ def _least(opened: OpenedHandle, sight: Sight) -> int:
     handle = opened.handle
     shortest = opened._replace(handle=handle if handle.start else handle.going_on(0, 0))
     elsewhere = frozenset(sight.elsewhere)
-    return shard(shortest, sight, _NO_END, whole=elsewhere, inside=True).tokens
+    return shard(shortest, sight, NO_END, whole=elsewhere, inside=True).tokens
 
 
 def _give_up(sheet: Sheet, handle: str, tokens: int, short_by: int, seq: int = 0) -> None:

@@ -7,7 +7,7 @@
     artifact/<sha256>?page=N       a page of an artifact's text, of as many tokens as are asked for
     views/<name>?from=N            a view that the channel loads, from a character on
 
-`expand://` may stand before each. In names `%`, `?`, `#` and blanks are written as `%XX`, and so
+`expand://` may come before each. In names `%`, `?`, `#` and blanks are written as `%XX`, and so
 is `/` in the name of a namespace. From depth 2 on, `from=N` goes on with the event of that seq. Of
 a hash its first 8 digits or more; a page with `from=N` begins at that character.
 """
@@ -56,7 +56,7 @@ _WRITTEN: Final = regex(r"[%?#\s\x00-\x1f]")
 
 
 class Handle(NamedTuple):
-    """What a handle says. `name` is a seq or id, a key, a hash or a path; `start` its `from`."""
+    """A parsed handle. `name` is a seq or id, a key, a hash or a path; `start` its `from`."""
 
     form: str
     name: str
@@ -97,7 +97,7 @@ class Handle(NamedTuple):
 
 
 def parse_handle(given: object) -> Handle:
-    """Read a handle; InputError saying what is wrong with it and which forms there are."""
+    """Parse a handle. Raises InputError that names the fault and the forms that there are."""
     if not isinstance(given, str):
         raise InputError(f"expected a text, found {quoted_value(given)}", where="handle")
     short = _SHORT.fullmatch(given)
@@ -145,7 +145,7 @@ def _memory(path: str, given: str) -> Handle:
 
 
 def _with(handle: Handle, told: str | None, given: str) -> Handle:
-    """The handle with what stands behind its question mark."""
+    """The handle with the parameters behind its question mark."""
     if told is None:
         return handle
     takes, values = _TAKES[handle.form], dict[str, int]()

@@ -1,53 +1,51 @@
-"""Areas A and B: views, and the cards and decisions in force as of the session's epoch.
+"""Areas A and B: views, the map, and the cards and decisions in force as of the session's epoch.
 
-Nothing here looks at the query or at anything younger than the epoch, except to leave out what
-was corrected: that is what keeps the head of a session's blocks the same.
+No place function here reads the query or an event after the epoch, except to leave out what was
+corrected: that keeps the head of a session's blocks the same. A view of a section that is not in
+these areas stands before the entries of its section.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import repeat
 from typing import Final, NamedTuple
 
 from memplane.event import GLOBAL
+from memplane.lazy import regex
 from memplane.pack.block import Entry, Omission
-from memplane.pack.ground import Ground, StatedEvent
 from memplane.pack.layout import PARTS, BlockPart, Sheet, own_part
-from memplane.pack.request import Materials, View
-from memplane.pack.window import Window
-from memplane.policy import Budgets
-from memplane.projections.hotset import SessionRing, is_stated
+from memplane.pack.request import Materials, PackContext, View
+from memplane.policy import Budgets, Scoring, SectionBudget
 from memplane.projections.item import Item
 from memplane.projections.system_map import Cell, MapState, Name, NameSource
 from memplane.projections.window import entry_lines, one_line, shown_view
-from memplane.recall.cards import is_card, merge_cards
+from memplane.recall.score import score
 from memplane.recall.suppress import Scope
-from memplane.tokens import cut
+from memplane.tokens import clip
 
 __all__ = [
-    "omit_lost",
+    "answering",
+    "is_card",
+    "merge_cards",
+    "omit_unshown_views",
     "place_cards",
     "place_decisions",
     "place_map",
-    "place_newer",
-    "place_others",
+    "place_more_decisions",
     "place_views",
-    "room_of",
-    "section_of_view",
-    "stated_since",
 ]
 
 
 _BY_NAME = {part.name: part for part in PARTS}
 _STANDARD = {"preferences": "identity"}
 _VIEW_MIN = 8
-# Only these parts are made of views; a view of another section stands in the tail.
+# Only these parts are made of views; a view of another section is placed in the tail.
 _VIEW_PARTS = ("identity", "rules")
 
 
-def section_of_view(path: str, budgets: Budgets) -> str | None:
+def _section_of_view(path: str, budgets: Budgets) -> str | None:
     """The section that shows a view: the one that names it, else the word before the first dot."""
     for section in budgets.sections:
         if path in section.views:
@@ -57,19 +55,19 @@ def section_of_view(path: str, budgets: Budgets) -> str | None:
     return name if budgets.section(name) is not None else None
 
 
-def place_views(sheet: Sheet, materials: Materials, sections: frozenset[str]) -> None:
-    """Place each view in its section, cut at a line where the section's room ends."""
+def place_views(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
+    """Place the views of a section, each cut at a line where the section's room ends."""
+    materials, name = context.materials, section.name
     for view in materials.views:
-        name = section_of_view(view.path, materials.policies.budgets)
-        if name in sections and not view.lost:
+        if not view.lost and _section_of_view(view.path, materials.policies.budgets) == name:
             part = _BY_NAME[name] if name in _VIEW_PARTS else own_part(name)
             _place_view(sheet, materials, view, part)
 
 
-def omit_lost(sheet: Sheet, materials: Materials, shown: frozenset[str]) -> None:
-    """Note the views that no section will show: lost ones, and those of other sections."""
+def omit_unshown_views(sheet: Sheet, materials: Materials, shown: frozenset[str]) -> None:
+    """Note the views that no section will show: lost ones, and those of sections not in `shown`."""
     for view in materials.views:
-        name = section_of_view(view.path, materials.policies.budgets)
+        name = _section_of_view(view.path, materials.policies.budgets)
         if view.lost or name not in shown:
             reason = view.lost or "section"
             sheet.views_omitted.append(Omission(view.path, 0, name or "", 0, reason, 0, 0))
@@ -83,12 +81,11 @@ def _place_view(sheet: Sheet, materials: Materials, view: View, part: BlockPart)
                 Omission(view.path, 0, part.section, 0, "budget", 0, _VIEW_MIN - room)
             )
         return
-    memo_key = (f"{view.path}@{view.sha256}", room, sheet.printer.stamp)
-    made = materials.memo.get(memo_key)
-    if made is None:
-        own = part.name not in _VIEW_PARTS
-        made = materials.memo[memo_key] = _view_form(sheet, view, room, own=own)
-    lines, tokens, whole = made
+    own = part.name not in _VIEW_PARTS
+    name, stamp = f"{view.path}@{view.sha256}", sheet.printer.stamp
+    lines, tokens, whole = materials.lines.form(
+        name, room, stamp, lambda: _view_form(sheet, view, room, own=own)
+    )
     if not lines:
         sheet.views_omitted.append(Omission(view.path, 0, part.section, 0, "budget", 0, 1))
         return
@@ -105,46 +102,56 @@ def _view_form(sheet: Sheet, view: View, room: int, *, own: bool) -> tuple[str, 
     if tokens <= room:
         return whole, tokens, True
     note = f" … expand://{view.path}\n"
-    kept = cut(sheet.counter, whole, max(0, room - count(note)))
-    kept = kept[: kept.rfind("\n") + 1]
-    lines = kept + note
-    tokens = count(lines)
-    return (lines, tokens, False) if kept and tokens <= room else ("", 0, False)
+    made = clip(
+        sheet.counter, whole, room, lambda kept: kept + note, around=count(note), ended=_to_line
+    )
+    return ("", 0, False) if made is None else (*made, False)
 
 
-def place_cards(sheet: Sheet, materials: Materials, scope: Scope, epoch: int) -> None:
+def _to_line(text: str) -> str:
+    return text[: text.rfind("\n") + 1]
+
+
+def place_cards(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     """The most important cards as of the epoch, pinned ones first; at most `cards_max`.
 
     Importance as it was recorded: one that fades with the clock would move the head.
     """
+    materials, epoch, hides = context.materials, context.epoch, context.scope.hides
     cards = (c for c in materials.cards if is_card(c) or _pinned(c, materials, epoch))
-    # What a tool said never enters the head.
-    visible = [c for c in cards if c.seq <= epoch and c.role != "tool" and not scope.hides(c)]
+    # The output of tools never enters the head.
+    visible = [c for c in cards if c.seq <= epoch and c.role != "tool" and not hides(c)]
     visible.sort(key=lambda c: (not _pinned(c, materials, epoch), -c.importance, -c.seq))
     most = materials.policies.budgets.limits.cards_max
     _offer(sheet, "cards", merge_cards(visible), most, "projection:cards")
 
 
-def place_decisions(
-    sheet: Sheet, materials: Materials, scope: Scope, epoch: int, *, part: str = "decisions"
-) -> None:
+def place_decisions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     """Decisions as of the epoch: pinned ones and constraints first, then the newest that fit.
 
-    In another `part` those that have no place in the head, at most `decisions_max` in all.
+    At most `decisions_max`.
     """
+    most = context.materials.policies.budgets.limits.decisions_max
+    _offer(sheet, "decisions", _decisions(context), most, "projection:decisions")
+
+
+def place_more_decisions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
+    """In the tail: decisions that have no place in the head, at most `decisions_max` in all."""
+    most = context.materials.policies.budgets.limits.decisions_max
+    most -= len(sheet.placed.get("decisions", ()))
+    _offer(sheet, "decided", _decisions(context), most, "projection:decisions")
+
+
+def _decisions(context: PackContext) -> Iterable[tuple[Item, tuple[Item, ...]]]:
+    """The visible decisions as of the epoch, pinned ones and constraints first, newest first."""
+    materials, epoch, hides = context.materials, context.epoch, context.scope.hides
     visible = [
-        d for d in materials.decisions if d.seq <= epoch and d.role != "tool" and not scope.hides(d)
+        d for d in materials.decisions if d.seq <= epoch and d.role != "tool" and not hides(d)
     ]
     visible.sort(
-        key=lambda d: (
-            not (_pinned(d, materials, epoch) or "constraint" in d.markers),
-            -d.seq,
-        )
+        key=lambda d: (not (_pinned(d, materials, epoch) or "constraint" in d.markers), -d.seq)
     )
-    most = materials.policies.budgets.limits.decisions_max
-    if part != "decisions":
-        most -= len(sheet.placed.get("decisions", ()))
-    _offer(sheet, part, zip(visible, repeat(())), most, "projection:decisions")
+    return zip(visible, repeat(()))
 
 
 def _offer(
@@ -169,10 +176,10 @@ def _pinned(item: Item, materials: Materials, epoch: int) -> bool:
     return 0 < pin <= epoch
 
 
-# system_map: what is in this memory, in a few fixed lines, for who has just come.
+# system_map: what is in this memory, in a few fixed lines, for a reader that has just come.
 #
 # As of the session's epoch, like all of area B: no line changes within a session unless something
-# was corrected. A name is shown to who may see an event that said it.
+# was corrected. A name is shown to readers that may see an event that contains it.
 
 _PART: Final = next(part for part in PARTS if part.name == "map")
 # What is counted, in the order of the line, and how many and one of it are called.
@@ -196,14 +203,13 @@ _LABELS: Final = {
     "namespaces": "namespaces",
     "tools": "tools used",
 }
-# Tags by which importers and hooks tell kinds of turns apart: nobody gave them.
+# Tags by which importers and hooks tell kinds of turns apart; no user gave them.
 _OF_SOURCES: Final = frozenset(
     ("api-error", "command", "compact", "hook", "interrupted", "meta", "reasoning", "sidechain")
 )
 _NAMES_MAX: Final = 12  # of a line: those that were said first most recently
 _LEAST_EVENTS: Final = 10  # a memory of fewer is seen at a glance
 _EXACT_BELOW: Final = 3
-_REMEMBERED: Final = 1000  # lines
 _MAP_LINE: Final = -1  # in the place of a room: a file may be called like a line
 _LEAST: Final = 8  # tokens of the shortest line
 _SOURCE: Final = "projection:plane_map"
@@ -211,7 +217,7 @@ _AFTER: Final = "decisions"  # stands in the tail where the block is for who has
 
 
 class _Told(NamedTuple):
-    """A witness as a scope judges it."""
+    """An event with a name, as a scope judges it."""
 
     seq: int
     id: str
@@ -225,13 +231,14 @@ class _Told(NamedTuple):
     valid_until: str | None = None
 
 
-def place_map(sheet: Sheet, materials: Materials, scope: Scope, upto: int) -> None:
+def place_map(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     """The lines that fit, each with the events that stand for its names.
 
-    Where the block is for who has just come and there is room for none, it is said what was short.
-    None where tags or importance are asked for.
+    Where the block is for who has just come and there is room for none, the omission says how many
+    tokens were missing. No map where tags or importance are asked for.
     """
-    # A name's few witnesses say nothing of the tags and importance of the others: no map at all.
+    materials, scope, upto = context.materials, context.scope, context.epoch
+    # A name keeps few of its events, and the tags and importance of the others are not known.
     state = materials.plane_map if scope.only is None else None
     orients = sheet.laid[_AFTER].area == "G"
     if state is None or (sheet.room(_PART) < _LEAST and not orients):
@@ -244,7 +251,7 @@ def place_map(sheet: Sheet, materials: Materials, scope: Scope, upto: int) -> No
     for sort, label in _LABELS.items():
         names = _names(state, sort, scope, upto)
         if sort == "namespaces" and [name for name, _ in names] == [GLOBAL]:
-            continue  # it says nothing
+            continue  # every plane has it
         while names:  # the newest stay
             said = ", ".join(f"{name}.*" if sort == "keys" else name for name, _ in names)
             ids = tuple(dict.fromkeys(id_ for _, id_ in names))
@@ -261,7 +268,7 @@ def place_map(sheet: Sheet, materials: Materials, scope: Scope, upto: int) -> No
 
 
 def _counts(state: MapState, scope: Scope, upto: int) -> str:
-    """What was recorded, at least; nothing for who sees only some namespaces."""
+    """The line of lower bounds of what was recorded; "" for a reader of some namespaces alone."""
     if scope.ns or scope.task is not None:
         return ""
     reached = {
@@ -281,7 +288,7 @@ def _figure(count: int) -> str:
 
 
 def _names(state: MapState, sort: str, scope: Scope, upto: int) -> list[tuple[str, str]]:
-    """Names in the order of their first saying, each with the id of a witness."""
+    """Names in the order of their first mention, each with the id of an event that has it."""
     found = []
     for name, told in state.names[sort].items():
         if sort == "tasks" and not told.is_open(upto):
@@ -298,7 +305,7 @@ def _names(state: MapState, sort: str, scope: Scope, upto: int) -> list[tuple[st
 
 
 def _visible(told: Name, scope: Scope, upto: int) -> tuple[int, str] | None:
-    """Since when the reader may know the name, and by which event; None: he may not."""
+    """The first seq with the name and the id of an event that shows it; None if all are hidden."""
     found: tuple[int, str] | None = None
     for cell in told.cells.values():
         if cell.first <= upto and (found is None or cell.first < found[0]):
@@ -315,16 +322,14 @@ def _seen(cell: Cell, one: NameSource) -> _Told:
 
 def _put(sheet: Sheet, materials: Materials, line: str, ids: tuple[str, ...]) -> int:
     """Place a line if it fits; return the tokens of one that does not, else 0."""
-    memo, printer = materials.memo, sheet.printer
-    key = (line, _MAP_LINE, printer.stamp)
-    known = memo.get(key)
-    if known is None:
+    printer = sheet.printer
+
+    def made() -> tuple[str, int, bool]:
         head, _, rest = printer.redact(line).partition(": ")
         text = entry_lines(head, rest)
-        if len(memo) >= _REMEMBERED:
-            memo.clear()
-        known = memo[key] = (text, printer.counter.count(text), True)
-    text, tokens, _ = known
+        return text, printer.counter.count(text), True
+
+    text, tokens, _ = materials.lines.form(line, _MAP_LINE, printer.stamp, made)
     if tokens > sheet.room(_PART):
         return tokens
     sheet.put(
@@ -334,106 +339,69 @@ def _put(sheet: Sheet, materials: Materials, line: str, ids: tuple[str, ...]) ->
     return 0
 
 
-# Area C, and its part of the tail: what was stated since the session's epoch.
-#
-# Decisions, rules, preferences, facts under a key, pins and marked turns hold on when the turns
-# around them have left the window. C shows those that lie before the anchor, so who stands in it
-# changes when the anchor moves, and when a correction does away with one. The tail shows what has
-# no room there, and what others state behind the anchor.
+# Knowledge cards: which short statements are cards, and which of them answer a query.
 
-_PART_BY_NAME: Final = {part.name: part for part in PARTS}
-_RANKS: Final = {"rule": 1, "preference": 2, "decision": 3, "fact": 4}
-_TURN: Final = 5
-_TIER: Final = 1
-_WIDE_FROM: Final = 2000
+_SENTENCES_MAX: Final = 3
+_CHARACTERS_MAX: Final = 600
+# A point inside of `v1.2` or `db.py` ends nothing; a line ends a sentence without one.
+_END: Final = regex(r"[.!?][\"')\]]*(?=\s|$)|[\u3002\uff01\uff1f]|\n")
+_WORD: Final = regex(r"\w")
+# Thousandths of the best score: a card that merely shares a word with the query is no answer.
+_FLOOR: Final = 500
 
 
-def stated_since(ground: Ground) -> tuple[StatedEvent, ...]:
-    """What was stated since the session's epoch and may be shown, in log order; () without one."""
-    ring, epoch = ground.ring, ground.epoch
-    if ring is None:
-        return ()
-    if not ring.marked:
-        epoch -= 1  # the session's first event, which states something as any other
-    found: dict[int, StatedEvent] = {}
-    for item, source, pin in _known(ground.materials, ring):
-        lasts = is_stated(item.kind, item.role, item.key, item.markers)
-        # What lasts for its pin alone counts as stated when it was pinned.
-        at = item.seq if lasts and item.seq > epoch else pin
-        if at <= epoch or item.seq in found or item.role == "tool":
-            continue
-        if not ground.scope.hides(item):
-            found[item.seq] = StatedEvent(item, source, at, pin, item.session == ring.id)
-    return tuple(found[seq] for seq in sorted(found))
+class Card(NamedTuple):
+    """Statements with the same words: the first of them, and the others."""
+
+    item: Item
+    others: tuple[Item, ...] = ()
+
+    @property
+    def recurs(self) -> bool:
+        """Whether it was recorded on several occasions: in other sessions, or outside of any."""
+        said = (self.item, *self.others)
+        return len({one.session or one.id for one in said}) > 1
 
 
-def _known(materials: Materials, ring: SessionRing) -> Iterator[tuple[Item, str, int]]:
-    """Events that may have been stated since, with their source and the seq of their pin.
+def merge_cards(items: Sequence[Item]) -> list[Card]:
+    """Merge statements with the same words, kind, namespace and key into one card.
 
-    The ledgers first: an entry has the bytes that it will have in the head.
+    In the order of the first of each. An observation is a card only where it recurs. An item that
+    holds a part of its text is the same as no other.
     """
-    for name, items in (("decisions", materials.decisions), ("cards", materials.cards)):
-        for item in items:
-            yield item, f"projection:{name}", materials.pinned.get(item.seq, 0)
-    items_of = materials.hotset.items
-    for seq, pin in ring.stated.items():
-        yield items_of[seq], "event", pin
-    pins = {item.seq: pin for item, pin in materials.pins}
-    for seq in materials.hotset.stated:
-        yield items_of[seq], "event", pins.get(seq, 0)
-    for item, pin in materials.pins:
-        yield item, "event", pin
+    said: dict[tuple[str, ...], list[Item]] = {}
+    for item in items:
+        words = item.text.split() if item.whole else [item.id, ""]
+        said.setdefault((item.kind, item.ns, item.key or "", *words), []).append(item)
+    cards = [Card(first, tuple(others)) for first, *others in said.values()]
+    return [card for card in cards if card.item.kind != "observation" or card.recurs]
 
 
-def room_of(sheet: Sheet, ground: Ground, *, steady: bool) -> int:
-    """Tokens of recent_window that C may spend: a quarter in blocks from 2,000 tokens, else half.
+def is_card(item: Item) -> bool:
+    """Whether a statement is short enough for a card: whole, one to three sentences or lines."""
+    return item.whole and len(item.text) <= _CHARACTERS_MAX and _is_short(item.text)
 
-    Where the window is not `steady`, no more than the entries may take.
+
+@lru_cache(maxsize=512)
+def _is_short(text: str) -> bool:
+    return sum(1 for part in _END.split(text) if _WORD.search(part)) <= _SENTENCES_MAX
+
+
+def answering(
+    query: str, cards: Sequence[Item], hides: Callable[[Item], object], scoring: Scoring
+) -> list[tuple[int, Item]]:
+    """The visible cards that hold words, a tag or the key of the query, with their scores.
+
+    The best first; of those that hold the same, the newer. Cards come in log order.
     """
-    if ground.ring is None:
-        return 0
-    most = sheet.left.get("recent_window", 0) // (4 if ground.step >= _WIDE_FROM else 2)
-    if steady:
-        return most
-    need = sheet.heading_tokens(_PART_BY_NAME["newer"]) if ground.stated else 0
-    for one in ground.stated:
-        need += one.item.form(_TIER, sheet.printer)[1]
-        if need >= most:
-            return most
-    return need
-
-
-def place_newer(sheet: Sheet, ground: Ground, window: Window, room: int) -> None:
-    """C: what lies before the anchor, within its room."""
-    part, anchor = _PART_BY_NAME["newer"], window.anchor
-    left = room
-    before = [one for one in ground.stated if one.at < anchor]
-    for one in sorted(before, key=partial(_order, upto=anchor)):
-        if one.item.seq in sheet.seqs:
-            continue
-        paid = sheet.paid.get(part.section, 0)
-        most = left - sheet.heading_tokens(part)
-        sheet.offer(part, one.item, tier=_TIER, source=one.source, most=most)
-        left -= sheet.paid.get(part.section, 0) - paid
-
-
-def place_others(sheet: Sheet, ground: Ground, window: Window) -> None:
-    """In the tail what C has no room for, and what others stated behind the anchor.
-
-    What the session itself states behind the anchor is a turn of its window.
-    """
-    part = _PART_BY_NAME["elsewhere"]
-    for one in sorted(ground.stated, key=_order):
-        if one.item.seq not in sheet.seqs and (one.item.seq < window.anchor or not one.own):
-            sheet.offer(part, one.item, tier=_TIER, source=one.source)
-
-
-def _order(one: StatedEvent, *, upto: int | None = None) -> tuple[int, int]:
-    """Pinned ones and constraints, rules, preferences, decisions, facts, turns; newest first.
-
-    `upto`: pins from there on do not count yet.
-    """
-    pinned = one.pinned_at > 0 and (upto is None or one.pinned_at < upto)
-    if pinned or "constraint" in one.item.markers:
-        return 0, -one.at
-    return _RANKS.get(one.item.kind, _TURN), -one.at
+    hidden = [hides(card) is not None for card in cards]
+    hits = score(query, cards, hidden, scoring)
+    own = [
+        (hit.words + hit.tags + hit.key + hit.markers, hit.item)
+        for hit, masked in ((hit, hides(hit.item) is not None) for hit in hits)
+        if not masked and hit.words + hit.tags + hit.key > 0
+    ]
+    best = max((points for points, _ in own), default=0)
+    own = [(points, card) for points, card in own if points * 1000 >= best * _FLOOR]
+    own.sort(key=lambda one: (-one[0], -one[1].importance, -one[1].seq))
+    return own

@@ -1,4 +1,4 @@
-"""Where each thing stands in a block, and the sheet on which entries are placed.
+"""The order of a block, the rooms of its sections, and the sheet on which entries are placed.
 
 The order is the one that keeps a provider's prompt cache valid: A views, B cards and decisions as
 of the session's epoch, C what was stated since, D the session's log up to the prompt, E the
@@ -22,6 +22,7 @@ __all__ = [
     "DECISIONS",
     "FENCE",
     "FRAMED_FROM",
+    "NO_WINDOW",
     "ORIENT_PARTS",
     "PARTS",
     "STEADY_FROM",
@@ -30,6 +31,7 @@ __all__ = [
     "RankedCandidates",
     "Rooms",
     "Sheet",
+    "Window",
     "budget_of",
     "entry_group",
     "entry_of",
@@ -53,7 +55,7 @@ class EntryGroup(NamedTuple):
     """Entries of a dated part that print under one line: those of a session and a day.
 
     In log order, and so are the groups. Those with an `order` come first instead, the newest entry
-    before the others; the first of them, of order 1, says so.
+    before the others; the date line of order 1 says that.
     """
 
     session: str
@@ -62,7 +64,7 @@ class EntryGroup(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The day alone: whose turns these are their labels say, and the entries name the ids."""
+        """The day alone: the labels name the speakers, and the entries the ids."""
         return f"{self.day}, newest first\n" if self.order == 1 else f"{self.day}\n"
 
 
@@ -90,9 +92,9 @@ class BlockPart(NamedTuple):
 
 
 class RankedCandidates(NamedTuple):
-    """What answers the query, for who explains a block: rows with seq and score.
+    """The scored candidates, for callers that explain a block: rows with seq and score.
 
-    `part` is where they would stand; below `floor` none is good enough.
+    `part` is where they would be placed; those below the score `floor` are not good enough.
     """
 
     part: BlockPart
@@ -133,8 +135,8 @@ PARTS: Final = (
     ),
 )
 
-# Who has just come reads on from the top: tasks, decisions, knowledge, what was done last. All but
-# the views and the map is the tail there, for tasks change at any time.
+# A reader that has just come reads on from the top: tasks, decisions, knowledge, last sessions. All
+# but the views and the map is the tail there, for tasks change at any time.
 _ORIENT_ORDER: Final = (
     "identity",
     "rules",
@@ -174,7 +176,7 @@ def own_part(section: str) -> BlockPart:
 
 
 def is_own_part(part: BlockPart) -> bool:
-    """Whether a policy added the section of the part: views and events may stand in it."""
+    """Whether a policy added the section of the part, which may hold views and events."""
     return part.name.startswith(_OWN_NAME)
 
 
@@ -185,6 +187,21 @@ def part_under(heading: str) -> BlockPart:
         return known
     name = heading.removeprefix("## ").removesuffix(_OWN)
     return own_part(name.lower().replace(" ", "_"))
+
+
+class Window(NamedTuple):
+    """What the window shows: turns before the prompt (D), from it on (F), and where it starts."""
+
+    before: tuple[Item, ...]
+    after: tuple[Item, ...]
+    tier: int
+    anchor: int  # seq of the first turn inside; 0 without a session
+    pinned: Item | None  # the prompt, where it lies before the anchor
+    pin_tokens: int
+    next_anchor_in: int  # clipped tokens of the session until the window moves
+
+
+NO_WINDOW: Final = Window((), (), 0, 0, None, 0, 0)
 
 
 class Sheet:
@@ -230,6 +247,7 @@ class Sheet:
         self.ranked: RankedCandidates | None = None  # these, where something was asked
         self.marked_turns: dict[int, BlockPart] = {}  # offered whatever was asked
         self.same: dict[int, int] = {}  # what says the same as another event, and which
+        self.window = NO_WINDOW  # what the session's log shows, once its section was filled
         self.unread = 0  # terms of the query whose postings pass a limit
         self.scanned = 0  # documents of the index that held a word of the query
         self.stale: Callable[[Item, str], bool] | None = None  # as an area's entries may say it
@@ -245,7 +263,7 @@ class Sheet:
         return sum(self.used.values())
 
     def heading_tokens(self, part: BlockPart) -> int:
-        """What opening the part costs: nothing where it is open."""
+        """Tokens of opening the part (heading and fences): 0 where it is open."""
         name = part.name
         if name in self.placed:
             return 0
@@ -257,7 +275,7 @@ class Sheet:
         return known
 
     def date_tokens(self, part: BlockPart, group: EntryGroup | None) -> int:
-        """What the date line of a group costs: nothing where it stands already, or none is due."""
+        """Tokens of the date line of a group: 0 where it is there already, or none is due."""
         if group is None or not part.dated or group in self.groups.get(part.name, ()):
             return 0
         line = group.line
@@ -278,7 +296,7 @@ class Sheet:
         `kind` is that of its event: a decision counts as used by the section of decisions, up to
         the cap of that, whichever part's room it takes.
         """
-        # Every entry of every block passes here: no call that can be spared.
+        # Every entry of every block passes here: no unneeded call.
         name = part.name
         part = self.laid.get(name, part)
         if entry.part != part.area:
@@ -313,7 +331,8 @@ class Sheet:
             if seq in self.passed:
                 del self.passed[seq]
 
-    def _stands(self, seq: int, *, whole: bool) -> None:
+    def stands(self, seq: int, *, whole: bool) -> None:
+        """Note that an event is in the block, inside an entry that was placed for another."""
         self.seqs.add(seq)
         if whole:
             self.whole.add(seq)
@@ -336,7 +355,7 @@ class Sheet:
         return most is not None and self.used.get(section, 0) + tokens <= most
 
     def marked(self, part: BlockPart, item: Item) -> Item:
-        """The item, or its twin that says that it is stale, where this part may say it."""
+        """The item, or its twin marked `(stale)`, where it is stale as of this part's area."""
         if self.stale is None or item.kind not in self.fading:
             return item
         area = self.laid.get(part.name, part).area
@@ -355,9 +374,10 @@ class Sheet:
     ) -> bool:
         """Place an event if it fits the section's room (and `most`, where a part has its own cap).
 
-        `others` say the same and stand with it. One that no room of this part could hold is cut to
-        a snippet with a handle; one that only comes too late is passed over, so that a shorter one
-        behind it may still fit.
+        `tier` is the form: 0 the longest, 2 a snippet with a handle. `others` have the same text,
+        and are placed with it. An event that no room of this part could hold is cut to a snippet;
+        one that only comes too late is left out, so that a shorter one behind it may still fit.
+        Returns whether it was placed.
         """
         if item.kind in self.fading:
             item = self.marked(part, item)
@@ -388,9 +408,9 @@ class Sheet:
         return True
 
     def _standing_for(self, entry: Entry, others: Sequence[Item], *, whole: bool) -> Entry:
-        """The entry with the ids of others that say the same: they stand in the block with it."""
+        """The entry with the ids of others that have the same text: they are placed with it."""
         for one in others:
-            self._stands(one.seq, whole=whole)
+            self.stands(one.seq, whole=whole)
         ids = tuple(one.id for one in others)
         return entry._replace(
             events=(*entry.events, *(ids if whole else ())),
@@ -439,7 +459,7 @@ class Sheet:
         """
         own = [part for name, part in self.parts.items() if name not in self.laid]
         fixed = [part for name, part in self.laid.items() if name in self.placed]
-        # Sections of the policy's own stand before expansions and evidence in the tail.
+        # Sections that a policy added come before expansions and evidence in the tail.
         cut = next(
             (at for at, part in enumerate(fixed) if part.name in ("expansions", "found")),
             len(fixed),
@@ -545,7 +565,7 @@ def rooms(
     """Divide `tokens` among the sections in `holding` by their shares; all 0 means equal parts.
 
     Where the file names no share the priorities divide them. `lone`: the block is for a query
-    without a session. `orient`: for who has to find his way.
+    without a session. `orient`: for a reader that has just come.
     """
     sections = [section for section in budgets.sections if section.name in holding]
     caps = {section.name: section.max_tokens for section in sections}

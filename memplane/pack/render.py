@@ -115,7 +115,7 @@ def render_block(
 class ParsedEntry(NamedTuple):
     """One entry of a block's text.
 
-    `text` is its lines as they stand there, what `Entry.text` is. `label` says who speaks or what
+    `text` is its lines as they are printed, what `Entry.text` is. `label` says who speaks or what
     it is; None for a view. `said` is the text without label, margin and the mark of what was cut.
     `date` is the day of the line above its group, in UTC; `seq` the event that the label or the
     mark of a passage names, 0 where they name none; `handle` what `expand` takes to go on where
@@ -132,7 +132,7 @@ class ParsedEntry(NamedTuple):
 
 
 class ParsedSection(NamedTuple):
-    """A heading of a block and what stands under it. Several headings may share a section."""
+    """A heading of a block and the entries under it. Several headings may share a section."""
 
     section: str
     heading: str
@@ -140,7 +140,7 @@ class ParsedSection(NamedTuple):
 
 
 class ParsedBlock(NamedTuple):
-    """A block as its text says it. `checksum` verified; None for a block without marks."""
+    """A block as read back from its text. `checksum` verified; None for a block without marks."""
 
     sections: tuple[ParsedSection, ...]
     checksum: str | None
@@ -263,10 +263,10 @@ def _no_block(number: int, found: str) -> InputError:
     return InputError(f"found {found}, which no block has there; {_REMEDY}", where=f"line {number}")
 
 
-# What others wrote, so that a client does not take it for its own words.
+# Marks of coding agents in recorded text are defused, so that no client takes it for its own words.
 #
-# Coding agents put what they say themselves between marks, and trust what stands there; models are
-# trained on others. A page that a tool once fetched may hold such marks, and comes back in a block.
+# Agents put their own messages between marks and trust what is between them; models are trained on
+# others. A page that a tool once fetched may hold such marks, and comes back in a block.
 
 _MARKS: Final = (
     r"/?(?:system-reminder|system|command-[a-z]+|local-command-[a-z]+|task-notification"

@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import NotFoundError
 from memplane.pack.block import Block, Omission
-from memplane.pack.layout import Rooms, Sheet
+from memplane.pack.layout import DECISIONS, Rooms, Sheet
 from memplane.pack.render import FORM, Rendered
-from memplane.pack.request import Materials, Request, View
-from memplane.pack.window import Window
-from memplane.projections.item import Item
-from memplane.recall.retrieval import Retriever
+from memplane.pack.request import Materials, PackContext, Request, View
+from memplane.pack.task_digest import Sight, is_seen
+from memplane.ports import Retriever
+from memplane.projections.item import Item, Printer
+from memplane.recall.suppress import WITHHELD, Scope
 
 if TYPE_CHECKING:
     from memplane.policy.plane import CachePrices
@@ -30,9 +32,11 @@ __all__ = [
     "compared",
     "cost_of",
     "marks_of",
+    "not_placed",
     "pack_report",
     "shape_of",
     "stable_prefix",
+    "unknown_names",
 ]
 
 
@@ -41,34 +45,38 @@ _LISTED: Final = 100
 
 
 class LayoutFacts(NamedTuple):
-    """What laying out a block found, for the report."""
+    """What laying out a block found, for the report.
 
-    request: Request
+    `hidden` counts suppressed candidates by reason; `left_over` are visible ones that no section
+    looked at, in log order.
+    """
+
     budget: int
-    intent: str
     rooms: Rooms
     sheet: Sheet
-    window: Window
-    epoch: int
-    prompt: int
+    context: PackContext
+    intent_rule: str
     hidden: dict[str, int]
     left_over: list[Item]
-    retriever: Retriever | None = None
-    intent_rule: str = ""
+    retriever: Retriever[Scope, Item] | None = None
 
 
 def pack_report(
-    facts: LayoutFacts, materials: Materials, rendered: Rendered
+    facts: LayoutFacts, rendered: Rendered, request: Request
 ) -> tuple[tuple[Omission, ...], dict[str, Any]]:
-    """The listed omissions (at most 100, best score first) and the report around them."""
+    """The listed omissions (at most 100, best score first) and the report around them.
+
+    `request` is written into the report as it is.
+    """
+    materials = facts.context.materials
     listed, counts = _omissions(facts, materials.hotset.gaps)
     report: dict[str, Any] = {
         "version": REPORT_VERSION,
         "form": FORM,
-        "request": _request(facts),
-        "intent": facts.intent,
+        "request": request.as_json(),
+        "intent": facts.context.intent,
         "intent_rule": facts.intent_rule,
-        "channel": facts.request.channel,
+        "channel": request.channel,
         "budget": facts.budget,
         "counter": facts.sheet.counter.name,
         "tokens": rendered.tokens,
@@ -78,15 +86,7 @@ def pack_report(
         "policies": dict(sorted(materials.policies.hashes.items())),
         "views": _views(materials),
         "sections": _sections(facts),
-        "entries": [
-            {
-                "section": entry.section, "place": entry.place, "area": entry.part,
-                "tokens": entry.tokens, "score": entry.score, "events": list(entry.events),
-                "parts": list(entry.parts), "source": entry.source,
-                "score_parts": facts.sheet.score_parts.get(entry.seq, {}), "at": list(at),
-            }
-            for entry, at in zip(rendered.entries, rendered.at, strict=True)
-        ],
+        "entries": list(_entries(facts, rendered)),
         "omissions": {
             "counts": counts,
             # Written out: there are up to a hundred in every pack.
@@ -104,31 +104,44 @@ def pack_report(
             {"first": first, "last": last, "missing": last - first + 1}
             for first, last in materials.hotset.gaps
         ],
-        "candidates": {
-            "hotset": len(materials.hotset.items),
-            "decisions": len(materials.decisions),
-            "cards": len(materials.cards),
-            "index": facts.sheet.scanned,
-            "scored": facts.sheet.scored,
-            "found": facts.sheet.found,
-            "bound": materials.policies.budgets.limits.candidate_pool_max,
-        },
+        "candidates": _candidates(materials, facts.sheet),
     }  # fmt: skip
     return listed, report
+
+
+def _entries(facts: LayoutFacts, rendered: Rendered) -> Iterator[dict[str, Any]]:
+    for entry, at in zip(rendered.entries, rendered.at, strict=True):
+        yield {
+            "section": entry.section,
+            "place": entry.place,
+            "area": entry.part,
+            "tokens": entry.tokens,
+            "score": entry.score,
+            "events": list(entry.events),
+            "parts": list(entry.parts),
+            "source": entry.source,
+            "score_parts": facts.sheet.score_parts.get(entry.seq, {}),
+            "at": list(at),
+        }
+
+
+def _candidates(materials: Materials, sheet: Sheet) -> dict[str, int]:
+    """Counts of events: in each projection, found in the index, scored, answering the query."""
+    return {
+        "hotset": len(materials.hotset.items),
+        "decisions": len(materials.decisions),
+        "cards": len(materials.cards),
+        "index": sheet.scanned,
+        "scored": sheet.scored,
+        "found": sheet.found,
+        "bound": materials.policies.budgets.limits.candidate_pool_max,
+    }
 
 
 def _views(materials: Materials) -> dict[str, str]:
     """The hashes of all views that were read, loaded by the channel or opened by a handle."""
     opened = (one for one in materials.expansions if isinstance(one, View))
     return {view.path: view.sha256 for view in (*materials.views, *opened) if not view.lost}
-
-
-def _request(facts: LayoutFacts) -> dict[str, Any]:
-    """What was asked; with the `dense_seq` and `index_seq` of the search, it can be asked again."""
-    request, retriever = facts.request, facts.retriever
-    if retriever is not None:
-        request = request._replace(dense_seq=retriever.dense_seq, index_seq=retriever.index_seq)
-    return request.as_json()
 
 
 def _omissions(
@@ -165,7 +178,7 @@ _reason_of = itemgetter(3)
 
 
 def _id_of(seq: int, item: Item | None, facts: LayoutFacts) -> str:
-    """The event's id, read from the log where nobody has done so yet; "" where the log lost it."""
+    """The event's id, read from the log where it was not read yet; "" where the log lost it."""
     if item is not None:
         return item.id
     assert facts.retriever is not None, "without a search every candidate is an item"
@@ -197,10 +210,70 @@ def _sections(facts: LayoutFacts) -> dict[str, dict[str, int]]:
     }
 
 
+# Candidates that no section looked at, and names in a request that nothing is known of.
+
+
+def unknown_names(context: PackContext, printer: Printer) -> list[str]:
+    """`session` and `task` where the request names one of which its reader may see nothing.
+
+    Where only the log could tell they count as known. What may not be seen is treated like what
+    does not exist; the owner's session is known as soon as it began.
+    """
+    materials, scope = context.materials, context.scope
+    found: list[str] = []
+
+    def bears(own: Callable[[Item], bool]) -> bool:
+        held = chain(materials.hotset.items.values(), materials.decisions, materials.cards)
+        return any(own(item) and scope.hides(item) not in WITHHELD for item in held)
+
+    session, began = context.session, scope.owner and context.ring is not None
+    known = began or materials.gap or session is None
+    if not known and not bears(lambda item: item.session == session):
+        found.append("session")
+    task, table = context.task, materials.tasks
+    if task is not None and not table.only_in_log(task):
+        record, space = table.get(task), f"/task/{task}"
+        known = record is not None and is_seen(record, Sight(scope.hides, printer))
+        if not (known or bears(lambda item: task == item.task or space == item.ns)):
+            found.append("task")
+    return found
+
+
+def not_placed(context: PackContext, sheet: Sheet) -> tuple[dict[str, int], list[Item]]:
+    """Counts of suppressed candidates by reason, and visible ones that no section looked at.
+
+    Of the suppressed nothing but the counts is reported; the others are older than what was looked
+    at. Decisions that no place is kept for are omitted here.
+    """
+    pool, hides = context.pool, context.scope.hides
+    for item in context.materials.left:
+        if not (item.seq in sheet.seqs or item.seq in sheet.omitted or hides(item)):
+            sheet.omit_unread(item.seq, (item, DECISIONS, item.cost, "limit", 0, 0))
+    unseen = context.materials.source.unseen()
+    counts = Counter(hides(item) for item in unseen if item.seq not in sheet.hidden)
+    looked_at = {item.seq for item in pool} if sheet.hidden else frozenset[int]()
+    counts.update(why for seq, why in sheet.hidden.items() if seq not in looked_at)
+    left: list[Item] = []
+    listed = {omission.seq for omission in sheet.views_omitted if omission.seq}
+    rendered, omitted, passed = sheet.seqs, sheet.omitted, sheet.passed
+    for item, reason in zip(pool, context.scope.reasons(pool), strict=True):
+        if reason is None:
+            seq = item.seq
+            if not (seq in rendered or seq in omitted or seq in passed):
+                left.append(item)
+        elif reason == "changed":
+            # A reader that may see it gets its id, where it was not listed yet.
+            if item.seq not in listed and item.seq not in omitted:
+                sheet.omit(item, "", item.cost, reason)
+        else:
+            counts[reason] += 1
+    return {why: counts[why] for why in sorted(filter(None, counts))}, left
+
+
 # Two packs of one session held against each other: what is repeated, what broke, what it costs.
 #
-# Works on reports alone, which hold no text: each says where its entries end, and the hash of the
-# block up to there. A difference is therefore found to the entry, not to the letter.
+# Works on reports alone, which hold no text: each has the places where its entries end, and the
+# hash of the block up to there. A difference is therefore found to the entry, not to the letter.
 
 Report = dict[str, Any]
 
@@ -243,7 +316,7 @@ _NOT_SHAPE: Final = frozenset(
 
 
 class LogChanges(NamedTuple):
-    """What the log says between two packs.
+    """What happened in the log between two packs.
 
     `gone` has the reason why an event that an id names is out of force, None where it is not;
     `corrected` the first reason that an event in between gives for a change in an area, None
@@ -321,7 +394,7 @@ def compared(
 
 
 def _same(old: Report, new: Report) -> int:
-    """How many entries stand in both from the first on, at the same place with the same bytes."""
+    """How many entries are in both from the first on, at the same place with the same bytes."""
     pairs = zip(old["prefix"]["chain"], new["prefix"]["chain"], strict=False)
     count = 0
     for one, two in pairs:
@@ -344,7 +417,7 @@ def _stable(old: Report, new: Report) -> int:
 
 
 def cause(old: Report, new: Report, entry: dict[str, Any], story: LogChanges) -> str:
-    """Why the entry of the older pack does not stand in the newer one where it stood: of CAUSES."""
+    """Why the entry of the older pack is not at its place in the newer one: one of CAUSES."""
     was, now = old["prefix"], new["prefix"]
     for name in ("policies", "views"):
         if old[name] != new[name]:
@@ -409,14 +482,14 @@ def cost_of(
 _STABLE_UNTIL = {"prompt": "ABCD", "call": "ABCDEF"}
 
 
-def stable_prefix(facts: LayoutFacts, rendered: Rendered, materials: Materials) -> dict[str, Any]:
+def stable_prefix(facts: LayoutFacts, rendered: Rendered) -> dict[str, Any]:
     """What decides how much of this block the next one will share; ids and counts only.
 
     `stable_bytes` is the length that the next pack of the session and shape starts with: up to
     the end of D where a new prompt comes first (`prompt`), of F where it does not (`call`).
     """
-    window, session = facts.window, facts.request.session
-    ring = materials.hotset.sessions.get(session) if session is not None else None
+    window, context = facts.sheet.window, facts.context
+    materials, ring = context.materials, context.ring
     tokens_at = 0
     by_area: dict[str, int] = {}
     for area in "ABCDEFG":
@@ -427,13 +500,13 @@ def stable_prefix(facts: LayoutFacts, rendered: Rendered, materials: Materials) 
     tail = by_area.get("G", 0)
     return {
         "anchor_seq": window.anchor,
-        "epoch_seq": facts.epoch,
-        "prompt_seq": facts.prompt,
+        "epoch_seq": context.epoch,
+        "prompt_seq": context.prompt.seq if context.prompt is not None else 0,
         "next_anchor_in": window.next_anchor_in,
         "shed_seq": max(
             materials.shed_seq, materials.hotset.shed, ring.shed if ring is not None else 0
         ),
-        "map_shed_seq": materials.plane_map.shed_seq if materials.plane_map is not None else 0,
+        "map_shed_seq": materials.plane_map.shed_seq,
         "gap": materials.gap,
         "tokens_by_area": by_area,
         "tail_ppm": tail * 1_000_000 // max(1, rendered.tokens),
@@ -464,7 +537,7 @@ def _breakpoints(facts: LayoutFacts, rendered: Rendered) -> list[dict[str, Any]]
     starts = {
         entry.seq: at for entry, at in zip(rendered.entries, rendered.at, strict=True) if entry.seq
     }
-    window = facts.window
+    window = facts.sheet.window
     called = _called(window.after)
     if called is not None and called.seq in starts and "F" in rendered.ends:
         # Where the pack of the call before ended: what it wrote is read up to here.

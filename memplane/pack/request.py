@@ -1,21 +1,49 @@
-"""What is asked of a pack, and the materials it is made from."""
+"""The request of a pack, the materials that it is made from, and what follows from both.
+
+`Request` is what the caller asks. `Materials` is what a plane has for it: values, and one port
+(`PackSource` in `memplane.ports`) for what is read only when a section needs it. `prepare_pack`
+makes of both a `PackContext`, which every section reads, and a `PackQuery`, which evidence and
+cards are searched with.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from memplane.errors import InputError
 from memplane.pack.expansion_depths import OpenedHandle
-from memplane.policy import Policies
+from memplane.policy import Policies, Scoring
+from memplane.ports import PackSource, Retriever, TokenCounter
 from memplane.projections.files import FilesState
-from memplane.projections.hotset import HotsetState
-from memplane.projections.item import Item
+from memplane.projections.hotset import HotsetState, SessionRing
+from memplane.projections.item import Item, digest_of
 from memplane.projections.system_map import MapState
 from memplane.projections.task_table import TaskTable
-from memplane.recall.retrieval import Retriever
-from memplane.recall.suppress import ApprovalLookup, Filter, Labels
+from memplane.projections.window import plain_text
+from memplane.recall.suppress import Filter, Labels, Scope
 
-__all__ = ["Expansion", "LastSession", "Materials", "Needs", "Request", "View"]
+__all__ = [
+    "INTENTS",
+    "Expansion",
+    "LastSession",
+    "LineCache",
+    "ListedFile",
+    "Materials",
+    "Needs",
+    "PackContext",
+    "PackQuery",
+    "Request",
+    "Source",
+    "StatedEvent",
+    "View",
+    "chosen_intent",
+    "intent_of",
+    "prepare_pack",
+    "prompt_of",
+]
 
 
 class Request(NamedTuple):
@@ -32,7 +60,7 @@ class Request(NamedTuple):
     sections: tuple[str, ...] = ()  # empty: all of the policy's
     expand: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    held_seq: int | None = None  # whoever asks holds what the session said behind it
+    held_seq: int | None = None  # the caller holds the session's events behind it
     query_event: str | None = None
     since: str | None = None
     until: str | None = None
@@ -111,7 +139,7 @@ class Needs:
         return self.bytes_max - self.bytes
 
 
-# A longer text stands in a file of its own: its line in the log has the beginning.
+# A longer text is in a file of its own; its line in the log has the beginning.
 _OWN_FILE: Final = 1 << 20
 
 
@@ -132,26 +160,56 @@ class Expansion(NamedTuple):
 
 
 class LastSession(NamedTuple):
-    """A session that was lately at work: its generated summary, else its last words, as items."""
+    """A recent session: its generated summary, else its last turns, as items."""
 
     id: str
     items: tuple[Item, ...]
 
 
-class Materials(NamedTuple):
-    """Everything a pack reads, as values. Statements come as items, in log order.
+# What packs read of a plane while they are laid out: the port with the types of this layer.
+Source = PackSource[Retriever[Scope, Item], LastSession, Item]
 
-    `memo` keeps rendered views between packs; a pack's bytes never depend on what is in it.
-    `gap` says that the session's older events could not be read within the policy's bound;
-    `shed_seq` is the newest statement that a ledger gave up for its bounds. `retriever` opens the
-    search of the whole log, `sessions` reads the last ones (newest first), for who needs it;
-    `query_seq` is the event that the request names as its query. `approvals` say which artifacts
-    may be shown; without them none. `touched` says of an event when it was touched last, if it
-    was, and whether it is pinned, as of a seq; `moment` when the event of a seq was recorded,
-    `labels` its tags and importance, for filters. `hidden` are items of groups of events that the
-    reader sees nothing of: they are counted. `left` are decisions in force, without text, that no
-    place is kept for; `left_more` says that there may be others, which nothing counts. `pins` are
-    events that were pinned since the session's epoch, each with the seq of its pin, newest first.
+Form = tuple[str, int, bool]  # lines, their tokens, whether all of the text stands there
+
+
+class LineCache:
+    """Redacted and counted lines, kept between packs; a block never depends on what it holds.
+
+    Holds at most `most` forms and is emptied when it is full. One process's packs share it under
+    the plane's lock.
+    """
+
+    __slots__ = ("_forms", "_most")
+
+    def __init__(self, most: int = 1000) -> None:
+        self._forms: dict[tuple[str, int, str], Form] = {}
+        self._most = most
+
+    def form(self, name: str, room: int, stamp: str, make: Callable[[], Form]) -> Form:
+        """The form of what `name` names, in `room` tokens (-1: in any), made where it is not kept.
+
+        `stamp` names the counter and the redaction (`Printer.stamp`).
+        """
+        key = (name, room, stamp)
+        known = self._forms.get(key)
+        if known is None:
+            known = make()
+            if len(self._forms) >= self._most:
+                self._forms.clear()
+            self._forms[key] = known
+        return known
+
+
+class Materials(NamedTuple):
+    """What a plane has for a pack. Statements come as items, in log order.
+
+    Values but for `source`, which reads what only some packs need: the search of the log, the last
+    sessions, lines, touches, approvals. `lines` keeps printed lines between packs. `gap`: older
+    events of the session could not be read within the policy's bound. `shed_seq`: the newest
+    statement that a ledger gave up for its bounds. `query_seq`: the event that the request names as
+    its query. `left`: decisions in force, without text, that no place is kept for; `left_more`:
+    there may be others, which nothing counts. `pins`: events pinned since the session's epoch, each
+    with the seq of its pin, newest first.
     """
 
     policies: Policies
@@ -162,19 +220,193 @@ class Materials(NamedTuple):
     pinned: dict[int, int]  # statement -> seq of the pin that holds it
     views: tuple[View, ...]
     expansions: tuple[Expansion | OpenedHandle | View, ...]
-    memo: dict[tuple[str, int, str], tuple[str, int, bool]]
+    source: Source
+    lines: LineCache
+    plane_map: MapState
     gap: bool = False
     shed_seq: int = 0
     files: FilesState | None = None  # where the session has touched no file yet
-    retriever: Callable[[], Retriever] | None = None
     query_seq: int = 0
-    plane_map: MapState | None = None
-    sessions: Callable[[], tuple[LastSession, ...]] | None = None
-    approvals: ApprovalLookup | None = None
-    touched: Callable[[Item, int], tuple[str | None, bool]] | None = None
-    moment: Callable[[int], str] | None = None
-    labels: Callable[[int], Labels | None] | None = None
-    hidden: Callable[[], Iterable[Item]] | None = None
     left: tuple[Item, ...] = ()
     left_more: bool = False
     pins: tuple[tuple[Item, int], ...] = ()
+
+
+class StatedEvent(NamedTuple):
+    """An event that was stated since the session's epoch: see `stated_since` in `window`.
+
+    `at` is the seq at which it counts as stated: its own, or that of the pin that brought an older
+    one back; `pinned_at` the seq of the pin in force, 0 for none. `own`: the session's.
+    """
+
+    item: Item
+    source: str
+    at: int
+    pinned_at: int
+    own: bool
+
+
+class ListedFile(NamedTuple):
+    """A file to list, and the event that stands for it: its newest touch that may be seen."""
+
+    path: str
+    branch: str
+    id: str
+    source: str  # of the entry
+
+
+class PackContext(NamedTuple):
+    """What every section reads and none changes: the materials, who may see what, which session.
+
+    It does not hold the query: what reads it alone cannot depend on what was asked (R2). `intent`
+    is fast, deep or orient.
+    """
+
+    materials: Materials
+    scope: Scope
+    session: str | None
+    task: str | None
+    ring: SessionRing | None  # of the session
+    prompt: Item | None  # of the session: its newest visible event with role user
+    epoch: int  # seq of the session's latest start or checkpoint; `as_of` without a session
+    pool: list[Item]  # what this pack could show as of now, in log order, counted
+    intent: str
+    orients: bool  # laid out for a reader that has just come: by `ORIENT_TABLE`
+    stated: tuple[StatedEvent, ...] = ()  # since the epoch, in log order
+    step: int = 0  # tokens of the budget's step on the ladder: see `ladder` in `layout`
+    steady: bool = True  # whether rooms follow the ladder, so that the prefix stays
+    early: bool = False  # evidence stands before the tail: for a session's prompt, if steady (R4)
+    searches: bool = False  # whether evidence comes from the whole log
+    files: tuple[ListedFile, ...] = ()  # to list: the session's own, or those that it may need
+
+    @property
+    def as_of(self) -> int:
+        """The seq up to which the log is read."""
+        return self.scope.as_of
+
+
+class PackQuery(NamedTuple):
+    """What evidence and cards are searched with.
+
+    `own`: the text is the session's prompt, so evidence stands before what followed it. `event`:
+    seq of the event that is the query itself, which would only find itself; 0 if none. `rule` says
+    what chose the intent. `retriever` searches the whole log, where the intent is `deep`.
+    """
+
+    text: str
+    own: bool
+    event: int
+    rule: str
+    retriever: Retriever[Scope, Item] | None = None
+
+
+def prepare_pack(
+    request: Request, materials: Materials, pool: list[Item], counter: TokenCounter
+) -> tuple[PackContext, PackQuery]:
+    """What the request asks of these materials; `counter` counts the prompt.
+
+    Raises InputError for an intent that does not exist.
+    """
+    source, hotset, session = materials.source, materials.hotset, request.session
+    held = None if session is None or request.held_seq is None else (session, request.held_seq)
+    scope = Scope.of(
+        materials.policies,
+        request.channel,
+        now=request.now,
+        as_of=request.as_of,
+        ns=request.ns,
+        task=request.task,
+        specs=materials.tasks.specs_of(request.task),
+        agent=request.agent,
+        since=request.since,
+        until=request.until,
+        exclude=frozenset(request.exclude),
+        approvals=source,
+        held=held,
+        only=request.only,
+        labels=lambda seq: _labels(source, seq),
+    )
+    ring = hotset.sessions.get(session) if session is not None else None
+    prompt = prompt_of(ring, hotset, scope)
+    if prompt is not None:
+        prompt.finish(counter)
+    own = prompt is not None and (not request.query or prompt.says(request.query))
+    epoch = ring.epoch if ring is not None else request.as_of
+    text = prompt.text if own and prompt is not None else request.query
+    # The prompt's own words decide where it is the query: its evidence must not change when the
+    # caller stops repeating it.
+    intent, rule = chosen_intent(request.intent, text, materials.policies.scoring)
+    # In a session a block is laid out for who has just come where that is asked for: a prompt like
+    # "where were we" is one of many, and the blocks around it go on as they are.
+    orients = intent == "orient" and (request.intent == "orient" or session is None)
+    context = PackContext(
+        materials, scope, session, request.task, ring, prompt, epoch, pool, intent, orients
+    )
+    asked = materials.query_seq
+    if request.query_event is None:
+        asked = _event_saying(request.query, context) if request.query else 0
+    return context, PackQuery(text, own, asked, rule)
+
+
+def prompt_of(ring: SessionRing | None, hotset: HotsetState, scope: Scope) -> Item | None:
+    """The session's newest visible event with role user; None without one or without a session."""
+    if ring is None:
+        return None
+    turns = (turn.seq for turn in reversed(ring.ring))
+    for seq in (*reversed(ring.prompts), *turns):
+        item = hotset.items[seq]
+        if item.role == "user" and not scope.hides(item):
+            return item
+    return None
+
+
+def _labels(source: Source, seq: int) -> Labels | None:
+    line = source.line(seq)
+    return None if line is None else Labels(line.event.tags, line.event.importance)
+
+
+def _event_saying(query: str, context: PackContext) -> int:
+    """Seq of the newest event of the session in the pool whose text is the query; 0 for none."""
+    digest, text = digest_of(query), plain_text(query)
+    same = (
+        item.seq
+        for item in context.pool
+        if (context.session is None or item.session == context.session)
+        and item.is_same(digest, text)
+    )
+    return max(same, default=0)
+
+
+# The intent of a query, by the patterns of scoring.yaml; no model.
+
+INTENTS: Final = ("auto", "fast", "deep", "orient")
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+def intent_of(asked: str, query: str, scoring: Scoring) -> str:
+    """The intent alone: see `chosen_intent`."""
+    return chosen_intent(asked, query, scoring)[0]
+
+
+def chosen_intent(asked: str, query: str, scoring: Scoring) -> tuple[str, str]:
+    """`fast`, `deep` or `orient`: as asked, else the first intent with a pattern in the query.
+
+    A query that no pattern fits is the policy's default, an empty one fast. With the rule that
+    chose it: `asked`, `empty query`, `default_intent`, or `pattern: ` and the pattern. Raises
+    InputError for an intent that does not exist.
+    """
+    if asked not in INTENTS:
+        raise InputError(f"expected one of {', '.join(INTENTS)}, found {asked!r}", where="intent")
+    if asked != "auto":
+        return asked, "asked"
+    if not query.strip():
+        return "fast", "empty query"
+    for intent, named in scoring.intents:
+        for pattern in named:
+            if _compiled(pattern).search(query):
+                return intent, f"pattern: {pattern}"
+    return scoring.default_intent, "default_intent"

@@ -1,27 +1,48 @@
-"""Area G, the tail: the only place for what may change at any time."""
+"""Area G, the tail: tasks, more cards, last sessions, files, tools, and sections of a policy's own.
+
+Only here may stand what changes at any time.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from memplane.pack.block import Entry
+from memplane.pack.head import answering, is_card, merge_cards
 from memplane.pack.layout import PARTS, Sheet, own_part
-from memplane.pack.request import LastSession, Materials
+from memplane.pack.request import ListedFile, Materials, PackContext, PackQuery
+from memplane.pack.task_digest import (
+    PARAGRAPH_TOKENS_MAX,
+    Digest,
+    Sight,
+    is_seen,
+    paragraph,
+    short,
+)
 from memplane.policy import SectionBudget
+from memplane.projections.files import FILES, FileTouch
+from memplane.projections.hotset import HotsetState
 from memplane.projections.item import Item
-from memplane.recall.cards import answering, is_card, merge_cards
+from memplane.projections.task_table import EventQuote, TaskRecord
+from memplane.projections.window import entry_lines, one_line
+from memplane.recall.file_guess import guess_files
 from memplane.recall.score import importance_now
 from memplane.recall.suppress import Scope
 
 __all__ = [
-    "TAIL",
     "is_own_section",
+    "listed_files",
+    "naming_texts",
+    "place_files",
     "place_more_cards",
     "place_own",
     "place_sessions",
+    "place_tasks",
+    "place_tools",
 ]
 
 _BY_NAME = {part.name: part for part in PARTS}
-TAIL: Final = ("task_state", "tool_state", "expansions", "retrieved_evidence")
 _STANDARD: Final = frozenset(part.section for part in PARTS) | {"system_map"}
 _OWN_MAX: Final = 50
 _LEAST_CARD: Final = 6  # tokens
@@ -32,63 +53,221 @@ def is_own_section(section: SectionBudget) -> bool:
     return section.name not in _STANDARD and bool(section.views or section.kinds)
 
 
-def place_more_cards(sheet: Sheet, materials: Materials, scope: Scope, query: str) -> None:
+def place_more_cards(
+    sheet: Sheet, context: PackContext, _: SectionBudget, query: PackQuery | None
+) -> None:
     """Cards that the head has no place for or does not know yet: those that answer the query.
 
-    Without a query the most important ones, as far as importance has not faded.
+    Without a query, or one with a text, the most important ones, as far as importance has not
+    faded.
     """
-    part = _BY_NAME["more"]
+    part, materials, scope = _BY_NAME["more"], context.materials, context.scope
     if sheet.room(part) < _LEAST_CARD:
         return
-    scoring = materials.policies.scoring
+    text = "" if query is None else query.text
     # All are scored, the placed ones too: how rare a word is does not depend on the head.
     cards = [card for card in materials.cards if card.role != "tool" and is_card(card)]
-    if query:
-        found = answering(query, cards, scope.hides, scoring)
+    if text:
+        found = answering(text, cards, scope.hides, materials.policies.scoring)
     else:
         left = (c for c in cards if not scope.hides(c))
-        found = [(_worth(card, materials, scope.now, scope.as_of), card) for card in left]
+        found = [(_faded_importance(card, materials, scope), card) for card in left]
         found.sort(key=lambda one: (-one[0], -one[1].seq))
     worth = {card.seq: points for points, card in found}
     for card, others in merge_cards([card for _, card in found]):
-        said, points = (card, *others), worth[card.seq] if query else 0
-        if any(one.seq in sheet.seqs for one in said):
-            sheet.omit_all(said, part.section, "duplicate")
+        same, points = (card, *others), worth[card.seq] if text else 0
+        if any(one.seq in sheet.seqs for one in same):
+            sheet.omit_all(same, part.section, "duplicate")
         elif not sheet.offer(part, card, score=points, source="projection:cards", others=others):
             sheet.omit_all(others, part.section, "duplicate")
 
 
-def _worth(card: Item, materials: Materials, now: str, upto: int) -> int:
-    """What time has left of a card's importance."""
-    last, pinned = (None, card.seq in materials.pinned)
-    if materials.touched is not None:
-        last, pinned = materials.touched(card, upto)
+def _faded_importance(card: Item, materials: Materials, scope: Scope) -> int:
+    """What time has left of a card's importance, at the request's clock."""
+    last, pinned = materials.source.touched(card, upto=scope.as_of)
     half_lives = materials.policies.scoring.half_lives
-    return importance_now(card, last, pinned=pinned, now=now, half_lives=half_lives)
+    return importance_now(card, last, pinned=pinned, now=scope.now, half_lives=half_lives)
 
 
-def place_sessions(sheet: Sheet, sessions: tuple[LastSession, ...], scope: Scope) -> None:
+def place_sessions(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
     """What was done last: of each session its summary or last words, the newest session first."""
-    part = _BY_NAME["sessions"]
-    for session in sessions:
+    part, hides = _BY_NAME["sessions"], context.scope.hides
+    for session in context.materials.source.last_sessions():
         for item in session.items:
-            if item.seq not in sheet.seqs and not scope.hides(item):
-                # Of a long answer the first third says enough.
+            if item.seq not in sheet.seqs and not hides(item):
+                # Of a long answer the first third is enough.
                 tier = 0 if item.kind == "summary" else 1
                 sheet.offer(part, item, tier=tier, source="projection:sessions")
 
 
-def place_own(sheet: Sheet, materials: Materials, scope: Scope, section: SectionBudget) -> None:
-    """A section of the policy's own: its views, then the newest events of its kinds."""
+def place_own(sheet: Sheet, context: PackContext, section: SectionBudget) -> None:
+    """A section of the policy's own: the newest events of its kinds."""
     if not section.kinds:
         return
-    part = own_part(section.name)
+    part, materials, hides = own_part(section.name), context.materials, context.scope.hides
     pool = {item.seq: item for item in (*materials.decisions, *materials.cards)}
     pool.update(materials.hotset.items)
     taken = 0
     for seq in sorted(pool, reverse=True):
         item = pool[seq]
-        if item.kind in section.kinds and seq not in sheet.seqs and not scope.hides(item):
+        if item.kind in section.kinds and seq not in sheet.seqs and not hides(item):
             taken += sheet.offer(part, item)
             if taken == _OWN_MAX:
                 return
+
+
+# task_state: the active task in a paragraph, each other open one in a line.
+
+_TASKS: Final = _BY_NAME["tasks"]
+_OTHERS_MAX: Final = 20
+
+
+def place_tasks(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
+    """The request's task first, else the active one of its session; then the others, newest first.
+
+    A request that names its task sees no other.
+    """
+    table = context.materials.tasks
+    mine = context.task or table.active_for(context.session)
+    task = None if mine is None else table.get(mine)
+    sight = Sight(context.scope.hides, sheet.printer, sheet.seqs)
+    if task is not None:
+        _place_paragraph(sheet, task, sight)
+    if context.task is not None:
+        return
+    others = [other for other in table.open() if other.id != mine and is_seen(other, sight)]
+    for other in others[:_OTHERS_MAX]:
+        digest = short(other, sight, max(0, sheet.room(_TASKS)))
+        if digest is not None:
+            _put_digest(sheet, digest)
+        elif other.goal is not None and sight.sees(other.goal):
+            _omit_quote(sheet, other.goal)
+
+
+def _place_paragraph(sheet: Sheet, task: TaskRecord, sight: Sight) -> None:
+    room = min(sheet.room(_TASKS), PARAGRAPH_TOKENS_MAX)
+    digest = paragraph(task, sight, room, active=True)
+    if digest is None:
+        if task.goal is not None and sight.sees(task.goal):
+            _omit_quote(sheet, task.goal)
+        return
+    _put_digest(sheet, digest)
+    for quote in digest.left:
+        _omit_quote(sheet, quote)
+
+
+def _put_digest(sheet: Sheet, digest: Digest) -> None:
+    sheet.put(
+        _TASKS,
+        Entry(
+            _TASKS.section,
+            _TASKS.place,
+            digest.text,
+            digest.tokens,
+            0,
+            digest.events,
+            digest.parts,
+            "projection:tasks",
+            _TASKS.area,
+        ),
+    )
+    for seq in digest.whole:
+        sheet.seqs.add(seq)
+        sheet.whole.add(seq)
+        sheet.omitted.pop(seq, None)
+
+
+def _omit_quote(sheet: Sheet, quote: EventQuote) -> None:
+    item = Item({**quote.row(), "text": quote.text})
+    tokens = sheet.counter.count(quote.text)
+    sheet.omit(item, _TASKS.section, tokens, "budget", 0, max(1, tokens - sheet.room(_TASKS)))
+
+
+# tool_state: the files of the session, then the last error and call of each tool.
+
+_FILES: Final = _BY_NAME["files"]
+_TOOLS: Final = _BY_NAME["tools"]
+_FILES_SHOWN: Final = 10
+_LEAST_FILE: Final = 4  # tokens of the shortest line that names a file
+
+
+def listed_files(context: PackContext, query: str) -> tuple[ListedFile, ...]:
+    """The session's own files, the warmest first; before its first touch those it may need.
+
+    Without a session: the files of all, the newest touch first.
+    """
+    materials, scope = context.materials, context.scope
+    state = materials.files
+    if state is None:
+        return tuple(_own_files(materials.hotset, context.session, scope))
+    texts = naming_texts(materials.hotset, materials.decisions, scope)
+    branch = state.branch_of(context.session, scope.hides)
+    found = guess_files(state, scope, query=query, branch=branch, named=texts, limit=_FILES_SHOWN)
+    return tuple(
+        ListedFile(one.path, one.touch.episode.branch, one.touch.id, "projection:files")
+        for one in found
+    )
+
+
+def _own_files(hotset: HotsetState, session: str | None, scope: Scope) -> Iterator[ListedFile]:
+    """The files that the session touched, or all sessions where it is None, as far as visible."""
+    if session is not None:
+        table = hotset.files.get(session)
+        found = table.warmest() if table is not None else []
+    else:
+        newest: dict[str, FileTouch] = {}
+        for table in hotset.files.values():
+            for path, touch in table.touches.items():
+                if path not in newest or touch.seq > newest[path].seq:
+                    newest[path] = touch
+        found = sorted(newest.items(), key=lambda one: -one[1].seq)[: 2 * FILES]
+    for path, touch in found:
+        item = hotset.items[touch.seq]
+        if not scope.hides(item):
+            yield ListedFile(path, touch.branch, item.id, "projection:hotset")
+
+
+def naming_texts(hotset: HotsetState, decisions: Sequence[Item], scope: Scope) -> Iterator[str]:
+    """Texts that may name a file: the last error of each tool, then decisions, newest first."""
+    errors = (hotset.items[error] for _, error in reversed(hotset.tools.values()) if error)
+    for item in (*errors, *reversed(decisions)):
+        if not scope.hides(item):
+            yield item.text
+
+
+def place_files(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
+    """The first of the listed files that fit, each once."""
+    if sheet.room(_FILES) < _LEAST_FILE:
+        return
+    for file in context.files[:_FILES_SHOWN]:
+        _place_file(sheet, file, context.materials)
+
+
+def _place_file(sheet: Sheet, file: ListedFile, materials: Materials) -> None:
+    named = f"{file.path} ({file.branch})" if file.branch else file.path
+    printer = sheet.printer
+
+    def made() -> tuple[str, int, bool]:
+        line = entry_lines("file", printer.redact(one_line(named)))
+        return line, printer.counter.count(line), True
+
+    line, tokens, _ = materials.lines.form(named, 0, printer.stamp, made)
+    placed = sheet.placed.get(_FILES.name, ())
+    if tokens > sheet.room(_FILES) or any(entry.text == line for entry in placed):
+        return
+    part = _FILES
+    # seq 0: naming a file does not render the event that touched it.
+    entry = Entry(part.section, part.place, line, tokens, 0, (), (file.id,), file.source, part.area)
+    sheet.put(part, entry)
+
+
+def place_tools(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
+    """The last error and the last call of each tool, the tool used last first."""
+    hotset, hides = context.materials.hotset, context.scope.hides
+    for call, error in reversed(hotset.tools.values()):
+        for seq in (error, call):
+            if not seq:
+                continue
+            item = hotset.items[seq]
+            if item.seq not in sheet.seqs and not hides(item):
+                sheet.offer(_TOOLS, item, tier=1)

@@ -1,22 +1,30 @@
-"""Areas D and F: the session's own log around its current prompt.
+"""Areas C, D and F: the session's own log around its prompt, and what was stated before that.
 
 The window's start (the anchor) moves in steps, so that most packs of a session share it: its
-place follows from prefix sums kept with each turn, never from an earlier pack. A turn that says
-that it is stale does so as of the session's epoch: see `staleness`.
+place follows from prefix sums kept with each turn, never from an earlier pack. A turn that is
+marked as stale is so as of the session's epoch: see `staleness` in `pack`.
+
+C shows decisions, rules, preferences, facts under a key, pins and marked turns that lie before the
+anchor: they hold on when the turns around them have left the window. Its content changes when the
+anchor moves and when a correction removes one. The tail shows what has no room there, and what
+other sessions state behind the anchor.
 """
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
 
-from memplane.pack.layout import PARTS, Sheet, entry_of
-from memplane.pack.request import Materials
-from memplane.projections.hotset import NO_TURNS, SESSION_RING, HotsetState, SessionRing
+from memplane.pack.layout import PARTS, Sheet, Window, entry_of
+from memplane.pack.request import Materials, PackContext, StatedEvent
+from memplane.policy import SectionBudget
+from memplane.projections.hotset import NO_TURNS, SESSION_RING, SessionRing, is_stated
 from memplane.projections.item import Item
 from memplane.recall.suppress import Scope
 from memplane.tokens import cut
 
-__all__ = ["NO_WINDOW", "Window", "lay_window", "place_window", "prompt_of"]
+__all__ = ["place_stated", "place_window", "stated_since"]
 
 _BY_NAME = {part.name: part for part in PARTS}
 _QUARTER_STEPS_FROM: Final = 8000
@@ -24,33 +32,10 @@ _PIN_MAX: Final = 400
 # Windows of fewer tokens show shorter turns (tiers of the window form), not fewer of them.
 _FULL_FORMS_FROM: Final = 800
 _THIRD_FORMS_FROM: Final = 240
-
-
-class Window(NamedTuple):
-    """What the window shows: turns before the prompt (D), from it on (F), and where it starts."""
-
-    before: tuple[Item, ...]
-    after: tuple[Item, ...]
-    tier: int
-    anchor: int  # seq of the first turn inside; 0 without a session
-    pinned: Item | None  # the prompt, where it lies before the anchor
-    pin_tokens: int
-    next_anchor_in: int  # clipped tokens of the session until the window moves
-
-
-NO_WINDOW: Final = Window((), (), 0, 0, None, 0, 0)
-
-
-def prompt_of(ring: SessionRing | None, hotset: HotsetState, scope: Scope) -> Item | None:
-    """The session's newest visible event with role user."""
-    if ring is None:
-        return None
-    turns = (turn.seq for turn in reversed(ring.ring))
-    for seq in (*reversed(ring.prompts), *turns):
-        item = hotset.items[seq]
-        if item.role == "user" and not scope.hides(item):
-            return item
-    return None
+_RANKS: Final = {"rule": 1, "preference": 2, "decision": 3, "fact": 4}
+_TURN: Final = 5
+_TIER: Final = 1
+_WIDE_FROM: Final = 2000
 
 
 def _tier(tokens: int) -> int:
@@ -59,32 +44,36 @@ def _tier(tokens: int) -> int:
     return 1 if tokens >= _THIRD_FORMS_FROM else 2
 
 
-def lay_window(
-    sheet: Sheet,
-    materials: Materials,
-    ring: SessionRing | None,
-    prompt: Item | None,
-    scope: Scope,
-    *,
-    stated: int,
-    steady: bool,
-    asked: bool = False,
-) -> Window:
+def place_window(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
+    """Place C, D and F in the room of recent_window, and note the window on the sheet."""
+    stated = _room_of_stated(sheet, context)
+    window = sheet.window = _lay(sheet, context, stated)
+    _place_before_anchor(sheet, context, stated)
+    log, now = _BY_NAME["log"], _BY_NAME["now"]
+    for item in window.before:
+        sheet.offer(log, item, tier=window.tier)
+    if window.pinned is not None and window.pinned.seq not in sheet.seqs:
+        _place_pin(sheet, window.pinned, window.pin_tokens)
+    for item in window.after:
+        sheet.offer(now, item, tier=window.tier)
+
+
+def _lay(sheet: Sheet, context: PackContext, stated: int) -> Window:
     """Choose the turns of the window within the room of recent_window, less C and the pin.
 
-    `stated` are the tokens that C may spend of it.
-
-    A steady window starts at a step; one that is not takes as many of the newest turns as fit.
-    Where something is `asked` without a session none is cut short: evidence shows it better.
+    `stated` are the tokens that C may spend of it. A steady window starts at a step; one that is
+    not takes as many of the newest turns as fit. Where the log is searched without a session no
+    turn is cut short: evidence shows it better.
     """
+    materials, ring, prompt, scope = context.materials, context.ring, context.prompt, context.scope
     room = sheet.left.get("recent_window", 0)
     headings = sum(sheet.heading_tokens(_BY_NAME[name]) for name in ("log", "now"))
     pin = min(_PIN_MAX, max(0, room - stated - headings) // 11) if prompt is not None else 0
     tokens = max(0, room - stated - headings - pin)
     tier = _tier(tokens)
     if ring is None:
-        return _of_plane(sheet, materials, scope, tokens, 0 if asked else tier)
-    if steady:
+        return _of_plane(sheet, materials, scope, tokens, 0 if context.searches else tier)
+    if context.steady:
         turns, anchor, left = _of_session(sheet, materials, scope, ring, tokens, tier)
     else:
         newest = [turn.seq for turn in ring.ring]
@@ -120,7 +109,7 @@ def _of_session(
         start += 1
     anchor = turns[start].seq if start < len(turns) else ring.seen + 1
     shown = [items[turn.seq] for turn in turns[start:] if _shows(sheet, items[turn.seq], scope)]
-    # A result whose call stands outside the window says nothing.
+    # A result is of no use without its call, which is outside the window.
     while shown and shown[0].kind == "tool_result":
         shown.pop(0)
     return shown, anchor, max(0, step * behind + tokens - ring.spent[tier])
@@ -164,16 +153,6 @@ def _cost(sheet: Sheet, item: Item, scope: Scope, tier: int) -> int:
     return sheet.marked(_BY_NAME["log"], item).form(tier, sheet.printer)[1]
 
 
-def place_window(sheet: Sheet, window: Window) -> None:
-    """D and F, in log order; the pinned prompt first in F, where C does not show it already."""
-    for item in window.before:
-        sheet.offer(_BY_NAME["log"], item, tier=window.tier)
-    if window.pinned is not None and window.pinned.seq not in sheet.seqs:
-        _place_pin(sheet, window.pinned, window.pin_tokens)
-    for item in window.after:
-        sheet.offer(_BY_NAME["now"], item, tier=window.tier)
-
-
 def _place_pin(sheet: Sheet, prompt: Item, tokens: int) -> None:
     part = _BY_NAME["now"]
     prompt = sheet.marked(part, prompt)
@@ -189,3 +168,94 @@ def _place_pin(sheet: Sheet, prompt: Item, tokens: int) -> None:
     else:
         most = min(tokens, sheet.room(part))
         sheet.omit(prompt, part.section, form[1], "budget", 0, max(1, form[1] - most))
+
+
+def stated_since(context: PackContext) -> tuple[StatedEvent, ...]:
+    """What was stated since the session's epoch and may be shown, in log order; () without one."""
+    ring, epoch = context.ring, context.epoch
+    if ring is None:
+        return ()
+    if not ring.marked:
+        epoch -= 1  # the session's first event, which states something as any other
+    found: dict[int, StatedEvent] = {}
+    for item, source, pin in _statements(context.materials, ring):
+        lasts = is_stated(item.kind, item.role, item.key, item.markers)
+        # What lasts for its pin alone counts as stated when it was pinned.
+        at = item.seq if lasts and item.seq > epoch else pin
+        if at <= epoch or item.seq in found or item.role == "tool":
+            continue
+        if not context.scope.hides(item):
+            found[item.seq] = StatedEvent(item, source, at, pin, item.session == ring.id)
+    return tuple(found[seq] for seq in sorted(found))
+
+
+def _statements(materials: Materials, ring: SessionRing) -> Iterator[tuple[Item, str, int]]:
+    """Events that may have been stated since, with their source and the seq of their pin.
+
+    The ledgers first: an entry has the bytes that it will have in the head.
+    """
+    for name, items in (("decisions", materials.decisions), ("cards", materials.cards)):
+        for item in items:
+            yield item, f"projection:{name}", materials.pinned.get(item.seq, 0)
+    items_of = materials.hotset.items
+    for seq, pin in ring.stated.items():
+        yield items_of[seq], "event", pin
+    pins = {item.seq: pin for item, pin in materials.pins}
+    for seq in materials.hotset.stated:
+        yield items_of[seq], "event", pins.get(seq, 0)
+    for item, pin in materials.pins:
+        yield item, "event", pin
+
+
+def _room_of_stated(sheet: Sheet, context: PackContext) -> int:
+    """Tokens of recent_window that C may spend: a quarter in blocks from 2,000 tokens, else half.
+
+    Where the window is not steady, no more than the entries may take.
+    """
+    if context.ring is None:
+        return 0
+    most = sheet.left.get("recent_window", 0) // (4 if context.step >= _WIDE_FROM else 2)
+    if context.steady:
+        return most
+    need = sheet.heading_tokens(_BY_NAME["newer"]) if context.stated else 0
+    for one in context.stated:
+        need += one.item.form(_TIER, sheet.printer)[1]
+        if need >= most:
+            return most
+    return need
+
+
+def _place_before_anchor(sheet: Sheet, context: PackContext, room: int) -> None:
+    """C: what was stated before the anchor, within its room."""
+    part, anchor = _BY_NAME["newer"], sheet.window.anchor
+    left = room
+    before = [one for one in context.stated if one.at < anchor]
+    for one in sorted(before, key=partial(_order, upto=anchor)):
+        if one.item.seq in sheet.seqs:
+            continue
+        paid = sheet.paid.get(part.section, 0)
+        most = left - sheet.heading_tokens(part)
+        sheet.offer(part, one.item, tier=_TIER, source=one.source, most=most)
+        left -= sheet.paid.get(part.section, 0) - paid
+
+
+def place_stated(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
+    """In the tail: what C has no room for, and what others stated behind the anchor.
+
+    What the session itself states behind the anchor is a turn of its window.
+    """
+    part, anchor = _BY_NAME["elsewhere"], sheet.window.anchor
+    for one in sorted(context.stated, key=_order):
+        if one.item.seq not in sheet.seqs and (one.item.seq < anchor or not one.own):
+            sheet.offer(part, one.item, tier=_TIER, source=one.source)
+
+
+def _order(one: StatedEvent, *, upto: int | None = None) -> tuple[int, int]:
+    """Pinned ones and constraints, rules, preferences, decisions, facts, turns; newest first.
+
+    `upto`: pins from there on do not count yet.
+    """
+    pinned = one.pinned_at > 0 and (upto is None or one.pinned_at < upto)
+    if pinned or "constraint" in one.item.markers:
+        return 0, -one.at
+    return _RANKS.get(one.item.kind, _TURN), -one.at

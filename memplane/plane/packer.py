@@ -1,4 +1,4 @@
-"""Packing for an open plane: all that a process loads that lives for one answer."""
+"""Packing for an open plane; imports only what a process needs that makes one block."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from memplane.context.context import PlaneContext
 from memplane.context.folds import seq_by
 from memplane.context.materials import (
     Stopwatch,
-    files_for,
+    gather,
     load_views,
-    materials_of,
-    recent_sessions,
     run_pack,
 )
+from memplane.errors import DegradedError
 from memplane.lazy import late
 from memplane.nofollow import Tally, counting
 from memplane.pack.block import Block
+from memplane.pack.request import LineCache
 from memplane.policy import Policies
-from memplane.ports import Head
+from memplane.ports import Position
 from memplane.projections.hotset import HotsetState
-from memplane.recall.retrieval import DegradedError
 from memplane.search.service import IndexReach, degraded_parts, index_service
 
 if TYPE_CHECKING:
     from memplane.context.folds import Folds
     from memplane.pack.pack import Laid
     from memplane.pack.request import Request
-    from memplane.recall.retrieval import Retriever
+    from memplane.ports import Retriever
+    from memplane.projections.item import Item
+    from memplane.recall.suppress import Scope
     from memplane.search import hook_retriever
     from memplane.upkeep import reports as upkeep_reports
     from memplane.work import handles
@@ -49,7 +50,7 @@ class Packer:
     def __init__(self, context: PlaneContext, *, plain: bool = False) -> None:
         self.context, self.home, self.read_only = context, context.home.path, context.read_only
         self._plain = plain  # packs search the saved index without arrays
-        self._memo: dict[tuple[str, int, str], tuple[str, int, bool]] = {}
+        self._lines = LineCache()
 
     # --- packing ---
 
@@ -61,7 +62,7 @@ class Packer:
         """Pack a block for the query within its budget.
 
         `asked`: budget (tokens), channel, intent (auto fast deep orient), session, task, ns, agent,
-        sections, expand (handles), exclude (ids), held_seq (the caller holds what the session said
+        sections, expand (handles), exclude (ids), held_seq (the caller holds the session's events
         behind it), query_event, since, until, tag and without_tag (events with one of these, and
         with none of those), importance_min (0 to 1000 or 0.0 to 1.0, as recorded), as_of, dense_seq
         (no vectors of later events), index_seq (of later events what the hotset holds alone), cited
@@ -87,16 +88,17 @@ class Packer:
                 head = folds.log.head()
             seen = context.seen(folds, request, policies)
             views = load_views(context.watched, policies, request.channel)
-            expansions = self._opened(request, policies, folds)
+            expansions = [
+                handles.open_handle(context, folds, one, request, policies)
+                for one in request.expand
+            ]
 
             def made(request: Request) -> Block:
-                materials = materials_of(
-                    policies, folds, seen, views=views, expansions=expansions,
-                    memo=self._memo, query_seq=context.seq_of(request.query_event),
-                    files=files_for(context, folds, request, seen.hotset, policies),
-                    retriever=self._searcher(policies, folds, request, wait, progress),
-                    sessions=partial(recent_sessions, context, folds, request, policies, seen),
-                    approvals=context.approvals(folds), line=context.log.line,
+                reach = IndexReach(request.dense_seq, request.index_seq, wait, progress)
+                search = self._search(policies, folds, reach)
+                materials = gather(
+                    context, folds, request, policies, seen, search,
+                    views=views, expansions=expansions, lines=self._lines,
                 )  # fmt: skip
                 printer = context.printer(policies, cites=request.cited)
                 clock.mark("read")
@@ -107,31 +109,15 @@ class Packer:
                 context.keep_first()
         tally.add(context.opening)
         context.opening = Tally()
-        block.report["io"] = {
-            "files": len(tally.files), "bytes": tally.read, "mapped": tally.mapped
-        }  # fmt: skip
+        block.report["io"] = _io_counts(tally)
         return self._saved(block, policies) if save_report and not self.read_only else block
 
-    def _opened(self, request: Request, policies: Policies, folds: Folds) -> list[Any]:
-        if not request.expand:
-            return []
-
-        return [
-            handles.open_handle(self.context, folds, one, request, policies)
-            for one in request.expand
-        ]
-
-    def _searcher(
-        self,
-        policies: Policies,
-        folds: Folds,
-        request: Request,
-        wait: bool,
-        progress: Callable[[int, int], None] | None,
-    ) -> Callable[[], Retriever]:
+    def _search(
+        self, policies: Policies, folds: Folds, wanted: IndexReach
+    ) -> Callable[[], Retriever[Scope, Item]]:
+        """Opens the search of a pack: of the saved index alone for a hook."""
         if self._plain:
-            return partial(hook_retriever.PlainRetriever, self.context, policies, folds)
-        wanted = IndexReach(request.dense_seq, request.index_seq, wait, progress)
+            return partial(hook_retriever.HookRetriever, self.context, policies, folds)
         return partial(index_service(self.context).retriever, policies, folds, wanted)
 
     def _saved(self, block: Block, policies: Policies) -> Block:
@@ -149,7 +135,7 @@ class Packer:
         """The policies as they are now; raises PolicyError."""
         return self.context.watched.policies()
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         """Where the log ends now."""
         return self.context.head()
 
@@ -180,8 +166,12 @@ class Packer:
         self.close()
 
 
+def _io_counts(tally: Tally) -> dict[str, int]:
+    return {"files": len(tally.files), "bytes": tally.read, "mapped": tally.mapped}
+
+
 def _made_anyhow(made: Callable[[Request], Block], request: Request) -> Block:
-    """The block, by words where the embedder fails; its report says what it was made without."""
+    """The block, without vectors where the embedder fails; its report lists what it lacks."""
     try:
         block, without = made(request), list[str]()
     except DegradedError as error:

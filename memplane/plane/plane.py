@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from memplane.policy import Policies
     from memplane.policy.check import PolicyCheck
     from memplane.policy.files import PolicyValue
-    from memplane.ports import Head
+    from memplane.ports import Position
     from memplane.projections.hotset import HotsetState
-    from memplane.search import embedding, search
+    from memplane.search import search
     from memplane.search import service as search_service
     from memplane.upkeep import audit as upkeep_audit
-    from memplane.upkeep import caches, purge, restore, verify
     from memplane.upkeep import export as upkeep_export
+    from memplane.upkeep import purge, restore, verify
     from memplane.upkeep.audit import AuditReport
     from memplane.upkeep.export import ExportReport
     from memplane.upkeep.purge import Due, PurgeReport
@@ -57,11 +57,9 @@ else:
     service = late("memplane.artifacts.service")
     materials = late("memplane.context.materials")
     packer = late("memplane.plane.packer")
-    embedding = late("memplane.search.embedding")
     search = late("memplane.search.search")
     search_service = late("memplane.search.service")
     upkeep_audit = late("memplane.upkeep.audit")
-    caches = late("memplane.upkeep.caches")
     upkeep_export = late("memplane.upkeep.export")
     purge = late("memplane.upkeep.purge")
     restore = late("memplane.upkeep.restore")
@@ -570,7 +568,7 @@ class Plane:
         ends; searches and packs use what there is. Raises InputError where no embedder is named,
         MissingExtraError where it is not installed, LockError while another process embeds.
         """
-        return embedding.embed(self.context, limit, progress)
+        return search_service.embed(self.context, limit, progress)
 
     # --- changing what counts ---
 
@@ -734,7 +732,7 @@ class Plane:
 
     # --- where it stands ---
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         """Where the log ends now."""
         return self.context.head()
 
@@ -907,7 +905,7 @@ class Plane:
         Raises LockError where another process has them, WriteError where they cannot be kept.
         """
         with self.context.lock:
-            return caches.rebuild_caches(self.context, progress)
+            return verify.rebuild_caches(self.context, progress)
 
     def verify(
         self,
@@ -935,7 +933,7 @@ class Plane:
         """
         with self.context.lock:
             policies = self.context.watched.policies()
-            found = caches.differing_caches(self.context, policies)
+            found = verify.differing_caches(self.context, policies)
             index = (
                 ["index/manifest.json"]
                 if search_service.index_service(self.context).differs(policies)

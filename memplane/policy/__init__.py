@@ -12,10 +12,9 @@ mistakes, and `policy.files.rows` says where each value comes from.
 from __future__ import annotations
 
 from memplane.policy.budgets import Budgets, Limits, SectionBudget
-from memplane.policy.channels import Channels
+from memplane.policy.channels import ChannelRule, Channels, Privacy
 from memplane.policy.files import NAMES, Policies, load_policies, variables
 from memplane.policy.plane import ALL_AGENTS, PlanePolicy
-from memplane.policy.privacy import ChannelRule, Privacy
 from memplane.policy.scoring import Scoring
 
 __all__ = [

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.errors import PolicyError, Problem
-from memplane.policy import budgets, channels, plane, privacy, scoring
+from memplane.policy import budgets, channels, plane, scoring
 from memplane.policy.document import (
     PPM,
     Fault,
@@ -73,7 +73,7 @@ class Policies(NamedTuple):
     """
 
     budgets: budgets.Budgets
-    privacy: privacy.Privacy
+    privacy: channels.Privacy
     channels: channels.Channels
     scoring: scoring.Scoring
     plane: plane.PlanePolicy
@@ -262,7 +262,7 @@ def _unknown_channels(documents: Mapping[str, Any]) -> list[Fault]:
     ours = documents["privacy.yaml"]
     if known is None or not isinstance(ours, dict):
         return []
-    return list(privacy.unknown_channels(ours, known))
+    return list(channels.unknown_channels(ours, known))
 
 
 # The parsed form of the five policies in one file, so that a warm plane parses no YAML.
@@ -343,7 +343,7 @@ class Format(NamedTuple):
 
 FORMATS: Final = {
     "budgets.yaml": Format(budgets.build_budgets, budgets.budget_faults),
-    "privacy.yaml": Format(privacy.build_privacy, privacy.privacy_faults),
+    "privacy.yaml": Format(channels.build_privacy, channels.privacy_faults),
     "channels.yaml": Format(channels.build_channels, channels.channel_faults),
     "scoring.yaml": Format(scoring.build_scoring, scoring.scoring_faults),
     "plane.yaml": Format(plane.build_plane_policy, plane.plane_faults),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.policy.document import Fault, Json, found_value, mapping, text_items, texts_of_list
-from memplane.policy.regex_safety import CHARACTERS_MAX, PATTERNS_MAX, pattern_mistake
+from memplane.policy.regex_safety import CHARACTERS_MAX, PATTERNS_MAX, SENTENCE, pattern_mistake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -285,7 +285,7 @@ def marker_faults(document: Any) -> Iterator[Fault]:
                 continue
             # An empty one is none, and of one that is too long the schema says so.
             usual = 0 < len(pattern) <= CHARACTERS_MAX
-            why = pattern_mistake(_whole(pattern)) if usual else ""
+            why = pattern_mistake(_whole(pattern), SENTENCE) if usual else ""
             if why:
                 why = f"expected a regular expression, found {found_value(pattern)}: {why}"
                 yield Fault(("markers", "standing", marker, phrase), why)

@@ -1,52 +1,80 @@
-"""Regular expressions that people write into policies: whether they can be used, and why not."""
+"""Check the regular expressions of policies: a pattern must not be able to take minutes on a text.
+
+Python's `re` tries every way in which a pattern can match (backtracking). Two checks of the parsed
+pattern bound the number of ways; both look at sets of characters only, so that they refuse some
+patterns that would be harmless, and accept none that is not.
+
+1. Under a repeat each next character decides how to go on: no two alternatives and no two parts in
+   a row can begin with the same text. Otherwise n characters have 2^n ways. Such expressions are
+   called deterministic (Brueggemann-Klein and Wood, One-Unambiguous Regular Languages, 1998).
+2. Repeats in a row that can share characters, as in `.*a.*b`, multiply: each tries every length
+   that the others leave. The start of a search counts as such a repeat, unless the pattern begins
+   with what the row cannot contain, or with a word. The product must not exceed `STEPS_MAX` for
+   the longest text that the pattern is tried on.
+
+What can no longer fail (a repeat at the end of the pattern), and what gives nothing back
+(`(?>...)`, `++`, look-arounds), adds no ways to what follows.
+"""
 
 from __future__ import annotations
 
 import re
 import warnings
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.policy.document import Fault, Path, found_value, text_items
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
 __all__ = [
     "CHARACTERS_MAX",
+    "LONG_TEXT",
     "PATTERNS_MAX",
-    "UNBOUNDED",
-    "WAYS_MAX",
-    "Alphabet",
-    "Automaton",
-    "TooLargeError",
-    "ambiguous",
-    "automaton_of",
-    "components",
+    "SENTENCE",
+    "STEPS_MAX",
     "pattern_faults",
     "pattern_mistake",
-    "reaching",
-    "shared",
-    "shortest_walk",
 ]
-
 
 PATTERNS_MAX: Final = 100
 CHARACTERS_MAX: Final = 1_000  # as the schemas say
+# Characters of the longest text that a pattern is tried on: a tool's output or a prompt; what the
+# pattern of a standing phrase gets to see (`intake.markers` cuts 400 to either side).
+LONG_TEXT: Final = 1_000_000
+SENTENCE: Final = 800
+STEPS_MAX: Final = 250_000_000  # `re` does about so many simple steps a second
+
+# A repeat of at most so many copies may be ambiguous: it is judged as if its copies were written
+# out. Bounds the work of the check.
+_COPIES_MAX: Final = 8
+# Where a search has to find so many characters before a repeat, its starts do not count: only a
+# text that repeats just this word makes it slow.
+_WORD: Final = 3
+_PARTS_MAX: Final = 20_000
+_OPEN_MAX: Final = 300
+_TEXTS_MAX: Final = 64
+
+# The parser of re has no public name; a Python without it is refused when this is imported.
+_parser: Final[Any] = vars(re)["_parser"]
+_compile: Final[Any] = vars(re)["_compiler"].compile
 
 
 def pattern_faults(path: Path, patterns: object) -> Iterator[Fault]:
-    """Name the regular expressions that do not compile, match where nothing stands, or blow up."""
+    """Yield a fault for each pattern of a list that cannot be used; `path` is the list's place."""
     for position, pattern in text_items(patterns, PATTERNS_MAX):
-        # What is empty or too long is no news: the schema says so.
+        # The schema names what is empty or too long.
         why = pattern_mistake(pattern) if 0 < len(pattern) <= CHARACTERS_MAX else ""
         if why:
             expected = "expected a regular expression"
             yield Fault((*path, position), f"{expected}, found {found_value(pattern)}: {why}")
 
 
-def pattern_mistake(pattern: str) -> str:
-    """Say why a pattern cannot be used, nothing where it can."""
+def pattern_mistake(pattern: str, longest: int = LONG_TEXT) -> str:
+    """Return why a pattern cannot be used and what to write instead, "" where it can.
+
+    `longest`: characters of the longest text that the pattern will be tried on.
+    """
     if len(pattern) > CHARACTERS_MAX:
         return f"it is longer than {CHARACTERS_MAX} characters"
     with warnings.catch_warnings():
@@ -56,367 +84,517 @@ def pattern_mistake(pattern: str) -> str:
             compiled = re.compile(pattern)
         except (re.error, OverflowError, RecursionError, Warning) as error:
             return str(error)
-    return "it matches an empty text" if compiled.search("") else _blows_up(pattern)
-
-
-def _blows_up(pattern: str) -> str:
-    # Here, because a plane whose policies are cached asks about no pattern.
-
+    if compiled.search(""):
+        return "it matches an empty text"
+    tree = _parser.parse(pattern)
     try:
-        text = ambiguous(pattern)
-        if text is not None:
-            why = f"a repeat in it matches a row of {found_value(text)} in two ways"
-            return f"it can take exponential time; {why}"
-        text = shared(pattern)
-    except (TooLargeError, RecursionError):
-        return "it is too large to tell whether it can take exponential time"
-    if text is not None:
-        why = f"too many repeats in it can share a row of {found_value(text)}"
-        return f"it can take minutes on a short text; {why}"
+        _Check(tree, longest).run()
+    except _RefusedError as error:
+        return str(error)
+    except RecursionError:
+        return _TOO_LARGE
     return ""
 
 
-# Whether a regular expression can take exponential time, said before anybody waits for it.
-#
-# Python's `re` tries every way in which a pattern can match. Where a repeat can match one text in
-# two ways, as in `(a+)+` or `(a|aa)*`, a text of n such pieces has 2^n ways, and a failure tries
-# all.
-#
-# In the pattern's automaton that is a loop with a step of two ways, or two different walks over one
-# text from a state back to itself, found in the square of the automaton. Repeats that are bounded,
-# but high, count as unbounded: two to the twentieth is no better. A state in which the whole
-# pattern has matched ends the search, so walks through one do no harm: a loop at the very end, as
-# in `(?:\w+[-.]?)+`, passes, unless it is a repeat of nothing but a repeat. What `(?>...)` or `++`
-# protects, a back reference in a loop, and a high bound in a loop of a very large pattern, may be
-# named though they are safe. What only takes polynomial time is for `splitting`.
-
-_COPIES_OF_FIXED_WIDTH: Final = 64
-
-Pair: TypeAlias = tuple[int, int]
+_TOO_LARGE: Final = "it is too large to tell whether it can take minutes; write several patterns"
 
 
-def ambiguous(pattern: str) -> str | None:
-    """Return a text that a repeat of the pattern can match in two ways, None where there is none.
-
-    Raises TooLargeError for what cannot be decided within bounds, re.error for what is no pattern.
-    """
-    automaton = automaton_of(pattern, _COPIES_OF_FIXED_WIDTH)
-    for loop in automaton.loops():
-        text = _two_ways(automaton, loop)
-        if text is not None:
-            return text
-    # Copies that are written out stand in no loop: two ways through each are named here.
-    automaton = automaton_of(pattern)
-    for loop in automaton.loops():
-        text = _two_ways(automaton, loop) if automaton.length(loop) < UNBOUNDED else None
-        if text is not None:
-            return text
-    return None
-
-
-def _two_ways(automaton: Automaton, loop: list[int]) -> str | None:
-    """A text that leads from a state of the loop back to it in two ways."""
-    inside = set(loop)
-    steps = {state: [s for s in automaton.steps[state] if s in inside] for state in loop}
-    for state in loop:
-        for to in steps[state]:
-            if automaton.steps[state][to] > 1:
-                known, _ = _pairs(automaton, steps, [(to, to)])
-                return _text(automaton, shortest_walk([(to, to)], (state, state), known))
-    if all(len(ahead) == 1 for ahead in steps.values()):
-        return None  # one way on from everywhere
-    starts = [(state, state) for state in loop]
-    known, order = _pairs(automaton, steps, starts)
-    returning = reaching(known, starts)
-    for pair in order:
-        if pair[0] != pair[1] and pair in returning:
-            there = shortest_walk(starts, pair, known)
-            back = shortest_walk([pair], there[0], known)
-            return _text(automaton, [*there[1:], *back[1:]])
-    return None
-
-
-def _pairs(
-    automaton: Automaton, steps: dict[int, list[int]], starts: list[Pair]
-) -> tuple[dict[Pair, list[Pair]], list[Pair]]:
-    """The pairs of states that one text can lead to, with their next pairs, nearest first."""
-    known: dict[Pair, list[Pair]] = {}
-    order = list(starts)
-    waiting = set(starts)
-    for one, two in order:  # grows as it goes
-        ahead: dict[Pair, None] = {}
-        automaton.spend(len(steps[one]) * len(steps[two]))
-        for a in steps[one]:
-            for b in steps[two]:
-                if automaton.takes(a) & automaton.takes(b):
-                    ahead[(a, b) if a <= b else (b, a)] = None
-        known[one, two] = list(ahead)
-        for pair in ahead:
-            if pair not in waiting:
-                waiting.add(pair)
-                order.append(pair)
-    return known, order
-
-
-def _text(automaton: Automaton, pairs: list[Pair]) -> str:
-    return "".join(automaton.example(automaton.takes(a) & automaton.takes(b)) for a, b in pairs)
-
-
-# A regular expression as an automaton: a state for each character it takes, and steps between.
-#
-# A step has a count of the ways to take it. Repeats that are bounded, but high, are loops as those
-# without a bound are. What a look ahead tries is a way that leads nowhere; a back reference takes
-# what its group takes. A state in which the whole pattern has matched ends the search and has no
-# steps, unless it is that of a repeat of nothing but a repeat.
-
-# Copies of a repeated part that are written out; a repeat of more is a loop.
-_COPIES: Final = 8
-_STATES_MAX: Final = 1_200
-_STEPS_MAX: Final = 300_000
-_SEALED: Final = "sealed"
-_IGNORE_CASE: Final = int(re.IGNORECASE)
-# Texts that a repeat can be as long as, where nothing says how long.
-UNBOUNDED: Final = 1_024
-
-# The parser of re has no public name; a Python without it is refused when this is imported.
-_parse: Final[Any] = vars(re)["_parser"].parse
-
-
-class TooLargeError(Exception):
-    """The pattern is larger than can be checked."""
-
-
-def automaton_of(pattern: str, copies_fixed: int = _COPIES) -> Automaton:
-    """The automaton of a pattern. `copies_fixed`: how many of a part of one length are written out.
-
-    Raises TooLargeError for what is too large, re.error for what is no pattern.
-    """
-    tree = _parse(pattern)
-    try:
-        return Automaton(tree, _COPIES, copies_fixed)
-    except TooLargeError:
-        # Nothing written out: no more states than the pattern has letters.
-        return Automaton(tree, 1, 1)
+class _RefusedError(Exception):
+    """The pattern has a form that is not allowed; the message says which, and what to write."""
 
 
 class _Part(NamedTuple):
-    """A piece of the pattern: where it can begin and end, and in how many ways it can be empty.
+    """What a piece of the pattern can take. Characters are bits of one `_Alphabet`.
 
-    `done` has the states behind which nothing of the piece can fail; `free`: its empty way cannot.
+    first: those that it can begin with; more: those with which it can go on where it could end;
+    chars: all that it can take; needs: sets of which each match has a character; least, most: its
+    length in characters; sure: it can match the empty text, whatever follows.
     """
 
-    first: dict[int, int]
-    last: dict[int, int]
-    empty: int
-    done: frozenset[int]
-    free: bool = False
+    first: int = 0
+    more: int = 0
+    chars: int = 0
+    needs: tuple[int, ...] = ()
+    least: int = 0
+    most: int = 0
+    sure: bool = False
 
 
-_NOTHING: Final = _Part({}, {}, 1, frozenset(), free=True)
-_CONDITION: Final = _NOTHING._replace(free=False)
+_EMPTY: Final = _Part(sure=True)
+_CONDITION: Final = _Part()
 
 
-class Automaton:
-    """`steps` has, for each state, the ways into each next one.
+class _Open(NamedTuple):
+    """A repeat (or another choice) behind which the rest of the pattern can still fail.
 
-    A repeat of more than `copies` (`copies_fixed`, where one copy has one length) is a loop.
-    Raises TooLargeError where states, or steps with what `spend` counts, go beyond their bounds.
+    chars, needs: a later repeat shares characters with it only where a row of both can have one
+    character of each set of `needs`. apart: characters that must stand between. before: ways to
+    get to the chain of sharing repeats that it is in; product, longest: of their lengths. span:
+    characters that a text with all these ways has.
     """
 
-    def __init__(self, tree: Any, copies: int, copies_fixed: int) -> None:
-        self._copies, self._copies_fixed = copies, copies_fixed
+    born: int
+    chars: int
+    needs: frozenset[int]
+    apart: int
+    before: int
+    product: int
+    longest: int
+    span: int
+
+    @property
+    def ways(self) -> int:
+        # One repeat of a chain takes what the others leave, so it adds no ways.
+        return self.before * max(1, self.product // self.longest)
+
+    def behind(self, sets: tuple[int, ...], least: int) -> _Open:
+        """The same repeat behind mandatory characters."""
+        if not least:
+            return self
+        return self._replace(
+            needs=self.needs.union(sets), apart=self.apart + least, span=self.span + least
+        )
+
+
+class _Check:
+    """One check of one parsed pattern; `run` raises _RefusedError."""
+
+    def __init__(self, tree: Any, longest: int) -> None:
         self._tree = tree
-        self._parts: list[tuple[str, Any, int]] = []  # what leads into each state
-        self._masks: dict[int, int] = {}  # and the characters that it takes, where they matter
-        self._groups: dict[int, tuple[Any, int]] = {}  # what a back reference takes
-        self._lengths: dict[int, int] = {}
-        self._apart: set[int] = set()  # states in no loop of what stands around them
-        self._spent = 0
-        self.steps: list[dict[int, int]] = []
-        self._nested: set[int] = set()  # states of a repeat of nothing but a repeat
-        self._search_ends_at(self._sequence(tree, tree.state.flags).done)
+        self._longest = longest
+        self._alphabet = _Alphabet(tree)
+        self._parts: dict[tuple[int, int, bool], _Part] = {}
+        self._groups: dict[int, _Part] = {}
+        self._keep: list[Any] = []  # trees whose identity is a key
+        self._walked = 0
 
-    # --- from the tree to states ---
+    def run(self) -> None:
+        flags = self._tree.state.flags
+        self._sequence(self._tree, flags, inside=False)
+        n = self._longest
+        start = _Open(0, self._alphabet.every, frozenset(), 0, 1, n, n, n)
+        self._walk(list(self._tree), flags, (start,), final=True)
 
-    def _sequence(self, tree: Any, flags: int) -> _Part:
-        self.spend(1)
-        whole = _NOTHING
-        for code, argument in tree:
-            whole = self._then(whole, self._part(str(code), argument, flags))
+    # --- first pass: what each part takes; parts of a repeat must be deterministic ---
+
+    def _sequence(self, tree: Any, flags: int, *, inside: bool) -> _Part:
+        whole = _EMPTY
+        for code, argument in tree or ():
+            part = self._part(str(code), argument, flags, inside=inside)
+            whole = self._then(whole, part, inside=inside)
         return whole
 
-    def _part(self, code: str, argument: Any, flags: int) -> _Part:
+    def _then(self, one: _Part, two: _Part, *, inside: bool) -> _Part:
+        shared = (one.more | (0 if one.least else one.first)) & two.first
+        if inside and shared:
+            raise self._exponential(
+                "inside a repeat, two parts in a row can both take", shared, _SEPARATE
+            )
+        return _Part(
+            one.first | (0 if one.least else two.first),
+            two.more | (0 if two.least else one.more | two.first),
+            one.chars | two.chars,
+            tuple(dict.fromkeys(one.needs + two.needs)),
+            one.least + two.least,
+            min(one.most + two.most, self._longest),
+            one.sure and two.sure,
+        )
+
+    def _part(self, code: str, argument: Any, flags: int, *, inside: bool) -> _Part:
+        key = (id(argument), flags, inside)
+        if code in _LEAVES or key not in self._parts:
+            self._count()
+            part = self._new_part(code, argument, flags, inside=inside)
+            if code in _LEAVES:
+                return part
+            self._keep.append(argument)
+            self._parts[key] = part
+        return self._parts[key]
+
+    def _new_part(self, code: str, argument: Any, flags: int, *, inside: bool) -> _Part:
         match code:
             case "SUBPATTERN":
                 group, added, taken, tree = argument
-                inside = (flags | added) & ~taken
+                part = self._sequence(tree, (flags | added) & ~taken, inside=inside)
                 if group is not None:
-                    self._groups[group] = tree, inside
-                part = self._sequence(tree, inside)
-            case "BRANCH":
-                part = self._either([self._sequence(tree, flags) for tree in argument[1]])
+                    self._groups[group] = part
+            case "BRANCH" | "GROUPREF_EXISTS":
+                trees = argument[1] if code == "BRANCH" else argument[1:]
+                part = self._either(trees, flags, inside=inside)
             case "MAX_REPEAT" | "MIN_REPEAT":
-                part = self._repeat(argument, flags)
+                part = self._repeat(argument, flags, inside=inside)
             case "ATOMIC_GROUP" | "POSSESSIVE_REPEAT":
-                part = self._sealed(code, argument, flags)
-            case "GROUPREF_EXISTS":
-                _, then, otherwise = argument
-                part = self._either(
-                    [self._sequence(tree or (), flags) for tree in (then, otherwise)]
-                )
+                of = self._sequence if code == "ATOMIC_GROUP" else self._repeat
+                part = of(argument, flags, inside=False)
+                part = part._replace(first=part.chars, more=0)
             case "GROUPREF":
-                tree, inside = self._groups.get(argument, ((), 0))
-                part = self._sequence(tree, inside | flags & _IGNORE_CASE)
-                part = part._replace(done=frozenset(), free=False)  # another text may stand there
+                part = self._reference(argument, flags)
             case "ASSERT" | "ASSERT_NOT":
-                part = self._look(argument, flags)
+                self._sequence(argument[1], flags, inside=False)
+                part = _CONDITION
             case "AT":
                 part = _CONDITION
             case _:
-                part = self._state(code, argument, flags)
+                mask = self._alphabet.mask(code, argument, flags)
+                part = _Part(mask, 0, mask, (mask,), 1, 1)
         return part
 
-    def _state(self, code: str, argument: Any, flags: int) -> _Part:
-        at = len(self._parts)
-        if at >= _STATES_MAX:
-            raise TooLargeError
-        self._parts.append((code, argument, flags))
-        self.steps.append({})
-        return _Part({at: 1}, {at: 1}, 0, frozenset({at}))
+    def _reference(self, group: int, flags: int) -> _Part:
+        """A back reference can take whatever its group can."""
+        part = self._groups.get(group, _EMPTY)._replace(sure=False)
+        if not flags & re.IGNORECASE or not part.chars:
+            return part
+        every = self._alphabet.every
+        return part._replace(first=every, chars=every, needs=())
 
-    def _look(self, argument: Any, flags: int) -> _Part:
-        """What is tried there and left again; behind, the length is fixed and so is the time."""
-        direction, tree = argument
-        begin = len(self._parts)
-        inner = self._sequence(tree, flags)
-        self._apart.update(range(begin, len(self._parts)))
-        self._search_ends_at(inner.done)
-        return _CONDITION if direction < 0 else _CONDITION._replace(first=inner.first)
-
-    def _sealed(self, code: str, argument: Any, flags: int) -> _Part:
-        """One state for what gives nothing back: from outside it matches in one way."""
-        begin = len(self._parts)
-        if code == "ATOMIC_GROUP":
-            inner = self._sequence(argument, flags)
-        else:
-            inner = self._repeat(argument, flags)
-        inside = range(begin, len(self._parts))
-        self._apart.update(inside)
-        made = self._state(_SEALED, inside, flags)
-        first = {**inner.first, **made.first}  # what is tried inside leads nowhere
-        return made._replace(first=first, empty=min(1, inner.empty), free=inner.free)
-
-    def _repeat(self, argument: Any, flags: int) -> _Part:
-        least, most, tree = argument
-        width = tree.getwidth()
-        copies = self._copies_fixed if width[0] == width[1] else self._copies
-        if most <= copies:
-            whole = _NOTHING
-            for _ in range(most - least):  # x(x(x)?)?: one way to take each number of copies
-                whole = self._either([self._then(self._sequence(tree, flags), whole), _NOTHING])
-            for _ in range(least):
-                whole = self._then(self._sequence(tree, flags), whole)
-            return whole
-        whole = _NOTHING
-        for _ in range(least - 1 if least <= copies else 0):
-            whole = self._then(whole, self._sequence(tree, flags))
-        begin = len(self._parts)
-        whole = self._then(whole, self._looped(self._sequence(tree, flags), least))
-        length = min(UNBOUNDED, most * width[1] - least * width[0] + 1)
-        for state in set(range(begin, len(self._parts))) - self._apart:
-            self._lengths[state] = max(length, self._lengths.get(state, 0))
-        # Where copies that must be there are not written out, none of them ends the search.
-        return whole if least <= copies else whole._replace(done=frozenset())
-
-    def _looped(self, part: _Part, least: int) -> _Part:
-        # Copies that must be there may each be the empty one: that is a choice again.
-        ways = 1 + (part.empty if least > 1 else 0)
-        if all(first in self.steps[last] for last in part.last for first in part.first):
-            self._nested.update(part.last)
-        self._link(part.last, part.first, ways)
-        empty = min(2, part.empty + (least == 0))
-        return part._replace(empty=empty, free=part.free or least == 0)
-
-    def _either(self, parts: list[_Part]) -> _Part:
-        first: dict[int, int] = {}
-        last: dict[int, int] = {}
-        for part in parts:
-            first.update(part.first)
-            last.update(part.last)
+    def _either(self, trees: Any, flags: int, *, inside: bool) -> _Part:
+        parts = [self._sequence(tree, flags, inside=inside) for tree in trees]
+        if inside:
+            texts = [self._texts(tree, flags) for tree in trees]
+            for number, one in enumerate(texts):
+                for two in texts[:number]:
+                    shared = _common_start(one, two)
+                    if shared:
+                        raise self._exponential(
+                            "inside a repeat, two alternatives can begin with", shared, _DIFFERENT
+                        )
+        chars = _union(part.chars for part in parts)
+        least = min(part.least for part in parts)
         return _Part(
-            first,
-            last,
-            min(2, sum(part.empty for part in parts)),
-            frozenset().union(*(part.done for part in parts)),
-            free=any(part.free for part in parts),
+            _union(part.first for part in parts),
+            _union(part.more for part in parts),
+            chars,
+            (chars,) if least else (),
+            least,
+            max(part.most for part in parts),
+            any(part.sure for part in parts),
         )
 
-    def _then(self, one: _Part, two: _Part) -> _Part:
-        self._link(one.last, two.first, 1)
-        first, last = dict(one.first), dict(two.last)
-        if one.empty:
-            first |= {state: min(2, ways * one.empty) for state, ways in two.first.items()}
-        if two.empty:
-            last |= {state: min(2, ways * two.empty) for state, ways in one.last.items()}
-        empty = min(2, one.empty * two.empty)
-        done = two.done | one.done if two.free else two.done
-        return _Part(first, last, empty, done, free=one.free and two.free)
+    def _repeat(self, argument: Any, flags: int, *, inside: bool) -> _Part:
+        least, most, tree = argument
+        if most <= 1:
+            part = self._sequence(tree, flags, inside=inside)
+            if inside and least < most and not part.least and part.chars:
+                raise _RefusedError(_EMPTY_REPEAT)
+        else:
+            # A few copies may be ambiguous: the second pass counts their ways.
+            strict = inside or most > _COPIES_MAX
+            part = self._sequence(tree, flags, inside=strict)
+            if strict and not part.least:
+                raise _RefusedError(_EMPTY_REPEAT)
+            if strict and part.more & part.first:
+                raise self._exponential(
+                    "a repeated part can go on or begin again with",
+                    part.more & part.first,
+                    _SEPARATE,
+                )
+        again = part.first if least < most and most > 1 else 0
+        return _Part(
+            part.first,
+            part.more | again,
+            part.chars,
+            part.needs if least else (),
+            part.least * min(least, self._longest),
+            min(part.most * min(most, self._longest), self._longest),
+            part.sure or not least,
+        )
 
-    def _link(self, ends: dict[int, int], begins: dict[int, int], ways: int) -> None:
-        self.spend(len(ends) * len(begins))
-        for end, out in ends.items():
-            known = self.steps[end]
-            for begin, into in begins.items():
-                known[begin] = min(2, known.get(begin, 0) + out * into * ways)
+    def _texts(self, tree: Any, flags: int) -> list[_Text]:
+        """The texts that a sequence can begin with, as sets of characters."""
+        texts = [_Text((), whole=True)]
+        for code, argument in tree or ():
+            more = self._texts_of(str(code), argument, flags)
+            joined: list[_Text] = []
+            for text in texts:
+                joined += [text.then(other) for other in more] if text.whole else [text]
+            if len(joined) > _TEXTS_MAX:
+                return [text._replace(whole=False) for text in texts]
+            texts = joined
+        return texts
 
-    def spend(self, steps: int) -> None:
-        """Count work, so that no pattern costs more than a moment."""
-        self._spent += steps
-        if self._spent > _STEPS_MAX:
-            raise TooLargeError
+    def _texts_of(self, code: str, argument: Any, flags: int) -> list[_Text]:
+        if code == "SUBPATTERN":
+            _, added, taken, tree = argument
+            return self._texts(tree, (flags | added) & ~taken)
+        if code == "BRANCH":
+            return [text for tree in argument[1] for text in self._texts(tree, flags)]
+        if code in ("MAX_REPEAT", "MIN_REPEAT") and argument[1] <= _COPIES_MAX:
+            return self._texts_of_copies(argument, flags)
+        part = self._part(code, argument, flags, inside=False)
+        if part.least == part.most == 1:
+            return [_Text((part.chars,), whole=True)]
+        if part.least and code not in ("ATOMIC_GROUP", "POSSESSIVE_REPEAT"):
+            return [_Text((part.first,), whole=False)]
+        return [_Text((), whole=not part.chars)]
 
-    def _search_ends_at(self, done: frozenset[int]) -> None:
-        """Take out the states in which a match is found: behind them nothing is tried again."""
-        ends = done - self._nested
-        for state, steps in enumerate(self.steps):
-            for to in ends & steps.keys() if state not in ends else list(steps):
-                del steps[to]
+    def _texts_of_copies(self, argument: Any, flags: int) -> list[_Text]:
+        least, most, tree = argument
+        one = self._texts(tree, flags)
+        found: list[_Text] = []
+        texts = [_Text((), whole=True)]
+        for copies in range(most + 1):
+            found += texts if copies >= least else []
+            texts = [text.then(more) if text.whole else text for text in texts for more in one]
+            if len(texts) + len(found) > _TEXTS_MAX:
+                return [_Text((), whole=False)]
+        return found
 
-    # --- from states to an answer ---
+    # --- second pass: repeats in a row that can share characters ---
 
-    @cached_property
-    def _alphabet(self) -> Alphabet:
-        return Alphabet(self._tree)
+    def _walk(
+        self, items: list[Any], flags: int, opened: tuple[_Open, ...], *, final: bool
+    ) -> tuple[_Open, ...]:
+        """Go through a sequence; `opened` are the repeats before it, returned with its own.
 
-    def takes(self, state: int) -> int:
-        """The characters that lead into a state, as bits."""
-        if state not in self._masks:
-            code, argument, flags = self._parts[state]
-            if code == _SEALED:
-                mask = 0
-                for inner in argument:
-                    mask |= self.takes(inner)
+        final: nothing that follows the sequence can fail.
+        """
+        parts = [self._part(str(code), one, flags, inside=False) for code, one in items]
+        last = max((at for at, part in enumerate(parts) if not part.sure), default=-1)
+        for at, (code, argument) in enumerate(items):
+            self._count()
+            ahead = parts[at + 1] if at + 1 < len(parts) else _CONDITION
+            opened = self._pass(
+                str(code), argument, flags, opened, parts[at], ahead, final=final and at >= last
+            )
+            if len(opened) > _OPEN_MAX:
+                raise _RefusedError(_TOO_LARGE)
+        return opened
+
+    def _pass(
+        self,
+        code: str,
+        argument: Any,
+        flags: int,
+        opened: tuple[_Open, ...],
+        part: _Part,
+        ahead: _Part,
+        *,
+        final: bool,
+    ) -> tuple[_Open, ...]:
+        match code:
+            case "SUBPATTERN":
+                _, added, taken, tree = argument
+                return self._walk(list(tree), (flags | added) & ~taken, opened, final=final)
+            case "BRANCH" | "GROUPREF_EXISTS":
+                trees = argument[1] if code == "BRANCH" else argument[1:]
+                return self._branch(trees, flags, opened, part, final=final)
+            case "MAX_REPEAT" | "MIN_REPEAT":
+                return self._loop(argument, flags, opened, part, final=final)
+            case "ATOMIC_GROUP":
+                self._walk(list(argument), flags, opened, final=True)
+            case "POSSESSIVE_REPEAT":
+                self._loop(argument, flags, opened, self._repeat(argument, flags, inside=False))
+            case "ASSERT" | "ASSERT_NOT":
+                if argument[0] > 0:
+                    self._walk(list(argument[1]), flags, opened, final=True)
+                return self._condition(self._looked_behind(code, argument, flags), opened)
+            case "AT":
+                return self._condition(self._edge(str(argument), flags, ahead), opened)
+            case "GROUPREF" if part.least < part.most:
+                opened = self._with(opened, part, part.most - part.least + 1)
+        return _behind(opened, part)
+
+    def _condition(self, mask: int | None, opened: tuple[_Open, ...]) -> tuple[_Open, ...]:
+        """Behind a condition on the character before; None where it says nothing."""
+        return opened if mask is None else tuple(one.behind((mask,), 1) for one in opened)
+
+    def _looked_behind(self, code: str, argument: Any, flags: int) -> int | None:
+        direction, tree = argument
+        part = self._sequence(tree, flags, inside=False)
+        if direction > 0 or not part.least == part.most == 1 or len(tree) != 1:
+            return None
+        return part.chars if code == "ASSERT" else self._alphabet.every & ~part.chars
+
+    def _edge(self, name: str, flags: int, ahead: _Part) -> int | None:
+        if name == "AT_BEGINNING" and flags & re.MULTILINE:
+            return self._alphabet.of("\n", 0)
+        if name in ("AT_BEGINNING", "AT_BEGINNING_STRING"):
+            return 0  # no character stands before
+        words = self._alphabet.of(r"\w", flags)
+        if name == "AT_BOUNDARY" and ahead.least and ahead.first & ~words == 0:
+            return self._alphabet.every & ~words
+        return None
+
+    def _branch(
+        self, trees: Any, flags: int, opened: tuple[_Open, ...], part: _Part, *, final: bool
+    ) -> tuple[_Open, ...]:
+        known = {one.born for one in opened}
+        found = list(_behind(opened, part))
+        texts = [self._texts(tree, flags) for tree in trees]
+        both = sum(
+            any(_same_text(one, two) for other in texts[:number] for one in text for two in other)
+            for number, text in enumerate(texts)
+        )
+        if both and not final:  # the same text in several ways, whatever follows
+            found = [one._replace(before=one.before * (both + 1)) for one in found]
+            opened = tuple(one._replace(before=one.before * (both + 1)) for one in opened)
+            if any(self._steps(one, opened) > STEPS_MAX for one in found):
+                raise self._polynomial(part.chars, start=False)
+        for tree in trees:
+            after = self._walk(list(tree or ()), flags, opened, final=final)
+            found += [one for one in after if one.born not in known]
+        if final:
+            return tuple(found)
+        starts = sum(
+            any(_common_start(text, other) for other in texts[:number])
+            for number, text in enumerate(texts)
+        )
+        return self._with(tuple(found), part, starts + 1) if starts > both else tuple(found)
+
+    def _loop(
+        self,
+        argument: Any,
+        flags: int,
+        opened: tuple[_Open, ...],
+        part: _Part,
+        *,
+        final: bool = False,
+    ) -> tuple[_Open, ...]:
+        least, most, tree = argument
+        one = self._sequence(tree, flags, inside=False)
+        ambiguous = one.more & one.first or not one.least or not self._deterministic(tree, flags)
+        if 1 < most <= _COPIES_MAX and ambiguous:
+            for copy in range(most):
+                after = self._walk(list(tree), flags, opened, final=False)
+                opened = after if copy < least else _either_way(opened, after)
+                if copy >= least:
+                    opened = self._with(opened, one, 2)
+            return opened
+        final = final and (least <= 1 or one.least == one.most)
+        if final:
+            after = self._walk(list(tree), flags, opened, final=True)
+            return after if least else _either_way(opened, after)
+        if most > 1 and least < most:
+            length = min(self._longest, part.most - part.least + 1)
+        else:
+            length = 1 + (least < most)
+        entered = self._with(opened, part._replace(needs=one.needs), length)
+        after = self._walk(list(tree), flags, entered, final=False)
+        known = {one.born for one in entered}
+        own = tuple(one for one in after if one.born not in known)
+        return _behind(opened, part) + entered[len(opened) :] + own
+
+    def _deterministic(self, tree: Any, flags: int) -> bool:
+        try:
+            self._sequence(tree, flags, inside=True)
+        except _RefusedError:
+            return False
+        return True
+
+    def _with(self, opened: tuple[_Open, ...], part: _Part, length: int) -> tuple[_Open, ...]:
+        """Add a repeat that can take `length` different lengths of what `part` takes."""
+        if length <= 1 or not part.chars:
+            return opened
+        self._walked += 1
+        new = _Open(self._walked, part.chars, frozenset(part.needs), 0, 1, length, length, length)
+        best, worst = new, 0
+        for one in opened:
+            shared = one.chars & part.chars
+            row = shared and all(need & shared for need in one.needs | set(part.needs))
+            if row and (one.born or one.apart < _WORD):
+                made = new._replace(
+                    before=one.before,
+                    product=max(1, one.product // max(1, one.apart)) * length,
+                    longest=max(one.longest, length),
+                    span=one.span + length,
+                )
             else:
-                mask = self._alphabet.mask(code, argument, flags)
-            self._masks[state] = mask
-        return self._masks[state]
+                span = one.span + length if one.born else one.apart + length
+                made = new._replace(before=one.ways, span=span)
+            if self._steps(made, opened) > STEPS_MAX:
+                raise self._polynomial(shared or part.chars, start=bool(row) and one.born == 0)
+            if made.before * made.product > worst:
+                best, worst = made, made.before * made.product
+        return (*opened, best)
 
-    def example(self, mask: int) -> str:
-        """A readable character of a mask."""
-        return self._alphabet.example(mask)
+    def _steps(self, one: _Open, opened: tuple[_Open, ...]) -> int:
+        """The steps of all searches of the longest text; one search where it is anchored."""
+        searches = 1 if 0 in opened[0].needs else max(1, self._longest // one.span)
+        return one.before * one.product * searches
 
-    def loops(self) -> list[list[int]]:
-        """The sets of states that can all reach each other; one before those that it leads to."""
-        ahead = {state: list(steps) for state, steps in enumerate(self.steps)}
-        return [sorted(loop) for loop in components(ahead)]
+    # --- what is said ---
 
-    def length(self, loop: list[int]) -> int:
-        """In how many lengths a loop can match, about; `UNBOUNDED` at most."""
-        return max(self._lengths.get(state, UNBOUNDED) for state in loop)
+    def _count(self) -> None:
+        self._walked += 1
+        if self._walked > _PARTS_MAX:
+            raise _RefusedError(_TOO_LARGE)
+
+    def _exponential(self, what: str, chars: int, instead: str) -> _RefusedError:
+        shown = found_value(self._alphabet.example(chars))
+        return _RefusedError(f"it can take exponential time: {what} {shown}; {instead}")
+
+    def _polynomial(self, chars: int, *, start: bool) -> _RefusedError:
+        shown = found_value(self._alphabet.example(chars))
+        size = f"{self._longest:,} characters"
+        if start:
+            return _RefusedError(
+                f"it can take minutes on a text of {size}: a search can begin anywhere in a row of"
+                f" {shown} that a repeat takes; {_BEGIN}"
+            )
+        return _RefusedError(
+            f"it can take minutes on a text of {size}: repeats can share a row of {shown}; {_BOUND}"
+        )
 
 
-# The characters that each part of a regular expression takes, as bits over a small alphabet.
-#
+_SEPARATE: Final = "write one repeat, or a character between that neither can take"
+_DIFFERENT: Final = "write alternatives that begin differently, or one set of characters"
+_EMPTY_REPEAT: Final = (
+    "it can take exponential time: it repeats what can be empty; repeat what has at least one"
+    " character"
+)
+_BOUND: Final = "write one repeat, a bound (`{0,40}`), or a character between that neither can take"
+_BEGIN: Final = (
+    "give the repeat a bound (`{1,64}`), or begin with what cannot stand in the row (`\\b`, `^`)"
+)
+_LEAVES: Final = frozenset({"LITERAL", "NOT_LITERAL", "IN", "ANY", "AT", "GROUPREF"})
+
+
+def _union(masks: Iterator[int]) -> int:
+    found = 0
+    for mask in masks:
+        found |= mask
+    return found
+
+
+def _behind(opened: tuple[_Open, ...], part: _Part) -> tuple[_Open, ...]:
+    return tuple(one.behind(part.needs, part.least) for one in opened)
+
+
+def _either_way(before: tuple[_Open, ...], after: tuple[_Open, ...]) -> tuple[_Open, ...]:
+    """What is open where a part may be left out: as before it, and what it opened."""
+    known = {one.born for one in before}
+    return (*before, *(one for one in after if one.born not in known))
+
+
+class _Text(NamedTuple):
+    """Sets of characters that a text begins with; `whole` where it ends there."""
+
+    sets: tuple[int, ...]
+    whole: bool
+
+    def then(self, other: _Text) -> _Text:
+        return _Text(self.sets + other.sets, other.whole)
+
+
+def _common_start(texts: list[_Text], others: list[_Text]) -> int:
+    """The characters with which two alternatives can begin alike, 0 where one tells them apart."""
+    found = 0
+    for one in texts:
+        for two in others:
+            if all(a & b for a, b in zip(one.sets, two.sets, strict=False)):
+                both = one.sets[:1] if one.sets and not two.sets else two.sets[:1]
+                found |= (both[0] if both else 1) & (one.sets[0] if one.sets else -1)
+    return found
+
+
+def _same_text(one: _Text, two: _Text) -> bool:
+    """Whether both can be one text."""
+    short, long = sorted((one, two), key=lambda text: len(text.sets))
+    if short.whole and len(short.sets) < len(long.sets):
+        return False
+    return all(a & b for a, b in zip(one.sets, two.sets, strict=False))
+
+
 # The alphabet holds ASCII, some of each kind beyond it, and every character that the pattern names
 # with its neighbours: two parts share a bit where they share a character.
 
@@ -424,40 +602,40 @@ class Automaton:
 _SAMPLE: Final = "abcxyzABCXYZ0123456789-_.,:;=/ "
 _BEYOND: Final = "\x85\xa0\xe9\xc9\xdf\u017f\u4e2d\u0416\u0436\u0663\xb2\u2003\u2028\U0001f600"
 _LAST: Final = 0x10FFFF
-_ASCII: Final = int(re.ASCII)
-_DOT_ALL: Final = int(re.DOTALL)
 
 
-class Alphabet:
-    """The characters that tell the parts of one pattern's tree apart."""
+class _Alphabet:
+    """The characters by which the parts of one pattern differ."""
 
     def __init__(self, tree: Any) -> None:
-        named = sorted(_named(tree))
-        near = (chr(point) for code in named for point in (code - 1, code, code + 1) if _is(point))
-        cases = [form for char in near for form in (char, char.lower(), char.upper())]
+        near = {
+            chr(c) for code in _named(tree) for c in range(code - 1, code + 2) if 0 <= c <= _LAST
+        }
+        cases = (form for char in sorted(near) for form in (char, char.lower(), char.upper()))
         listed = [*_SAMPLE, *map(chr, range(128)), *_BEYOND, *(c for c in cases if len(c) == 1)]
-        self._characters: list[str] = list(dict.fromkeys(listed))
-        self._masks: dict[tuple[str, int, int], int] = {}
+        self._characters = list(dict.fromkeys(listed))
+        self._masks: dict[tuple[str, object, int], int] = {}
+        self.every = (1 << len(self._characters)) - 1
 
     def mask(self, code: str, argument: Any, flags: int) -> int:
-        """The bits of the characters that a part of one character takes."""
-        # By identity where the tree has a list: the tree outlives this table.
+        """The bits of the characters that a part of one character takes, by `re` itself."""
         key = (code, argument if isinstance(argument, int) else id(argument), flags)
         if key not in self._masks:
-            found = 0
-            for bit, char in enumerate(self._characters):
-                if _takes(code, argument, flags, char):
-                    found |= 1 << bit
-            self._masks[key] = found
+            state = _parser.State()
+            state.flags = flags
+            takes = _compile(_parser.SubPattern(state, [(vars(_parser)[code], argument)])).match
+            bits = (1 << bit for bit, char in enumerate(self._characters) if takes(char))
+            self._masks[key] = _union(bits)
         return self._masks[key]
+
+    def of(self, pattern: str, flags: int) -> int:
+        """The bits of the characters that a pattern of one character takes."""
+        takes = re.compile(pattern, flags & (re.ASCII | re.IGNORECASE)).match
+        return _union(1 << bit for bit, char in enumerate(self._characters) if takes(char))
 
     def example(self, mask: int) -> str:
         """The most readable character of a mask."""
-        return self._characters[(mask & -mask).bit_length() - 1]
-
-
-def _is(point: int) -> bool:
-    return 0 <= point <= _LAST
+        return self._characters[(mask & -mask).bit_length() - 1] if mask else ""
 
 
 def _named(tree: Any) -> set[int]:
@@ -468,261 +646,9 @@ def _named(tree: Any) -> set[int]:
         one = waiting.pop()
         if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], int):
             code, argument = str(one[0]), one[1]
-            if code in ("LITERAL", "NOT_LITERAL"):
-                found.add(argument)
-                continue
-            if code == "RANGE":
-                found.update(argument)
+            if code in ("LITERAL", "NOT_LITERAL", "RANGE"):
+                found.update(argument if code == "RANGE" else (argument,))
                 continue
         if isinstance(one, list | tuple) or hasattr(one, "getwidth"):
             waiting.extend(one)
-    return found
-
-
-def _takes(code: str, argument: Any, flags: int, char: str) -> bool:
-    if code == "ANY":
-        return char != "\n" or bool(flags & _DOT_ALL)
-    if code not in ("LITERAL", "NOT_LITERAL", "IN"):
-        return True  # a back reference, and whatever a later Python brings: anything
-    forms = {char, char.lower(), char.upper()} if flags & _IGNORE_CASE else {char}
-    if code != "IN":
-        return (chr(argument) in forms) == (code == "LITERAL")
-    refused = bool(argument) and str(argument[0][0]) == "NEGATE"
-    found = any(_item(str(kind), value, flags, form) for kind, value in argument for form in forms)
-    return found != refused
-
-
-def _item(kind: str, value: Any, flags: int, char: str) -> bool:
-    if kind == "LITERAL":
-        return len(char) == 1 and ord(char) == value
-    if kind == "RANGE":
-        return len(char) == 1 and value[0] <= ord(char) <= value[1]
-    if kind != "CATEGORY":
-        return False
-    name = str(value).removeprefix("CATEGORY_")
-    plain = name.removeprefix("NOT_")
-    known = {
-        "DIGIT": char.isdecimal(),
-        "SPACE": char.isspace(),
-        "WORD": char.isalnum() or char == "_",
-    }
-    found = known.get(plain, False) and (char.isascii() or not flags & _ASCII)
-    return found != name.startswith("NOT_")
-
-
-# Whether repeats in a row can share one text in so many ways that a failure takes minutes.
-#
-# `.*a.*b` tries every place where its first repeat can end, and from each the rest of the text: the
-# square of its length, and the search begins at every character. Each further repeat that can take
-# the same text multiplies that by the length again: `\s*\s*\s*\s*x` on 600 blanks takes minutes.
-#
-# In the automaton a loop hands on to a later one where some text leads from a state of the first
-# back to it, from there to a state of the second, and from that one back to it. The ways along a
-# chain of such loops multiply; those of a bounded repeat, as in `.{0,40}`, are no more than its
-# lengths.
-
-# More than two repeats without a bound give, and a short one beside.
-WAYS_MAX: Final = 16 * UNBOUNDED
-
-Triple: TypeAlias = tuple[int, int, int]
-
-
-def shared(pattern: str) -> str | None:
-    """Return a text of which a row can be shared in too many ways, None where there is none.
-
-    Raises TooLargeError for what cannot be decided within bounds, re.error for what is no pattern.
-    """
-    return _Chains(automaton_of(pattern)).longest()
-
-
-class _Chain(NamedTuple):
-    """Loops that hand on: `all` multiplies their lengths, `most` is the longest of them.
-
-    One of them takes what the others leave, so that it adds no ways. `before` are the ways of
-    loops that end where this chain begins.
-    """
-
-    before: int
-    all: int
-    most: int
-
-    @property
-    def ways(self) -> int:
-        return self.before * self.all // self.most
-
-
-class _Chains:
-    def __init__(self, automaton: Automaton) -> None:
-        self._automaton = automaton
-        self._steps = {state: list(steps) for state, steps in enumerate(automaton.steps)}
-        self._loops = automaton.loops()
-
-    def longest(self) -> str | None:
-        """The text of the loop at which the ways become too many."""
-        lengths = [self._automaton.length(loop) for loop in self._loops]
-        best = [_Chain(1, length, length) for length in lengths]
-        for later, loop in enumerate(self._loops):
-            before = reaching(self._steps, loop)
-            for earlier in range(later):
-                chain, length = best[earlier], lengths[later]
-                if self._loops[earlier][0] not in before:
-                    continue
-                on = _Chain(chain.before, chain.all * length, max(chain.most, length))
-                if on.ways > best[later].ways:
-                    text = self._handed_on(self._loops[earlier], loop, before)
-                    if text is not None and on.ways > WAYS_MAX:
-                        return text
-                    new = on if text is not None else _Chain(chain.ways, length, length)
-                    best[later] = max(best[later], new, key=lambda one: one.ways)
-        return None
-
-    def _handed_on(self, one: list[int], two: list[int], before: set[int]) -> str | None:
-        """A text that stays in the first loop, goes on to the second, and stays in that one."""
-        both = self._together(one, two)
-        if not both:
-            return None
-        known = self._triples(both, before)
-        # With a way back from each end to its beginning, who goes all the way goes in a circle.
-        circles = {
-            (p, b, q): [*ahead, (p, p, q)] if b == q else ahead
-            for (p, b, q), ahead in known.items()
-        }
-        for circle in components(circles):
-            inside = set(circle)
-            for p, b, q in sorted(circle):
-                if b == p and (p, q, q) in inside:
-                    found = shortest_walk([(p, p, q)], (p, q, q), known)
-                    if found:
-                        return self._text(found[1:])
-        return None
-
-    def _together(self, one: Iterable[int], two: Iterable[int]) -> set[Pair]:
-        """The pairs of states, one of each loop, to which one text can lead back."""
-        ahead: dict[Pair, list[Pair]] = {(p, q): [] for p in one for q in two}
-        self._automaton.spend(len(ahead))
-        for p, q in ahead:
-            next_p, next_q = self._steps[p], self._steps[q]
-            self._automaton.spend(len(next_p) * len(next_q))
-            ahead[p, q] = [
-                (a, b) for a in next_p for b in next_q if (a, b) in ahead and self._takes(a, b)
-            ]
-        return {pair for group in components(ahead) for pair in group}
-
-    def _triples(self, both: set[Pair], before: set[int]) -> dict[Triple, list[Triple]]:
-        """Where one text leads from (p, p, q): round both loops, and from the one to the other."""
-        known: dict[Triple, list[Triple]] = {}
-        order: list[Triple] = [(p, p, q) for p, q in sorted(both)]
-        waiting = set(order)
-        for p, b, q in order:  # grows as it goes
-            self._automaton.spend(len(self._steps[p]) * len(self._steps[q]))
-            known[p, b, q] = ahead = []
-            for a in self._steps[p]:
-                for c in self._steps[q]:
-                    if (a, c) in both and self._takes(a, c):
-                        ahead += [
-                            (a, to, c)
-                            for to in self._steps[b]
-                            if to in before and self._takes(a, to, c)
-                        ]
-            self._automaton.spend(len(ahead))
-            for triple in ahead:
-                if triple not in waiting:
-                    waiting.add(triple)
-                    order.append(triple)
-        return known
-
-    def _takes(self, *states: int) -> int:
-        mask = -1
-        for state in states:
-            mask &= self._automaton.takes(state)
-        return mask
-
-    def _text(self, triples: list[Triple]) -> str:
-        return "".join(self._automaton.example(self._takes(*triple)) for triple in triples)
-
-
-# Walks through a graph: nodes with the nodes that follow them, in an order that never varies.
-
-Node = TypeVar("Node")
-
-
-def components(steps: Mapping[Node, Sequence[Node]]) -> list[list[Node]]:
-    """The sets of nodes that can all reach each other; one before those that it leads to.
-
-    A node alone is one where it leads to itself.
-    """
-    behind: dict[Node, list[Node]] = {node: [] for node in steps}
-    for node, ahead in steps.items():
-        for to in ahead:
-            behind[to].append(node)
-    found: list[list[Node]] = []
-    seen: set[Node] = set()
-    # Backwards from the last left: what is reached and new is one set.
-    for start in reversed(_in_order_of_leaving(steps)):
-        if start not in seen:
-            loop = [start]
-            seen.add(start)
-            for node in loop:  # grows as it goes
-                new = list(dict.fromkeys(one for one in behind[node] if one not in seen))
-                seen.update(new)
-                loop += new
-            if len(loop) > 1 or start in steps[start]:
-                found.append(loop)
-    return found
-
-
-def _in_order_of_leaving(steps: Mapping[Node, Sequence[Node]]) -> list[Node]:
-    """The nodes as a walk that goes deep first is done with them."""
-    order: list[Node] = []
-    seen: set[Node] = set()
-    for start in steps:
-        path = [] if start in seen else [(start, iter(steps[start]))]
-        seen.add(start)
-        while path:
-            node, ahead = path[-1]
-            for to in ahead:
-                if to not in seen:
-                    seen.add(to)
-                    path.append((to, iter(steps[to])))
-                    break
-            else:
-                order.append(node)
-                path.pop()
-    return order
-
-
-def shortest_walk(
-    starts: Iterable[Node], goal: Node, steps: Mapping[Node, Sequence[Node]]
-) -> list[Node]:
-    """The shortest walk from one of the starts to the goal, both included; [] where none leads."""
-    came: dict[Node, Node | None] = dict.fromkeys(starts)
-    order = list(came)
-    for node in order:
-        if node == goal:
-            break
-        for ahead in steps[node]:
-            if ahead not in came:
-                came[ahead] = node
-                order.append(ahead)
-    found: list[Node] = []
-    at = goal if goal in came else None
-    while at is not None:
-        found.append(at)
-        at = came[at]
-    return found[::-1]
-
-
-def reaching(steps: Mapping[Node, Sequence[Node]], goals: Iterable[Node]) -> set[Node]:
-    """The nodes from which one of the goals can be reached."""
-    behind: dict[Node, list[Node]] = {}
-    for node, ahead in steps.items():
-        for one in ahead:
-            behind.setdefault(one, []).append(node)
-    order = list(goals)
-    found = set(order)
-    for node in order:
-        for one in behind.get(node, ()):
-            if one not in found:
-                found.add(one)
-                order.append(one)
     return found

@@ -30,7 +30,7 @@ from typing import Any, Final, NamedTuple, TypeGuard
 from memplane.event import Event
 from memplane.lazy import regex
 from memplane.ports import Line
-from memplane.projections.order import Moment, moment_of
+from memplane.projections.in_force import Moment, moment_of
 from memplane.projections.projector import canonical
 
 __all__ = [
@@ -114,7 +114,7 @@ class ApprovalChange(NamedTuple):
     """One approval of one artifact, or the taking back of all before it.
 
     `ref` is the artifact's id; the fields behind it are those of the event that says so. `time`
-    and `turn` are of its moment (`projections.order`).
+    and `turn` are of its moment (`projections.in_force`).
     """
 
     ref: str

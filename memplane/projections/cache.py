@@ -31,9 +31,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from memplane import nofollow
 from memplane.index.storage import rename_over
-from memplane.ports import Head
-from memplane.projections.acts import Act, Target, TouchAct
-from memplane.projections.chains import Record, Rows
+from memplane.ports import Position
+from memplane.projections.in_force import Act, KeyValueRow, Rows, Target, TouchAct
 
 if TYPE_CHECKING:
     import sqlite3
@@ -241,25 +240,26 @@ class Cache:
             self._database.close()
             raise
 
-    def newest(self, ns: str, key: str, upto: int) -> Record | None:
+    def newest(self, ns: str, key: str, upto: int) -> KeyValueRow | None:
         """Return the record of a key's value as of `upto`, forgotten or not."""
         found = self._database.rows(_NEWEST, (ns, key, upto))
-        return found[0] if found else None
+        return KeyValueRow(*found[0]) if found else None
 
-    def chain(self, ns: str, key: str, upto: int) -> list[Record]:
+    def chain(self, ns: str, key: str, upto: int) -> list[KeyValueRow]:
         """Return the records of a key, oldest first, as of `upto`."""
-        return self._database.rows(_CHAIN, (ns, key, upto))
+        return [KeyValueRow(*row) for row in self._database.rows(_CHAIN, (ns, key, upto))]
 
-    def page(self, ns: str, start: str, prefix: str, upto: int, size: int) -> Iterator[Record]:
+    def page(self, ns: str, start: str, prefix: str, upto: int, size: int) -> Iterator[KeyValueRow]:
         """Yield the record of each key's value in the namespace from `start` on, in order."""
         while True:
             # Fetched whole: an open cursor would hold the file against its writers.
             found = self._database.rows(_PAGE, (ns, start, upto, size))
-            for record in found:
-                if not record[-1].startswith(prefix):
+            for *row, name in found:
+                if not name.startswith(prefix):
                     return
-                if record[1] is not None:  # else it had no value as of then
-                    yield record[:-1]
+                record = KeyValueRow(*row)
+                if record.key is not None:  # else it had no value as of then
+                    yield record
             if len(found) < size:
                 return
             start = found[-1][-1] + "\0"  # the least string above it
@@ -300,9 +300,9 @@ class Cache:
         )
         return [TouchAct._make(row) for row in rows]
 
-    def records(self, upto: int) -> list[Record]:
+    def records(self, upto: int) -> list[KeyValueRow]:
         """Return all records as of `upto`, by (ns, key, seq)."""
-        return self._database.rows(_ALL, (upto,))
+        return [KeyValueRow(*row) for row in self._database.rows(_ALL, (upto,))]
 
     def replaced(self, upto: int) -> list[tuple[int, int]]:
         """Return (by, seq) for every record that a later one of its key follows as of `upto`.
@@ -320,7 +320,7 @@ class Cache:
         """Close the file."""
         self._database.close()
 
-    def _position(self, version: int, plane: str) -> Head:
+    def _position(self, version: int, plane: str) -> Position:
         made = self._database.rows(
             "SELECT version FROM checkpoint WHERE projector=? AND plane=?", (_PROJECTOR, plane)
         )
@@ -333,7 +333,7 @@ class Cache:
         )
         if not all(type(n) is int for n in (seq, segment, offset)) or type(h) is not str:
             raise Broken("checkpoint")
-        return Head(seq, h, segment, offset)
+        return Position(seq, h, segment, offset)
 
     def _one(self, query: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
         found: list[tuple[Any, ...]] = self._database.rows(query, values)
@@ -342,7 +342,7 @@ class Cache:
         return found[0]
 
 
-def create_cache(path: Path, position: Head, rows: Rows, *, version: int, plane: str) -> None:
+def create_cache(path: Path, position: Position, rows: Rows, *, version: int, plane: str) -> None:
     """Put a new file in the path's place at once; `Broken` or OSError leaves what was there."""
     with _draft(path) as draft:
         os.close(nofollow.create_draft(draft))
@@ -354,7 +354,7 @@ def create_cache(path: Path, position: Head, rows: Rows, *, version: int, plane:
             database.rows("COMMIT")
 
 
-def extend(path: Path, position: Head, rows: Rows) -> None:
+def extend(path: Path, position: Position, rows: Rows) -> None:
     """Put a copy with more rows and a later checkpoint in its place; see `create`."""
     with _draft(path) as draft:
         with (
@@ -432,25 +432,25 @@ def _sums(path: Path) -> tuple[bytes, bytes]:
     return stated, found.digest()[: len(stated)]
 
 
-def position_of(path: Path, plane: str) -> Head | None:
+def position_of(path: Path, plane: str) -> Position | None:
     """The line that the file says it stands behind; None for one that is harmed or another's."""
     with contextlib.suppress(Broken), Database(path, "kept") as database:
         for row in database.rows(
             'SELECT seq, h, segment, "offset" FROM checkpoint WHERE plane=?', (plane,)
         ):
             if [type(value) for value in row] == [int, str, int, int]:
-                return Head(*row)
+                return Position(*row)
     return None
 
 
-def _of_head(position: Head) -> tuple[int, int, int, str]:
+def _of_head(position: Position) -> tuple[int, int, int, str]:
     """A position as the columns segment, offset, seq, h."""
     return position.segment, position.offset, position.seq, position.h
 
 
 def _insert(database: Database, rows: Rows) -> None:
     marks = ",".join("?" * 18)
-    database.many(f"INSERT INTO memories VALUES ({marks})", rows.records)  # noqa: S608
+    database.many(f"INSERT INTO memories VALUES ({marks})", (row.stored for row in rows.records))  # noqa: S608
     acts = (
         (*act.target, act.seq, int(act.undo), int(act.evicted), act.time, act.turn, act.id)
         for act in rows.acts

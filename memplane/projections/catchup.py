@@ -12,7 +12,7 @@ from typing import Final, Generic, Protocol
 
 from memplane.errors import LockError
 from memplane.log.purges import erased_by
-from memplane.ports import Head, Line
+from memplane.ports import Line, Position
 from memplane.projections.projector import (
     Checkpoint,
     Projector,
@@ -45,7 +45,7 @@ class Follower(Protocol):
     """
 
     @property
-    def position(self) -> Head | None:
+    def position(self) -> Position | None:
         """Behind the last folded line; None before the first."""
         ...
 
@@ -140,7 +140,7 @@ def _uncollected(count: int) -> Iterator[None]:
         gc.enable()
 
 
-def _together(followers: Sequence[Follower]) -> Head | None:
+def _together(followers: Sequence[Follower]) -> Position | None:
     """The one position at which all of them stand; None where there is none."""
     first = followers[0].position
     return first if all(one.position == first for one in followers[1:]) else None
@@ -182,7 +182,7 @@ class _PurgedError(Exception):
         self.read = read
 
 
-def overtaken(log: Replayable, position: Head) -> bool:
+def overtaken(log: Replayable, position: Position) -> bool:
     """Whether what was folded so far is not to be kept.
 
     A purge came behind the position, or the log no longer holds it: a repair cut what was there.
@@ -238,21 +238,17 @@ class Folded(Generic[State]):
         self._log = log
         self._plane, self._variant = plane, variant
         self._path = folder / f"{projector.name}.json" if folder is not None else None
-        self._base: Head | None = None
+        self._base: Position | None = None
         self._last: Line | None = None  # a position is made of it only when somebody asks
         self._refused: Checkpoint | None = None  # what the projector could not load
         self.outdated = False  # whether the file is this projection of another version of memplane
         self._open(reads)
 
     @property
-    def position(self) -> Head | None:
+    def position(self) -> Position | None:
         """Behind the last folded line; None before the first."""
         line = self._last
-        return (
-            self._base
-            if line is None
-            else Head(line.event.seq, line.event.h, line.segment, line.end)
-        )
+        return self._base if line is None else line.position
 
     def catch_up(self) -> int:
         """Fold what is new; return the lines read."""
@@ -305,7 +301,7 @@ class Folded(Generic[State]):
         self._base, self._last, self.unsaved = position, None, 0
         return True
 
-    def _checkpoint(self, position: Head) -> Checkpoint:
+    def _checkpoint(self, position: Position) -> Checkpoint:
         name, version = self.projector.name, self.projector.version
         state = self.projector.dump(self.state)
         return Checkpoint(name, version, self._plane, self._variant, position, state)
@@ -346,7 +342,7 @@ def _seq(follower: Follower) -> int:
     return 0 if position is None else position.seq
 
 
-def _stands_at(head: Head, position: Head | None) -> bool:
+def _stands_at(head: Position, position: Position | None) -> bool:
     if position is None:
         return head.seq == 0
     # The hash stands for the whole prefix; the place may be named in two ways where segments meet.
@@ -354,7 +350,7 @@ def _stands_at(head: Head, position: Head | None) -> bool:
 
 
 def _reset_strays(log: Replayable, followers: Sequence[Follower]) -> None:
-    known: dict[Head, bool] = {}
+    known: dict[Position, bool] = {}
     for one in followers:
         position = one.position
         if position is None:

@@ -1,6 +1,6 @@
 """Files: which were worked on, when, on which branch, and under which prompts.
 
-`memplane.recall.files` predicts from it what a session needs next. The state is a list
+`memplane.recall.file_guess` predicts from it what a session needs next. The state is a list
 of episodes, and the last touch of each file. An episode is what one prompt of a session led to:
 the prompt's words, the branch, and the files touched. So no figure of a file is a sum that
 could not be taken apart again: an episode that a reader may not see is passed over, and a file
@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.lazy import regex
 from memplane.ports import Line
-from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
+from memplane.projections.in_force import Forget, forget_of
 from memplane.projections.projector import canonical
 
 if TYPE_CHECKING:
@@ -183,6 +183,18 @@ class Episode:
         return self.session, self.branch, self.ns, self.sensitivity
 
 
+# A touch as the file has it: the usual values at the end of a row are left out.
+_USUAL: Final[dict[str, Any]] = {
+    "kind": "tool_call",
+    "forgotten": False,
+    "superseded": False,
+    "key": None,
+    "valid_from": None,
+    "valid_until": None,
+}
+_TOUCH_ROW: Final = ("seq", "id", "ts", "touches", *_USUAL)
+
+
 class LastTouch:
     """The newest touch of a file in one namespace at one sensitivity: what `Scope` asks for."""
 
@@ -201,30 +213,26 @@ class LastTouch:
         "valid_until",
     )
 
-    def __init__(self, episode: Episode, fields: list[Any]) -> None:
+    def __init__(
+        self,
+        episode: Episode,
+        *,
+        seq: int,
+        id: str,  # noqa: A002 - the field's name
+        ts: str,
+        touches: int,
+        kind: str = _USUAL["kind"],
+        forgotten: bool = _USUAL["forgotten"],
+        superseded: bool = _USUAL["superseded"],
+        key: str | None = _USUAL["key"],
+        valid_from: str | None = _USUAL["valid_from"],
+        valid_until: str | None = _USUAL["valid_until"],
+    ) -> None:
         self.episode = episode
-        self.seq: int
-        self.id: str
-        self.ts: str
-        self.touches: int  # of this file in this namespace at this sensitivity
-        self.kind: str
-        self.forgotten: bool
-        self.superseded: bool
-        self.key: str | None
-        self.valid_from: str | None
-        self.valid_until: str | None
-        (
-            self.seq,
-            self.id,
-            self.ts,
-            self.touches,
-            self.kind,
-            self.forgotten,
-            self.superseded,
-            self.key,
-            self.valid_from,
-            self.valid_until,
-        ) = fields
+        self.seq, self.id, self.ts, self.kind = seq, id, ts, kind
+        self.touches = touches  # of this file in this namespace at this sensitivity
+        self.forgotten, self.superseded = forgotten, superseded
+        self.key, self.valid_from, self.valid_until = key, valid_from, valid_until
         # An upper bound of the row's bytes.
         self.bytes = _LAST_BYTES + json_bytes_of((self.id, self.ts))
         if self.key or self.valid_from or self.valid_until:
@@ -239,33 +247,26 @@ class LastTouch:
     def sensitivity(self) -> str:
         return self.episode.sensitivity
 
+    @property
+    def session(self) -> str | None:
+        return self.episode.session
+
     @classmethod
     def of(cls, episode: Episode, row: list[Any]) -> LastTouch:
         """The touch that `fields` gave."""
-        return cls(episode, [*row, *_USUAL[len(row) - _LEAST :]])
+        return cls(episode, **dict(zip(_TOUCH_ROW, row, strict=False)))
 
     def fields(self) -> list[Any]:
         """The row of the file, without its usual end."""
-        row = [
-            self.seq,
-            self.id,
-            self.ts,
-            self.touches,
-            self.kind,
-            self.forgotten,
-            self.superseded,
-            self.key,
-            self.valid_from,
-            self.valid_until,
-        ]
-        while len(row) > _LEAST and row[-1] == _USUAL[len(row) - _LEAST - 1]:
+        row = [getattr(self, name) for name in _TOUCH_ROW]
+        for usual in reversed(_USUAL.values()):
+            if row[-1] != usual:
+                break
             row.pop()
         return row
 
 
 _ORIGIN: Final = 6
-_LEAST: Final = 4
-_USUAL: Final = ("tool_call", False, False, None, None, None)
 
 
 class Origin(NamedTuple):
@@ -591,19 +592,17 @@ def _touch(state: FilesState, event: Event, path: str, branch: str) -> None:
             count += old.touches
             _let_go(state, touches.pop(at))
             break
-    fields = [
-        event.seq,
-        event.id,
-        event.ts,
-        count,
-        event.kind,
-        False,
-        False,
-        event.key,
-        event.valid_from,
-        event.valid_until,
-    ]
-    touch = LastTouch(episode, fields)
+    touch = LastTouch(
+        episode,
+        seq=event.seq,
+        id=event.id,
+        ts=event.ts,
+        touches=count,
+        kind=event.kind,
+        key=event.key,
+        valid_from=event.valid_from,
+        valid_until=event.valid_until,
+    )
     touches.append(touch)
     state.bytes += touch.bytes
     state.keyed += event.key is not None
@@ -711,10 +710,7 @@ def _forget(state: FilesState, event: Event) -> None:
     if forget is None:
         return
     state.change()
-    for touches in state.last.values():
-        for touch in touches:
-            if _names(forget, touch):
-                touch.forgotten = not forget.undo
+    forget.mark(touch for touches in state.last.values() for touch in touches)
     for episode in state.episodes:
         if forget.session is not None and episode.session == forget.session:
             episode.forgotten = not forget.undo
@@ -733,12 +729,6 @@ def _unsay(state: FilesState, forget: Forget, session: str, now: Now) -> None:
         now.terms = []
     state.bytes += now.size() - now.bytes
     now.bytes = now.size()
-
-
-def _names(forget: Forget, touch: LastTouch) -> bool:
-    if forget.key is not None:
-        return touch.key == forget.key and touch.ns == forget.ns
-    return forget.names(touch.id, touch.episode.session)
 
 
 # Touches of files: which events are one, and how warm a file is after them.

@@ -21,13 +21,13 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from memplane.event import GLOBAL, UPKEEP_KINDS, Event, encode
+from memplane.event import GLOBAL, Event, encode
 from memplane.harness import is_interruption
 from memplane.log.purges import erased_by
 from memplane.ports import Line, TokenCounter
 from memplane.projections.files import FileTable, touched_by
-from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
+from memplane.projections.in_force import KEYLESS_KINDS, forget_of
 from memplane.projections.item import Item, row_size
 from memplane.projections.sessions import is_extract
 from memplane.projections.window import limits
@@ -346,7 +346,6 @@ _FRESH_MAX: Final = 4000  # characters of a text that waits for its first reader
 
 # In the plane's ring, and in no session's.
 NO_TURNS: Final = frozenset(("task", "artifact"))
-_NO_ITEMS: Final = frozenset((*UPKEEP_KINDS, "session"))
 # Kinds that leave something in a table.
 _TOOLS: Final = frozenset(("tool_call", "tool_result"))
 _TOUCHING: Final = frozenset(("tool_call", "artifact", "message"))
@@ -370,13 +369,10 @@ class Hotset:
         return HotsetState()
 
     def apply(self, state: HotsetState, line: Line) -> None:  # noqa: C901, PLR0912 - see below
-        # Every event of the log passes here: taken apart once, and no call that can be spared.
-        event, _, start, end = line
-        (
-            seq, _, _, _, kind, ns, session, _, _, role, text, key, tags, markers, _, sensitivity,
-            _, tokens, _, _, data, _, _,
-        ) = event  # fmt: skip
-        if kind in _NO_ITEMS:
+        # Every event of the log passes here: no call that can be spared.
+        event = line.event
+        seq, kind, ns, key, text = event.seq, event.kind, event.ns, event.key, event.text
+        if kind in KEYLESS_KINDS:
             if kind == "forget":
                 _forget(state, event)
             elif kind == "session":
@@ -386,14 +382,15 @@ class Hotset:
             return
         if key is not None:
             _supersede(state, ns, key)
-        if sensitivity == "secret" or not text:  # stored, never loaded
+        if event.sensitivity == "secret" or not text:  # stored, never loaded
             _interrupted(state, event)
             return
-        if role == "user" and key is None and _asked_again(state, session, text):
+        if event.role == "user" and key is None and _asked_again(state, event.session, text):
             return
+        session, role, tokens, data = event.session, event.role, event.tokens, event.data
         if tokens is None:  # a light process wrote it
             tokens = self.counter.count(text)
-        size = row_size(event, tokens, end - start)
+        size = row_size(event, tokens, line.end - line.offset)
         state.bytes += size
         state.fresh[seq] = (event, tokens, size)
         if len(text) > _FRESH_MAX:  # an item holds less of it
@@ -414,9 +411,9 @@ class Hotset:
                 _summed(state, session, seq)
         if session is not None and not no_turn:
             _turn(state, seq, session, kind, role, tokens)
-            if tags:
-                _topics(state, session, tags)
-            if role != "tool" and is_stated(kind, role, key, markers):
+            if event.tags:
+                _topics(state, session, event.tags)
+            if role != "tool" and is_stated(kind, role, key, event.markers):
                 _state(state, state.sessions[session], seq, size, self.stated_max)
         if data:
             if kind in _TOOLS and "tool" in data:
@@ -780,17 +777,10 @@ def _forget(state: HotsetState, event: Event) -> None:
     forget = forget_of(event)
     if forget is None:
         return
-    for item in _forgotten(state, forget):
-        if item.seq < event.seq:
-            item.forgotten = not forget.undo
-
-
-def _forgotten(state: HotsetState, forget: Forget) -> list[Item]:
-    if forget.key is not None:
-        # The value in force at that time: older ones are superseded, and stay so.
-        seqs = state.by_key.get((forget.ns, forget.key), ())
-        return [state.item(seq) for seq in seqs]
-    return [item for item in state.items.values() if forget.names(item.id, item.session)]
+    if forget.key is None:
+        forget.mark(state.items.values())
+    else:  # the value in force at that time: older ones are superseded, and stay so
+        forget.mark(state.item(seq) for seq in state.by_key.get((forget.ns, forget.key), ()))
 
 
 def _swap(state: HotsetState, old: int, new: int) -> int:

@@ -6,7 +6,7 @@ import copy
 import hashlib
 from collections.abc import Callable
 from json.encoder import encode_basestring
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, TYPED_KINDS, Event
 from memplane.lazy import regex
@@ -21,6 +21,9 @@ from memplane.projections.window import (
     short_handle,
 )
 from memplane.tokens import cut
+
+if TYPE_CHECKING:
+    from memplane.projections.in_force import Archived
 
 __all__ = ["Item", "Printer", "digest_of", "row_size"]
 
@@ -148,43 +151,26 @@ class Item:
 
         `size` is what the hotset counts it as.
         """
-        (
-            seq,
-            id_,
-            ts,
-            _,
-            kind,
-            ns,
-            session,
-            task,
-            actor,
-            role,
-            text,
-            key,
-            tags,
-            markers,
-            _,
-            sensitivity,
-            importance,
-            _,
-            valid_from,
-            valid_until,
-            data,
-            _,
-            _,
-        ) = event
+        text, kind, data = event.text, event.kind, event.data
         item = object.__new__(cls)
-        item.digest = digest_of(text) if role == "user" else ""
+        item.digest = digest_of(text) if event.role == "user" else ""
         item.whole = "body" not in data
         most = limits(kind)[0]
         kept = most * (_CHARACTERS_A_TOKEN if tokens > most else _CHARACTERS_MOST)
         if len(text) > kept:
             text, item.whole = text[:kept], False
-        item.seq, item.id, item.ts, item.kind, item.ns = seq, id_, ts, kind, ns
-        item.session, item.task, item.actor, item.role = session, task, actor, role
-        item.text, item.key, item.tags, item.markers = text, key, tags, markers
-        item.sensitivity, item.importance = sensitivity, importance
-        item.valid_from, item.valid_until = valid_from, valid_until
+        item.seq, item.id, item.ts, item.kind, item.ns = (
+            event.seq,
+            event.id,
+            event.ts,
+            kind,
+            event.ns,
+        )
+        item.session, item.task = event.session, event.task
+        item.actor, item.role = event.actor, event.role
+        item.text, item.key, item.tags, item.markers = text, event.key, event.tags, event.markers
+        item.sensitivity, item.importance = event.sensitivity, event.importance
+        item.valid_from, item.valid_until = event.valid_from, event.valid_until
         call = tool = status = path = ""
         if data:
             get = data.get
@@ -197,6 +183,11 @@ class Item:
         item.stale, item.twin = False, None
         item.size = size
         return item
+
+    def settle(self, archived: Archived | None) -> None:
+        """Set the flags that `Scope` reads by what became of the event; None: it is in force."""
+        self.superseded = archived is not None and archived.reason == "superseded"
+        self.forgotten = archived is not None and not self.superseded
 
     def finish(self, counter: TokenCounter) -> None:
         """Cut the text to its tokens and count the entry; the same for every later reader."""
@@ -387,44 +378,20 @@ def row_size(event: Event, tokens: int, line_bytes: int) -> int:
 
     `line_bytes` is the length of the event's line, which says most of what the row says.
     """
-    (
-        _,
-        _,
-        ts,
-        rec,
-        kind,
-        _,
-        _,
-        _,
-        _,
-        role,
-        text,
-        _,
-        _,
-        _,
-        refs,
-        _,
-        _,
-        counted,
-        _,
-        _,
-        data,
-        _,
-        _,
-    ) = event
-    most = limits(kind)[0]
+    text, role, data = event.text, event.role, event.data
+    most = limits(event.kind)[0]
     kept = most * (_CHARACTERS_A_TOKEN if tokens > most else _CHARACTERS_MOST)
     if len(text) <= kept and line_bytes <= _LINE_BYTES:
-        size = line_bytes + (_FLAG_BYTES if counted is None else _FLAG_BYTES - _TOKENS_BYTES)
+        size = line_bytes + (_FLAG_BYTES if event.tokens is None else _FLAG_BYTES - _TOKENS_BYTES)
         if role == "user":
             size += _DIGEST_BYTES
-        for ref in refs:
+        for ref in event.refs:
             size -= len(ref) + 3
         if data and not _NAMES.issuperset(data):
             for name, value in data.items():
                 if name not in _NAMES and type(value) is str:
                     size -= len(name) + len(value) + 6
-        return size if rec == ts else size - _RECORDED_BYTES
+        return size if event.rec == event.ts else size - _RECORDED_BYTES
     names = [_name(data.get(name)) for name in _NAMED] if data else ()
     quoted = encode_basestring(
         f"{event.id}{event.ns}{event.session}{event.task}{event.actor}{event.key}{event.tags}"

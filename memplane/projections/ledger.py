@@ -17,22 +17,19 @@ that it could not choose from. Of those before them only the fact that there wer
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from memplane.event import Event
 from memplane.ports import Line, TokenCounter
-from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.groups import (
     Grouped,
     Groups,
     Sees,
-    VisibilityGroup,
-    group_space,
     share_of,
 )
+from memplane.projections.in_force import KEYLESS_KINDS, Forget, forget_of
 from memplane.projections.item import Item
-from memplane.projections.order import KEYLESS_KINDS
 from memplane.projections.projector import canonical
 from memplane.projections.window import plain_text
 
@@ -42,10 +39,10 @@ __all__ = [
     "EntryForm",
     "Ledger",
     "LedgerProjector",
-    "LedgerStatement",
     "Ledgers",
     "LedgersProjector",
-    "items_of",
+    "Statement",
+    "statement_item",
 ]
 
 
@@ -62,37 +59,6 @@ _LEFT: Final = 2  # added to the digit that says whether a statement is forgotte
 _FORGOTTEN, _PASSING, _PLAIN, _MARKED, _PINNED = range(5)
 
 
-class LedgerStatement(NamedTuple):
-    """What a ledger keeps of an event.
-
-    `key` is `#<seq>` where the event has none. `whole` says whether `text` is all of
-    it; `tokens` are those of the whole text, None where a light process wrote it.
-    """
-
-    seq: int
-    id: str
-    ts: str
-    ns: str
-    session: str | None
-    task: str | None
-    key: str
-    kind: str
-    text: str
-    tokens: int | None
-    refs: tuple[str, ...]
-    tags: tuple[str, ...]
-    markers: tuple[str, ...]
-    sensitivity: str
-    importance: int
-    valid_from: str | None
-    valid_until: str | None
-    pinned_at: int  # seq of the pin in force, 0 for none
-    actor: str | None
-    role: str | None
-    rationale: str | None
-    whole: bool
-
-
 class EntryForm(NamedTuple):
     """How a statement stands in a block: its tokens, so many characters of it, `whole` or cut."""
 
@@ -101,28 +67,61 @@ class EntryForm(NamedTuple):
     whole: bool
 
 
-# What is given up of one that leaves.
-_BARE: Final[dict[str, Any]] = {
-    "text": "",
-    "refs": (),
-    "markers": (),
-    "pinned_at": 0,
-    "actor": None,
-    "rationale": None,
-    "whole": False,
-}
-_PINNED_AT: Final = LedgerStatement._fields.index("pinned_at")
-_FIELDS: Final = len(LedgerStatement._fields)
+class Statement:
+    """A statement: its event, as far as a ledger keeps it, and its state there.
 
+    The event's text ends after `TEXT_CHARS_MAX` characters, and of its data the rationale is left;
+    `whole` says whether that is all of the text. `pinned_at` is the seq of the pin in force, 0 for
+    none. `left`: a bound drove it out, and its text is gone. `rank`: which bound it counts against.
+    """
 
-class _Item:
-    __slots__ = ("forgotten", "form", "keyed", "left", "rank", "size", "statement")
+    __slots__ = ("event", "forgotten", "form", "left", "pinned_at", "rank", "size", "whole")
 
-    def __init__(self, statement: LedgerStatement, keyed: bool, forgotten: bool = False) -> None:
-        self.statement, self.keyed, self.forgotten = statement, keyed, forgotten
-        self.left = False  # whether it is one that left, without its text
+    def __init__(self, event: Event, *, whole: bool, forgotten: bool = False) -> None:
+        self.event, self.whole, self.forgotten = event, whole, forgotten
+        self.pinned_at = 0
+        self.left = False
         self.rank, self.size = _PLAIN, 0
         self.form: EntryForm | None = None  # from the first saving on
+
+    @classmethod
+    def of(cls, event: Event) -> Statement:
+        """The statement that a new event makes."""
+        text, rationale = event.text, event.data.get("rationale")
+        kept = event._replace(
+            rec=event.ts,
+            text=text[:TEXT_CHARS_MAX],
+            data=_data(rationale[:RATIONALE_CHARS_MAX] if isinstance(rationale, str) else None),
+            dur=0,
+            h="",
+        )
+        # A spilled body leaves only its beginning in the event.
+        return cls(kept, whole=len(text) <= TEXT_CHARS_MAX and "body" not in event.data)
+
+    def bare(self) -> Statement:
+        """What is kept of it when a bound drives it out."""
+        event = self.event._replace(text="", refs=(), markers=(), actor=None, data={})
+        return Statement(event, whole=False, forgotten=self.forgotten)
+
+    @property
+    def seq(self) -> int:
+        return self.event.seq
+
+    @property
+    def id(self) -> str:
+        return self.event.id
+
+    @property
+    def session(self) -> str | None:
+        return self.event.session
+
+    @property
+    def ns(self) -> str:
+        return self.event.ns
+
+    @property
+    def key(self) -> str | None:
+        return self.event.key
 
 
 class Ledger:
@@ -135,37 +134,28 @@ class Ledger:
     __slots__ = ("_bytes", "_left_bytes", "_ranks", "items", "keyed", "left", "more", "shed_seq")
 
     def __init__(self) -> None:
-        self.items: dict[int, _Item] = {}  # by seq, in log order
+        self.items: dict[int, Statement] = {}  # by seq, in log order
         self.keyed: dict[tuple[str, str], int] = {}
-        self.left: dict[int, _Item] = {}
+        self.left: dict[int, Statement] = {}
         self.more = False
         self.shed_seq = 0  # the newest statement that a bound drove out
         self._ranks = [0] * 5
         self._bytes = self._left_bytes = 0
 
-    def active(self) -> list[LedgerStatement]:
+    def active(self) -> list[Statement]:
         """Return what is in force in log order: expired ones too, forgotten ones not."""
-        return [item.statement for item in self.items.values() if not item.forgotten]
+        return [one for one in self.items.values() if not one.forgotten]
 
-    def left_in_force(self) -> list[LedgerStatement]:
+    def left_in_force(self) -> list[Statement]:
         """Return what is in force of `left`: without text, refs and markers."""
-        return [item.statement for item in self.left.values() if not item.forgotten]
+        return [one for one in self.left.values() if not one.forgotten]
 
-    def named(self, forget: Forget) -> list[_Item]:
-        """Return what a forget speaks of, of `items` and `left`."""
-        if forget.key is not None:
-            seq = self.keyed.get((forget.ns, forget.key))
-            return [] if seq is None else [self.items.get(seq) or self.left[seq]]
-        return [
-            item
-            for item in (*self.items.values(), *self.left.values())
-            if forget.names(item.statement.id, item.statement.session)
-        ]
-
-    def form(self, statement: LedgerStatement) -> EntryForm | None:
-        """Return how a statement stands in a block, where that was stored."""
-        item = self.items.get(statement.seq)
-        return None if item is None else item.form
+    def mark(self, forget: Forget) -> list[Statement]:
+        """Flag what a forget names, of `items` and `left`; return it."""
+        if forget.key is None:
+            return forget.mark((*self.items.values(), *self.left.values()))
+        seq = self.keyed.get((forget.ns, forget.key))
+        return forget.mark([] if seq is None else [self.items.get(seq) or self.left[seq]])
 
     def __len__(self) -> int:
         return len(self.items)
@@ -176,42 +166,41 @@ class Ledger:
         if seq is not None:
             self._drop(seq)
 
-    def enter(self, item: _Item, rank: int) -> None:
+    def enter(self, one: Statement, rank: int) -> None:
         """File a statement that is newer than all others."""
-        statement = item.statement
-        item.rank, item.size = rank, _size(item)
-        self.items[statement.seq] = item
-        if item.keyed:
-            self.keyed[statement.ns, statement.key] = statement.seq
+        one.rank, one.size = rank, _size(one)
+        self.items[one.seq] = one
+        if one.key is not None:
+            self.keyed[one.ns, one.key] = one.seq
         self._ranks[rank] += 1
-        self._bytes += item.size
+        self._bytes += one.size
 
-    def keep_left(self, item: _Item) -> None:
+    def keep_left(self, one: Statement) -> None:
         """File one that left, as the last of them."""
-        item.left, item.size = True, item.size or _size(item)
-        self.left[item.statement.seq] = item
-        if item.keyed:
-            self.keyed[item.statement.ns, item.statement.key] = item.statement.seq
-        self._left_bytes += item.size
-        self._bytes += item.size
+        one.left, one.size = True, one.size or _size(one)
+        self.left[one.seq] = one
+        if one.key is not None:
+            self.keyed[one.ns, one.key] = one.seq
+        self._left_bytes += one.size
+        self._bytes += one.size
 
-    def _drop(self, seq: int) -> _Item:
-        item = self.items.pop(seq, None)
-        if item is not None:
-            self._ranks[item.rank] -= 1
+    def _drop(self, seq: int) -> Statement:
+        one = self.items.pop(seq, None)
+        if one is not None:
+            self._ranks[one.rank] -= 1
         else:
-            item = self.left.pop(seq)
-            self._left_bytes -= item.size
-        if item.keyed:
-            del self.keyed[item.statement.ns, item.statement.key]
-        self._bytes -= item.size
-        return item
+            one = self.left.pop(seq)
+            self._left_bytes -= one.size
+        if one.key is not None:
+            del self.keyed[one.ns, one.key]
+        self._bytes -= one.size
+        return one
 
-    def rerank(self, item: _Item, rank: int) -> None:
+    def rerank(self, one: Statement, rank: int) -> None:
         """Move a statement between the bounds it counts against."""
-        self._ranks[item.rank] -= 1
+        self._ranks[one.rank] -= 1
         self._ranks[rank] += 1
-        item.rank = rank
+        one.rank = rank
 
     def shed(self, kept_max: int, left_max: int, bytes_max: int) -> None:
         """Drop the oldest of the least worth until every bound holds.
@@ -237,10 +226,9 @@ class Ledger:
         seq = next(seq for seq, item in self.items.items() if item.rank == rank)
         if rank != _PASSING or self._recurs(seq):  # else no block has shown it
             self.shed_seq = max(self.shed_seq, seq)
-        item = self._drop(seq)
+        one = self._drop(seq)
         if left_max:
-            bare = _Item(item.statement._replace(**_BARE), item.keyed, item.forgotten)
-            self.keep_left(bare)
+            self.keep_left(one.bare())
             if len(self.left) > left_max:
                 self._drop_left()
 
@@ -249,8 +237,8 @@ class Ledger:
         self.more = True
 
     def _recurs(self, seq: int) -> bool:
-        words = self.items[seq].statement.text.split()
-        same = (one.statement.text.split() == words for one in self.items.values())
+        words = self.items[seq].event.text.split()
+        same = (one.event.text.split() == words for one in self.items.values())
         return sum(same) > 1
 
 
@@ -298,8 +286,8 @@ class LedgerProjector:
         if event.key is not None:
             state.supersede(event.ns, event.key)
         if event.sensitivity != "secret" and self.keeps(event):
-            item = _Item(_statement(event), event.key is not None)
-            state.enter(item, self._rank(item))
+            one = Statement.of(event)
+            state.enter(one, self._rank(one))
             self._shed(state)
 
     def keeps(self, event: Event) -> bool:
@@ -318,12 +306,12 @@ class LedgerProjector:
         What was counted stays with the state.
         """
         if self.counter is not None:
-            for item in state.items.values():
-                item.form = item.form or _form(item.statement, self.counter)
+            for one in state.items.values():
+                one.form = one.form or _form(one, self.counter)
         return {
             "shed": state.shed_seq,
             "more": int(state.more),
-            "items": [_row(item) for item in (*state.left.values(), *state.items.values())],
+            "items": [_row(one) for one in (*state.left.values(), *state.items.values())],
         }
 
     def load(self, data: bytes) -> Ledger:
@@ -335,46 +323,41 @@ class LedgerProjector:
         state = Ledger()
         state.shed_seq, state.more = fields["shed"], bool(fields["more"])
         for row in fields["items"]:
-            item = _item(row)
-            if item.left:
-                state.keep_left(item)
+            one = _statement(row)
+            if one.left:
+                state.keep_left(one)
             else:
-                state.enter(item, self._rank(item))
+                state.enter(one, self._rank(one))
         return state
 
     def _forget(self, state: Ledger, event: Event) -> None:
-        named = forget_of(event)
-        if named is None:
-            return
-        found = state.named(named)
-        for item in found:
-            item.forgotten = not named.undo
-        self._settle(state, found)
+        forget = forget_of(event)
+        if forget is not None:
+            self._settle(state, state.mark(forget))
 
     def _pin(self, state: Ledger, event: Event) -> None:
         refs = frozenset(event.refs)
         undo = event.data.get("undo", False)
-        found = [item for item in state.items.values() if item.statement.id in refs]
-        for item in found:
+        found = [one for one in state.items.values() if one.id in refs]
+        for one in found:
             # A second pin changes nothing: the head of the session's blocks stays as it is.
-            pinned_at = 0 if undo else item.statement.pinned_at or event.seq
-            item.statement = item.statement._replace(pinned_at=pinned_at)
+            one.pinned_at = 0 if undo else one.pinned_at or event.seq
         self._settle(state, found)
 
-    def _settle(self, state: Ledger, changed: list[_Item]) -> None:
-        for item in changed:
-            if not item.left:
-                state.rerank(item, self._rank(item))
+    def _settle(self, state: Ledger, changed: list[Statement]) -> None:
+        for one in changed:
+            if not one.left:
+                state.rerank(one, self._rank(one))
         self._shed(state)
 
-    def _rank(self, item: _Item) -> int:
-        if item.forgotten:
+    def _rank(self, one: Statement) -> int:
+        if one.forgotten:
             return _FORGOTTEN
-        if item.statement.pinned_at:
+        if one.pinned_at:
             return _PINNED
-        if item.statement.kind in self.passing:
+        if one.event.kind in self.passing:
             return _PASSING
-        return _MARKED if self.marker in item.statement.markers else _PLAIN
+        return _MARKED if self.marker in one.event.markers else _PLAIN
 
     def _shed(self, state: Ledger) -> None:
         state.shed(self.kept_max, self.left_max, self.bytes_max)
@@ -385,14 +368,14 @@ class Ledgers(Groups[Ledger]):
 
     __slots__ = ()
 
-    def active(self, sees: Sees | None = None) -> list[LedgerStatement]:
+    def active(self, sees: Sees | None = None) -> list[Statement]:
         """Return what is in force, in log order, as far as a reader sees it; None: all."""
         ledgers = self.among(sees)
         if len(ledgers) == 1:
             return ledgers[0].active()
         return sorted((one for ledger in ledgers for one in ledger.active()), key=_seq)
 
-    def left(self, sees: Sees | None = None) -> list[LedgerStatement]:
+    def left(self, sees: Sees | None = None) -> list[Statement]:
         """Return what is in force of what left them, in log order: see `Ledger.left_in_force`."""
         left = [one for ledger in self.among(sees) for one in ledger.left_in_force()]
         return sorted(left, key=_seq)
@@ -400,13 +383,6 @@ class Ledgers(Groups[Ledger]):
     def more(self, sees: Sees | None = None) -> bool:
         """Whether more left what he sees than `left` tells of."""
         return any(one.more for one in self.among(sees))
-
-    def form(self, statement: LedgerStatement) -> EntryForm | None:
-        """Return how a statement stands in a block, where its group is here and that was stored."""
-        ledger = self.groups.get(
-            VisibilityGroup(statement.sensitivity == "high", group_space(statement.ns))
-        )
-        return None if ledger is None else ledger.form(statement)
 
     def shed_seq(self, sees: Sees | None = None) -> int:
         """The newest statement that a bound drove out of what he sees."""
@@ -433,94 +409,92 @@ class LedgersProjector(Grouped[Ledger]):
         )
 
 
-def _seq(statement: LedgerStatement) -> int:
+def _seq(statement: Statement) -> int:
     return statement.seq
 
 
-def _statement(event: Event) -> LedgerStatement:
-    text, rationale = event.text, event.data.get("rationale")
-    return LedgerStatement(
-        seq=event.seq,
-        id=event.id,
-        ts=event.ts,
-        ns=event.ns,
-        session=event.session,
-        task=event.task,
-        key=f"#{event.seq}" if event.key is None else event.key,
-        kind=event.kind,
-        text=text[:TEXT_CHARS_MAX],
-        tokens=event.tokens,
-        refs=event.refs,
-        tags=event.tags,
-        markers=event.markers,
-        sensitivity=event.sensitivity,
-        importance=event.importance,
-        valid_from=event.valid_from,
-        valid_until=event.valid_until,
-        pinned_at=0,
-        actor=event.actor,
-        role=event.role,
-        rationale=rationale[:RATIONALE_CHARS_MAX] if isinstance(rationale, str) else None,
-        # A spilled body leaves only its beginning in the event.
-        whole=len(text) <= TEXT_CHARS_MAX and "body" not in event.data,
-    )
+def _data(rationale: str | None) -> dict[str, Any]:
+    return {} if rationale is None else {"rationale": rationale}
 
 
-def _row(item: _Item) -> list[Any]:
-    # Flags are digits, so that a forget changes no size.
-    values = [int(value) if value is True or value is False else value for value in item.statement]
-    form: Iterable[int] = () if item.form is None else map(int, item.form)
-    if item.left:
-        form = (item.size,) if item.size else ()  # counted once, for there are many
-    return [*values, int(item.keyed), item.forgotten + _LEFT * item.left, *form]
+# The row of a statement in the checkpoint: the columns below, then whether it has a key of its own
+# and its state (1 forgotten, 2 left; flags are digits, so that a forget changes no size), then its
+# form, or the size of one that left. `key` is `#<seq>` where the event has none.
+_COLUMNS: Final = (
+    "seq",
+    "id",
+    "ts",
+    "ns",
+    "session",
+    "task",
+    "key",
+    "kind",
+    "text",
+    "tokens",
+    "refs",
+    "tags",
+    "markers",
+    "sensitivity",
+    "importance",
+    "valid_from",
+    "valid_until",
+    "pinned_at",
+    "actor",
+    "role",
+    "rationale",
+    "whole",
+)
 
 
-def _size(item: _Item) -> int:
-    """Bytes of the item's row at most: a later pin must not change what it was counted as."""
-    row = _row(item)[: _FIELDS + 2]
-    row[_PINNED_AT] = 0
-    return len(canonical(row)) + _SEQ_DIGITS + _FORM_BYTES
+def _row(one: Statement) -> list[Any]:
+    form: Iterable[int] = () if one.form is None else map(int, one.form)
+    if one.left:
+        form = (one.size,) if one.size else ()  # counted once, for there are many
+    return [*_fixed(one, one.pinned_at), *form]
 
 
-def _item(row: list[Any]) -> _Item:
-    values, (keyed, state, *form) = row[:_FIELDS], row[_FIELDS:]
-    fields: Iterator[tuple[str, Any]] = zip(LedgerStatement._fields, values, strict=True)
-    statement = LedgerStatement(**{name: _value(name, value) for name, value in fields})
-    item = _Item(statement, bool(keyed), bool(state % _LEFT))
+def _fixed(one: Statement, pinned_at: int) -> list[Any]:
+    event = one.event
+    state = {
+        "key": f"#{event.seq}" if event.key is None else event.key,
+        "pinned_at": pinned_at,
+        "rationale": event.data.get("rationale"),
+        "whole": int(one.whole),
+    }
+    columns = (state[name] if name in state else getattr(event, name) for name in _COLUMNS)
+    return [*columns, int(event.key is not None), one.forgotten + _LEFT * one.left]
+
+
+def _size(one: Statement) -> int:
+    """Bytes of the statement's row at most: a later pin must not change what it was counted as."""
+    return len(canonical(_fixed(one, 0))) + _SEQ_DIGITS + _FORM_BYTES
+
+
+def _statement(row: list[Any]) -> Statement:
+    keyed, state, *form = row[len(_COLUMNS) :]
+    fields = dict(zip(_COLUMNS, row, strict=False))
+    pinned_at, whole = fields.pop("pinned_at"), fields.pop("whole")
+    fields |= {name: tuple(fields[name]) for name in ("refs", "tags", "markers")}
+    fields |= {"rec": fields["ts"], "data": _data(fields.pop("rationale"))}
+    if not keyed:
+        fields["key"] = None
+    one = Statement(Event(**fields), whole=bool(whole), forgotten=bool(state % _LEFT))
+    one.pinned_at = pinned_at
     if state >= _LEFT:
-        item.left, item.size = True, *form
+        one.left, one.size = True, *form
     elif form:
-        cost, chars, whole = form
-        item.form = EntryForm(cost, chars, bool(whole))
-    return item
+        cost, chars, all_there = form
+        one.form = EntryForm(cost, chars, bool(all_there))
+    return one
 
 
-def items_of(statement: LedgerStatement, form: EntryForm | None = None) -> Item:
-    """A statement as the packing stages see it; by its `form`, where there is one, not counted."""
-    event = Event(
-        statement.seq,
-        statement.id,
-        statement.ts,
-        statement.ts,
-        statement.kind,
-        statement.ns,
-        statement.session,
-        statement.task,
-        statement.actor,
-        statement.role,
-        statement.text,
-        None if statement.key.startswith("#") else statement.key,
-        statement.tags,
-        statement.markers,
-        statement.refs,
-        statement.sensitivity,
-        statement.importance,
-        statement.tokens,
-        statement.valid_from,
-        statement.valid_until,
-    )
-    item = Item.of(event, statement.tokens if statement.tokens is not None else len(event.text))
-    if not statement.whole:
+def statement_item(one: Statement) -> Item:
+    """A statement as the packing stages see it; by its form, where that was stored, not counted."""
+    event, form = one.event, one.form
+    if event.key is not None and event.key.startswith("#"):
+        event = event._replace(key=None)  # it would read like the number of an event
+    item = Item.of(event, len(event.text) if event.tokens is None else event.tokens)
+    if not one.whole:
         item.whole = False
     if form is not None:
         item.text, item.whole = plain_text(item.text)[: form.chars], form.whole
@@ -528,18 +502,12 @@ def items_of(statement: LedgerStatement, form: EntryForm | None = None) -> Item:
     return item
 
 
-def _form(statement: LedgerStatement, counter: TokenCounter) -> EntryForm | None:
-    item = items_of(statement)
+def _form(one: Statement, counter: TokenCounter) -> EntryForm | None:
+    item = statement_item(one)
     text = plain_text(item.text)
     item.finish(counter)
     form = EntryForm(item.cost, len(item.text), item.whole)
     return form if text.startswith(item.text) else None
-
-
-def _value(name: str, value: Any) -> Any:
-    if name in ("refs", "tags", "markers"):
-        return tuple(value)
-    return bool(value) if name == "whole" else value
 
 
 # The two ledgers of the fast path: decisions, and knowledge cards.

@@ -19,22 +19,24 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from memplane.event import Event
-from memplane.ports import Head, Line
-from memplane.projections.acts import Act, Named, TouchAct
+from memplane.ports import Line, Position
 from memplane.projections.cache import CACHE_NAME, Broken, Cache, create_cache, extend
 from memplane.projections.catchup import catch_up, overtaken
-from memplane.projections.chains import (
-    LATE,
-    SEQ,
+from memplane.projections.in_force import (
+    ORIGIN,
+    Act,
+    Archived,
     Chains,
     KeyValueRow,
     MemoryChains,
-    Record,
+    Named,
     Rows,
+    TouchAct,
+    forget_of,
+    is_foreign,
+    place_of,
     settle_values,
 )
-from memplane.projections.forgetting import forget_of
-from memplane.projections.order import KEYLESS_KINDS, ORIGIN, is_foreign
 from memplane.projections.projector import Replayable, Stretch, alone, fold
 
 __all__ = [
@@ -67,7 +69,7 @@ class Memories:
         self._path = folder / CACHE_NAME if folder is not None else None
         self._chains = Chains()  # records behind the base, and all acts
         self._cache: Cache | None = None
-        self._base: Head | None = None
+        self._base: Position | None = None
         self._last: Line | None = None
         self._pid = os.getpid()
         self._asked: tuple[Sequence[Line], Sequence[Line]] = ((), ())
@@ -78,14 +80,10 @@ class Memories:
         self._open()
 
     @property
-    def position(self) -> Head | None:
+    def position(self) -> Position | None:
         """Behind the last folded line; None before the first."""
         line = self._last
-        return (
-            self._base
-            if line is None
-            else Head(line.event.seq, line.event.h, line.segment, line.end)
-        )
+        return self._base if line is None else line.position
 
     def catch_up(self) -> int:
         """Fold what is new; return the lines read."""
@@ -104,7 +102,9 @@ class Memories:
         self.unsaved += len(lines)
         if self._replaced is not None:
             events = (line.event for line in lines)
-            self._fresh += [(one.ns, one.key or "", one.seq) for one in events if _has_place(one)]
+            self._fresh += [
+                (one.ns, one.key or "", one.seq) for one in events if place_of(one) is not None
+            ]
             if len(self._fresh) > _FRESH_MAX:
                 self._take_fresh()
 
@@ -113,13 +113,13 @@ class Memories:
         chains = self._chains
         for line in lines:
             event = line.event
-            if _has_place(event) and chains.last(event.ns, event.key or "") is None:
-                newest = partial(self._newest, event.ns, event.key or "", self._bound(None))
-                found = self._read(newest)
+            place = place_of(event)
+            if place is not None and chains.last(*place) is None:
+                found = self._read(partial(self._newest, *place, self._bound(None)))
                 if self._chains is not chains:  # the file failed: all is in memory now
                     return
                 if found is not None:
-                    chains.filed[event.ns, event.key or ""] = found
+                    chains.filed[place] = found
 
     def reset(self) -> None:
         """Go back to before the first line."""
@@ -170,16 +170,13 @@ class Memories:
 
         return self._read(page)
 
-    def archived(self, event: Event, *, upto: int | None = None) -> tuple[str, int] | None:
-        """Return why an event of the log, keyed or not, is out of force, and by which seq.
-
-        `forgotten`, `evicted` or `superseded`.
-        """
+    def archived(self, event: Event, *, upto: int | None = None) -> Archived | None:
+        """Return why an event, keyed or not, is out of force as of a seq; None: it is in force."""
         bound = self._bound(upto)
         place, until, by = self._superseded(event, bound)
         acts = self._chains.acts
         gone = acts.gone_by(event.seq, event.id, event.session, place, until=until, upto=bound)
-        return gone or (None if by is None else ("superseded", by))
+        return gone or (None if by is None else Archived("superseded", by))
 
     def superseded(self, event: Event, *, upto: int | None = None) -> int | None:
         """Return the seq of the value that took an event's place, also of one that is forgotten."""
@@ -187,7 +184,7 @@ class Memories:
 
     def before(self, event: Event) -> int | None:
         """Return the seq of the value that an event took the place of; None where there is none."""
-        return self.took_place_of(event) if _has_place(event) else None
+        return self.took_place_of(event) if place_of(event) is not None else None
 
     def took_place_of(self, value: KeyValueRow | Event) -> int | None:
         """`before` of a keyed value, by its event or its row."""
@@ -236,12 +233,12 @@ class Memories:
         filed = self._filed(self._bound(None))
         pairs = self._cache.replaced(filed) if self._cache is not None else []
         for record in self._chains.since(0):
-            if record[LATE]:
-                pairs.append((record[SEQ], record[SEQ]))
+            if record.late:
+                pairs.append((record.seq, record.seq))
                 continue
-            older = self._before(record[0], record[1], record[SEQ])
+            older = self._before(record.ns, record.key, record.seq)
             if older is not None:
-                pairs.append((record[SEQ], older))
+                pairs.append((record.seq, older))
         return sorted(pairs)
 
     def _take_fresh(self) -> list[tuple[int, int]]:
@@ -259,19 +256,19 @@ class Memories:
     def _before(self, ns: str, key: str, seq: int) -> int | None:
         """The value that the key had before a seq."""
         record = self._newest(ns, key, seq - 1)
-        return None if record is None else int(record[SEQ])
+        return None if record is None else record.seq
 
-    def _newest(self, ns: str, key: str, bound: int) -> Record | None:
+    def _newest(self, ns: str, key: str, bound: int) -> KeyValueRow | None:
         """The record of the key's value as of a seq. Within `_read`."""
         record = self._chains.newest(ns, key, bound)
         if record is None and self._cache is not None:
             record = self._cache.newest(ns, key, self._filed(bound))
         return record
 
-    def _chain(self, ns: str, key: str, bound: int) -> list[Record]:
+    def _chain(self, ns: str, key: str, bound: int) -> list[KeyValueRow]:
         """All records of a key as of a seq, in the order of the log."""
 
-        def chain() -> list[Record]:
+        def chain() -> list[KeyValueRow]:
             filed = (
                 self._cache.chain(ns, key, self._filed(bound)) if self._cache is not None else []
             )
@@ -282,7 +279,7 @@ class Memories:
     def _late(self, ns: str, key: str, seq: int) -> int:
         """The seq of the value that superseded another on arrival; 0 where none did."""
         chain = self._chain(ns, key, self._bound(seq))
-        return next((int(one[LATE]) for one in reversed(chain) if one[SEQ] == seq), 0)
+        return next((one.late for one in reversed(chain) if one.seq == seq), 0)
 
     def _late_by(self, event: Event) -> int:
         """`_late` of a keyed event; only what is from another plane can be late."""
@@ -292,12 +289,12 @@ class Memories:
         self, event: Event, bound: int
     ) -> tuple[tuple[str, str] | None, int | None, int | None]:
         """The place of an event, the seq from which on it is superseded there, and by which."""
-        if event.key is None or not _has_place(event):
+        place = place_of(event)
+        if place is None:
             return None, None, None
-        place = event.ns, event.key
         if late := self._late_by(event):
             return place, event.seq, late
-        later = (one[SEQ] for one in self._chain(*place, bound) if not one[LATE])
+        later = (one.seq for one in self._chain(*place, bound) if not one.late)
         by = next((seq for seq in later if seq > event.seq), None)
         return place, by, by
 
@@ -325,7 +322,7 @@ class Memories:
         if not is_foreign(event):
             return line
         left: Event | None = event
-        if _has_place(event):
+        if place_of(event) is not None:
             left = None if self._late_by(event) else event
         elif event.kind == "pin":
             refs = tuple(ref for ref in event.refs if self._prevails(event, ref))
@@ -348,16 +345,16 @@ class Memories:
             if event is None:
                 return True
             last = self._last_word(event, seq)
-        return last is None or last[0] == seq
+        return last is None or last.seq == seq
 
     def prevails(self, act: Act, event: Event) -> bool:
         """Whether an act of the log, when it came, was the last word on an event that it names."""
         if act.seq not in self._chains.acts.late:
             return True
         last = self._last_word(event, act.seq)
-        return last is None or last[0] == act.seq
+        return last is None or last.seq == act.seq
 
-    def _last_word(self, event: Event, upto: int) -> tuple[int, bool, bool, str, int, str] | None:
+    def _last_word(self, event: Event, upto: int) -> Act | None:
         place, until, _ = self._superseded(event, upto)
         return self._chains.acts.last_on(
             event.seq, event.id, event.session, place, until=until, upto=upto
@@ -381,7 +378,7 @@ class Memories:
                 filed = self._filed(self._bound(None))
                 records += self._cache.records(filed)
                 touches += self._cache.touches(filed)
-            records.sort(key=lambda record: record[: SEQ + 1])
+            records.sort(key=lambda record: (record.ns, record.key, record.seq))
             return Rows(records, acts, sorted(touches))
 
         return self._read(whole).dump()
@@ -413,7 +410,7 @@ class Memories:
         """Close the file; what was not saved is folded again next time."""
         self._forget_file()
 
-    def _save(self, path: Path, position: Head) -> bool:
+    def _save(self, path: Path, position: Position) -> bool:
         there = self._usable(path)
         try:
             if self._base is not None and (there is None or there.position.seq < self._base.seq):
@@ -429,10 +426,10 @@ class Memories:
         self._adopt(kept, position)
         return True
 
-    def _create(self, path: Path, position: Head) -> None:
+    def _create(self, path: Path, position: Position) -> None:
         create_cache(path, position, self._chains.rows(), version=_FOLD.version, plane=self._plane)
 
-    def _extend(self, path: Path, position: Head, there: Cache) -> None:
+    def _extend(self, path: Path, position: Position, there: Cache) -> None:
         try:
             extend(path, position, self._chains.rows(there.position.seq))
         except Broken as found:
@@ -467,7 +464,7 @@ class Memories:
         cache.close()
         return None
 
-    def _adopt(self, cache: Cache, position: Head) -> None:
+    def _adopt(self, cache: Cache, position: Position) -> None:
         """Read the rows up to the position from this file from now on."""
         acts = self._chains.acts
         self._forget_file()
@@ -499,7 +496,7 @@ class Memories:
 
     def _newest_of(
         self, prefix: str, ns: str | None, after: tuple[str, str] | None, bound: int, size: int
-    ) -> Iterator[Record]:
+    ) -> Iterator[KeyValueRow]:
         cache = self._cache
         spaces = (
             {ns}
@@ -513,15 +510,15 @@ class Memories:
             if after is not None and space == after[0]:
                 start = max(prefix, f"{after[1]}\0")
             ours = self._chains.page(space, start, prefix, bound)
-            filed: Iterator[Record] = iter(())
+            filed: Iterator[KeyValueRow] = iter(())
             if cache is not None:
                 filed = cache.page(space, start, prefix, self._filed(bound), size)
-            both = heapq.merge(ours, filed, key=lambda record: str(record[1]))
+            both = heapq.merge(ours, filed, key=lambda record: record.key)
             # Ours comes first where both have the key, and it is the newer.
-            for _, same in itertools.groupby(both, key=lambda record: str(record[1])):
+            for _, same in itertools.groupby(both, key=lambda record: record.key):
                 yield next(same)
 
-    def _in_force(self, record: Record, bound: int) -> KeyValueRow | None:
+    def _in_force(self, record: KeyValueRow, bound: int) -> KeyValueRow | None:
         row = settle_values([record], self._chains.acts, bound)[0]
         return row if row.reason is None else None
 
@@ -543,8 +540,4 @@ class Memories:
 
 def _blank(event: Event) -> Event:
     """An event that says nothing: a line of the log, of a kind that no projection reads."""
-    return Event(event.seq, event.id, event.ts, event.rec, "repair", h=event.h)
-
-
-def _has_place(event: Event) -> bool:
-    return event.key is not None and event.kind not in KEYLESS_KINDS
+    return Event(event.seq, event.id, event.ts, event.rec, kind="repair", h=event.h)

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from memplane import nofollow
 from memplane.index.storage import alone, replace_bytes
-from memplane.ports import Head, Line
+from memplane.ports import Line, Position
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,11 +105,11 @@ class Projector(Protocol[State]):
 class Replayable(Protocol):
     """What a fold needs of a log: to read on from a place, and to know it is still the same."""
 
-    def head(self) -> Head:
+    def head(self) -> Position:
         """Where the log ends now; opens no file when nothing was appended."""
         ...
 
-    def matches(self, position: Head) -> bool:
+    def matches(self, position: Position) -> bool:
         """Whether the log still holds this hash right before this byte of this segment."""
         ...
 
@@ -117,7 +117,7 @@ class Replayable(Protocol):
         """Yield the verified lines with after < seq <= upto, in order."""
         ...
 
-    def read_from(self, position: Head) -> Iterator[Line]:
+    def read_from(self, position: Position) -> Iterator[Line]:
         """Yield the verified lines behind a position that matches."""
         ...
 
@@ -180,7 +180,7 @@ class Checkpoint(NamedTuple):
     version: int
     plane: str
     variant: str
-    position: Head
+    position: Position
     state: bytes
 
     def same_fold(self, other: Checkpoint) -> bool:
@@ -227,7 +227,7 @@ def parse_checkpoint(data: bytes) -> Checkpoint | None:
         return None
     projector, plane, variant, h = texts
     version, seq, segment, offset = numbers
-    return Checkpoint(projector, version, plane, variant, Head(seq, h, segment, offset), state)
+    return Checkpoint(projector, version, plane, variant, Position(seq, h, segment, offset), state)
 
 
 def read_checkpoint(path: Path) -> Checkpoint | None:

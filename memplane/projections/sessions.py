@@ -22,8 +22,7 @@ from typing import Any, Final
 from memplane.event import KINDS, UPKEEP_KINDS, Event
 from memplane.harness import is_interruption
 from memplane.ports import Line, TokenCounter
-from memplane.projections.forgetting import Forget, forget_of
-from memplane.projections.order import Moment, moment_of
+from memplane.projections.in_force import Moment, forget_of, moment_of
 from memplane.projections.projector import Replayable, canonical
 
 __all__ = [
@@ -365,7 +364,8 @@ def _forget(state: SessionsState, event: Event) -> None:
     if forget is None or (forget.session is None and forget.source is None):
         return
     for facts in state.sessions.values():
-        if _names(forget, facts):
+        # By its name, or by the importer that its last event is of.
+        if forget.names(facts.last_id, facts.id):
             facts.forgotten, facts.judged = not forget.undo, event.seq
     # One that was let go of is to be read up to here.
     if forget.source is not None:
@@ -380,13 +380,6 @@ def _lengthen(state: SessionsState, id_: str, seq: int) -> None:
     span = state.gone.get(_hash(id_))
     if span is not None:
         span[1] = seq
-
-
-def _names(forget: Forget, facts: SessionFacts) -> bool:
-    """Whether the session is meant: by its name, or by the importer that its last event is of."""
-    if forget.session is not None:
-        return facts.id == forget.session
-    return facts.last_id.startswith(f"{forget.source}:")
 
 
 def _shed(state: SessionsState, kept_max: int, bytes_max: int) -> None:

@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from memplane.event import GLOBAL, TYPED_KINDS, UPKEEP_KINDS, Event
 from memplane.ports import Line
-from memplane.projections.forgetting import Forget, forget_of
 from memplane.projections.groups import Grouped, Groups, Sees, share_of
+from memplane.projections.in_force import forget_of
 from memplane.projections.projector import canonical
 from memplane.projections.sessions import is_extract
 from memplane.projections.task_table import CLOSED
@@ -250,12 +250,10 @@ class PlaneMap:
         return MapState()
 
     def apply(self, state: MapState, line: Line) -> None:  # noqa: C901, PLR0912 - a kind, a branch
-        # Every event of the log passes here: taken apart once.
+        # Every event of the log passes here.
         event = line.event
-        (
-            seq, _, _, _, kind, ns, session, _, _, _, _, key, tags, _, _, sensitivity, _, _, _, _,
-            _, _, _,
-        ) = event  # fmt: skip
+        seq, kind, ns, key, session = event.seq, event.kind, event.ns, event.key, event.session
+        sensitivity = event.sensitivity
         if kind in _UNKEPT:
             if kind == "forget":
                 _forget(state, event)
@@ -289,7 +287,7 @@ class PlaneMap:
         elif key is not None and kind in _TYPED:
             prefix, dot, _ = key.partition(".")
             self._say(state, "keys", prefix if dot else None, event)
-        for tag in tags:
+        for tag in event.tags:
             self._say(state, "tags", tag, event)
 
     def keeps(self, event: Event) -> bool:
@@ -314,7 +312,7 @@ class PlaneMap:
                     told.last,
                     told.turns,
                     [
-                        [*origin, cell.first, *((*w[:5], int(w.forgotten)) for w in cell.witnesses)]
+                        [*origin, cell.first, *map(_source_row, cell.witnesses)]
                         for origin, cell in told.cells.items()
                     ],
                 ]
@@ -343,8 +341,9 @@ class PlaneMap:
                 origin = (kind, level, ns)
                 cell = told.cells[origin] = Cell(origin, first)
                 state.bytes += cell_size(cell)
-                for seq, id_, ts, session, key, forgotten in witnesses:
-                    state.hold(cell, NameSource(seq, id_, ts, session, key, bool(forgotten)))
+                for row in witnesses:
+                    source = NameSource(*row)
+                    state.hold(cell, source._replace(forgotten=bool(source.forgotten)))
                 cell.settle()
         return state
 
@@ -453,6 +452,10 @@ def _witness(state: MapState, told: Name, event: Event) -> None:
     cell.settle()
 
 
+def _source_row(one: NameSource) -> list[Any]:
+    return [one.seq, one.id, one.ts, one.session, one.key, int(one.forgotten)]
+
+
 def _supersede(state: MapState, event: Event) -> None:
     """What is replaced is no witness; its successor of the same origin stands in for it."""
     assert event.key is not None
@@ -474,16 +477,13 @@ def _forget(state: MapState, event: Event) -> None:
     if forget is None:
         return
     for cell in _cells(state):
-        if forget.key is None or cell.ns == forget.ns:
-            cell.witnesses = [
-                one._replace(forgotten=not forget.undo) if _names(forget, one) else one
-                for one in cell.witnesses
-            ]
-            cell.settle()
-
-
-def _names(forget: Forget, one: NameSource) -> bool:
-    return one.key == forget.key if forget.key is not None else forget.names(one.id, one.session)
+        cell.witnesses = [
+            one._replace(forgotten=not forget.undo)
+            if forget.names(one.id, one.session, (cell.ns, one.key))
+            else one
+            for one in cell.witnesses
+        ]
+        cell.settle()
 
 
 def _cells(state: MapState) -> Iterator[Cell]:

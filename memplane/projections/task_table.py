@@ -8,14 +8,13 @@ reader may not see removes nothing: `TaskTable.seen_by` gives the values for one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from json.encoder import encode_basestring
 from typing import Any, Final, TypeAlias
 
 from memplane.event import GLOBAL, Event
-from memplane.projections.forgetting import Forget
 from memplane.projections.groups import GROUPS_MAX, HOME, Sees, VisibilityGroup, visibility_group
-from memplane.projections.order import Moment
+from memplane.projections.in_force import Forget, Moment
 
 __all__ = [
     "BRIEF_MAX",
@@ -547,19 +546,10 @@ class TaskTable:
 
     def forget(self, forget: Forget) -> None:
         """Flag what is named, or take the flag away."""
+        held: Iterable[TaskRecord] = (*self.tasks.values(), *self.brief.values())
         if forget.key is not None:
             held = self._keyed.get((forget.ns, forget.key), ())
-            place = (forget.ns, forget.key)
-            named = [q for task in held for q in task.quotes() if (q.ns, q.key) == place]
-        else:
-            named = [
-                quote
-                for task in (*self.tasks.values(), *self.brief.values())
-                for quote in task.quotes()
-                if forget.names(quote.id, quote.session)
-            ]
-        for quote in named:
-            quote.forgotten = not forget.undo
+        forget.mark(quote for task in held for quote in task.quotes())
 
     def load(self, task: TaskRecord, *, detailed: bool) -> None:
         """Take a task from the file."""

@@ -28,9 +28,8 @@ from memplane.event import Event
 from memplane.lazy import regex
 from memplane.ports import Line
 from memplane.projections.artifacts import facts_of
-from memplane.projections.forgetting import forget_of
 from memplane.projections.groups import VisibilityGroup, share_of, visibility_group
-from memplane.projections.order import KEYLESS_KINDS, is_foreign, moment_of
+from memplane.projections.in_force import KEYLESS_KINDS, forget_of, is_foreign, moment_of
 from memplane.projections.projector import canonical
 from memplane.projections.task_table import (
     CLOSED,

@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from memplane.event import KINDS, SENSITIVITIES, UPKEEP_KINDS, Event
-from memplane.harness import remembered
+from memplane.harness import remembered, variant_with
 from memplane.index.document import INSTRUCTION, PREFERENCE, READ, Document, sentences
 from memplane.intake.markers import Marker
 from memplane.policy.markers import Markers
@@ -44,7 +44,11 @@ __all__ = [
     "documents_of",
     "kind_number",
     "microseconds",
+    "variant_of",
 ]
+
+if TYPE_CHECKING:
+    from memplane.policy import Policies
 
 VERSION: Final = 3
 
@@ -83,12 +87,17 @@ _MONTHS: Final = (
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
+def variant_of(policies: Policies) -> str:
+    """Name all that decides which documents a log gives, beside the analyser."""
+    return variant_with(f"documents {VERSION}, results {policies.plane.tool_result_tokens}")
+
+
 def documents_of(event: Event, text: str, tool_result_tokens: int) -> list[Document]:
     """Return the documents of an event, `text` being all of its text as memory has it.
 
     Secrets, sessions, approvals and what memplane writes about its own log have none, nor has an
-    event that says nothing, or nothing but what its client put there. Of a tool's result the first
-    and last so many tokens are indexed. The tokens of the documents sum up to the event's.
+    event without text and names, or with nothing but its client's text. Of a tool's result the
+    first and last so many tokens are indexed. The tokens of the documents sum up to the event's.
     """
     if event.kind in _NEVER or event.sensitivity == "secret":
         return []
@@ -194,7 +203,7 @@ def kind_number(kind: str) -> int:
 
 
 def microseconds(ts: str) -> int:
-    """Return a time of the log as microseconds since 1970; 0 where it is none."""
+    """Return a time of the log as microseconds since 1970; 0 for a text that is no time."""
     try:
         return (datetime.fromisoformat(ts) - _EPOCH) // _MICROSECOND
     except (ValueError, TypeError):

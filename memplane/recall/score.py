@@ -19,8 +19,9 @@ from typing import Final, NamedTuple, Protocol
 from memplane.errors import NotFoundError
 from memplane.lazy import regex
 from memplane.policy import Scoring
+from memplane.ports import ONE, Candidates, Retriever
 from memplane.projections.item import Item
-from memplane.recall.retrieval import ONE, Candidates, Retriever
+from memplane.recall.suppress import Scope
 
 __all__ = [
     "FADING_KINDS",
@@ -282,7 +283,7 @@ def circumstances(items: Sequence[Item], now: str, scoring: Scoring) -> list[Cir
 
 
 def lifted(
-    found: Candidates, above: int, retriever: Retriever, now: str, scoring: Scoring
+    found: Candidates, above: int, retriever: Retriever[Scope, Item], now: str, scoring: Scoring
 ) -> tuple[Candidates, dict[int, Circumstances]]:
     """What was found, the first `above` of it with their terms on their scores; and the terms.
 

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol, Self
 
 from memplane.event import GLOBAL, TYPED_KINDS
 from memplane.policy import ALL_AGENTS, ChannelRule, Policies
+from memplane.projections.in_force import out_of_time
 
 __all__ = [
     "NAMED",
@@ -273,9 +274,8 @@ class Scope:
             return "superseded"
         if event.forgotten:
             return "forgotten"
-        if (event.valid_until is not None and event.valid_until < self.now) or (
-            event.valid_from is not None and event.valid_from > self.now
-        ):
+        bound = event.valid_until is not None or event.valid_from is not None
+        if bound and out_of_time(event, self.now) is not None:
             return "expired"
         if (self.since is not None and event.ts < self.since) or (
             self.until is not None and event.ts > self.until

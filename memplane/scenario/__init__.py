@@ -30,8 +30,15 @@ from __future__ import annotations
 
 from memplane.scenario.document import Scenario, ScenarioError, is_scenario, read_scenario
 from memplane.scenario.process import work
-from memplane.scenario.report import as_json, as_words, write_reports
-from memplane.scenario.run import Runner, ScenarioOutcome, Settings, work_of
+from memplane.scenario.run import (
+    Runner,
+    ScenarioOutcome,
+    Settings,
+    as_json,
+    as_words,
+    work_of,
+    write_reports,
+)
 from memplane.scenario.scene import SceneFactory
 
 __all__ = [

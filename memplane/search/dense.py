@@ -12,13 +12,12 @@ import contextlib
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from memplane.errors import InputError, LockError, WriteError
+from memplane.errors import DegradedError, InputError, LockError, WriteError
 from memplane.index import dense
 from memplane.index.ranking import Nearness, Similar, similar
 from memplane.index.storage import holder
 from memplane.index.vectors import Vectors
 from memplane.intake.redact import masked, quoted_value
-from memplane.recall.retrieval import DegradedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from memplane.context.context import PlaneContext
     from memplane.index.segment import Array
     from memplane.policy import Policies
-    from memplane.ports import Embedder
-    from memplane.search.index_position import Progress
+    from memplane.ports import Embedder, Progress
     from memplane.search.indexing import Indexed
 
 __all__ = ["Dense", "QueryVectors", "has_no_vectors"]

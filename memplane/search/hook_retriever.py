@@ -1,8 +1,8 @@
 """A `Retriever` over the saved index with the standard library alone, for hooks.
 
-Words and their ranking are those of the full search (`index.reader`); speakers, neighbours, related
-words and vectors are left out. Events that are not indexed yet are not found: a full process
-indexes them (`memplane hook --catch-up`, or any command that searches).
+Words are scored by the formulas of the full search (`index.bm25`), to the same integers; speakers,
+neighbours, related words and vectors are left out. Events that are not indexed yet are not found: a
+full process indexes them (`memplane hook --catch-up`, or any command that searches).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from memplane.context.folds import items_of_event
 from memplane.errors import NotFoundError
 from memplane.harness import remembered
 from memplane.index import terms
-from memplane.index.bm25 import BM25, Weights, idf
+from memplane.index.bm25 import POSTING_BYTES, policy_constants, term_worth
 from memplane.index.document import Sentences, best_run
 from memplane.index.reader import SavedIndexReader
-from memplane.recall.documents import labels_of
-from memplane.recall.retrieval import Candidates, ListColumn, SearchResult
-from memplane.search.index_position import position_named, variant_of
+from memplane.log.reader import LineCache
+from memplane.ports import Candidates, ListColumn, Position, SearchResult
+from memplane.recall.documents import labels_of, variant_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -30,17 +30,15 @@ if TYPE_CHECKING:
     from memplane.projections.item import Item
     from memplane.recall.suppress import Scope
 
-__all__ = ["PlainRetriever"]
+__all__ = ["HookRetriever"]
 
 
 # Events that one request ranks; of them it reads lines of the log until so many may be shown.
 _RANKED: Final = 200
 _SHOWABLE: Final = 32
-_FINE: Final = 1_024
-_POSTING: Final = 3  # bytes: see index/layout
 
 
-class PlainRetriever:
+class HookRetriever:
     """The `Retriever` of a brief process. A document is an event here: its number is the seq."""
 
     dense_seq: int | None = None
@@ -51,13 +49,13 @@ class PlainRetriever:
         reader = SavedIndexReader(
             folder, plane=context.home.plane_id, variant=variant_of(policies), keeps=context.keeps
         )
-        place = position_named(reader.seq, reader.mark)
+        place = Position.from_mark(reader.seq, reader.mark)
         # Of another log, or of one that has lost its end since: nothing in it is to be believed.
         self._reader = reader if place is not None and context.log.matches(place) else None
-        self._log, self._counter = context.log, context.counter(policies)
+        self._counter = context.counter(policies)
         self._scoring, self._folds = policies.scoring, folds
         self._items: dict[int, Item] = {}
-        self._lines: dict[int, Line] = {}
+        self._lines = LineCache(context.log.line)
         self._texts: dict[int, Sentences] = {}
         self._vocabulary = terms.TermVocabulary()
 
@@ -75,21 +73,14 @@ class PlainRetriever:
         """See `Retriever.find`; the best 32 that may be shown. All terms take part, or none."""
         wanted = terms.query(query)
         reader = self._reader
-        if reader is None or not wanted.words or not reader.count or most < 1:
+        if reader is None or not wanted.words or not reader.below(upto) or most < 1:
             return SearchResult((), 0, {})
         words = [term for term, _ in wanted.words]
-        size = _POSTING * sum(reader.counts(words, upto))
+        size = POSTING_BYTES * sum(reader.counts(words, upto))
         if bytes_max is not None and size > bytes_max:
             return SearchResult((), 0, {}, unread=len(words))
-        said = self._scoring.retrieval
-        hits = reader.hits(
-            wanted,
-            min(2 * most, _RANKED),
-            upto,
-            (),
-            BM25(said.k1 / 1000, said.b / 1000),
-            Weights(said.bigrams / 1000, said.prefixes / 1000, said.related / 1000),
-        )
+        constants = policy_constants(self._scoring.retrieval)
+        hits = reader.hits(wanted, min(2 * most, _RANKED), upto, (), *constants)
         found: list[tuple[Item, int]] = []
         for hit in hits:
             if hit.seq in never or not self._is_there(hit.seq):
@@ -112,9 +103,8 @@ class PlainRetriever:
         if item is None:
             event = self._line(seq).event
             item = self._items[seq] = items_of_event(event, self._counter)
-            archived = self._folds.memories.archived(event, upto=self._folds.log.head().seq)
-            item.superseded = archived is not None and archived[0] == "superseded"
-            item.forgotten = archived is not None and archived[0] != "superseded"
+            head = self._folds.log.head().seq
+            item.settle(self._folds.memories.archived(event, upto=head))
         return item
 
     def id(self, seq: int) -> str:
@@ -158,20 +148,18 @@ class PlainRetriever:
         return all(not labels.isdisjoint(group) for group in only)
 
     def _line(self, seq: int) -> Line:
-        line = self._lines.get(seq)
+        line = self._lines.line(seq)
         if line is None:
-            line = self._log.line(seq)
-            if line is None:
-                raise NotFoundError(f"no event {seq}")
-            self._lines[seq] = line
+            raise NotFoundError(f"no event {seq}")
         return line
 
     def _worth(self, wanted: terms.Query, upto: int) -> dict[int, int]:
         assert self._reader is not None
+        count = self._reader.below(upto)
         counts = self._reader.counts([term for term, _ in wanted.words], upto)
         return {
-            term: int(weight * idf(self._reader.count, count) * _FINE)
-            for (term, weight), count in zip(wanted.words, counts, strict=True)
+            term: term_worth(weight, count, having)
+            for (term, weight), having in zip(wanted.words, counts, strict=True)
         }
 
 

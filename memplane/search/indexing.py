@@ -38,10 +38,9 @@ from memplane.index.store import IndexView, SegmentedIndex
 from memplane.lazy import regex
 from memplane.log.ids import id_hash
 from memplane.log.purges import erased_by
-from memplane.ports import Head, Line
+from memplane.ports import Line, Position, Progress
 from memplane.projections.catchup import overtaken
-from memplane.recall.documents import documents_of
-from memplane.search.index_position import Progress, mark_of, position_named, variant_of
+from memplane.recall.documents import documents_of, variant_of
 from memplane.search.mask import Masks
 
 if TYPE_CHECKING:
@@ -202,13 +201,13 @@ class Indexed:
 
     def holds(self, seq: int, mark: str) -> bool:
         """Whether the log has the place that `mark_behind` named."""
-        place = position_named(seq, mark)
+        place = Position.from_mark(seq, mark)
         return place is not None and self._log.matches(place)
 
     def mark_behind(self, seq: int) -> str:
         """Name the place behind an event of the log; "" where its line is lost."""
         line = self._log.line(seq)
-        return "" if line is None else mark_of(_behind(line))
+        return "" if line is None else line.position.mark
 
     def catch_up(
         self, *, upto: int | None = None, save: bool = True, progress: Progress | None = None
@@ -279,7 +278,7 @@ class Indexed:
             self._index.settle()
             return False
         return self._index.save(
-            position.seq, mark_of(position), stale=lambda: overtaken(self._log, position)
+            position.seq, position.mark, stale=lambda: overtaken(self._log, position)
         )
 
     def _erase(self, seqs: Sequence[int]) -> None:
@@ -356,14 +355,14 @@ class Indexed:
         self._unsaved = 0
         self._renew()
         index = self._index
-        self._position = position_named(*index.reached)
+        self._position = Position.from_mark(*index.reached)
         if self._position is None or not self._log.matches(self._position):
             self._position = None
             if index.count or index.seq:
                 index.clear()
         elif index.seq != self._position.seq:  # not all of it was there: from here on again
             before = next(iter(self._log.read(index.seq - 1, index.seq)), None)
-            self._position = None if before is None else _behind(before)
+            self._position = None if before is None else before.position
             if self._position is None:
                 index.clear()
 
@@ -376,7 +375,7 @@ class Indexed:
         self._position, self._unsaved = None, 0
         self._renew()
 
-    def _look_around(self, head: Head) -> None:
+    def _look_around(self, head: Position) -> None:
         """Take up what others have indexed, and start again where the log is another one."""
         if head.seq - self.seq > _RELOADED:
             self._take_from_disk()
@@ -388,7 +387,7 @@ class Indexed:
         if self._folder is None:
             return
         kept = storage.read_manifest(self._folder, self._plane, self.variant)
-        place = None if kept is None else position_named(kept.seq, kept.mark)
+        place = None if kept is None else Position.from_mark(kept.seq, kept.mark)
         if place is not None and place.seq > self.seq and self._log.matches(place):
             self._index.reload()
             self._begin()
@@ -424,7 +423,7 @@ class Indexed:
 
     def _add(self, batch: list[Document], last: Line) -> None:
         self._index.add_many(batch)
-        self._position = _behind(last)
+        self._position = last.position
         self._unsaved += len(batch)
 
     def _lines(self, end: int) -> Iterator[list[Line]]:
@@ -475,7 +474,3 @@ def whole_text(log: FileLog, event: Event, *, lenient: bool = True) -> str:
         return remembered_text(event, log.text(event))
     except (MemplaneError, OSError, ValueError):
         return remembered(event).text
-
-
-def _behind(line: Line) -> Head:
-    return Head(line.event.seq, line.event.h, line.segment, line.end)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from memplane.index.segment import Array
     from memplane.index.store import IndexView
     from memplane.ports import Line
-    from memplane.projections.acts import Act
+    from memplane.projections.in_force import Act
     from memplane.projections.memories import Memories
 
 __all__ = ["MaskLog", "Masks"]

@@ -1,6 +1,6 @@
 """`LogRetriever`: search the whole log for one request, with mask, ranking, exact names and boosts.
 
-`Seen` caches between requests what does not depend on them: lines, items, passages, names.
+`ItemCache` keeps between requests what does not depend on them: lines, items, passages, names.
 `BehindRetriever` also searches the hot set where the index is far behind the log.
 """
 
@@ -17,11 +17,10 @@ from memplane.context.folds import items_of_event
 from memplane.errors import HomeError, NotFoundError
 from memplane.event import MARKERS
 from memplane.index import terms
-from memplane.index.bm25 import BM25, idf
+from memplane.index.bm25 import POSTING_BYTES, policy_constants, term_worth
 from memplane.index.columns import Frame, Kernel
 from memplane.index.document import INSTRUCTION, PREFERENCE, READ, ROLES, Sentences, ask, best_run
-from memplane.index.expansion import Nearest, Neighbours, related
-from memplane.index.lexical import Matches, Weights
+from memplane.index.lexical import Matches
 from memplane.index.ranking import (
     Boosted,
     ExactMatches,
@@ -36,12 +35,13 @@ from memplane.index.ranking import (
     rank,
     weighed,
 )
-from memplane.index.static import StaticTable
+from memplane.index.word_vectors import Nearest, Neighbours, StaticTable, related
 from memplane.lazy import regex
+from memplane.log.reader import LineCache
+from memplane.ports import ONE, Candidates, FoundEvent, SearchResult
 from memplane.projections.artifacts import facts_of
 from memplane.projections.item import Item
 from memplane.recall.documents import CARD, KIND_BITS, kind_number, labels_of
-from memplane.recall.retrieval import ONE, Candidates, FoundEvent, SearchResult
 from memplane.search.indexing import Indexed, whole_text
 
 if TYPE_CHECKING:
@@ -68,8 +68,6 @@ __all__ = ["BehindRetriever", "ItemCache", "LogRetriever", "neighbours", "rankin
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
-_LINES_KEPT: Final = 2_048
-_LINE_BYTES: Final = 16_384  # a longer one is read again
 _ITEMS_KEPT: Final = 8_192
 _IDS_KEPT: Final = 32_768
 _PASSAGES_KEPT: Final = 4_096
@@ -80,7 +78,7 @@ _ROLE_WORDS: Final = frozenset(ROLES)
 
 
 class _Kept(Generic[Key, Value]):
-    """The values that were asked for last."""
+    """The values asked for last: at most so many, the least recently used is dropped first."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -100,11 +98,11 @@ class _Kept(Generic[Key, Value]):
 
 
 class ItemCache:
-    """Nothing in here changes an answer: it is found again where it was forgotten.
+    """Lines, items, passages and names of a plane, kept between requests; never changes an answer.
 
-    `line` gives lines as `log` does, where there is something quicker. Make a new one under another
-    counter, and when the index was started again: then the log may be another one. `renewed` says
-    how often that was.
+    `line` returns a line by its seq, where there is something quicker than `log`. Make a new cache
+    under another token counter, and when the index was started again (`renewed` counts that): the
+    log may be another one.
     """
 
     def __init__(
@@ -115,8 +113,7 @@ class ItemCache:
         line: Callable[[int], Line | None] | None = None,
     ) -> None:
         self.log, self.counter, self.renewed = log, counter, renewed
-        self._look_up = line or log.line
-        self._lines: _Kept[int, Line] = _Kept(_LINES_KEPT)
+        self._lines = LineCache(line or log.line)
         self._items: _Kept[int, Item] = _Kept(_ITEMS_KEPT)
         self._told: _Kept[tuple[int, bool, int], Item] = _Kept(_ITEMS_KEPT)
         self._ids: _Kept[int, str] = _Kept(_IDS_KEPT)
@@ -127,13 +124,9 @@ class ItemCache:
 
     def line(self, seq: int) -> Line:
         """Return a line of the log; raises NotFoundError without it."""
-        found = self._lines.get(seq)
+        found = self._lines.line(seq)
         if found is None:
-            found = self._look_up(seq)
-            if found is None:
-                raise NotFoundError(f"no event {seq}")
-            if found.end - found.offset <= _LINE_BYTES:
-                self._lines.keep(seq, found)
+            raise NotFoundError(f"no event {seq}")
         return found
 
     def id(self, seq: int) -> str:
@@ -150,14 +143,14 @@ class ItemCache:
         if item is None:
             made = items_of_event(self.line(seq).event, self.counter)
             item = self._items.keep(seq, made)
-            item.superseded = item.forgotten = False
+            item.settle(None)
         return item
 
     def kept(self, seq: int) -> Item | None:
         """Return what `item` returned before, without a look at the log; None if it did not."""
         item = self._items.get(seq)
         if item is not None:
-            item.superseded = item.forgotten = False
+            item.settle(None)
         return item
 
     def saying(self, event: Event, text: str, *, card: bool) -> Item:
@@ -170,7 +163,7 @@ class ItemCache:
         if item is None:
             said = event._replace(text=text)
             item = self._told.keep(key, Item.of(said, len(text) // _CHARACTERS_A_TOKEN))
-        item.superseded = item.forgotten = False
+        item.settle(None)
         return item
 
     def passage(self, text: str, wanted: Mapping[int, int], limit: int) -> str:
@@ -205,7 +198,7 @@ class ItemCache:
             label = speakers.labels[number]
             if label and label not in self._names:
                 # The index knows a number only; one of the events says what it stands for.
-                line = self._look_up(int(frame.seq[speakers.firsts[number]]))
+                line = self._lines.line(int(frame.seq[speakers.firsts[number]]))
                 actor = None if line is None else line.event.actor
                 self._names[label] = "" if actor is None else actor.lower()
             name = self._names.get(label, "")
@@ -221,8 +214,6 @@ _NAMES_MAX: Final = 100  # words of a query that may be a key or a tag
 _UNCHANGED: Final = 1000  # a factor
 _AROUND: Final = regex(r"^[^\w/#@]+|[^\w/#@]+$")
 _READ_KEPT: Final = 1 << 16  # characters of a text that a request keeps
-_FINE: Final = 1_024
-_POSTING: Final = 3  # bytes: see index/layout
 _CALL: Final = kind_number("tool_call")
 _TURN: Final = kind_number("message")
 _RESULT: Final = kind_number("tool_result")
@@ -278,12 +269,13 @@ class LogRetriever:
         speakers.follow(self._frame)
         names = self._seen.names(speakers, hidden, self._frame)
         wanted = self._weighted(wanted, names)._replace(related=self._related(query, wanted, view))
-        matches = view.match(wanted, hidden, self._bm25())
+        bm25, _ = policy_constants(self._scoring.retrieval)
+        matches = view.match(wanted, hidden, bm25)
         if not matches.coverage.any():  # no word of it is there: the closest to them stand in
             alone = self._scoring.retrieval.related_alone / 1000
             close = tuple((term, cosine) for term, cosine in wanted.related if cosine >= alone)
             wanted = wanted._replace(words=close, related=())
-            matches = view.match(wanted, hidden, self._bm25())
+            matches = view.match(wanted, hidden, bm25)
         unseen = self._masks.unseen(scope, self._every, self._frame)
         frame = self._indexed.frame(view, *unseen)
         matches = self._weighed(matches, frame)
@@ -354,8 +346,7 @@ class LogRetriever:
         if seq not in self._found:
             archived = self._memories.archived(event, upto=self._folds.log.head().seq)
             if archived is not None:
-                item.superseded = archived[0] == "superseded"
-                item.forgotten = archived[0] != "superseded"
+                item.settle(archived)
         return item
 
     def id(self, seq: int) -> str:
@@ -426,10 +417,6 @@ class LogRetriever:
             return None
         weights = Nearness(said.dense, said.dense_least, said.dense_cosine)
         return self._near.similar(query, hidden, weights)
-
-    def _bm25(self) -> BM25:
-        said = self._scoring.retrieval
-        return BM25(said.k1 / 1000, said.b / 1000)
 
     def _weighted(self, wanted: terms.Query, names: Iterable[str]) -> terms.Query:
         """The query with less weight on the names of speakers: half the log bears them."""
@@ -520,10 +507,7 @@ class LogRetriever:
         """What each word of the query is worth in a passage; `counts` has what is counted yet."""
         left = [term for term, _ in wanted.words if term not in counts]
         having = {**counts, **dict(zip(left, view.counts(left), strict=True))} if left else counts
-        return {
-            term: int(weight * idf(view.count, having[term]) * _FINE)
-            for term, weight in wanted.words
-        }
+        return {term: term_worth(weight, view.count, having[term]) for term, weight in wanted.words}
 
 
 def _affordable(
@@ -540,7 +524,7 @@ def _affordable(
     fields = (wanted.words, wanted.bigrams, wanted.prefixes)
     every = [term for field in fields for term, _ in field]
     counts = dict(zip(every, map(int, view.counts(every)), strict=True))
-    sizes = {term: _POSTING * count for term, count in counts.items()}
+    sizes = {term: POSTING_BYTES * count for term, count in counts.items()}
     total = sum(sizes.values())
     if total <= most:
         return wanted, counts, total, 0
@@ -559,7 +543,7 @@ def ranking_weights(scoring: Scoring) -> Ranking:
     """Return the weights of the ranking that the policy names."""
     said = scoring.retrieval
     return Ranking(
-        Weights(said.bigrams / 1000, said.prefixes / 1000, said.related / 1000),
+        policy_constants(said)[1],
         coverage=said.coverage,
         speaker=said.speaker,
         speaker_heard=said.speaker_heard,
@@ -712,7 +696,7 @@ class BehindRetriever(LogRetriever):
         count = view.count + len(hot)
         having = view.counts([term for term, _ in wanted])
         return {
-            term: int(weight * idf(count, held + sum(term in one.words for one in hot)) * _FINE)
+            term: term_worth(weight, count, held + sum(term in one.words for one in hot))
             for (term, weight), held in zip(wanted, having, strict=True)
         }
 

@@ -13,16 +13,22 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.context.arguments import checked_request, texts_of_argument
 from memplane.context.folds import seq_by
-from memplane.errors import ChangedError, InputError
+from memplane.errors import ChangedError, DegradedError, InputError
 from memplane.event import KINDS, Event, is_kind
 from memplane.harness import remembered
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
+from memplane.ports import ONE, FoundEvent, Retriever
 from memplane.projections.window import plain_text, short_handle
-from memplane.recall.retrieval import ONE, DegradedError, FoundEvent, Retriever
 from memplane.recall.score import Circumstances, count, lifted
 from memplane.recall.suppress import Scope
-from memplane.search.service import IndexReach, degraded_parts, index_service
+from memplane.search.service import (
+    IndexReach,
+    degraded_parts,
+    index_service,
+    near_to,
+    prepare_vectors,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,13 +40,12 @@ if TYPE_CHECKING:
     from memplane.index import terms as index_terms
     from memplane.pack.request import Request
     from memplane.policy import Policies
-    from memplane.recall.retrieval import SearchResult
-    from memplane.search import embedding
+    from memplane.ports import SearchResult
+    from memplane.projections.item import Item
     from memplane.search.retriever import LogRetriever
 else:
     document = late("memplane.index.document")
     index_terms = late("memplane.index.terms")
-    embedding = late("memplane.search.embedding")
 
 __all__ = ["HITS_MAX", "PASSAGE_TOKENS", "SearchHit", "SearchHits", "search_plane"]
 
@@ -109,7 +114,7 @@ def search_plane(
     named = {name: asked.pop(name, None) for name in _LABELLED}
     only = _only({name: texts_of_argument(name, value) for name, value in named.items()})
     if similar:
-        embedding.ready(context, progress)
+        prepare_vectors(context, progress)
     with context.lock, context.log.held():
         policies = context.watched.policies()
         folds = context.caught_up(policies)
@@ -130,7 +135,7 @@ def search_plane(
             most = upto if request.dense_seq is None else request.dense_seq
             wanted = IndexReach(most, wait=True, progress=progress)
             retriever = index_service(context).retriever(policies, folds, wanted)
-            near = embedding.near_to(context, policies, most)
+            near = near_to(context, policies, most)
             finding = retriever.alike(
                 request.query, near, upto=upto, scope=scope, most=k, only=only
             )
@@ -214,7 +219,7 @@ class _Passages(NamedTuple):
 
     context: PlaneContext
     policies: Policies
-    retriever: Retriever
+    retriever: Retriever[Scope, Item]
     wanted: Mapping[int, int]
 
     def of(self, found: FoundEvent, stored: Event, emitted: Event) -> tuple[str, bool]:

@@ -7,17 +7,24 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane import nofollow
+from memplane.errors import HomeError, InputError, LockError, WriteError
+from memplane.intake.redact import quoted_value
 from memplane.lazy import late
 from memplane.policy.plane import NO_EMBEDDER
-from memplane.search.index_position import Progress, kept_upto, variant_of
+from memplane.ports import Position
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from memplane.context.context import PlaneContext
     from memplane.context.folds import Folds
     from memplane.event import Event
     from memplane.index import dense as index_dense
+    from memplane.index import storage
     from memplane.policy import Policies
+    from memplane.ports import Progress
     from memplane.projections.hotset import HotsetState
+    from memplane.recall import documents
     from memplane.recall.suppress import Scope
     from memplane.search import dense as search_dense
     from memplane.search import indexing, retriever
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
     from memplane.search.indexing import Indexed
     from memplane.search.retriever import ItemCache
 else:
+    documents = late("memplane.recall.documents")
+    storage = late("memplane.index.storage")
     index_dense = late("memplane.index.dense")
     search_dense = late("memplane.search.dense")
     indexing = late("memplane.search.indexing")
@@ -35,7 +44,11 @@ __all__ = [
     "IndexReach",
     "IndexService",
     "degraded_parts",
+    "embed",
     "index_service",
+    "kept_upto",
+    "near_to",
+    "prepare_vectors",
 ]
 
 
@@ -90,7 +103,7 @@ class IndexService:
         """The index as it was left: on the disk, or by the last one who asked."""
         context = self._context
         context.check_open()
-        if self._indexed is None or self._indexed.variant != variant_of(policies):
+        if self._indexed is None or self._indexed.variant != documents.variant_of(policies):
             self.close()
             folder, plane = context.home.path / "index", context.home.plane_id
             self._indexed = indexing.Indexed(
@@ -232,3 +245,68 @@ class IndexService:
 def index_service(context: PlaneContext) -> IndexService:
     """The index service of an open plane. Hold the plane's lock."""
     return context.part(IndexService)
+
+
+def kept_upto(home: Path, plane: str, policies: Policies) -> Position | None:
+    """Return up to where an index is kept in a home; None where none is, or one of other rules."""
+    manifest = storage.read_manifest(home / "index", plane, documents.variant_of(policies))
+    return None if manifest is None else Position.from_mark(manifest.seq, manifest.mark)
+
+
+# Vectors: to embed documents (`memplane embed`), and to prepare searches by vectors alone.
+_STATIC: Final = "static"  # the embedder that needs no extra
+
+
+def prepare_vectors(context: PlaneContext, progress: Progress | None) -> None:
+    """Make the vectors that a search by similarity alone lacks, in a plane without an embedder.
+
+    Those of the static table, which is quick; an embedder's wait for `embed`. Where another process
+    does it or the disk refuses, what is there is searched, and so in a plane that is only read.
+    """
+    with context.lock:
+        policies = context.watched.policies()
+        found = _alone(context, policies)
+    if found is index_service(context).static and context.keeps:
+        with contextlib.suppress(LockError, WriteError):
+            found.embed(policies, None, progress)
+
+
+def near_to(context: PlaneContext, policies: Policies, upto: int) -> search_dense.QueryVectors:
+    """The vectors for a search by similarity alone, of events up to `upto`. Hold the lock."""
+    return _alone(context, policies).near(index_service(context).index(policies), upto)
+
+
+def _alone(context: PlaneContext, policies: Policies) -> Dense:
+    """The vectors of the plane's embedder, or else of the static table."""
+    found = index_service(context).dense(policies)
+    if found is None:
+        finder = index_service(context)
+        if finder.static is None:
+            finder.static = search_dense.Dense(
+                context, context.make_embedder(_STATIC), finder.index, index_dense.STATIC
+            )
+        found = finder.static
+    return found
+
+
+def embed(context: PlaneContext, limit: int | None, progress: Progress | None) -> int:
+    """Give documents their vectors in log order, at most `limit`; return how many got one.
+
+    What is done stays done, however it ends, and the next call goes on from there; whoever stores
+    vectors of another embedder, or of a log that went another way, begins again. Raises InputError
+    where no embedder is named, MissingExtraError where it is not installed, HomeError for a plane
+    that is only read, LockError while another process embeds.
+    """
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise InputError(f"expected 1 or more, found {quoted_value(limit)}", where="limit")
+    if not context.keeps:
+        raise HomeError(f"{context.home.path}: is read-only; nothing was embedded")
+    with context.lock:
+        policies = context.watched.policies()
+        found = index_service(context).dense(policies)
+    if found is None:
+        raise InputError(
+            "expected the name of an embedder, as all-MiniLM-L6-v2, found none",
+            where="policies/plane.yaml: index.embedder",
+        )
+    return found.embed(policies, limit, progress)

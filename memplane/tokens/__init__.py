@@ -9,16 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memplane.errors import InputError
-from memplane.tokens.bound import Bound, lines
-from memplane.tokens.cut import cut
-from memplane.tokens.exact import ExactCounter
+from memplane.tokens.bound import Bound, ExactCounter, lines
+from memplane.tokens.cut import clip, cut
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memplane.ports import TokenCounter
 
-__all__ = ["NAMES", "cut", "make"]
+__all__ = ["NAMES", "clip", "cut", "make"]
 
 NAMES = ("bound/1", "o200k", "cl100k", "len4")
 

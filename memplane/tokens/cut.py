@@ -1,4 +1,4 @@
-"""Cut a text to its longest beginning that fits a number of tokens."""
+"""Cut a text to its longest beginning that fits a number of tokens, alone or as it is quoted."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from memplane.tokens.bound import BLANKS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from memplane.ports import TokenCounter
 
-__all__ = ["cut"]
+__all__ = ["clip", "cut"]
 
 # Behind a word, or behind a newline.
 _ends = re.compile(f"(?<=\\n)|(?<=[^{BLANKS}\\r\\n])(?=[{BLANKS}\\r\\n]|\\Z)").finditer
@@ -45,6 +47,37 @@ def cut(counter: TokenCounter, text: str, limit: int) -> str:
     if counter.count(text) <= limit:
         return text
     return _words(counter, text, [match.end() for match in _ends(text)], limit)
+
+
+def clip(
+    counter: TokenCounter,
+    text: str,
+    tokens: int,
+    quoted: Callable[[str], str],
+    *,
+    around: int,
+    ended: Callable[[str], str] = str.rstrip,
+    step: int = 1,
+) -> tuple[str, int] | None:
+    """Quote the longest beginning of a text that fits `tokens` with all that is printed around it.
+
+    `quoted` makes of a beginning the lines that are printed: its label, the mark of what was cut,
+    the handle that goes on behind it. `around` are the tokens of that, as far as they are known
+    before. `ended` moves the end of a beginning back to where it may end; "" where nothing worth
+    quoting is left. A beginning that turns out too long is tried again, by `step` tokens shorter at
+    least. Returns the lines and their tokens; None where nothing fits.
+    """
+    limit = tokens - around
+    while limit > 0:
+        kept = ended(cut(counter, text, limit))
+        if not kept:
+            return None
+        lines = quoted(kept)
+        over = counter.count(lines) - tokens
+        if over <= 0:
+            return lines, tokens + over
+        limit -= max(step, over)
+    return None
 
 
 def _words(counter: TokenCounter, text: str, ends: list[int], limit: int) -> str:

@@ -25,8 +25,8 @@ from memplane.log.segments import Segments
 from memplane.log.spool import Spool
 from memplane.log.verifying import is_interrupted
 from memplane.policy.plane import NO_EMBEDDER
-from memplane.search.index_position import kept_upto, variant_of
-from memplane.upkeep.caches import stated_positions
+from memplane.search.service import kept_upto
+from memplane.upkeep.verify import stated_positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from memplane.context.context import MakeCounter
     from memplane.index import dense as index_dense
     from memplane.index import storage as index_storage
-    from memplane.ports import Clock, Head
+    from memplane.ports import Clock, Position
+    from memplane.recall import documents as event_documents
 else:
+    event_documents = late("memplane.recall.documents")
     index_dense = late("memplane.index.dense")
     index_storage = late("memplane.index.storage")
 
@@ -530,7 +532,7 @@ def _counter(place: _Place) -> Check:
     return Check("counter", "ok", found)
 
 
-def _opened(place: _Place) -> tuple[Home, FileLog, Head]:
+def _opened(place: _Place) -> tuple[Home, FileLog, Position]:
     home = open_home(place.path)
     log = FileLog(home.path, home.plane_id, clock=place.clock, loads=place.loads, read_only=True)
     return home, log, log.head()
@@ -636,10 +638,12 @@ def _vectors(place: _Place) -> Check:
     if name == NO_EMBEDDER:
         return Check("vectors", "ok", "no embedder is named in plane.yaml")
     home = open_home(place.path)
-    manifest = index_storage.read_manifest(home.path / "index", home.plane_id, variant_of(policies))
+    manifest = index_storage.read_manifest(
+        home.path / "index", home.plane_id, event_documents.variant_of(policies)
+    )
     documents = 0 if manifest is None else sum(part.documents for part in manifest.segments)
     header = index_dense.kept(home.path / "index" / index_dense.FOLDER)
-    kind = (home.plane_id, variant_of(policies))
+    kind = (home.plane_id, event_documents.variant_of(policies))
     if header is None or (header.plane, header.variant) != kind:
         if not documents:
             return Check("vectors", "ok", f"{name}: none kept, and nothing indexed yet")

@@ -23,7 +23,7 @@ from memplane.log.log import take_in_all
 from memplane.log.purges import erased_by
 from memplane.log.segments import Segments
 from memplane.projections.artifacts import COPY, facts_of
-from memplane.projections.order import Moments, originated
+from memplane.projections.in_force import Moments, originated
 from memplane.recall.suppress import within
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from memplane.context.context import PlaneContext
     from memplane.context.event_access import EventAccess
-    from memplane.ports import Head
+    from memplane.ports import Position
 
 __all__ = ["EventSelector", "ExportFilter", "ExportReport", "export_plane"]
 
@@ -461,7 +461,7 @@ def _erased_by(piece: ExportedLines) -> Iterator[int]:
             yield from [one.seq for one in erased_by(event)]
 
 
-def _check_still(context: PlaneContext, head: Head, missing: set[int]) -> None:
+def _check_still(context: PlaneContext, head: Position, missing: set[int]) -> None:
     """Raise where what was read is no longer so, or was not yet: it must not leave the plane."""
     if missing or not context.log.matches(head):
         raise _Overtaken
@@ -538,7 +538,7 @@ def _report(
     export: Export,
     path: str | None,
     plane: str,
-    head: Head,
+    head: Position,
     withheld: dict[str, int],
     *,
     whole: bool,

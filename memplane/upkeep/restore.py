@@ -2,7 +2,8 @@
 
 A whole restore gives the same ids, seqs and bytes. A merge records the events again, under their
 ids, so that a second merge records nothing. `data.origin` names the plane and the seq they are
-from, and the time by which values and forgets of several planes are ordered (`projections.order`):
+from, and the time by which values and forgets of several planes are ordered
+(`projections.in_force`):
 a value older than the one in force enters history and supersedes nothing.
 """
 
@@ -42,7 +43,7 @@ from memplane.log.export import (
 from memplane.log.format import line_id
 from memplane.log.writer import clear_cache
 from memplane.projections.artifacts import COPY, facts_of
-from memplane.projections.order import Moments, originated
+from memplane.projections.in_force import Moments, originated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

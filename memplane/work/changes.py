@@ -10,7 +10,7 @@ from memplane.errors import ConflictError, InputError, LockError, NotFoundError
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, REFS_MAX, TYPED_KINDS, Event, at_least
 from memplane.intake import normalise
 from memplane.intake.redact import quoted_value
-from memplane.projections.acts import EVICTED
+from memplane.projections.in_force import EVICTED
 from memplane.projections.sessions import is_extract
 from memplane.recall.score import FADING_KINDS, LASTING
 from memplane.recall.suppress import is_pattern, within

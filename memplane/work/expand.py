@@ -17,9 +17,9 @@ from memplane.context.folds import text_of
 from memplane.errors import BudgetError, InputError, NotFoundError
 from memplane.intake import timestamp
 from memplane.intake.redact import quoted_value
-from memplane.pack.digest import Sight
 from memplane.pack.expansion_depths import OpenedHandle, Shard, shard
 from memplane.pack.handles import Handle, parse_handle
+from memplane.pack.task_digest import Sight
 from memplane.recall.suppress import WITHHELD, Scope, VisibilityFields
 from memplane.tokens import cut
 from memplane.work.handles import line_of, memory, no_key, session, task, view_of

@@ -238,10 +238,7 @@ def memory(asker: Requester, handle: Handle, *, history: bool) -> OpenedHandle:
 def item_of(asker: Requester, event: Event) -> Item:
     """The event as packing sees it, with the flags of what became of it."""
     item = items_of_event(event, asker.context.counter(asker.policies))
-    gone = asker.folds.memories.archived(event, upto=asker.as_of)
-    if gone is not None:
-        item.superseded = gone[0] == "superseded"
-        item.forgotten = not item.superseded
+    item.settle(asker.folds.memories.archived(event, upto=asker.as_of))
     return item
 
 

@@ -17,7 +17,7 @@ from memplane.event import GLOBAL, SENSITIVITIES, Event, at_least
 from memplane.harness import typed_once
 from memplane.intake.skeleton import with_permitted_actor
 from memplane.projections.sessions import SessionFacts, session_facts
-from memplane.recall.extract import EVENTS_MIN, extract, is_readable
+from memplane.recall.session_summary import EVENTS_MIN, extract, is_readable
 from memplane.recall.suppress import kinds_of_views
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from memplane.context.folds import items_of_event
 from memplane.errors import InputError, NotFoundError
 from memplane.intake.redact import quoted_value
 from memplane.projections.sessions import SessionFacts, session_facts
-from memplane.recall.extract import EVENTS_MIN
+from memplane.recall.session_summary import EVENTS_MIN
 from memplane.recall.suppress import Scope
 from memplane.work.session_end import (
     REASONS,

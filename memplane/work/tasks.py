@@ -13,7 +13,7 @@ from memplane.errors import InputError, NotFoundError, ScopeError
 from memplane.event import GLOBAL, SENSITIVITIES
 from memplane.intake.redact import quoted_value
 from memplane.lazy import regex
-from memplane.pack.digest import (
+from memplane.pack.task_digest import (
     PARAGRAPH_TOKENS_MAX,
     PlanStep,
     Sight,

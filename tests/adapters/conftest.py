@@ -1,13 +1,7 @@
 """Planes with an adapter over them."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from transcripts import Store, fold
+from builders_transcripts import Store, fold
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import json
 
-from transcripts import KEY, OTHER, Store, entry, said, uuid
+from builders_transcripts import KEY, OTHER, Store, entry, said, uuid
 
 from memplane.importers.run import import_paths
 

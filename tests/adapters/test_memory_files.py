@@ -4,9 +4,9 @@ import hashlib
 import threading
 
 import pytest
+from builders_memory_commands import operations
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operations import operations
 
 import memplane
 from memplane.adapters import memory_files

@@ -1,6 +1,6 @@
 """The fourteen contracts that the Claude Agent SDK has with any session store, without the SDK."""
 
-from transcripts import KEY, OTHER, SUB, entry
+from builders_transcripts import KEY, OTHER, SUB, entry
 
 
 def test_01_what_was_appended_is_loaded_in_the_same_order(store):

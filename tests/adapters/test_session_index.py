@@ -5,7 +5,7 @@ import multiprocessing
 import sys
 
 import pytest
-from transcripts import KEY, SUB, Store, entry, fold, said
+from builders_transcripts import KEY, SUB, Store, entry, fold, said
 
 import memplane
 from memplane.adapters.claude_sessions import PlaneSessionStore

@@ -3,9 +3,9 @@
 import json
 
 import pytest
+from builders_transcripts import KEY, entry, said
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from transcripts import KEY, entry, said
 
 from memplane.adapters.transcripts import packed, unpacked
 from memplane.errors import InputError

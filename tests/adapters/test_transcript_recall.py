@@ -1,7 +1,7 @@
 """A session that hooks are told of, too, while its transcript is stored: recall has it once."""
 
 import pytest
-from transcripts import KEY, SUB, Store, said, uuid
+from builders_transcripts import KEY, SUB, Store, said, uuid
 
 from memplane.hook import payload
 

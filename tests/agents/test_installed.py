@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sessions import CLAUDE, CODEX, SCRIPT
+from process_clients import CLAUDE, CODEX, SCRIPT
 
 from memplane.clients.agents import AGENTS, Program
 

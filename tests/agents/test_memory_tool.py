@@ -1,16 +1,12 @@
 """The memory tool beside the anthropic SDK's own: the same commands, the same answers."""
 
 import asyncio
-import sys
-from pathlib import Path
 
 import pytest
+from builders_memory_commands import operations
 
 import memplane
 from memplane.adapters.memory_tool import async_memory_tool, memory_tool
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "adapters"))
-from operations import operations
 
 tools = pytest.importorskip("anthropic.tools", reason="anthropic is not installed")
 

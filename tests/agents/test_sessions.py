@@ -1,8 +1,8 @@
 """Real clients, offline: what was said in one session is before the model in the next."""
 
+import process_clients as sessions
 import pytest
-import sessions
-from models import Model
+from fakes_model_server import Model
 
 import memplane
 from memplane.importers import import_paths

@@ -1,18 +1,12 @@
 """Attacks from outside: real commands, hooks and servers against planes that others have touched."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # for the modules that make what attacks
+from process_commands import Forks
 
 
 @pytest.fixture(scope="session")
 def forks(tmp_path_factory):
-    """Commands in forks of one process; see `running`."""
-    from running import Forks
-
+    """Commands in forks of one process; see `process_commands`."""
     made = Forks(tmp_path_factory.mktemp("forks"))
     yield made
     made.close()

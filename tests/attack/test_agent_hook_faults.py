@@ -15,7 +15,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from running import HUNG, fresh
+from process_commands import HUNG, fresh
 
 import memplane
 

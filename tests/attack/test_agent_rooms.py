@@ -13,7 +13,7 @@ import pytest
 import memplane
 from memplane.adapters.memory_files import MemoryFiles
 from memplane.errors import MemplaneError, NotFoundError, ScopeError
-from memplane.mcp import resources, tools
+from memplane.mcp import server, tools
 from memplane.mcp.schemas import checked, tool_named
 from memplane.mcp.tools import Desk
 from memplane.wiring import make_counter, open_plane
@@ -183,13 +183,13 @@ def test_resources_and_reports_are_those_of_the_agent(plane):
     plane.tasks.open("t", WORD, ns="/agent/bo")
     plane.pack(WORD, channel="agent", agent="bo", save_report=True)
     desk = desk_of(plane)
-    assert resources.read_resource(desk, "memplane://decisions")[0] == "none\n"
-    assert resources.read_resource(desk, "memplane://tasks")[0] == "none\n"
+    assert server.read_resource(desk, "memplane://decisions")[0] == "none\n"
+    assert server.read_resource(desk, "memplane://tasks")[0] == "none\n"
     with pytest.raises(NotFoundError, match="no report is saved yet"):
-        resources.read_resource(desk, "memplane://report")
+        server.read_resource(desk, "memplane://report")
     for uri in ("expand://task/t", "expand://memory/global/d", "expand://session/none"):
         with pytest.raises(NotFoundError):
-            resources.read_resource(desk, uri)
+            server.read_resource(desk, uri)
 
 
 @pytest.mark.skipif(find_spec("mcp") is None, reason="the extra mcp is not installed")

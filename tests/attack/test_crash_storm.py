@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from storming import ACTORS
+from process_storm import ACTORS
 
 import memplane
 from memplane.log import verify_log
@@ -31,7 +31,7 @@ class Storm:
 
     def __init__(self, home, folder, env):
         self.home, self.folder = home, folder
-        script = Path(__file__).with_name("storming.py")
+        script = Path(__file__).with_name("process_storm.py")
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         argv = [sys.executable, script, home, folder]
         self.process = subprocess.Popen(argv, env=env, cwd=folder, **pipes)

@@ -6,19 +6,15 @@ import os
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from builders_fresh_secrets import Fresh
+from builders_secrets import tokens
 
 import memplane
 from memplane.__main__ import main
 from memplane.errors import MemplaneError
 from memplane.importers import import_paths
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "intake"))
-
-from fresh_forms import Fresh
-from made_up import tokens
 
 
 def secrets(seed):

@@ -13,7 +13,7 @@ import json
 import os
 
 import pytest
-from hostile_repositories import changed, entries
+from builders_hostile_repositories import changed, entries
 
 import memplane
 

@@ -12,7 +12,7 @@ import shutil
 from contextlib import suppress
 
 import pytest
-from hostile_repositories import FORGED, Stranger, chain, changed, entries
+from builders_hostile_repositories import FORGED, Stranger, chain, changed, entries
 
 import memplane
 from memplane.errors import MemplaneError

@@ -11,10 +11,10 @@ text, and what the user says goes to the user's own plane.
 import json
 import random
 
-import hostile_repositories
+import builders_hostile_repositories as hostile_repositories
 import pytest
-from hostile_repositories import WORD, Stranger, changed, entries, hostile, make_world
-from running import HUNG, fresh
+from builders_hostile_repositories import WORD, Stranger, changed, entries, hostile, make_world
+from process_commands import HUNG, fresh
 
 import memplane
 

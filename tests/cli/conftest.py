@@ -5,15 +5,12 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 import memplane
 from memplane.__main__ import main
-
-sys.path.insert(0, str(Path(__file__).parent))  # for `refusals`
 
 
 class Ran(NamedTuple):

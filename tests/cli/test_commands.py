@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from refusals import refused
+from checks_refusals import refused
 
 import memplane
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from refusals import refused
+from checks_refusals import refused
 
 import memplane
 from memplane.cli import app

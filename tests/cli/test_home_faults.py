@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from refusals import refused
+from checks_refusals import refused
 
 NOBODY = 65534
 COMMANDS = [

@@ -61,7 +61,7 @@ def test_check_lists_the_mistakes_of_all_files_and_of_the_environment(run, polic
     done = run("policy", "check", "--home", home)
     assert (done.code, done.err) == (1, "")
     assert done.out.splitlines() == [
-        "policies/scoring.yaml:2: intents.deep[0]: expected a regular expression, found `(a+)+$`: it can take exponential time; a repeat in it matches a row of `a` in two ways",
+        "policies/scoring.yaml:2: intents.deep[0]: expected a regular expression, found `(a+)+$`: it can take exponential time: a repeated part can go on or begin again with `a`; write one repeat, or a character between that neither can take",
         "policies/plane.yaml:2: reports.kep: unknown; did you mean `keep`?",
         "environment: MEMPLANE_BUDGETS__SKALE: unknown; did you mean `MEMPLANE_BUDGETS__SCALE`?",
         "environment: MEMPLANE_BUDGETS__SCALE: expected a factor from 0.1 to 10, found `much`",

@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from refusals import refused
+from checks_refusals import refused
 
 import memplane
 from memplane.errors import (

@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from memplane.clients import hooks
+from memplane.clients import entries
 from memplane.clients.agents import AGENTS, SERVER, Program
 from memplane.home import VERSION
 from memplane.mcp.schemas import TOOLS
@@ -19,7 +19,7 @@ def read(name):
 
 
 def test_its_hooks_and_its_server_are_those_of_an_install():
-    added, _ = hooks.add_hooks("{}", CLAUDE, CLAUDE.wanted(BY_NAME))
+    added, _ = entries.add_hooks("{}", CLAUDE, CLAUDE.wanted(BY_NAME))
     assert read("hooks/hooks.json")["hooks"] == json.loads(added)["hooks"]
     assert read(".mcp.json") == {"mcpServers": {SERVER: CLAUDE.server(BY_NAME)}}
 

@@ -1,13 +1,7 @@
 """Faults against real planes; what each layer met is counted, and a long run leaves a summary."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from layers import Count, keep_summary, quick_folder
+from checks_layers import Count, keep_summary, quick_folder
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import shutil
 import traceback
 
 import pytest
-from children import forked
-from failing import DIED, Failing, cases
-from layers import both, split
-from log_operations import LOG
-from plane_operations import PLANES
-from promises import broken_by_log, broken_by_plane
+from builders_log_operations import LOG
+from builders_plane_operations import PLANES
+from checks_layers import both, split
+from checks_promises import broken_by_log, broken_by_plane
+from fakes_failing_calls import DIED, Failing, cases
+from process_children import forked
 
 
 def fail_once(operation, base, top, k, fault, lasts, check):

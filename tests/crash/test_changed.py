@@ -3,14 +3,14 @@
 import random
 from typing import NamedTuple
 
-from layers import both
-from promises import PLANE
-from test_cuts import put_log, segments, shaped
+from checks_layers import both
+from checks_promises import PLANE
 
 from memplane.errors import MemplaneError
 from memplane.log import verify_log
 from memplane.log.format import SUFFIX_BYTES, chain_hash, genesis, runs, stated_hash, tombstone
 from memplane.log.recovery import judge
+from tests.crash.test_cuts import put_log, segments, shaped
 
 
 class Verdict(NamedTuple):

@@ -6,18 +6,21 @@ import shutil
 
 import pytest
 import typer
-from children import forked
-from commands import COMMANDS, FINDING, SERVERS, argv, prepare, ran, working_folder
-from failing import DIED, Failing, cases
-from layers import both, quick_folder
-from promises import Promised, broken_by_plane
+from builders_commands import COMMANDS, FINDING, SERVERS, argv, prepare, ran, working_folder
+from checks_layers import both, quick_folder
+from checks_promises import Promised, broken_by_plane
+from fakes_failing_calls import DIED, Failing, cases
+from process_children import forked
 
 import memplane
 from memplane.cli.app import app
+from tests.process_copies import import_everything
 
 
 @pytest.fixture(scope="module")
 def base():
+    import_everything()  # or each fork would
+    typer.main.get_command(app)
     with quick_folder() as folder:
         top = folder / "base"
         top.mkdir()

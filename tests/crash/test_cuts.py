@@ -3,9 +3,9 @@
 import random
 import shutil
 
-from layers import both
-from log_operations import opened_log
-from promises import PLANE, Promised, QuickDisk, broken_by_log, clock, draft
+from builders_log_operations import opened_log
+from checks_layers import both
+from checks_promises import PLANE, Promised, QuickDisk, broken_by_log, clock, draft
 
 from memplane.log import FileLog, repair_log
 

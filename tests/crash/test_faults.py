@@ -6,8 +6,8 @@ import os
 import threading
 
 import pytest
-from crashstates import Recording, World, put
-from promises import clock, draft
+from builders_crash_states import Recording, World, put
+from checks_promises import clock, draft
 
 from memplane.errors import PlaneError, WriteError
 from memplane.log import Disk, FileLog, verify_log

@@ -4,10 +4,10 @@ import random
 import shutil
 
 import pytest
-from children import forked
-from full_disk import NoMountError, limited, mount_small, on_small_disk
-from layers import both, quick_folder, split
-from plane_operations import planned
+from builders_plane_operations import planned
+from checks_layers import both, quick_folder, split
+from fakes_full_disk import NoMountError, limited, mount_small, on_small_disk
+from process_children import forked
 
 
 @pytest.fixture(scope="module")

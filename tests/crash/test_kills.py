@@ -1,8 +1,8 @@
 """Writers killed at any moment, beside one that saves and one that packs, lose nothing."""
 
 import pytest
-from killing import kill_often
-from layers import both, split
+from checks_layers import both, split
+from process_kills import kill_often
 
 WAYS = [(False, False), (True, False), (False, True), (True, True)]
 

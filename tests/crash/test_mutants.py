@@ -2,15 +2,16 @@
 
 import traceback
 
-import mutants
+import fakes_mutants as mutants
 import pytest
-from killing import kill_often
-from layers import Count
-from log_operations import LOG
-from plane_operations import PLANES
-from test_calls import check_log, fail_each
-from test_cuts import cut_each
-from test_states import crash_log, crash_plane
+from builders_log_operations import LOG
+from builders_plane_operations import PLANES
+from checks_layers import Count
+from process_kills import kill_often
+
+from tests.crash.test_calls import check_log, fail_each
+from tests.crash.test_cuts import cut_each
+from tests.crash.test_states import crash_log, crash_plane
 
 
 class Hunt(Count):
@@ -66,6 +67,6 @@ def test_a_mistake_made_on_purpose_is_caught(place, monkeypatch, mutant):
 def test_every_mutant_has_a_layer():
     named = {
         name for name, one in vars(mutants).items()
-        if callable(one) and getattr(one, "__module__", "") == "mutants"
+        if callable(one) and getattr(one, "__module__", "") == "fakes_mutants"
     }  # fmt: skip
     assert named == {one.__name__ for one in MUTANTS}

@@ -3,11 +3,11 @@
 import random
 
 import pytest
-from crashstates import Recording, put, states
-from layers import LONG, both, split
-from log_operations import LOG
-from plane_operations import PLANES
-from promises import broken_by_log, broken_by_plane
+from builders_crash_states import Recording, put, states
+from builders_log_operations import LOG
+from builders_plane_operations import PLANES
+from checks_layers import LONG, both, split
+from checks_promises import broken_by_log, broken_by_plane
 
 
 def flat(promised):

@@ -11,9 +11,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from crashstates import Recording, World, put
-from plane_operations import PLANES
-from syscalls import Passing
+from builders_crash_states import Recording, World, put
+from builders_plane_operations import PLANES
+from fakes_syscalls import Passing
 
 WATCHED = r"write|pwrite64|ftruncate|truncate|fsync|fdatasync|rename|renameat|renameat2|unlink|unlinkat|mkdir|mkdirat|rmdir|link|linkat|symlink|symlinkat|writev|pwritev|sendfile|copy_file_range|fallocate"
 SAME = {
@@ -26,8 +26,8 @@ RAN = """
 import json, os, random, shutil, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from plane_operations import PLANES
-from syscalls import Passing
+from builders_plane_operations import PLANES
+from fakes_syscalls import Passing
 top = Path(sys.argv[2])
 calls = []
 def handle(call, run):

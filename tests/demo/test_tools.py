@@ -145,6 +145,13 @@ def test_traces_are_measured(data):
     assert found["next_need"]["rows"]
 
 
+def test_the_walk_of_a_query_goes_up_through_the_one_port_alone():
+    words = ran("tools/trace_query.py", "--fast", "-v")
+    assert "pack/evidence.py" in words
+    up = [line for line in ran("tools/trace_query.py").splitlines() if line.startswith("up: ")]
+    assert up == ["up: pack/evidence.py > search/retriever.py:LogRetriever.find"]
+
+
 def test_counters_are_compared():
     words = ran("tools/counter_ratio.py")
     assert [line.split()[0] for line in words.splitlines()] == ["text", "English", "code", "JSON"]

@@ -5,7 +5,6 @@ from math import isclose, sqrt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.evaluate.beir import ndcg
 from memplane.evaluate.figures import mean_of, percentile, se_groups, se_values
 from memplane.evaluate.run import QuestionOutcome, RankedQuestion, found_in
 
@@ -31,15 +30,6 @@ def test_percentiles_are_values_that_were_there():
     ]  # fmt: skip
     assert percentile([], 50) == 0
     assert mean_of([]) == 0.0
-
-
-def test_ndcg_by_hand():
-    assert ndcg([1, 0], [1], 10) == 1.0
-    assert isclose(ndcg([0, 1], [1], 10), 0.6309297535714575)  # 1 / log2(3)
-    # (2/1 + 1/2) / (2/1 + 1/log2(3)): gains 2, 0, 1 against 2, 1
-    assert isclose(ndcg([2, 0, 1], [1, 2], 10), 2.5 / (2 + 0.6309297535714575))
-    assert ndcg([0] * 10 + [1], [1], 10) == 0.0
-    assert ndcg([], [], 10) == 0.0
 
 
 def test_the_bootstrap_error_of_half_and_half_is_what_theory_says():

@@ -1,7 +1,7 @@
 """What changed in policies and views is told key by key, in words that hold."""
 
 import pytest
-from committed import Committed, swap
+from builders_committed import Committed, swap
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,7 +4,7 @@ import os
 import stat
 
 import pytest
-from committed import Committed, swap
+from builders_committed import Committed, swap
 
 import memplane
 from memplane.errors import InputError, NotFoundError

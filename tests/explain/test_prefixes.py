@@ -4,10 +4,10 @@ import random
 from itertools import pairwise
 
 import pytest
-from worlds import sentence
+from builders_planes import sentence
 
 from memplane.errors import NotFoundError
-from memplane.explain.prefixes import first_difference, shared_by
+from memplane.explain.replay import first_difference, shared_by
 from memplane.pack.report import CAUSES
 from memplane.policy.plane import CachePrices
 from memplane.upkeep import reports

@@ -5,7 +5,7 @@ import random
 import shutil
 
 import pytest
-from worlds import rows, sentence
+from builders_planes import rows, sentence
 
 import memplane
 from memplane.errors import InputError, NotFoundError

@@ -78,7 +78,7 @@ def world(seed: int, count: int, *, views: bool = False) -> Callable[[Path], Non
 
     def build(home: Path) -> None:
         with new(home, views=views) as plane:
-            plane.record_many(generator("tests/pack", "worlds").rows(seed, count))
+            plane.record_many(generator("tests/pack", "builders_planes").rows(seed, count))
 
     return build
 
@@ -86,7 +86,7 @@ def world(seed: int, count: int, *, views: bool = False) -> Callable[[Path], Non
 def shared(home: Path) -> None:
     """Agents with namespaces of their own, hidden values, pins, forgets, touches and evictions."""
     chance = random.Random(5)
-    words = generator("tests/pack", "worlds").WORDS
+    words = generator("tests/pack", "builders_planes").WORDS
     with new(home, views=True) as plane:
         for n in range(260):
             kind = chance.choice(["message", "message", "decision", "fact", "preference", "rule"])

@@ -8,17 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from checks_calls import WORDS, checked, surroundings
 
 import memplane
-
-sys.path.insert(0, str(Path(__file__).parent))  # for `calls`
 
 
 @pytest.fixture(scope="session")
 def filled(tmp_path_factory):
     """A plane to copy, with sessions of others in it, indexed."""
-    from calls import WORDS
-
     home = tmp_path_factory.mktemp("hook") / "work" / ".memplane"
     memplane.init(home).close()
     with memplane.open(home, durability="os") as plane:
@@ -40,14 +37,12 @@ def home(filled, tmp_path):
 
 @pytest.fixture(scope="session")
 def fork(tmp_path_factory):
-    """Run a hook as `calls.hook` does, in a copy of a process that has all imported already."""
-    from calls import checked, surroundings
-
+    """Run a hook as `checks_calls.hook` does, in a copy of a process that has all imported already."""
     folder = tmp_path_factory.mktemp("fork")
     pipes = [folder / name for name in ("stdin", "stdout", "stderr")]
     asked, requests = os.pipe()
     answers, answered = os.pipe()
-    script = Path(__file__).with_name("forking.py")
+    script = Path(__file__).with_name("process_forks.py")
     child = subprocess.Popen(
         [sys.executable, script, str(asked), str(answered)], pass_fds=(asked, answered)
     )

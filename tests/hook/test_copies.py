@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from calls import asked, context, surroundings
+from checks_calls import asked, context, surroundings
 
 import memplane
 
@@ -82,7 +82,7 @@ WAYS = [copied, synchronised, checked_out, bare, restored]
 
 def prompted(home, file, prompt):
     """A prompt of a session of its own: what was folded and summed for it, and the answer."""
-    script = Path(__file__).with_name("counting.py")
+    script = Path(__file__).with_name("process_counted_hook.py")
     given = asked(home, "which cursor does the ledger keep?", prompt_id=prompt, session_id=prompt)
     done = subprocess.run(
         [sys.executable, script, file, "hook", "claude-code"], input=json.dumps(given).encode(),

@@ -1,6 +1,6 @@
 """A hook under fault: whatever is wrong with the plane or the disk, the agent goes on.
 
-Each call is held to `calls.checked`: exit code 0, nothing on stderr, an answer that is JSON or none.
+Each call is held to `checks_calls.checked`: exit code 0, nothing on stderr, an answer that is JSON or none.
 """
 
 import ctypes
@@ -11,7 +11,7 @@ import shutil
 import subprocess
 
 import pytest
-from calls import WORDS, asked, checked, command, events_of, hook, said, surroundings, told
+from checks_calls import WORDS, asked, checked, command, events_of, hook, said, surroundings, told
 
 import memplane
 

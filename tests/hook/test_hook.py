@@ -1,6 +1,6 @@
 """`memplane hook` as a coding agent runs it: a process, JSON on stdin, exit code 0 whatever happens."""
 
-from calls import WORDS, context, events_of, hook, said, told
+from checks_calls import WORDS, context, events_of, hook, said, told
 
 
 def test_what_a_session_says_and_does_is_recorded(home):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from calls import WORDS, asked, command, events_of, hook, said, surroundings, told
+from checks_calls import WORDS, asked, command, events_of, hook, said, surroundings, told
 
 PROMPTS = (
     "which cursor does the ledger keep?",

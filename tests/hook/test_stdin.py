@@ -1,6 +1,6 @@
 """What an agent may put on stdin, and what may become of a hook's pipes: neither harms anybody.
 
-Each call is held to `calls.checked`: exit code 0, nothing on stderr, an answer that is JSON or none.
+Each call is held to `checks_calls.checked`: exit code 0, nothing on stderr, an answer that is JSON or none.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ import termios
 import time
 
 import pytest
-from calls import asked, checked, command, events_of, hook, said, surroundings, told
+from checks_calls import asked, checked, command, events_of, hook, said, surroundings, told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

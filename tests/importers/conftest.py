@@ -1,16 +1,11 @@
 """Small transcripts and repositories, made up here, and a plane to import them into."""
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
+from builders_git import Made
 
 from memplane.importers.claude_code import ClaudeCode
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from repositories import Made
 
 
 class Transcript:

@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from anything import blocks, json_values
+from builders_json import blocks, json_values
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.importers import import_paths
 from memplane.importers.chat import Chat, is_chat, is_message
-from memplane.importers.documents import parse_array, parse_document
+from memplane.importers.records import parse_array, parse_document
 from memplane.intake import check_fields
 
 OPENAI = [

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from anything import blocks, comes_to_something, json_values
+from builders_json import blocks, comes_to_something, json_values
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -2,7 +2,7 @@
 
 import json
 
-from anything import comes_to_something, json_values
+from builders_json import comes_to_something, json_values
 from hypothesis import given
 from hypothesis import strategies as st
 

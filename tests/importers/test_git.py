@@ -3,9 +3,9 @@
 import shutil
 
 import pytest
+from builders_git import Made, commits, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from repositories import Made, commits, run
 
 import memplane
 from memplane.errors import InputError

@@ -3,7 +3,7 @@
 import shutil
 
 import pytest
-from repositories import Made, commits, run
+from builders_git import Made, commits, run
 
 from memplane.errors import InputError
 from memplane.importers import git, import_paths

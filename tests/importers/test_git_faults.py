@@ -4,7 +4,7 @@ import os
 import shutil
 
 import pytest
-from repositories import Made, commits, run
+from builders_git import Made, commits, run
 
 from memplane.context.context import PlaneContext
 from memplane.errors import InputError

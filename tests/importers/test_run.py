@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from memplane.errors import InputError
 from memplane.importers import detect, import_paths
+from tests.examples import examples
 
 
 def texts(plane):
@@ -292,7 +293,9 @@ lines = st.one_of(
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(16),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     st.lists(lines, max_size=6).map(b"\n".join),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.importers import detect, find_sources, import_paths
+from tests.examples import examples
 
 FORMATS = Path(__file__).parent / "formats"
 MEMORY = "claude-memory-2.1/harbour/memory"
@@ -211,7 +212,9 @@ values = st.recursive(
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(24),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     st.lists(values, max_size=5),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import memplane
 from memplane.importers import claude_memory, import_paths, mcp_memory
+from tests.examples import examples
 
 FORMATS = Path(__file__).parent / "formats"
 
@@ -270,7 +271,9 @@ texts = st.one_of(st.lists(words, max_size=8).map("\n".join), st.text(max_size=6
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(16),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(texts, min_size=1, max_size=4))
 def test_after_any_edits_the_plane_holds_what_the_file_states(tmp_path_factory, edits):

@@ -10,7 +10,7 @@ from numpy._core import _multiarray_umath as numpy_core
 BITS = """
 import hashlib, sys
 sys.path[:0] = [{tests!r}, {root!r}]
-from shelf import made_up
+from builders_documents import made_up
 from memplane.index import segment, terms
 from memplane.index.store import SegmentedIndex
 index = SegmentedIndex()
@@ -27,7 +27,7 @@ SEARCHES = """
 import sys, tempfile
 from pathlib import Path
 sys.path[:0] = [{tests!r}, {root!r}]
-from shelf import zipf
+from builders_documents import zipf
 from memplane.index import terms
 from memplane.index.columns import Columns
 from memplane.index.ranking import RankingQuery, Ranking, rank

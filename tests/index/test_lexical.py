@@ -1,14 +1,14 @@
 import numpy as np
+from builders_documents import WORDS, document_lists, made_up, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
 from memplane.index import lexical, terms
-from memplane.index.bm25 import BM25, SCALE, Weights, idf
+from memplane.index.bm25 import BM25, Weights, idf
 from memplane.index.store import SegmentedIndex
 from memplane.index.terms import Query, TermVocabulary, analyse
-
-from .shelf import WORDS, document_lists, made_up, texts
+from memplane.ports import ONE
 
 
 def of(documents):
@@ -188,7 +188,7 @@ def test_a_score_of_one_is_the_scale():
         np.zeros(1), *(np.array([0.5, 1.0])[i % 2 : i % 2 + 1] for i in range(5))
     )
     total = 0.5 + 0.7 * 1.0 + 0.2 * 0.5 + 1.0
-    assert lexical.whole_scores(matches, Weights()).tolist() == [round(total * SCALE)]
+    assert lexical.whole_scores(matches, Weights()).tolist() == [round(total * ONE)]
 
 
 @settings(deadline=None)

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from table_formats import encode_neighbours
 
 import memplane.index
 from memplane.errors import InputError
-from memplane.index import expansion, terms
-from memplane.index.expansion import MAGIC, Kin, Nearest, Neighbours, encode_neighbours, related
-from memplane.index.static import StaticTable
+from memplane.index import terms, word_vectors
+from memplane.index.word_vectors import NEAR_MAGIC, Kin, Nearest, Neighbours, StaticTable, related
 
 DATA = Path(memplane.index.__file__).parent / "data"
 TABLE = StaticTable((DATA / "static.i8").read_bytes())
@@ -20,7 +20,7 @@ FILE = (DATA / "near.bin").read_bytes()
 KEPT = Nearest(FILE, TABLE)
 ALL = Neighbours(TABLE)
 WORDS = TABLE.vocabulary()[: TABLE.words]
-HEADER = json.loads(FILE[len(MAGIC) : FILE.index(b"\n", len(MAGIC))])
+HEADER = json.loads(FILE[len(NEAR_MAGIC) : FILE.index(b"\n", len(NEAR_MAGIC))])
 COMMON = WORDS[: HEADER["words"]]
 
 questions = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
@@ -70,7 +70,7 @@ def test_a_term_is_the_stems_however_often_it_is_asked_for():
 
 
 def test_terms_that_were_let_go_are_found_again(monkeypatch):
-    monkeypatch.setattr(expansion, "_TERMS_MAX", 3)
+    monkeypatch.setattr(word_vectors, "_TERMS_MAX", 3)
     kept = Nearest(FILE, TABLE)
     words = WORDS[:20] * 2
     assert [kept.term(word) for word in words] == [KEPT.term(word) for word in words]

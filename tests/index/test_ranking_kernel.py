@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplane.index.columns import GAP_MAX, ONE, Columns, Kernel, spread_scores, strengths
+from memplane.index.columns import GAP_MAX, Columns, Kernel, spread_scores, strengths
 from memplane.index.document import Document
 from memplane.index.store import SegmentedIndex
+from memplane.ports import ONE
 
 
 @pytest.mark.parametrize("kernel", [Kernel(400, 180, 12), Kernel(500, 700, 60)])

@@ -4,15 +4,14 @@ import sys
 
 import numpy as np
 import pytest
+from builders_documents import SPEAKERS, WORDS, document_lists, made_up, zipf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplane.index import bm25, reader, terms
+from memplane.index import reader, terms
 from memplane.index.bm25 import BM25, Weights
 from memplane.index.reader import SavedIndexReader
 from memplane.index.store import SegmentedIndex
-
-from .shelf import SPEAKERS, WORDS, document_lists, made_up, zipf
 
 
 @pytest.fixture(scope="module")
@@ -126,22 +125,22 @@ def test_leaving_documents_out_never_changes_the_answer(
     masked[view.documents(hidden)] = True
     with pytest.MonkeyPatch.context() as patch:
         # As eager to leave documents out as it is in an index of a million.
-        patch.setattr(bm25, "_COSTLY", 0)
-        patch.setattr(bm25, "_FEW", 0)
+        patch.setattr(reader, "_COSTLY", 0)
+        patch.setattr(reader, "_FEW", 0)
         assert SavedIndexReader(folder).hits(query, k, upto, hidden) == view.hits(query, k, masked)
 
 
 def test_of_frequent_words_only_the_documents_that_can_win_are_looked_at(large, monkeypatch):
     index, reads, texts = large
     postings = 0
-    take = bm25._Search.take
+    take = reader._Search.take
 
     def counted(search, term):
         nonlocal postings
         postings += term.size
         take(search, term)
 
-    monkeypatch.setattr(bm25._Search, "take", counted)
+    monkeypatch.setattr(reader._Search, "take", counted)
     queries = [terms.query(" ".join(words[:6])) for words in texts[::500] if len(words) > 6]
     every = 0
     for query in queries:

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplane.index import terms
-from memplane.index.columns import ONE, Columns, Kernel
+from memplane.index.columns import Columns, Kernel
 from memplane.index.document import Document
 from memplane.index.ranking import FULL, Nearness, Ranking, RankingQuery, Similar, rank, similar
 from memplane.index.store import SegmentedIndex
 from memplane.index.vectors import Vectors, cosines
+from memplane.ports import ONE
 
 WEIGHTS = Nearness(500, 1_500, 300)
 signed = st.lists(st.integers(-127, 127), min_size=8, max_size=8)

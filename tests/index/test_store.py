@@ -4,6 +4,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
+from builders_documents import document_lists, made_up
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,8 +12,6 @@ from memplane.index import storage, terms
 from memplane.index.document import blank_document
 from memplane.index.segment import build_segment, decode_segment, encode_segment, merge_segments
 from memplane.index.store import SegmentedIndex
-
-from .shelf import document_lists, made_up
 
 MANY = made_up(4500)  # two segments of level 1, one of level 0, and an open one
 QUERY = terms.query("guitar ledger migration pool.py Tokyo3 데이터베이스")

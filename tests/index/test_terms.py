@@ -1,3 +1,5 @@
+import threading
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -140,3 +142,26 @@ def test_data_without_blanks_is_not_remembered_whole():
     vocabulary = TermVocabulary()
     analyse(",".join(f"key{number}" for number in range(1000)), "", vocabulary)
     assert max(map(len, vocabulary)) < 20
+
+
+def test_threads_that_stem_at_once_get_their_own_words_stems(monkeypatch):
+    english = terms._english()
+    stem, other, goes_on = english._stem, threading.Event(), threading.Event()
+    main = threading.current_thread()
+
+    def paused(stemmer):
+        if threading.current_thread() is not main:
+            other.set()
+            assert goes_on.wait(20)
+        return stem(stemmer)
+
+    monkeypatch.setattr(english, "_stem", paused)
+    terms.stem.cache_clear()
+    found = []
+    thread = threading.Thread(target=lambda: found.append(terms.stem("paintings")))
+    thread.start()
+    assert other.wait(20)
+    found.append(terms.stem("harbours"))
+    goes_on.set()
+    thread.join(20)
+    assert found == ["harbour", "paint"]

@@ -4,7 +4,7 @@ import random
 import tracemalloc
 
 import pytest
-from fresh_forms import CONTEXTS, forms, left
+from builders_fresh_secrets import CONTEXTS, forms, left
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -5,7 +5,7 @@ minutes for these, and what tries all ways to match needs years.
 """
 
 import pytest
-from made_up import TOKENS
+from builders_secrets import TOKENS
 
 from memplane.intake import Redactor
 from memplane.intake.markers import MARK, widened

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memplane.intake import Intake, Marker, Redactor, markers
 from memplane.policy.markers import Markers
-from memplane.policy.regex_safety import pattern_mistake
+from memplane.policy.regex_safety import SENTENCE, pattern_mistake
 
 OURS = Marker(Markers())
 INSTRUCTION, PREFERENCE = ("custom:instruction",), ("custom:preference",)
@@ -230,7 +230,7 @@ def test_what_is_wanted_once_is_not_standing_unless_it_is_said_to_be_for_good(te
 
 def test_no_pattern_that_sorts_out_what_is_not_meant_can_take_exponential_time():
     assert markers.PATTERNS
-    assert {pattern_mistake(f"(?i){pattern}") for pattern in markers.PATTERNS} == {""}
+    assert {pattern_mistake(f"(?i){pattern}", SENTENCE) for pattern in markers.PATTERNS} == {""}
 
 
 @pytest.mark.parametrize("role", ["assistant", "system", None])

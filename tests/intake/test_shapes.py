@@ -3,9 +3,9 @@
 import re
 
 import pytest
+from builders_secrets import TOKENS
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import TOKENS
 
 from memplane.intake import Redactor
 from memplane.intake.secret_syntax import MARK

@@ -1,13 +1,7 @@
-"""This folder on the path, for `damaging` and `ticking`; logs to open, and drafts that wait."""
-
-import sys
-from pathlib import Path
+"""Logs to open, and drafts that wait."""
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from ticking import Ticking
+from fakes_clock import Ticking
 
 from memplane.log import FileLog
 

@@ -5,7 +5,7 @@ import stat
 from hashlib import sha256
 
 import pytest
-from ticking import Ticking, draft
+from fakes_clock import Ticking, draft
 
 from memplane.errors import (
     ConflictError,
@@ -17,7 +17,7 @@ from memplane.errors import (
 from memplane.event import FIELDS
 from memplane.log import FileLog, verify_log
 from memplane.log.format import genesis
-from memplane.ports import Head
+from memplane.ports import Position
 
 
 def segments(tmp_path):
@@ -58,7 +58,7 @@ def test_the_first_event_of_a_plane_has_seq_2_and_receipts_say_what_is_stored(op
     assert [(r.seq, r.id, r.ts) for r in receipts] == [
         (line.event.seq, line.event.id, line.event.ts) for line in lines[1:]
     ]
-    assert log.head() == Head(3, lines[-1].event.h, 1, lines[-1].end)
+    assert log.head() == Position(3, lines[-1].event.h, 1, lines[-1].end)
 
 
 def test_rec_never_runs_backwards(opened):

@@ -6,7 +6,7 @@ import sys
 from itertools import count
 
 import pytest
-from damaging import QuickDisk, clock
+from builders_damaged_logs import QuickDisk, clock
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -153,6 +153,48 @@ def test_an_overwriting_that_stopped_at_any_byte_is_no_gap_and_is_finished_by_th
             shutil.rmtree(home)
 
 
+class ZeroingDisk(Disk):
+    """The power goes while bytes are written over others: zeros are there instead."""
+
+    def overwrite(self, fd, data, offset):
+        super().overwrite(fd, bytes(len(data)), offset)
+        raise KeyboardInterrupt
+
+    def fdatasync(self, fd):
+        os.fstat(fd)
+
+
+@pytest.mark.parametrize("named", [("m3",), ("m0", "m3"), ("m7",)])
+def test_an_overwriting_that_left_zeros_is_finished_by_the_next_writer(tmp_path, named):
+    # The hash that a line states is nowhere else: what later lines chain from is never written.
+    written(tmp_path, segment_bytes_max=900)
+    with opened(tmp_path, ZeroingDisk(), segment_bytes_max=900) as log, suppress(KeyboardInterrupt):
+        erase(log, *named)
+    with opened(tmp_path, segment_bytes_max=900) as again:
+        again.append([])
+        ids = [line.event.id for line in again.read() if line.event.kind == "message"]
+        assert ids == [f"m{n}" for n in range(EVENTS) if f"m{n}" not in named]
+        assert again.gaps() == ()
+    assert verify_log(tmp_path, "demo").ok
+    assert not (tmp_path / "log" / ".purging").exists()
+
+
+def test_bytes_between_lines_that_were_left_zeros_are_no_more_damage_than_before(tmp_path):
+    written(tmp_path)
+    path = tmp_path / "log" / "00000001.jsonl"
+    whole = path.read_bytes()
+    with opened(tmp_path) as log:
+        place, behind = log.find("m3"), log.find("m4")
+    harmed = whole[: place.offset + 40] + b"#" + whole[place.offset + 41 :]
+    path.write_bytes(harmed)
+    with opened(tmp_path) as log, suppress(KeyboardInterrupt):
+        hole = (place.segment, place.offset, place.end)
+        blank_bytes(log._segments, ZeroingDisk(), [hole])
+    assert path.read_bytes()[place.end - 25 :] == whole[place.end - 25 :]
+    with opened(tmp_path) as log:
+        assert log.line(behind.event.seq) == behind
+
+
 class FailingDisk(Disk):
     """The k-th call fails as told; counts all calls."""
 

@@ -3,7 +3,17 @@
 import shutil
 
 import pytest
-from damaging import PLANE, clock, copied, draft, filled, messages, opened, segment, tree
+from builders_damaged_logs import (
+    PLANE,
+    clock,
+    copied,
+    draft,
+    filled,
+    messages,
+    opened,
+    segment,
+    tree,
+)
 
 from memplane.errors import CorruptError
 from memplane.log import repair_log, verify_log

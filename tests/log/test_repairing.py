@@ -5,7 +5,7 @@ import shutil
 from contextlib import suppress
 
 import pytest
-from damaging import (
+from builders_damaged_logs import (
     OTHER,
     PLANE,
     FailingDisk,

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from damaging import copied, draft, filled, opened, segment
+from builders_damaged_logs import copied, draft, filled, opened, segment
 
 from memplane.event import Draft, encode
 from memplane.log import survey, verify_log

@@ -9,7 +9,7 @@ import os
 import shutil
 
 import pytest
-from damaging import (
+from builders_damaged_logs import (
     OTHER,
     PLANE,
     clock,

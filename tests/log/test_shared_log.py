@@ -5,7 +5,7 @@ import threading
 import time
 
 import pytest
-from ticking import draft
+from fakes_clock import draft
 
 from memplane.errors import (
     HomeError,
@@ -14,20 +14,20 @@ from memplane.errors import (
 )
 from memplane.log import verify_log
 from memplane.log.format import genesis
-from memplane.ports import Head
+from memplane.ports import Position
 
 
 def test_reading_goes_on_behind_any_position_and_refuses_one_that_is_not_in_the_log(opened):
     log = opened(segment_bytes_max=1200)
     start = log.head()
-    assert start == Head(0, genesis("demo").decode(), 1, 0)
+    assert start == Position(0, genesis("demo").decode(), 1, 0)
     assert list(log.read()) == list(log.read_from(start)) == []
     for n in range(30):
         log.append([draft(f"m{n}")])
     lines = list(log.read())
     assert list(log.read_from(start)) == lines
     for line in lines:
-        position = Head(line.event.seq, line.event.h, line.segment, line.end)
+        position = Position(line.event.seq, line.event.h, line.segment, line.end)
         assert log.matches(position)
         assert list(log.read_from(position)) == lines[line.event.seq :]
         assert (
@@ -145,7 +145,7 @@ def test_reading_while_writing_yields_a_growing_verified_log(opened):
         while thread.is_alive():
             for line in reading.read_from(position):
                 seqs.append(line.event.seq)
-                position = Head(line.event.seq, line.event.h, line.segment, line.end)
+                position = Position(line.event.seq, line.event.h, line.segment, line.end)
             assert reading.head().seq >= position.seq
     finally:
         thread.join()

@@ -9,7 +9,7 @@ from functools import partial
 from hashlib import sha256
 
 import pytest
-from ticking import Ticking, draft, files, ids, stored
+from fakes_clock import Ticking, draft, files, ids, stored
 
 from memplane import nofollow
 from memplane.errors import InputError, LockError, WriteError

@@ -7,8 +7,8 @@ from functools import partial
 from hashlib import sha256
 
 import pytest
-from damaging import FailingDisk
-from ticking import Ticking, draft, files, ids, stored
+from builders_damaged_logs import FailingDisk
+from fakes_clock import Ticking, draft, files, ids, stored
 
 from memplane.errors import PlaneError, WriteError
 from memplane.log import Disk, FileLog, repair_log, verify_log

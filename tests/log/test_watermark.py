@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from damaging import (
+from builders_damaged_logs import (
     PLANE,
     QuickDisk,
     clock,

@@ -8,6 +8,7 @@ from jsonschema import validate
 
 from memplane.mcp.schemas import TOOLS, tool_named
 from memplane.wiring import init, make_counter, open_plane
+from tests.examples import examples
 
 MODES = ("auto", "legacy")
 LONG_MESSAGE = 1_100
@@ -78,7 +79,7 @@ def talk(home, mode, script):
 
 @pytest.mark.parametrize("mode", MODES)
 @given(asked=st.lists(calls(), min_size=1, max_size=12))
-@settings(max_examples=40)
+@settings(max_examples=examples(16))
 def test_any_arguments_are_answered_or_refused_in_words(home, mode, asked):
     async def script(client):
         results = [await client.call_tool(name, arguments) for name, arguments in asked]
@@ -97,7 +98,7 @@ def test_any_arguments_are_answered_or_refused_in_words(home, mode, asked):
 
 
 @given(uris=st.lists(text | text.map("expand://{}".format), min_size=1, max_size=10))
-@settings(max_examples=40)
+@settings(max_examples=examples(16))
 def test_any_uri_is_read_or_refused_in_words(home, uris):
     from mcp.shared.exceptions import MCPError
 

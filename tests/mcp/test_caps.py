@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from memplane.mcp.schemas import TOKENS_MIN
 from memplane.wiring import init, make_counter, open_plane
+from tests.examples import examples
 
 COUNTER = make_counter("bound/1", 1_000_000)
 TEXTS = (
@@ -69,7 +70,7 @@ calls = st.one_of(
 
 
 @given(st.lists(calls, min_size=1, max_size=8))
-@settings(max_examples=12)
+@settings(max_examples=examples(8))
 def test_no_answer_costs_more_than_was_asked_for_in_either_form(full, asked):
     from mcp import Client
 

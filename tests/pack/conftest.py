@@ -1,15 +1,10 @@
-"""A plane full of everything, and this folder on the path for `worlds`."""
+"""A plane full of everything."""
 
 import random
 import shutil
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from worlds import rows, sentence
+from builders_planes import rows, sentence
 
 import memplane
 

@@ -5,12 +5,13 @@ import random
 from contextlib import suppress
 
 import pytest
+from builders_planes import rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from worlds import rows
 
 import memplane
 from memplane.errors import MemplaneError, NotFoundError
+from tests.examples import examples
 
 SECRET_WORDS = ("zanzibar", "quokka", "xylograph")
 
@@ -87,7 +88,7 @@ def check_nothing_shows(home, seed: int, count: int) -> None:
             assert at < 0, shown[max(0, at - 300) : at + 100]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 10**6), count=st.integers(5, 60))
 def test_public_shows_nothing_that_privacy_suppresses(tmp_path_factory, seed, count):
     check_nothing_shows(tmp_path_factory.mktemp("public"), seed, count)

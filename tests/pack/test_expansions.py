@@ -3,12 +3,13 @@
 import random
 
 import pytest
+from builders_planes import rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import rows
 
 import memplane
 from memplane.errors import InputError, NotFoundError
+from tests.examples import examples
 
 ALONE = {"sections": ["expansions"], "now": "2026-01-05T12:00:00Z"}
 
@@ -37,7 +38,7 @@ def may_open(plane, handle, channel):
     return True
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(10))
 @given(
     seed=st.integers(0, 10**6), count=st.integers(1, 80), budget=st.integers(30, 5000),
     query=st.sampled_from(["", "parser database"]), intent=st.sampled_from(["auto", "orient"]),

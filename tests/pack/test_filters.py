@@ -11,6 +11,7 @@ import memplane
 from memplane.errors import InputError
 from memplane.explain.replay import replay_pack
 from memplane.upkeep import reports
+from tests.examples import examples
 
 TAGS = ("alpha", "beta", "gamma")
 
@@ -55,7 +56,7 @@ ASKED = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(24), deadline=None)
 @given(asked=ASKED)
 def test_every_event_of_a_block_is_what_the_filters_ask_for(plane, asked):
     least = asked.get("importance_min", 0)
@@ -108,7 +109,7 @@ def replayed(plane):
     assert block.text != plane.pack("heron", budget=3_000, session="s1").text
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(16), deadline=None)
 @given(
     tag=st.lists(st.sampled_from(TAGS), max_size=2),
     without_tag=st.lists(st.sampled_from(TAGS), max_size=2),

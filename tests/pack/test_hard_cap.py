@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from worlds import HOSTILE, rows, sentence, text
+from builders_planes import HOSTILE, rows, sentence, text
 
 from memplane.errors import BudgetError, NotFoundError
 

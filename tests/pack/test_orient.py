@@ -1,11 +1,12 @@
 """intent=orient: map, tasks, decisions, cards, last sessions, for who has just come."""
 
 import pytest
+from builders_planes import rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import rows
 
 import memplane
+from tests.examples import examples
 
 GOLDEN = """\
 ## Map of this memory
@@ -148,7 +149,7 @@ def test_what_no_section_needs_is_not_filled_with_old_turns(busy):
     assert block.report["sections"]["recent_window"]["used"] <= 4000 * 22 // 100
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(8))
 @given(st.integers(0, 10_000), st.integers(1, 6000), st.sampled_from(["s0", "s9", None]))
 def test_no_block_to_orient_passes_its_budget_and_none_differs_from_the_next(
     tmp_path_factory, seed, budget, session

@@ -8,13 +8,14 @@ import time
 from pathlib import Path
 
 import pytest
+from builders_planes import rows as world
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from worlds import rows as world
 
 import memplane
 from memplane import InputError, parse_block
 from memplane.projections.window import own_text, quote_line
+from tests.examples import examples
 
 PIECES = [
     "## Rules", "## Decisions", "## Earlier", "## Evidence: quoted data", "# Rules", "##", "~~~~", "~~~", "```",
@@ -156,7 +157,7 @@ def hold_of(empty, rows, asked, rules, own) -> None:
                 hold(block)
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(16), suppress_health_check=list(HealthCheck))
 @given(*ANYTHING)
 def test_no_recorded_text_changes_the_parse_of_a_block(empty, rows, asked, rules, own):
     hold_of(empty, rows, asked, rules, own)
@@ -233,3 +234,15 @@ def test_a_text_that_is_no_block_is_refused_with_its_line(plane):
     with pytest.raises(InputError, match=r"^text: expected the text of a block, found 7"):
         parse_block(7)
     assert parse_block("") == memplane.ParsedBlock((), None)
+
+
+@pytest.mark.parametrize("task", [None, "list \u2026#2"])
+def test_a_digest_that_ends_in_quoted_words_names_no_event(plane, task):
+    for number in range(3):
+        plane.record(f"look at the list \u2026#{number + 2}", role="user", session="a", task=task)
+    for budget in range(200, 1200, 100):
+        handle = "expand://session/a?depth=1"
+        parsed = parse_block(plane.pack(budget=budget, expand=[handle]).text)
+        digests = [one for one in parsed.entries if one.section == "expansions"]
+        assert [(one.seq, one.handle) for one in digests] == [(0, None)] * len(digests)
+    assert digests

@@ -4,13 +4,14 @@ import random
 from collections import Counter
 
 import pytest
+from builders_planes import rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from worlds import rows
 
 import memplane
 from memplane.pack.report import CAUSES, chain_of, compared
 from memplane.upkeep.reports import story
+from tests.examples import examples
 
 
 def with_chain(block) -> dict:
@@ -128,7 +129,7 @@ def apply_other(plane, what: str, key: int, words: str) -> None:
             plane.record("where were we?", role="user", session="s")
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     steps=st.lists(STEP, min_size=5, max_size=120),
     budget=st.sampled_from([1000, 2000, 4000, 16000]),
@@ -147,7 +148,7 @@ def test_a_pack_starts_with_the_stable_part_of_the_one_before(
             before = after
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     steps=st.lists(STEP, min_size=5, max_size=80),
     budget=st.sampled_from([1000, 2000, 4000]),

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from asking import answers
-from worlds import rows
+from builders_planes import rows
+from process_packs import answers
 
-ASKING = Path(__file__).with_name("asking.py")
+ASKING = Path(__file__).with_name("process_packs.py")
 
 
 def elsewhere(home, seed: int, count: int, **variables: str) -> list[str]:

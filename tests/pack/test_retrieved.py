@@ -6,12 +6,13 @@ import subprocess
 import sys
 
 import pytest
+from builders_planes import rows, sentence
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from worlds import rows, sentence
 
 import memplane
 from memplane.search.service import index_service
+from tests.examples import examples
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
@@ -200,7 +201,7 @@ def test_a_fast_pack_leaves_the_index_alone(tmp_path):
 WORDS = ("harbour", "mast", "valve", "key", "greenhouse", "the", "of", "storm", "2026-01-01", "##")
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(10))
 @given(
     turns=st.lists(
         st.tuples(

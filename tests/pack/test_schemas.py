@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
+from builders_planes import rows
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
-from worlds import rows
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,10 +5,11 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_prefix_law import STEP, apply_step, holds
 
 import memplane
 from memplane.errors import InputError, NotFoundError
+from tests.examples import examples
+from tests.pack.test_prefix_law import STEP, apply_step, holds
 
 DAY = "2026-01-05T12:00:00.000000Z"  # the clock of the tests
 LATER = "2026-02-14T12:00:00.000000Z"  # 40 days on
@@ -121,7 +122,7 @@ AGEING = st.tuples(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(8))
 @given(
     steps=st.lists(st.one_of(STEP, AGEING, AGEING), min_size=5, max_size=60),
     budget=st.sampled_from([1000, 4000]), intent=st.sampled_from(["fast", "deep", "orient"]),

@@ -4,9 +4,9 @@ import random
 from collections import Counter
 
 import pytest
-from test_prefix_law import holds
 
 from memplane.projections.hotset import SESSIONS, STATED, STATED_BYTES
+from tests.pack.test_prefix_law import holds
 
 PROMPT = "continue"
 

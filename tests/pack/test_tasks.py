@@ -3,12 +3,13 @@
 import random
 
 import pytest
+from builders_planes import rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_prefix_law import STEP, apply_step, holds
-from worlds import rows
 
 import memplane
+from tests.examples import examples
+from tests.pack.test_prefix_law import STEP, apply_step, holds
 
 NOW = "2026-01-05T12:00:00Z"
 BUDGETS = [1000, 2000, 4000, 16000, 60000]
@@ -81,7 +82,7 @@ def apply_task_step(plane, step) -> None:
         plane.tasks.switch(name, session=session)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     steps=st.lists(st.one_of(STEP, STEP, TASK_STEP), min_size=5, max_size=80),
     budget=st.sampled_from([1000, 2000, 4000, 16000]),

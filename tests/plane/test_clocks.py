@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memplane
+from tests.examples import examples
 
 NOW = "2026-01-05T12:00:00.000000Z"
 ODD = [
@@ -30,7 +31,7 @@ def moments():
     return st.one_of(st.sampled_from(ODD), written)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(10), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(moments(), min_size=1, max_size=8))
 def test_whatever_the_clock_says_recording_times_never_run_backwards_and_all_of_it_works(
     tmp_path_factory, times

@@ -10,13 +10,13 @@ from collections import Counter
 from itertools import count
 from pathlib import Path
 
+import process_server as server
 import pytest
-import server
 
 import memplane
 from memplane.log import verify_log
 
-SERVER = Path(__file__).parent / "server.py"
+SERVER = Path(__file__).parent / "process_server.py"
 PROJECT = """
 import sys, memplane
 while True:

@@ -8,6 +8,7 @@ import pytest
 
 from memplane.errors import PolicyError
 from memplane.policy import NAMES, load_policies
+from memplane.policy import files as policy_files
 
 TOP = Path(__file__).parents[2]
 
@@ -15,6 +16,31 @@ TOP = Path(__file__).parents[2]
 @pytest.fixture(scope="session")
 def defaults():
     return {name: (TOP / "policies" / name).read_bytes() for name in NAMES}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _defaults_read_once(defaults, schemas):
+    """A test is about one file: what the shipped ones beside it hold is read and checked once."""
+    read, check = policy_files.read_document, policy_files._faults
+    roots = {name: read(name, data) for name, data in defaults.items()}
+    plain = {name: policy_files.without_places(root) for name, (root, _) in roots.items()}
+    found = {name: check(name, document, schemas) for name, document in plain.items()}
+
+    def read_document(name, data):
+        if data != defaults.get(name):
+            return read(name, data)
+        root, problems = roots[name]
+        return root, [*problems]
+
+    def faults(name, document, given):
+        if document == plain.get(name) and dict(given) == schemas:
+            return [*found[name]]
+        return check(name, document, given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(policy_files, "read_document", read_document)
+        patch.setattr(policy_files, "_faults", faults)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from histories import APPROVAL_ROWS, ARTIFACT_ROWS, LATER, NOW, A, B, approval, artifact
+from builders_histories import APPROVAL_ROWS, ARTIFACT_ROWS, LATER, NOW, A, B, approval, artifact
+from builders_journal import ROWS, Journal
+from checks_law import fold, holds_the_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import ROWS, Journal
-from law import fold, holds_the_law
 
 from memplane.context.artifact_files import ArtifactApprovals
 from memplane.event import Event

@@ -8,14 +8,14 @@ import sys
 import time
 
 import pytest
-from journal import Journal
-from test_checkpoint import in_process
-from test_ledger import forget
-from test_memories import KEYED, opened
+from builders_journal import Journal
 
 import memplane
 from memplane.projections.memories import Memories
 from memplane.projections.projector import alone
+from tests.projections.test_checkpoint import in_process
+from tests.projections.test_ledger import forget
+from tests.projections.test_memories import KEYED, opened
 
 
 def rewritten(query):

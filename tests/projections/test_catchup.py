@@ -3,12 +3,12 @@
 import gc
 
 import pytest
+from builders_journal import HISTORIES, Journal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import HISTORIES, Journal
 
 from memplane.projections.catchup import Folded, catch_up, followers_behind
-from memplane.projections.chains import MemoryChains
+from memplane.projections.in_force import MemoryChains
 from memplane.projections.ledger import Cards, Decisions
 from memplane.projections.memories import Memories
 from memplane.projections.projector import fold

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from builders_journal import Journal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import Journal
 
-from memplane.ports import Head
+from memplane.ports import Position
 from memplane.projections.catchup import Folded
 from memplane.projections.ledger import Decisions
 from memplane.projections.projector import (
@@ -33,7 +33,7 @@ class Later(Decisions):
 
 ROWS = [{"kind": "decision", "text": f"decision {n}", "key": f"k{n % 7}"} for n in range(30)]
 WHOLE = Checkpoint(
-    "decisions", 1, "plane", 'a "variant", é', Head(7, "ab" * 8, 2, 400), b'{"items":[]}'
+    "decisions", 1, "plane", 'a "variant", é', Position(7, "ab" * 8, 2, 400), b'{"items":[]}'
 )
 
 
@@ -86,7 +86,7 @@ def test_the_file_holds_what_its_format_says_and_only_its_owner_reads_it(tmp_pat
         "plane",
         "bound/1",
     ]
-    assert Head(fields["seq"], fields["h"], fields["segment"], fields["offset"]) == head
+    assert Position(fields["seq"], fields["h"], fields["segment"], fields["offset"]) == head
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "decisions.json"]
 
@@ -212,7 +212,9 @@ def test_a_folder_without_write_permission_is_no_error(tmp_path):
 def in_process(*arguments):
     here = Path(__file__).parent
     env = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{here.parents[1]}"}
-    return subprocess.Popen([sys.executable, str(here / "saver.py"), *map(str, arguments)], env=env)
+    return subprocess.Popen(
+        [sys.executable, str(here / "process_saver.py"), *map(str, arguments)], env=env
+    )
 
 
 def test_a_full_disk_keeps_the_old_checkpoints_and_is_no_error(tmp_path):
@@ -239,7 +241,7 @@ def test_bytes_do_not_depend_on_the_hash_seed(tmp_path):
             "PYTHONPATH": f"{Path(__file__).parent}{os.pathsep}{Path(__file__).parents[2]}",
         }
         subprocess.run(
-            [sys.executable, str(Path(__file__).parent / "saver.py"), "once", str(folder)],
+            [sys.executable, str(Path(__file__).parent / "process_saver.py"), "once", str(folder)],
             env=env,
             check=True,
         )
@@ -255,7 +257,7 @@ def test_bytes_do_not_depend_on_the_hash_seed(tmp_path):
 def bundled(tmp_path):
     """Two checkpoints and a bundle of them."""
     for name in ("decisions", "cards"):
-        mine = Checkpoint(name, 1, "plane", "", Head(3, "ab" * 8, 1, 90), b'{"a":1}')
+        mine = Checkpoint(name, 1, "plane", "", Position(3, "ab" * 8, 1, 90), b'{"a":1}')
         (tmp_path / f"{name}.json").write_bytes(encode_checkpoint(mine))
     Bundle(tmp_path, "plane", NAMES).keep()
     return tmp_path

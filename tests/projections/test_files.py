@@ -3,10 +3,10 @@
 import json
 import random
 
+from builders_journal import Journal
+from checks_law import fold, holds_the_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import Journal
-from law import fold, holds_the_law
 
 from memplane.projections.files import (
     BYTES_MAX,

@@ -1,9 +1,9 @@
 """Bounds by what can hide an event: the law, and what a reader sees of every group that is open."""
 
+from builders_journal import Journal
+from checks_law import fold, holds_the_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import Journal
-from law import fold, holds_the_law
 
 from memplane.projections.files import AllFiles, Files
 from memplane.projections.groups import GROUPS_MAX, VisibilityGroup, share_of

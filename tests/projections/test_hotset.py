@@ -1,9 +1,9 @@
 """The hotset: bounded at every event, the same however the log was cut."""
 
+from builders_journal import Journal
+from checks_law import fold, holds_the_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import Journal
-from law import fold, holds_the_law
 
 from memplane.event import encode
 from memplane.projections.files import FILES

@@ -5,14 +5,14 @@ artifacts and what approves them, in any order and interleaved as they come.
 """
 
 import pytest
-from histories import APPROVAL_ROWS, ARTIFACT_ROWS, MARKS, TASK_ROW, WORK
+from builders_histories import APPROVAL_ROWS, ARTIFACT_ROWS, MARKS, TASK_ROW, WORK
+from builders_journal import ROWS, Journal, from_elsewhere
+from checks_law import holds_the_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import ROWS, Journal, from_elsewhere
-from law import holds_the_law
 
 from memplane.context.folds import Folds
-from memplane.projections.chains import MemoryChains
+from memplane.projections.in_force import MemoryChains
 from memplane.projections.memories import Memories
 from memplane.projections.projector import Stretch, fold
 from memplane.tokens import make

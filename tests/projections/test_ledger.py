@@ -3,10 +3,10 @@
 import json
 
 import pytest
+from builders_journal import HISTORIES, Journal
+from checks_law import fold, holds_the_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import HISTORIES, Journal
-from law import fold, holds_the_law
 
 from memplane.projections.ledger import Cards, Decisions
 from memplane.projections.memories import Memories
@@ -25,7 +25,7 @@ def folded(rows, projector=None):
 
 
 def active(rows, projector=None):
-    return [one.text for one in folded(rows, projector).active()]
+    return [one.event.text for one in folded(rows, projector).active()]
 
 
 @settings(max_examples=60, deadline=None)
@@ -89,11 +89,13 @@ def test_upkeep_and_sessions_supersede_nothing(kind):
 
 def test_a_decision_without_a_key_is_filed_under_its_number_and_nothing_supersedes_it():
     rows = [decision("one"), decision("two"), decision("three", key="#1")]
-    assert [(one.key, one.text) for one in folded(rows).active()] == [
-        ("#1", "one"),
-        ("#2", "two"),
+    state = folded(rows)
+    assert [(one.key, one.event.text) for one in state.active()] == [
+        (None, "one"),
+        (None, "two"),
         ("#1", "three"),
     ]
+    assert [row[6] for row in Decisions().fields(state)["items"]] == ["#1", "#2", "#1"]
 
 
 @pytest.mark.parametrize(
@@ -188,12 +190,13 @@ def test_five_thousand_long_decisions_stay_within_half_a_mebibyte():
     assert len(Decisions().dump(state)) <= 512 * 1024 - 4096 + 16
     assert state.active()[-1].seq == 5000
     assert not state.active()[-1].whole
-    assert (len(state.active()[-1].text), len(state.active()[-1].rationale)) == (4000, 1000)
+    last = state.active()[-1].event
+    assert (len(last.text), len(last.data["rationale"])) == (4000, 1000)
 
 
 def test_five_thousand_short_decisions_keep_the_newest_hundred():
     state = folded([decision(str(n), key=f"k{n}") for n in range(5000)])
-    assert [one.text for one in state.active()] == [str(n) for n in range(4900, 5000)]
+    assert [one.event.text for one in state.active()] == [str(n) for n in range(4900, 5000)]
 
 
 def left(rows, projector=None):
@@ -224,7 +227,7 @@ def test_what_is_kept_and_what_left_are_all_that_is_in_force(rows, kept):
 def test_of_what_left_the_last_two_hundred_are_known_without_their_texts_and_that_there_were_more():
     state = folded(keyed(300))
     assert [one.key for one in state.left_in_force()] == [f"k{n}" for n in range(200)]
-    assert {one.text for one in state.left_in_force()} == {""}
+    assert {one.event.text for one in state.left_in_force()} == {""}
     assert not state.more
     state = folded(keyed(303))
     assert [one.key for one in state.left_in_force()] == [f"k{n}" for n in range(3, 203)]

@@ -2,14 +2,14 @@
 
 import stat
 
+from builders_journal import HISTORIES, Journal
+from checks_law import holds_the_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import HISTORIES, Journal
-from law import holds_the_law
-from test_ledger import decision, forget
 
-from memplane.projections.chains import MemoryChains
+from memplane.projections.in_force import MemoryChains
 from memplane.projections.memories import Memories
+from tests.projections.test_ledger import decision, forget
 
 SKIPPED = {"forget", "pin", "touch", "purge", "repair", "segment", "session"}
 KEYED = [

@@ -1,9 +1,9 @@
 """The map: names and counts as of any seq, within bounds, told to who may see a witness."""
 
+from builders_journal import FORGETS, HISTORIES, ROWS, Journal
+from checks_law import fold, holds_the_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import FORGETS, HISTORIES, ROWS, Journal
-from law import fold, holds_the_law
 
 from memplane.projections.system_map import SORTS, PlaneMap
 

@@ -2,9 +2,9 @@
 
 from itertools import pairwise
 
+from builders_journal import HISTORIES, Journal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import HISTORIES, Journal
 
 from memplane.projections.memories import Memories
 

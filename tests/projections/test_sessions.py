@@ -1,11 +1,11 @@
 """The sessions: figures, names and bounds."""
 
 import pytest
-from histories import MARKS, WORK
+from builders_histories import MARKS, WORK
+from builders_journal import FORGETS, SESSIONS, STATEMENTS, Journal
+from checks_law import fold, holds_the_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import FORGETS, SESSIONS, STATEMENTS, Journal
-from law import fold, holds_the_law
 
 from memplane.projections.sessions import BYTES_MAX, GONE_MAX, SessionsProjector, session_facts
 from memplane.tokens import make

@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from histories import NAMES, SESSIONS, TASK_ROW, TEXT, task
+from builders_histories import NAMES, SESSIONS, TASK_ROW, TEXT, task
+from builders_journal import ROWS, Journal
+from checks_law import fold, holds_the_law
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal import ROWS, Journal
-from law import fold, holds_the_law
 
 from memplane.projections.task_table import BRIEF_MAX, DETAILED_MAX
 from memplane.projections.tasks import Tasks

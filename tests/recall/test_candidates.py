@@ -4,9 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplane.index.filling import steps_of_few
-from memplane.index.packing import STEP_COLUMNS, FillingParameters, filling_steps, steps_of
-from memplane.recall.retrieval import Candidates, FoundEvent
+from memplane.index.fill_order import STEP_COLUMNS, FillingParameters, filling_steps, steps_of
+from memplane.ports import Candidates, FoundEvent
 
 rows = st.lists(
     st.builds(
@@ -75,7 +74,7 @@ packings = st.builds(
 def test_steps_without_arrays_are_those_with_arrays(found, packing, budget):
     made = candidates(found)
     columns = [made.columns[name] for name in STEP_COLUMNS]
-    few = steps_of_few([column.tolist() for column in columns], range(len(found)), budget, packing)
+    few = steps_of([column.tolist() for column in columns], range(len(found)), budget, packing)
     assert list(few) == list(steps_of(columns, range(len(found)), budget, packing))
 
 

@@ -1,6 +1,6 @@
 """Sessions of the real clients, as recorded: what memplane makes of them, and gives back.
 
-`tests/agents/sessions.py` says what is said in them.
+`tests/agents/process_clients.py` says what is said in them.
 """
 
 import re

@@ -6,7 +6,7 @@ import pytest
 import memplane.tokens
 from memplane.tokens import make
 
-sys.path.insert(0, str(Path(__file__).parent))  # for `nasty`
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))  # for `table_formats`
 
 FILE = Path(memplane.tokens.__file__).with_name("bound1.xz")
 

@@ -2,9 +2,9 @@ import random
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from builders_nasty_texts import ATOMS, SENTENCES, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nasty import ATOMS, SENTENCES, texts
 
 from memplane.tokens import make
 from memplane.tokens.bound import UNSURE_CHARACTER, lines, stand_ins

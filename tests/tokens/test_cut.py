@@ -1,10 +1,10 @@
 import random
 
+from builders_nasty_texts import ATOMS, SENTENCES, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nasty import ATOMS, SENTENCES, texts
 
-from memplane.tokens import cut, make
+from memplane.tokens import clip, cut, make
 
 TEXT = st.lists(st.one_of(st.sampled_from(ATOMS), st.sampled_from(SENTENCES), st.text())).map(
     "".join
@@ -83,3 +83,25 @@ def test_other_counters_are_kept_to_their_limit_too(table, text, limit):
 
 LEN4 = make("len4", table=bytes)
 SCALED = make("len4", scale_ppm=1_300_000, table=bytes)
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXT, st.integers(0, 80), st.integers(1, 3))
+def test_what_is_clipped_counts_what_it_says_and_fits_with_its_handle(bound, text, tokens, step):
+    found = clip(bound, text, tokens, lambda kept: f"said: {kept} … #12\n", around=4, step=step)
+    if found is not None:
+        lines, cost = found
+        assert cost == bound.count(lines) <= tokens
+        assert text.startswith(lines.removeprefix("said: ").removesuffix(" … #12\n"))
+
+
+def test_a_clip_ends_where_it_may_or_is_none(bound):
+    def at_line(kept):
+        return kept[: kept.rfind("\n") + 1]
+
+    text = "One two three.\nFour five six.\nSeven.\n"
+    found = clip(bound, text, 10, lambda kept: f"{kept}…\n", around=2, ended=at_line)
+    assert found is not None
+    assert found[0] == "One two three.\nFour five six.\n…\n"
+    assert clip(bound, "One two three", 3, str, around=0, ended=at_line) is None
+    assert clip(bound, text, 4, lambda kept: f"{kept} … {'words ' * 9}\n", around=1) is None

@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from nasty import SENTENCES, texts
+from builders_nasty_texts import SENTENCES, texts
 
 from memplane.tokens import make
 from memplane.tokens.bound import lines

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from nasty import texts
+from builders_nasty_texts import texts
 
 import memplane.tokens
 from memplane.errors import InputError, MissingExtraError
@@ -90,7 +90,7 @@ from pathlib import Path
 if sys.argv[1] == "without":
     sys.modules["rs_bpe"] = None
 sys.path[:0] = [sys.argv[3], sys.argv[4]]
-from nasty import texts
+from builders_nasty_texts import texts
 from memplane.tokens import make
 packed = Path(sys.argv[2]).read_bytes()
 counter = make("bound/1", table=lambda: packed)

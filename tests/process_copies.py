@@ -1,0 +1,271 @@
+"""Starts `python -m memplane` as a copy of a process that has imported everything already.
+
+A fresh interpreter spends half a second or more on imports; a copy takes some hundredths of one,
+and is a process of its own all the same: its pipes, locks, signals, clock and end are its own, and
+it is a child of the process that started it. `popen_of` gives what stands in for `subprocess.Popen`: whatever
+is not memplane, or depends on how an interpreter starts, is started as ever.
+
+Run as a script, this is the process that is copied: `python process_copies.py SOCKET`.
+"""
+
+import atexit
+import contextlib
+import ctypes
+import gc
+import importlib
+import io
+import os
+import pickle
+import pkgutil
+import random
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import warnings
+from pathlib import Path
+
+import memplane
+
+MODULES = ("memplane", "memplane.cli.scenario")
+HEAVY = ("jsonschema", "mcp", "numpy", "orjson", "rich.console", "snowballstemmer", "typer", "yaml")
+SET_CHILD_SUBREAPER = 36  # of prctl(2)
+# What an interpreter reads as it starts: where one of these differs, a copy would not be the same.
+AT_START = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "MALLOC", "OMP_", "OPENBLAS_")
+SAME = (("LANG", "C.UTF-8"), ("PYTHONUNBUFFERED", "1"), ("PYTHONDONTWRITEBYTECODE", "1"))
+
+
+class Original:
+    """The process that is copied, and how to ask it for a copy."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        self._at_start, self._pid = at_start(os.environ), os.getpid()
+        self._prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def can_be(self, cwd, env):
+        """Whether a copy would be the same as a process that is started there."""
+        if os.getpid() != self._pid:  # a fork of the tests: it would not be the parent
+            return False
+        if at_start(os.environ if env is None else env) != self._at_start:
+            return False
+        # `-m` would import what lies in the folder before what is installed.
+        folder = Path(cwd)
+        return not any(any(folder.glob(one)) for one in ("*.py", "*.so", "*/__init__.py"))
+
+    def copied(self, request, files):
+        """Start a copy; its process id. It is a child of this process."""
+        data = pickle.dumps(request)
+        with self._lock:
+            self._prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            try:
+                socket.send_fds(self._socket, [len(data).to_bytes(8, "little")], files)
+                self._socket.sendall(data)
+                return int.from_bytes(exactly(self._socket, 8), "little")
+            finally:
+                self._prctl(SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+    def close(self):
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._process.wait(60)
+
+
+def at_start(env):
+    pairs = ((os.fsdecode(name), os.fsdecode(value)) for name, value in env.items())
+    return {one for one in pairs if one[0].startswith(AT_START) and one[1] and one not in SAME}
+
+
+def exactly(connection, size):
+    data = b""
+    while len(data) < size:
+        part = connection.recv(size - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
+
+
+class Copies:
+    """Starts the original when a copy is first asked for; `wanted` says whether any is."""
+
+    def __init__(self):
+        self.wanted = True
+        self._original = None
+
+    def original_for(self, words, cwd, env):
+        """What can be copied to run these words; None where they are to be started as ever."""
+        if not self.wanted or len(words) < 3 or words[:2] != [sys.executable, "-m"]:
+            return None
+        if words[2] not in MODULES or not sys.platform.startswith("linux"):
+            return None
+        self._original = self._original or Original()
+        return self._original if self._original.can_be(cwd, env) else None
+
+    def close(self):
+        if self._original is not None:
+            self._original.close()
+
+
+def popen_of(copies):
+    """The class to start processes with."""
+
+    class Popen(subprocess.Popen):
+        def _execute_child(
+            self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *rest
+        ):
+            ends = rest[3:9]  # of pipes: for the child and for us, of stdin, stdout and stderr
+            files = [at if one == -1 else one for at, one in enumerate((ends[0], *ends[3::2]))]
+            more = (executable, preexec_fn, close_fds, tuple(pass_fds), rest[2], *rest[10:14])
+            if more == (None, None, True, (), False, None, None, None, -1):
+                one = isinstance(args, str | bytes | os.PathLike)
+                words = [os.fsdecode(word) for word in ([args] if one else args)]
+                try:
+                    where = str(Path.cwd()) if cwd is None else os.fsdecode(cwd)
+                except FileNotFoundError:  # the folder is gone
+                    where = None
+                original = where and copies.original_for(words, where, env)
+                if original:
+                    request = {
+                        "words": words, "cwd": where, "new_session": rest[14],
+                        "env": dict(os.environ if env is None else env),
+                    }  # fmt: skip
+                    try:
+                        self.pid = original.copied(request, files)
+                        self._child_created = True
+                    finally:
+                        self._close_pipe_fds(*ends)
+                    return
+            super()._execute_child(
+                args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *rest
+            )
+
+    return Popen
+
+
+# In the process that is copied.
+
+
+def import_everything():
+    """Import whatever a command may import, so that forks of this process need not."""
+    names = [one.name for one in pkgutil.walk_packages(memplane.__path__, "memplane.")]
+    for name in [*HEAVY, *names]:
+        if name not in ("memplane.__main__", "memplane.pytest_plugin", "memplane.cli.scenario"):
+            with contextlib.suppress(ImportError), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                importlib.import_module(name)
+
+
+def prepare():
+    """Make this process one whose copies cost little."""
+    del sys.path[0]  # nothing of this file's folder
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    import_everything()
+    gc.collect()
+    gc.freeze()  # no search for garbage touches what the copies share
+
+
+def serve(connection):
+    """Take requests and fork; comes back, in the copy alone, with what it is to be."""
+    while True:
+        header, files, _, _ = socket.recv_fds(connection, 8, 3)
+        if not header:
+            os._exit(0)
+        request = pickle.loads(exactly(connection, int.from_bytes(header, "little")))
+        reading, writing = os.pipe()
+        between = os.fork()
+        if not between:
+            between = os.getpid()
+            child = os.fork()
+            if child:
+                os.write(writing, child.to_bytes(8, "little"))
+                os._exit(0)
+            os.close(reading)
+            os.close(writing)
+            while os.getppid() == between:  # until the process that asked is the parent
+                time.sleep(0.0002)
+            connection.close()
+            return request, files
+        os.waitpid(between, 0)  # now whoever asked is the parent
+        connection.sendall(os.read(reading, 8))
+        for file in (*files, reading, writing):
+            os.close(file)
+
+
+def become(request, files):
+    """Everything about this process that a new one would be given."""
+    if request["new_session"]:
+        os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for at, file in enumerate(files):
+        os.dup2(file, at)
+    for file in files:
+        os.close(file)
+    os.chdir(request["cwd"])
+    os.environ.clear()
+    os.environ.update({os.fsdecode(k): os.fsdecode(v) for k, v in request["env"].items()})
+    for at, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        old = getattr(sys, f"__{name}__")
+        raw = io.FileIO(at, mode, closefd=False)
+        raw.name = f"<{name}>"
+        made = io.TextIOWrapper(
+            (io.BufferedReader if mode == "r" else io.BufferedWriter)(raw),
+            encoding=old.encoding, errors=old.errors, newline="\n",
+            line_buffering=raw.isatty() or name == "stderr",
+        )  # fmt: skip
+        made.mode = mode
+        setattr(sys, name, made)
+        setattr(sys, f"__{name}__", made)
+    random.seed()
+    sys.orig_argv = request["words"]
+    sys.argv = ["-m", *request["words"][3:]]
+    sys.path.insert(0, str(Path.cwd()))
+    importlib.invalidate_caches()
+
+
+def run(module):
+    """Run it as `python -m` does, and end as an interpreter does, but for clearing its memory.
+
+    To take the interpreter down touches every page that the copy shares: that costs more than all
+    that most commands do.
+    """
+    code = 0
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        if end.code not in (None, code):
+            sys.stderr.write(f"{end.code}\n")
+    except BaseException as error:  # noqa: BLE001 - as an interpreter does
+        sys.excepthook(type(error), error, error.__traceback__)
+        code = 1
+        if isinstance(error, KeyboardInterrupt):
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        traceback.print_exc()
+        code = 120
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(code & 0xFF)
+
+
+if __name__ == "__main__":
+    prepare()
+    asked = serve(socket.socket(fileno=int(sys.argv[1])))
+    become(*asked)
+    run(asked[0]["words"][2])
