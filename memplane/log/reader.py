@@ -671,7 +671,9 @@ class LineCache:
         others is read again.
         """
         found = self._lines.get(seq)
-        if found is not None and known in (None, (found.event.id, found.segment, found.offset)):
+        if found is not None and (
+            known is None or known == (found.event.id, found.segment, found.offset)
+        ):
             self._lines.move_to_end(seq)
             return found
         found = self._read(seq)

@@ -17,7 +17,13 @@ from typing import Final, NamedTuple
 
 from memplane.event import TYPED_KINDS, UPKEEP_KINDS, Event
 from memplane.pack.handles import EVENTS_FROM, Handle
-from memplane.pack.task_digest import Digest, Sight, paragraph, sentence, short
+from memplane.pack.task_digest import (
+    Digest,
+    Sight,
+    first_sentence,
+    task_paragraph,
+    task_sentence,
+)
 from memplane.projections.item import Item
 from memplane.projections.sessions import is_extract
 from memplane.projections.task_table import TaskRecord
@@ -298,12 +304,12 @@ def task_leads(task: TaskRecord, *, active: bool) -> tuple[Lead, ...]:
     """A sentence or two about a task; the paragraph that goes on behind them."""
 
     def line(sight: Sight, room: int) -> Digest | None:
-        return short(task, sight, room) or short(task, sight, NO_END)
+        return task_sentence(task, sight, room) or task_sentence(task, sight, NO_END)
 
     def rest(sight: Sight, room: int) -> Digest | None:
-        told, goal = short(task, sight, NO_END), task.goal
+        told, goal = task_sentence(task, sight, NO_END), task.goal
         headed = told is None or goal is None or goal.id not in told.events
-        return paragraph(task, sight, room, active=active, headed=headed)
+        return task_paragraph(task, sight, room, active=active, headed=headed)
 
     return line, rest
 
@@ -346,7 +352,7 @@ def _line(name: str, seen: list[Member], sight: Sight) -> Digest:
     events, parts, whole = (), (), ()  # type: tuple[str, ...], tuple[str, ...], tuple[int, ...]
     said = ""
     if about is not None:
-        words, entire = sentence(about.event.text, sight.printer)
+        words, entire = first_sentence(about.event.text, sight.printer)
         said = f": {words}"
         if entire and about.item.whole and about.item.seq not in sight.elsewhere:
             events, whole = (about.event.id,), (about.item.seq,)
@@ -367,7 +373,7 @@ def _about(seen: list[Member]) -> Member | None:
 def _said_already(seen: list[Member], sight: Sight) -> str:
     """The line of the summary that only repeats the session's first line; "" for none."""
     about = _about(seen)
-    if about is None or not sentence(about.event.text, sight.printer)[1]:
+    if about is None or not first_sentence(about.event.text, sight.printer)[1]:
         return ""
     return _listed(f"Asked first: {about.event.text}")
 

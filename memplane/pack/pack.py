@@ -97,16 +97,17 @@ _OWN: Final = ""  # in the place of a name: each section that the policy added
 _EVIDENCE: Final = "retrieved_evidence"
 
 
+def _is_early(context: PackContext) -> bool:
+    return context.early
+
+
 def _is_late(context: PackContext) -> bool:
     return not context.early
 
 
 def _asks_where(context: PackContext) -> bool:
+    """Whether a session's prompt asks where the work stands: its block shows the last sessions."""
     return context.intent == "orient"
-
-
-def _is_early(context: PackContext) -> bool:
-    return context.early
 
 
 def _divides_by_priority(context: PackContext) -> bool:
@@ -262,7 +263,7 @@ def lay(
     lone = bool(request.query) and request.session is None
     layout, given = _rooms_of(context, query, sections, printer, needs, budget, lone=lone)
     mark("allocate")
-    layout.walk(sections, mark)
+    layout.walk(sections, query, mark)
     sheet = layout.sheet
     if "expansions" not in names:
         sheet.views_omitted += [
@@ -341,9 +342,9 @@ def _rooms_of(
     sheet = Sheet(given.room, printer, parts, given.cap, needs)
     half_lives = context.materials.policies.scoring.half_lives
     sheet.stale, sheet.fading = staleness(context), fading(half_lives)
-    layout = _Layout(sheet, context, query, given.room, total)
+    layout = _Layout(sheet, context, given.room, total)
     if not context.steady:
-        given = _small_rooms(layout, sections, budgets, spread, lone=lone)
+        given = _small_rooms(layout, query, sections, spread, lone=lone)
         layout.room, sheet.left = given.room, dict(given.room)
     return layout, given
 
@@ -357,38 +358,80 @@ class _Step(NamedTuple):
     search: Search | None = None
 
 
+Turn = tuple[_Step, _Step | None]  # with the step that goes on behind evidence, where it may
+
+
+def _turns(
+    table: Sequence[Row], stage: str, sections: list[SectionBudget], context: PackContext
+) -> Iterator[Turn]:
+    """The turns of a stage for these sections, in order."""
+    rows = [
+        (row, section)
+        for row in table
+        if row.stage == stage and (row.when is None or row.when(context))
+        for section in sections
+        if (is_own_section(section) if row.section == _OWN else section.name == row.section)
+    ]
+    for ordered, group in groupby(rows, key=lambda one: one[0].takes == "priority"):
+        if ordered:
+            yield from _by_priority(list(group), sections, early=context.early)
+            continue
+        for row, section in group:
+            own = row.takes == "own" or (row.takes == "steady" and context.steady)
+            yield _Step(section, "own" if own else "rest", row.places, row.search), None
+
+
+def _by_priority(
+    rows: list[tuple[Row, SectionBudget]], sections: list[SectionBudget], *, early: bool
+) -> Iterator[Turn]:
+    """The turns of a group by falling priority, in the file's order where it is equal.
+
+    A section of no lower priority than evidence takes the rest. One of a lower priority spends no
+    more than its own room before evidence, and after it what that left; expansions, which were
+    asked for, may take half of evidence's room, or the rest where evidence was filled `early`.
+    """
+    evidence = next((one for one in sections if one.name == _EVIDENCE), None)
+    rows.sort(key=lambda one: (-one[1].priority, sections.index(one[1])))
+    for row, section in rows:
+        takes: Takes = "own"
+        if evidence is None or section.priority >= evidence.priority:
+            takes = "rest"
+        elif section.name == "expansions":
+            takes = "rest" if early else "half"
+        again = _Step(section, "rest", row.again) if takes == "own" else None
+        yield _Step(section, takes, row.places, row.search), again
+
+
 class _Layout:
-    """A block while it is laid out: the one loop for every budget and intent."""
+    """A block while it is laid out: the one loop for every budget and intent.
+
+    `room` has the tokens of each section, `total` those of the block without its begin and end.
+    """
 
     def __init__(
-        self,
-        sheet: Sheet,
-        context: PackContext,
-        query: PackQuery,
-        room: dict[str, int],
-        total: int,
+        self, sheet: Sheet, context: PackContext, room: dict[str, int], total: int
     ) -> None:
-        self.sheet, self.context, self.query = sheet, context, query
-        self.room, self.total = room, total
+        self.sheet, self.context, self.room, self.total = sheet, context, room, total
 
-    def walk(self, sections: list[SectionBudget], mark: Mark) -> None:
+    def walk(self, sections: list[SectionBudget], query: PackQuery, mark: Mark) -> None:
         """Take the turns of the table for these sections, stage by stage.
 
         Where no evidence is left out for want of room, sections of a lower priority take what it
         left.
         """
         if self.context.orients:
-            self.run([step for step, _ in self._steps(ORIENT_TABLE, "tail", sections)])
+            turns = _turns(ORIENT_TABLE, "tail", sections, self.context)
+            self.run([step for step, _ in turns], query)
             return
         for stage in ("head", "middle"):
-            self.run([step for step, _ in self._steps(TABLE, stage, sections)])
+            self.run([step for step, _ in _turns(TABLE, stage, sections, self.context)], query)
             mark(stage)
-        steps = list(self._steps(TABLE, "tail", sections))
-        self.run([step for step, _ in steps])
+        tail = list(_turns(TABLE, "tail", sections, self.context))
+        self.run([step for step, _ in tail], query)
         if not self.sheet.short_of(_EVIDENCE):
-            self.run([again for _, again in steps if again is not None])
+            self.run([again for _, again in tail if again is not None], query)
 
-    def run(self, steps: Sequence[_Step]) -> None:
+    def run(self, steps: Sequence[_Step], query: PackQuery) -> None:
         """Take the steps in order. What is to come keeps its room; no section passes its cap."""
         sheet, context, room = self.sheet, self.context, self.room
         for at, (section, takes, places, search) in enumerate(steps):
@@ -405,56 +448,17 @@ class _Layout:
             for place in places:
                 place(sheet, context, section)
             if search is not None:
-                search(sheet, context, section, self.query)
-            # Of decisions all are tried: with more room only one that was refused would come.
+                search(sheet, context, section, query)
+            # Every decision is tried: with more room only one that was refused would be added.
             if left < most and takes != "own":
                 sheet.short |= name != DECISIONS or sheet.short_of(name)
 
     def _unspent(self, name: str) -> int:
         return max(0, self.room[name] - self.sheet.paid.get(name, 0))
 
-    def _steps(
-        self, table: Sequence[Row], stage: str, sections: list[SectionBudget]
-    ) -> Iterator[tuple[_Step, _Step | None]]:
-        """The steps of a stage, each with the one that goes on behind evidence, where it may."""
-        turns = [
-            (row, section)
-            for row in table
-            if row.stage == stage and (row.when is None or row.when(self.context))
-            for section in sections
-            if (is_own_section(section) if row.section == _OWN else section.name == row.section)
-        ]
-        for ordered, group in groupby(turns, key=lambda turn: turn[0].takes == "priority"):
-            if ordered:
-                yield from self._by_priority(list(group), sections)
-                continue
-            for row, section in group:
-                own = row.takes == "own" or (row.takes == "steady" and self.context.steady)
-                yield _Step(section, "own" if own else "rest", row.places, row.search), None
-
-    def _by_priority(
-        self, turns: list[tuple[Row, SectionBudget]], sections: list[SectionBudget]
-    ) -> Iterator[tuple[_Step, _Step | None]]:
-        """The steps of a group by falling priority, in the file's order where it is equal.
-
-        A section of no lower priority than evidence takes the rest. One of a lower priority spends
-        no more than its own room before evidence, and after it what that left; expansions, which
-        were asked for, may take half of evidence's room.
-        """
-        evidence = next((one for one in sections if one.name == _EVIDENCE), None)
-        turns.sort(key=lambda turn: (-turn[1].priority, sections.index(turn[1])))
-        for row, section in turns:
-            takes: Takes = "own"
-            if evidence is None or section.priority >= evidence.priority:
-                takes = "rest"
-            elif section.name == "expansions":
-                takes = "rest" if self.context.early else "half"
-            again = _Step(section, "rest", row.again) if takes == "own" else None
-            yield _Step(section, takes, row.places, row.search), again
-
 
 def _small_rooms(
-    layout: _Layout, sections: list[SectionBudget], budgets: Budgets, spread: int, *, lone: bool
+    layout: _Layout, query: PackQuery, sections: list[SectionBudget], spread: int, *, lone: bool
 ) -> Rooms:
     """The rooms of a block that is too small for a ladder.
 
@@ -463,9 +467,9 @@ def _small_rooms(
     evidence divide the rest. What may spend before evidence as little as its share keeps to it.
     """
     every = [section.name for section in sections]
-    orients = layout.context.orients
+    budgets, orients = layout.context.materials.policies.budgets, layout.context.orients
     steady = rooms(budgets, every, STEADY_FROM, lone=lone, orient=orients)
-    holds = [section.name for section in sections if _holds(layout, section)]
+    holds = [section.name for section in sections if _holds(layout, query, section)]
     given = rooms(budgets, holds, spread, lone=lone, orient=orients)
     own = rooms(budgets, every, spread, lone=lone, orient=orients)
     room = dict.fromkeys(every, 0)
@@ -482,20 +486,20 @@ def _small_rooms(
     return Rooms(room, own.cap, own.share_ppm)
 
 
-def _holds(layout: _Layout, section: SectionBudget) -> bool:
+def _holds(layout: _Layout, query: PackQuery, section: SectionBudget) -> bool:
     """Whether the section has an entry at all: tried by itself, with room enough for one."""
     name, sheet = section.name, layout.sheet
     if name == "recent_window":
         return True
     if name == _EVIDENCE:
-        return bool(layout.query.text)
+        return bool(query.text)
     if name == "expansions":
         return bool(layout.context.materials.expansions)
     alone = Sheet({name: STEADY_FROM}, sheet.printer, tuple(sheet.laid.values()))
     alone.stale, alone.fading = sheet.stale, sheet.fading
-    trial = _Layout(alone, layout.context, layout.query, {name: STEADY_FROM}, STEADY_FROM)
+    trial = _Layout(alone, layout.context, {name: STEADY_FROM}, STEADY_FROM)
     row = _FIRST_ROWS.get(name) or _FIRST_ROWS[_OWN]
-    trial.run([_Step(section, "own", row.places)])
+    trial.run([_Step(section, "own", row.places)], query)
     return bool(alone.spent)
 
 

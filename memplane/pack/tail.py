@@ -17,8 +17,8 @@ from memplane.pack.task_digest import (
     Digest,
     Sight,
     is_seen,
-    paragraph,
-    short,
+    task_paragraph,
+    task_sentence,
 )
 from memplane.policy import SectionBudget
 from memplane.projections.files import FILES, FileTouch
@@ -137,7 +137,7 @@ def place_tasks(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
         return
     others = [other for other in table.open() if other.id != mine and is_seen(other, sight)]
     for other in others[:_OTHERS_MAX]:
-        digest = short(other, sight, max(0, sheet.room(_TASKS)))
+        digest = task_sentence(other, sight, max(0, sheet.room(_TASKS)))
         if digest is not None:
             _put_digest(sheet, digest)
         elif other.goal is not None and sight.sees(other.goal):
@@ -146,7 +146,7 @@ def place_tasks(sheet: Sheet, context: PackContext, _: SectionBudget) -> None:
 
 def _place_paragraph(sheet: Sheet, task: TaskRecord, sight: Sight) -> None:
     room = min(sheet.room(_TASKS), PARAGRAPH_TOKENS_MAX)
-    digest = paragraph(task, sight, room, active=True)
+    digest = task_paragraph(task, sight, room, active=True)
     if digest is None:
         if task.goal is not None and sight.sees(task.goal):
             _omit_quote(sheet, task.goal)

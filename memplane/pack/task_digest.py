@@ -30,12 +30,13 @@ __all__ = [
     "PlanStep",
     "Sight",
     "artifact_words",
+    "first_sentence",
     "is_seen",
-    "made",
-    "paragraph",
     "plan_steps",
-    "sentence",
-    "short",
+    "task_paragraph",
+    "task_sentence",
+    "visible_artifacts",
+    "visible_quotes",
 ]
 
 
@@ -142,7 +143,7 @@ def plan_steps(task: TaskRecord, sight: Sight) -> list[PlanStep]:
     return found
 
 
-def paragraph(
+def task_paragraph(
     task: TaskRecord, sight: Sight, room: int, *, active: bool, headed: bool = True
 ) -> Digest | None:
     """The task in lines: goal, status, plan, decisions, open failures, artifacts, files.
@@ -180,7 +181,9 @@ def paragraph(
     return _digest(sorted(lines), left, sight)
 
 
-def short(task: TaskRecord, sight: Sight, room: int, *, label: bool = True) -> Digest | None:
+def task_sentence(
+    task: TaskRecord, sight: Sight, room: int, *, label: bool = True
+) -> Digest | None:
     """The task in one or two sentences: its goal, and its state.
 
     None where the reader sees nothing of it, or there is no room.
@@ -188,7 +191,9 @@ def short(task: TaskRecord, sight: Sight, room: int, *, label: bool = True) -> D
     if not is_seen(task, sight):
         return None
     goal = _goal(task, sight)
-    what, whole = sentence(goal.text, sight.printer) if goal is not None else (_NO_GOAL, False)
+    what, whole = (
+        first_sentence(goal.text, sight.printer) if goal is not None else (_NO_GOAL, False)
+    )
     name = f"task {safe_name(task.id)}" if label else ""
     second, about = _standing(task, sight)
     for tail, quote in ((second, about), ("", None)):
@@ -241,30 +246,30 @@ def _plan(task: TaskRecord, sight: Sight) -> Iterator[_Said]:
 def _history(task: TaskRecord, sight: Sight) -> Iterator[_Said]:
     if task.note is not None and sight.sees(task.note):
         yield _Said("note", (task.note,), "- note", task.note.text, _LINE_TOKENS)
-    decisions = seen(task.decisions, "decisions", sight)
+    decisions = visible_quotes(task.decisions, "decisions", sight)
     for quote in decisions:
         rank = "decided" if quote is decisions[-1] else "older"
         yield _Said(rank, (quote,), "- decided", quote.text, _LINE_TOKENS)
-    failures = seen(task.failures, "failures", sight)
+    failures = visible_quotes(task.failures, "failures", sight)
     for quote in failures:
         rank = "failing" if quote is failures[-1] else "failed"
         yield _Said(rank, (quote,), _failing("- failing", quote), quote.text, _LINE_TOKENS)
-    for quote in made(task, sight):
+    for quote in visible_artifacts(task, sight):
         said = artifact_words(quote, sight)
         if said:
             yield _Said("made", (quote,), "- artifact", said, _LINE_TOKENS)
-    files = seen(task.files, "files", sight)
+    files = visible_quotes(task.files, "files", sight)
     if files:
         names = ", ".join(quote.path for quote in reversed(files))
         yield _Said("files", tuple(reversed(files)), "- files", names, _LINE_TOKENS)
 
 
-def seen(quotes: Sequence[EventQuote], name: str, sight: Sight) -> list[EventQuote]:
+def visible_quotes(quotes: Sequence[EventQuote], name: str, sight: Sight) -> list[EventQuote]:
     """The newest that the reader may see, in log order."""
     return [quote for quote in quotes if sight.sees(quote)][-SHOWN[name] :]
 
 
-def made(task: TaskRecord, sight: Sight) -> list[EventQuote]:
+def visible_artifacts(task: TaskRecord, sight: Sight) -> list[EventQuote]:
     """The newest artifacts that the reader may know of, in log order."""
     return [one for one in task.artifacts if sight.names(one)][-SHOWN["artifacts"] :]
 
@@ -288,23 +293,23 @@ def _standing(task: TaskRecord, sight: Sight) -> tuple[str, EventQuote | None]:
     if task.status != "open":
         word = task.status.capitalize()
         if task.state is not None and sight.sees(task.state) and task.state.text:
-            return f"{word}: {sentence(task.state.text, printer)[0]}", task.state
+            return f"{word}: {first_sentence(task.state.text, printer)[0]}", task.state
         return (f"{word}.", None) if task.status in CLOSED or task.state is not None else ("", None)
-    failures = seen(task.failures, "failures", sight)
+    failures = visible_quotes(task.failures, "failures", sight)
     if failures:
         quote = failures[-1]
         label = printer.redact(_failing("Failing", quote))
-        return f"{label}: {sentence(quote.text, printer)[0]}", quote
+        return f"{label}: {first_sentence(quote.text, printer)[0]}", quote
     plan = plan_steps(task, sight)
     ahead = [step for state in ("doing", "todo", "failed") for step in plan if step.state == state]
     if not ahead:
         return ("All steps done." if plan else ""), None
     number = plan.index(ahead[0]) + 1
-    text = sentence(ahead[0].text, printer)[0]
+    text = first_sentence(ahead[0].text, printer)[0]
     return f"{_STANDS[ahead[0].state]} step {number} of {len(plan)}: {text}", task.plan
 
 
-def sentence(text: str, printer: Printer) -> tuple[str, bool]:
+def first_sentence(text: str, printer: Printer) -> tuple[str, bool]:
     """Return the first sentence, marked where it is not the whole text; and whether it is that."""
     words = one_line(printer.redact(text))
     first = _SENTENCE.split(words, maxsplit=1)[0]

@@ -19,11 +19,11 @@ from memplane.pack.task_digest import (
     Sight,
     artifact_words,
     is_seen,
-    made,
-    paragraph,
     plan_steps,
-    seen,
-    short,
+    task_paragraph,
+    task_sentence,
+    visible_artifacts,
+    visible_quotes,
 )
 from memplane.projections.groups import Sees, VisibilityGroup, group_space
 from memplane.projections.task_table import CLOSED, EventQuote, TaskRecord, TaskTable, open_to
@@ -389,15 +389,15 @@ class PlaneTasks:
             return None
         printer = sight.printer
         active = table.active_for(session) == task.id
-        whole = paragraph(task, sight, PARAGRAPH_TOKENS_MAX, active=active)
-        brief = short(task, sight, NO_END, label=False)
+        whole = task_paragraph(task, sight, PARAGRAPH_TOKENS_MAX, active=active)
+        brief = task_sentence(task, sight, NO_END, label=False)
         assert whole is not None
         assert brief is not None
 
         def texts(name: str) -> tuple[str, ...]:
             return tuple(
                 printer.redact(quote.path if name == "files" else quote.text or quote.path)
-                for quote in seen(getattr(task, name), name, sight)
+                for quote in visible_quotes(getattr(task, name), name, sight)
             )
 
         def text(quote: EventQuote | None) -> str:
@@ -418,7 +418,9 @@ class PlaneTasks:
             task.names if sight.sees(task.specs) else (),
             texts("decisions"),
             texts("failures"),
-            tuple(printer.redact(_artifact(quote, sight)) for quote in made(task, sight)),
+            tuple(
+                printer.redact(_artifact(quote, sight)) for quote in visible_artifacts(task, sight)
+            ),
             texts("files"),
             tuple(
                 dict.fromkeys(

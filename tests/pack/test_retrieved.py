@@ -94,7 +94,7 @@ def test_a_turn_that_came_in_as_a_passage_grows_where_there_is_room(plane):
 
 
 def test_what_matches_nothing_brings_no_noise(plane):
-    # Marked turns have a part of the evidence whatever is asked: see test_marked.
+    # Marked turns have a part of the evidence whatever is asked: see test_marked_turns.
     plane.record_many({**row, "markers": []} for row in rows(3, 300))
     block = plane.pack("zyzzyva quokka", budget=4000)
     assert evidence(block) == []

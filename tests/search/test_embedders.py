@@ -78,7 +78,7 @@ def test_an_unknown_name_is_an_error_that_names_the_known_ones(plane):
 
 def test_an_installed_package_may_offer_an_embedder(plane, monkeypatch):
     offered = metadata.EntryPoints(
-        [metadata.EntryPoint("anagrams", "anagrams:Anagrams", wiring.EMBEDDERS)]
+        [metadata.EntryPoint("anagrams", "fakes_embedder:Anagrams", wiring.EMBEDDERS)]
     )
     monkeypatch.setattr(metadata, "entry_points", lambda group: offered.select(group=group))
     wiring.find_embedder.cache_clear()
