@@ -39,9 +39,8 @@ from memplane.importers.resume import Hooked
 from memplane.index.storage import alone
 from memplane.ports import Line, Position
 from memplane.projections.cache import Broken, Database
-from memplane.projections.catchup import catch_up
 from memplane.projections.in_force import Forget, forget_of
-from memplane.projections.projector import Replayable
+from memplane.projections.projector import Replayable, catch_up
 
 if TYPE_CHECKING:
     from memplane.importers.rows import Row

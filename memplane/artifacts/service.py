@@ -705,40 +705,49 @@ class PlaneArtifacts:
         redact = context.redact(context.watched.policies())
         facts = facts._replace(name=redact(facts.name), path=redact(facts.path))
         return Artifact(
-            event.seq,
-            event.id,
-            facts.uri,
-            facts.handle,
-            facts.card,
-            facts.name,
-            facts.mime,
-            facts.bytes,
-            facts.sha256,
-            facts.stored,
-            facts.path,
-            facts.type,
-            "" if facts.sidecar is None else facts.sidecar.name,
-            event.ts,
-            event.actor,
-            event.ns,
-            event.session,
-            event.task,
-            event.key,
-            seen.tags,
-            event.sensitivity,
-            approved,
-            seen.text,
-            None if gone is None else gone[0],
-            tuple(filter(None, (self._approval(one, holds, reader) for one, holds in said))),
+            seq=event.seq,
+            id=event.id,
+            uri=facts.uri,
+            handle=facts.handle,
+            card=facts.card,
+            name=facts.name,
+            mime=facts.mime,
+            bytes=facts.bytes,
+            sha256=facts.sha256,
+            stored=facts.stored,
+            path=facts.path,
+            type=facts.type,
+            sidecar="" if facts.sidecar is None else facts.sidecar.name,
+            added=event.ts,
+            actor=event.actor,
+            ns=event.ns,
+            session=event.session,
+            task=event.task,
+            key=event.key,
+            tags=seen.tags,
+            sensitivity=event.sensitivity,
+            approved=approved,
+            text=seen.text,
+            archived=None if gone is None else gone.reason,
+            approvals=tuple(
+                filter(None, (self._approval(one, holds, reader) for one, holds in said))
+            ),
         )
 
     def _approval(self, said: ApprovalChange, holds: bool, reader: EventAccess) -> Approval | None:
-        line = self._context.log.line(said.seq)
+        line = self._context.log.line(said.event.seq)
         if line is None or not reader.shows(line.event):
             return None
         event = reader.emit(line.event)
         return Approval(
-            said.seq, said.id, event.ts, event.actor, said.undo, holds, said.valid_until, event.text
+            seq=said.event.seq,
+            id=said.event.id,
+            at=event.ts,
+            by=event.actor,
+            revokes=said.undo,
+            holds=holds,
+            valid_until=event.valid_until,
+            reason=event.text,
         )
 
 

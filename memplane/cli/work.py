@@ -12,8 +12,7 @@ from memplane.cli.output import clipped_line, counted, print_answer, say
 from memplane.errors import InputError
 from memplane.plane import Receipt
 from memplane.wiring import open_plane
-from memplane.work.session_end import Ended
-from memplane.work.sessions import Session
+from memplane.work.sessions import Ended, Session
 from memplane.work.tasks import TaskView
 
 __all__ = [

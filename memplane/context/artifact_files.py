@@ -29,6 +29,7 @@ from memplane.projections.artifacts import (
     ArtifactTable,
     facts_of,
 )
+from memplane.projections.in_force import out_of_time
 
 if TYPE_CHECKING:
     from memplane.ports import Line
@@ -413,13 +414,13 @@ class ArtifactApprovals:
         return facts is not None and copy_changed(self._home, facts)
 
     def said_of(self, id: str, *, as_of: int, now: str) -> list[tuple[ApprovalChange, bool]]:  # noqa: A002
-        """Return what was said of an artifact, in log order, each with whether it holds now."""
+        """Return an artifact's approvals and revocations as of a seq, with whether each holds."""
         named = self._artifact(id)
         if named is None:
             return []
-        holding = [one.seq for one in self._holding(id, named, as_of, now)]
-        said = (one for one in self._table.said.get(id, ()) if one.seq <= as_of)
-        return [(one, one.seq in holding) for one in said]
+        holding = [one.event.seq for one in self._holding(id, named, as_of, now)]
+        said = (one for one in self._table.said.get(id, ()) if one.event.seq <= as_of)
+        return [(one, one.event.seq in holding) for one in said]
 
     def _holds(self, id_: str, named: _Named, as_of: int, now: str) -> bool:
         return next(self._holding(id_, named, as_of, now), None) is not None
@@ -427,13 +428,13 @@ class ArtifactApprovals:
     def _holding(self, id_: str, named: _Named, as_of: int, now: str) -> Iterator[ApprovalChange]:
         """The approvals that cover it, the newest first."""
         for one in reversed(self._table.said.get(id_, ())):
-            if not named.seq < one.seq <= as_of:  # nobody approves what is not there yet
+            if not named.seq < one.event.seq <= as_of:  # nobody approves what is not there yet
                 continue
             if self._memories.archived(one.event, upto=as_of) is not None:
                 continue
             if one.undo:
                 return
-            if one.sha256 == named.sha256 and one.in_time(now):
+            if one.sha256 == named.sha256 and out_of_time(one.event, now) is None:
                 yield one
 
     def _artifact(self, id_: str) -> _Named | None:

@@ -44,9 +44,9 @@ from memplane.log.reader import LineCache
 from memplane.nofollow import Tally, counting
 from memplane.pack.render import defused
 from memplane.ports import Appended, Clock, Detector, Embedder, Position, TokenCounter
-from memplane.projections.catchup import overtaken
 from memplane.projections.hotset import NO_TURNS, HotsetState
 from memplane.projections.item import Item, Printer
+from memplane.projections.projector import overtaken
 from memplane.recall.suppress import Scope
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from memplane.harness import remembered, remembered_lines, remembered_text, vari
 from memplane.pack.expansion_depths import belongs, says
 from memplane.ports import Line, Position, TokenCounter
 from memplane.projections.artifacts import Artifacts, ArtifactTable
-from memplane.projections.catchup import Folded, Follower, catch_up
 from memplane.projections.files import AllFiles, AllFilesState
 from memplane.projections.hotset import Hotsets, HotsetsState, HotsetState, without_gaps
 from memplane.projections.item import Item
@@ -27,7 +26,7 @@ from memplane.projections.ledger import (
     statement_item,
 )
 from memplane.projections.memories import Memories
-from memplane.projections.projector import Bundle, Replayable
+from memplane.projections.projector import Bundle, Folded, Follower, Replayable, catch_up
 from memplane.projections.sessions import SessionsProjector, SessionsState
 from memplane.projections.system_map import MapsState, MapState, PlaneMaps
 from memplane.projections.tasks import Tasks, owner_of
@@ -156,7 +155,7 @@ class Prefix:
         return self._head
 
     def advance(self, upto: int) -> None:
-        """Let more of the log exist: it is read on, so that a line is verified once."""
+        """Extend the prefix to `upto`, reading on, so that each line is verified once."""
         before = self.head()
         fresh = self._read_on(before, upto)
         self._fresh, self._upto = (before, fresh), upto
@@ -377,7 +376,7 @@ class Folds:
         }
 
     def forget(self) -> None:
-        """Forget what was made of the states, as something was erased from them."""
+        """Drop what was derived from the states, because lines were erased."""
         self.of_tasks, self._items, self._stated = {}, {}, None
 
     def close(self) -> None:
@@ -418,7 +417,7 @@ class Folds:
         return items
 
     def stated(self, places: GroupedProjections, sees: Sees, reader: object) -> Stated:
-        """What is in force for a reader; of whom `reader` names, from the last time if it stands.
+        """Return what is in force for a reader; cached for `reader` while the log is unchanged.
 
         None: `places` are not those of these folds.
         """
@@ -427,14 +426,14 @@ class Folds:
             return known[1]
         decisions, cards = places.decisions.active(sees), places.cards.active(sees)
         found = Stated(
-            self.items("decisions", decisions),
-            self.items("cards", cards),
-            {one.seq: one.pinned_at for one in (*decisions, *cards) if one.pinned_at},
-            self.items("left", places.decisions.left(sees)),
-            places.decisions.more(sees),
-            max(places.decisions.shed_seq(sees), places.cards.shed_seq(sees)),
-            places.plane_map.seen(sees),
-            self.tasks.state.seen_by(sees),
+            decisions=self.items("decisions", decisions),
+            cards=self.items("cards", cards),
+            pinned={one.seq: one.pinned_at for one in (*decisions, *cards) if one.pinned_at},
+            left=self.items("left", places.decisions.left(sees)),
+            left_more=places.decisions.more(sees),
+            shed_seq=max(places.decisions.shed_seq(sees), places.cards.shed_seq(sees)),
+            plane_map=places.plane_map.seen(sees),
+            tasks=self.tasks.state.seen_by(sees),
         )
         if reader is not None and self._caught is not None:
             self._stated = key, found
@@ -489,7 +488,7 @@ def text_of(log: FileLog) -> Callable[[Event], str]:
 
 
 class VisibleProjections(NamedTuple):
-    """What the projections hold for one reader: what he does not see shapes nothing of it.
+    """The projections as one reader sees them, independent of what is hidden from it.
 
     `gap`: the log is too long to read what is missing of it. `hidden` gives the items of what he
     does not see that could else be candidates, for counting them.
@@ -518,12 +517,13 @@ def seen_by(
     gap: bool,
     reader: object = None,
 ) -> VisibleProjections:
-    """What a reader sees of the projections, `places` with the groups that were missing in them.
+    """Return the projections for a reader, from `places` with missing groups filled in.
 
-    `hotset` is his, with all that he needs; `reader` names him where no group was missing.
+    `hotset` is the reader's; `reader` identifies it for caching where no group was missing.
     """
+    stated = folds.stated(places, sees, reader)
     return VisibleProjections(
-        hotset, *folds.stated(places, sees, reader), gap, partial(_hidden, folds, sees)
+        hotset=hotset, **stated._asdict(), gap=gap, hidden=partial(_hidden, folds, sees)
     )
 
 
@@ -546,7 +546,7 @@ def _hidden(folds: Folds, sees: Sees) -> Iterator[Item]:
 def group_fold(
     folds: Folds, groups: set[VisibilityGroup], counter: TokenCounter
 ) -> GroupedProjections:
-    """Fold some groups alone, for a request that sees them when they are not all here."""
+    """Fold some groups from the log, for a request that sees groups not complete here."""
 
     def wanted(high: bool, space: str) -> bool:
         return (high, space) in groups
@@ -574,7 +574,7 @@ def files_fold(folds: Folds, groups: set[VisibilityGroup]) -> AllFilesState:
 
 
 def session_fold(folds: Folds, session: str, counter: TokenCounter, sees: Sees) -> HotsetState:
-    """Fold what a reader sees of one session, for a request about one that the hotset let go of."""
+    """Fold one session from the log as a reader sees it, for one that the hotset dropped."""
     projector = Hotsets(counter, only=sees)
     state = projector.initial()
     for line in _in_force(folds):
@@ -637,7 +637,7 @@ class OfTask:
 
 
 def of_task(folds: Folds, name: str) -> OfTask:
-    """The events of a task as far as the log goes. Hold the plane's lock."""
+    """Return the events of a task up to the log's head. Hold the plane's lock."""
     found = folds.of_tasks.pop(name, None) or OfTask(name)
     while len(folds.of_tasks) >= _KEPT:
         del folds.of_tasks[next(iter(folds.of_tasks))]

@@ -34,7 +34,7 @@ from memplane.intake.redact import masked_data
 from memplane.lazy import regex
 from memplane.log.bodies import recalled_hashes
 from memplane.log.purges import erased_by
-from memplane.work.session_end import minutes_before
+from memplane.work.sessions import minutes_before
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -106,7 +106,7 @@ class _Visit:
         if self._met:
             return
         self._met = True
-        from memplane.work.session_end import session_row, write  # noqa: PLC0415 - it folds and sums up
+        from memplane.work.sessions import session_row, write  # noqa: PLC0415 - it folds and sums up
 
         with suppress(MemplaneError, OSError):
             row = {**session_row(self._session, "start", "Session started"), "actor": agent}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from memplane.context.receipts import BulkReceipt, Receipt, Refusal, Spooled
     from memplane.plane.plane import Plane
     from memplane.search.search import SearchHit, SearchHits
-    from memplane.work.expand import Expanded
+    from memplane.work.handles import Expanded
 
 __all__ = [
     "BulkReceipt",
@@ -29,7 +29,7 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "memplane.work.expand": ("Expanded",),
+        "memplane.work.handles": ("Expanded",),
         "memplane.plane.plane": ("Plane",),
         "memplane.context.event_access": (
             "Standing",

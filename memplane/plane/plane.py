@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from memplane.upkeep.restore import MergeReport
     from memplane.upkeep.verify import PlaneReport
     from memplane.work import changes as work_changes
-    from memplane.work import expand, sessions, tasks
     from memplane.work import forget as work_forget
+    from memplane.work import handles, sessions, tasks
     from memplane.work.changes import Eviction, Undone
     from memplane.work.forget import Forgotten
 else:
@@ -65,7 +65,7 @@ else:
     restore = late("memplane.upkeep.restore")
     verify = late("memplane.upkeep.verify")
     work_changes = late("memplane.work.changes")
-    expand = late("memplane.work.expand")
+    handles = late("memplane.work.handles")
     work_forget = late("memplane.work.forget")
     sessions = late("memplane.work.sessions")
     tasks = late("memplane.work.tasks")
@@ -442,7 +442,7 @@ class Plane:
         channel: str = "private",
         now: _Time = None,
         agent: str | None = None,
-    ) -> expand.Expanded:
+    ) -> handles.Expanded:
         """Open a handle, as far as the budget (tokens) goes; `next` says where it goes on.
 
         `event/<seq or id>` and `views/<name>` are shown whole. `task/<id>?depth=n` and
@@ -454,7 +454,7 @@ class Plane:
         NotFoundError where nothing is there that the channel and agent may see, ScopeError for a
         namespace that is not for them and an artifact that nobody approved, BudgetError.
         """
-        return expand.expand_handle(
+        return handles.expand_handle(
             self.context, handle, budget, channel=channel, agent=agent, now=now
         )
 

@@ -88,7 +88,7 @@ class ArtifactFacts(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """The content, whatever it is called and wherever it lies."""
+        """The URI of the content, independent of name and place."""
         return f"{SCHEME}{self.sha256}"
 
     @property
@@ -103,7 +103,7 @@ class ArtifactFacts(NamedTuple):
 
     @property
     def card(self) -> str:
-        """Name, size and type on one line: what may be told of it before anybody approves."""
+        """Name, size and type on one line: shown before the artifact is approved, too."""
         name = " ".join(self.name.split())
         if len(name) > _NAME_SHOWN:
             name = f"{name[: _NAME_SHOWN - 1]}…"
@@ -113,39 +113,47 @@ class ArtifactFacts(NamedTuple):
 class ApprovalChange(NamedTuple):
     """One approval of one artifact, or the taking back of all before it.
 
-    `ref` is the artifact's id; the fields behind it are those of the event that says so. `time`
-    and `turn` are of its moment (`projections.in_force`).
+    `ref` is the artifact's id, `event` the one that says so, as far as it decides whether it is in
+    force. `moment`: by which it is ordered among approvals, also of other planes.
     """
 
     ref: str
-    seq: int
-    id: str
-    ns: str
-    session: str | None
-    key: str | None
+    event: Event
     sha256: str
     undo: bool
-    valid_from: str | None
-    valid_until: str | None
-    time: str
-    turn: int
+    moment: Moment
 
-    @property
-    def moment(self) -> Moment:
-        """By which it is ordered among approvals, also of other planes."""
-        return Moment(self.time, self.turn, self.id)
+    def row(self) -> list[Any]:
+        """The row of the file, as `_APPROVAL_ROW` names its fields."""
+        event, at = self.event, self.moment
+        place = [event.seq, event.id, event.ns, event.session, event.key]
+        times = [event.valid_from, event.valid_until, at.time, at.turn]
+        return [self.ref, *place, self.sha256, self.undo, *times]
 
-    @property
-    def event(self) -> Event:
-        """The event, as far as it decides whether it is in force."""
-        return Event(self.seq, self.id, "", "", "approval", self.ns, self.session, key=self.key)
+    @classmethod
+    def from_row(cls, row: list[Any]) -> ApprovalChange:
+        """The approval that `row` gave."""
+        fields = dict(zip(_APPROVAL_ROW, row, strict=True))
+        ref, sha256, undo = fields.pop("ref"), fields.pop("sha256"), fields.pop("undo")
+        moment = Moment(fields.pop("time"), fields.pop("turn"), fields["id"])
+        event = Event(ts="", rec="", kind="approval", **fields)
+        return cls(ref, event, sha256, undo, moment)
 
-    def in_time(self, now: str) -> bool:
-        """Whether it holds at this time."""
-        return not (
-            (self.valid_until is not None and self.valid_until < now)
-            or (self.valid_from is not None and self.valid_from > now)
-        )
+
+_APPROVAL_ROW: Final = (
+    "ref",
+    "seq",
+    "id",
+    "ns",
+    "session",
+    "key",
+    "sha256",
+    "undo",
+    "valid_from",
+    "valid_until",
+    "time",
+    "turn",
+)
 
 
 class ArtifactTable:
@@ -224,7 +232,7 @@ class Artifacts:
             {
                 "artifacts": [[*one] for one in state.listed.items()],
                 "older": state.older,
-                "approvals": [[*one] for one in state.rows()],
+                "approvals": [one.row() for one in state.rows()],
                 "shed": state.shed,
                 "latest": state.latest,
             }
@@ -236,14 +244,14 @@ class Artifacts:
         state.listed = dict(fields["artifacts"])
         state.older = fields["older"]
         for row in fields["approvals"]:
-            state.say(ApprovalChange(*row), self.bytes_max)
+            state.say(ApprovalChange.from_row(row), self.bytes_max)
         state.shed = fields["shed"]
         state.latest = fields["latest"] and Moment(*fields["latest"])
         return state
 
 
 def facts_of(event: Event) -> ArtifactFacts | None:
-    """Return what the event says of its file; None where it names none in good form."""
+    """Return the facts in an artifact event's data; None where they are missing or malformed."""
     data = event.data
     digest, stored, size = data.get("sha256"), data.get("stored"), data.get("bytes")
     if event.kind != "artifact" or not is_digest(digest) or not _is_size(size):
@@ -298,23 +306,19 @@ def _said_by(event: Event, at: Moment) -> list[ApprovalChange]:
     if not undo and not is_digest(digest):
         return []
     named = digest if is_digest(digest) else ""
-    return [
-        ApprovalChange(
-            ref,
-            event.seq,
-            event.id,
-            event.ns,
-            event.session,
-            event.key,
-            named,
-            undo,
-            event.valid_from,
-            event.valid_until,
-            at.time,
-            at.turn,
-        )
-        for ref in dict.fromkeys(event.refs)
-    ]
+    kept = Event(
+        seq=event.seq,
+        id=event.id,
+        ts="",
+        rec="",
+        kind=event.kind,
+        ns=event.ns,
+        session=event.session,
+        key=event.key,
+        valid_from=event.valid_from,
+        valid_until=event.valid_until,
+    )
+    return [ApprovalChange(ref, kept, named, undo, at) for ref in dict.fromkeys(event.refs)]
 
 
 def _moment(one: ApprovalChange) -> Moment:
@@ -322,7 +326,7 @@ def _moment(one: ApprovalChange) -> Moment:
 
 
 def _bytes_of(one: ApprovalChange) -> int:
-    return len(canonical([*one])) + 1
+    return len(canonical(one.row())) + 1
 
 
 def _size(count: int) -> str:

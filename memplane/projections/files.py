@@ -143,7 +143,7 @@ _EPISODE_BYTES: Final = 40
 
 
 class Episode:
-    """What one prompt led to. `terms` are empty where the prompt is not as visible as the touches.
+    """The touches after one prompt. `terms` are empty where the prompt is less visible than they.
 
     `at` is the clock (touches of its group of events) at its last touch; `paths` counts touches.
     """
@@ -213,27 +213,17 @@ class LastTouch:
         "valid_until",
     )
 
-    def __init__(
-        self,
-        episode: Episode,
-        *,
-        seq: int,
-        id: str,  # noqa: A002 - the field's name
-        ts: str,
-        touches: int,
-        kind: str = _USUAL["kind"],
-        forgotten: bool = _USUAL["forgotten"],
-        superseded: bool = _USUAL["superseded"],
-        key: str | None = _USUAL["key"],
-        valid_from: str | None = _USUAL["valid_from"],
-        valid_until: str | None = _USUAL["valid_until"],
-    ) -> None:
+    def __init__(self, episode: Episode, event: Event, touches: int) -> None:
         self.episode = episode
-        self.seq, self.id, self.ts, self.kind = seq, id, ts, kind
         self.touches = touches  # of this file in this namespace at this sensitivity
-        self.forgotten, self.superseded = forgotten, superseded
-        self.key, self.valid_from, self.valid_until = key, valid_from, valid_until
-        # An upper bound of the row's bytes.
+        self.seq, self.id, self.ts, self.kind = event.seq, event.id, event.ts, event.kind
+        self.forgotten = self.superseded = False
+        self.key = event.key
+        self.valid_from, self.valid_until = event.valid_from, event.valid_until
+        self._measure()
+
+    def _measure(self) -> None:
+        """Set an upper bound of the row's bytes."""
         self.bytes = _LAST_BYTES + json_bytes_of((self.id, self.ts))
         if self.key or self.valid_from or self.valid_until:
             told = (self.key, self.valid_from, self.valid_until)
@@ -254,7 +244,12 @@ class LastTouch:
     @classmethod
     def of(cls, episode: Episode, row: list[Any]) -> LastTouch:
         """The touch that `fields` gave."""
-        return cls(episode, **dict(zip(_TOUCH_ROW, row, strict=False)))
+        touch = object.__new__(cls)
+        touch.episode = episode
+        for name, value in (_USUAL | dict(zip(_TOUCH_ROW, row, strict=False))).items():
+            setattr(touch, name, value)
+        touch._measure()
+        return touch
 
     def fields(self) -> list[Any]:
         """The row of the file, without its usual end."""
@@ -286,7 +281,7 @@ class Origin(NamedTuple):
 
 
 class Now:
-    """Where a session stands: its branch with the event that named it, and its last prompt."""
+    """A session's current branch with the event that named it, and its last prompt."""
 
     __slots__ = ("branch", "bytes", "ns", "origin", "prompt", "sensitivity", "terms")
 
@@ -521,7 +516,7 @@ class AllFilesState(Groups[FilesState]):
         self._together: tuple[tuple[object, ...], FilesState] | None = None
 
     def seen(self, sees: Sees | None = None) -> FilesState:
-        """The files of a reader, None: of all. What he does not see shapes nothing of them."""
+        """Return the files for a reader (None: all groups), independent of what is hidden."""
         states = self.among(sees)
         if len(states) == 1:
             return states[0]
@@ -592,17 +587,7 @@ def _touch(state: FilesState, event: Event, path: str, branch: str) -> None:
             count += old.touches
             _let_go(state, touches.pop(at))
             break
-    touch = LastTouch(
-        episode,
-        seq=event.seq,
-        id=event.id,
-        ts=event.ts,
-        touches=count,
-        kind=event.kind,
-        key=event.key,
-        valid_from=event.valid_from,
-        valid_until=event.valid_until,
-    )
+    touch = LastTouch(episode, event, count)
     touches.append(touch)
     state.bytes += touch.bytes
     state.keyed += event.key is not None

@@ -44,7 +44,7 @@ _HIGH: Final = frozenset(("high", "secret"))
 _UPKEEP: Final = frozenset(UPKEEP_KINDS)
 
 State = TypeVar("State")
-Sees = Callable[[bool, str], bool]  # whether a reader may see something of a group
+Sees = Callable[[bool, str], bool]  # (high, space) -> whether a reader may see the group
 
 
 class VisibilityGroup(NamedTuple):
@@ -81,17 +81,17 @@ class _Judged(Protocol):
 
 
 def visibility_group(event: _Judged) -> VisibilityGroup:
-    """The group of an event, or of what is kept of one; a secret counts as of high sensitivity."""
+    """Return the group of an event or a record of one; a secret counts as high sensitivity."""
     return VisibilityGroup(event.sensitivity in _HIGH, group_space(event.ns))
 
 
 def group_space(ns: str) -> str:
-    """The space of a group that an event of this namespace is of."""
+    """Return the space of a namespace's group: an agent's namespace, else ""."""
     return ns if ns.startswith(_AGENTS) else ""
 
 
 def share_of(group: VisibilityGroup, bytes_max: int) -> int:
-    """The bytes that a group may take: all that one fold may, half of it, or a twelfth.
+    """Return the bound of a group in bytes: all of `bytes_max`, half of it, or a twelfth.
 
     Whole for what is neither of an agent's own nor of high sensitivity: all groups together take
     less than two and a half times what one fold may.
@@ -115,16 +115,16 @@ class Groups(Generic[State]):
         self.shed = False  # there are more of these than are named
 
     def among(self, sees: Sees | None) -> list[State]:
-        """The states of those that a reader sees, in the order of their groups; None: all."""
+        """Return the states of the groups visible to a reader, ordered by group; None: all."""
         if len(self.groups) == 1:  # as a rule
             ((group, one),) = self.groups.items()
             return [one] if sees is None or sees(*group) else []
         return [self.groups[group] for group in sorted(self.groups) if sees is None or sees(*group)]
 
     def missing(self, sees: Sees, named: Iterable[str]) -> set[VisibilityGroup]:
-        """The groups that a reader sees and that only the log has whole.
+        """Return the visible groups whose state here is incomplete: only the log has all of them.
 
-        `named` are the agents' namespaces that he asks for by name.
+        `named`: the agents' namespaces that the reader asks for by name.
         """
         gone = {group for group in self.lost if sees(*group)}
         if self.shed:
@@ -133,7 +133,7 @@ class Groups(Generic[State]):
         return gone
 
     def filled(self, other: Self) -> Self:
-        """These groups with those of another fold in place of their own; both stay as they are."""
+        """Return these groups, with those of another fold in their place. Changes neither."""
         both = type(self)()
         both.groups = {**self.groups, **other.groups}
         return both
@@ -142,8 +142,8 @@ class Groups(Generic[State]):
 class Grouped(Generic[State]):
     """The projector of all groups.
 
-    `part` makes the projector of a group with so many bytes as `share_of` gives it. `only`: says
-    of a group whether it is wanted, where not all are; then none goes.
+    `part` returns the projector of a group, bounded by `share_of` bytes. `only` selects the groups
+    to fold; then no group is dropped.
     """
 
     states: ClassVar[type[Groups[Any]]] = Groups

@@ -6,6 +6,7 @@ import copy
 import hashlib
 from collections.abc import Callable
 from json.encoder import encode_basestring
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.event import GLOBAL, IMPORTANCE_DEFAULT, TYPED_KINDS, Event
@@ -25,7 +26,7 @@ from memplane.tokens import cut
 if TYPE_CHECKING:
     from memplane.projections.in_force import Archived
 
-__all__ = ["Item", "Printer", "digest_of", "row_size"]
+__all__ = ["Item", "Printer", "digest_of", "fields_getter", "row_size"]
 
 # Characters kept of a text that is too long, until its tokens are counted: about what the
 # limit of tokens holds in English, so that counting can wait until somebody reads it.
@@ -208,7 +209,7 @@ class Item:
         self.cost = counter.count(self._lines(self._head(), self.text, whole=self.whole))
 
     def as_stale(self, counter: TokenCounter) -> Item:
-        """The same event, whose entry says that it is stale: for where an entry may change."""
+        """Return the item whose entry is labelled as stale."""
         if self.twin is None:
             self.finish(counter)
             twin = self.twin = copy.copy(self)
@@ -269,12 +270,12 @@ class Item:
         return known
 
     def holds_all(self, printer: Printer) -> bool:
-        """Whether the item has the whole text: then `entire` is its form, and asks for no text."""
+        """Whether the item has the whole text, so that `entire` needs none."""
         self.finish(printer.counter)
         return self.whole
 
     def is_clean(self, text: str, printer: Printer) -> bool:
-        """Whether redaction leaves this whole text as it is; of a very long one nobody asks.
+        """Whether redaction leaves this whole text unchanged; very long texts are not checked.
 
         Intake has redacted it once; no block shows all of such a text in passages.
         """
@@ -291,11 +292,11 @@ class Item:
         return lines, printer.counter.count(lines), False
 
     def says(self, text: str) -> bool:
-        """Whether this is what the event said: a prompt's whole text, what is kept of others."""
+        """Whether the text equals the event's: by digest for prompts, else as kept here."""
         return self.is_same(digest_of(text), plain_text(text))
 
     def is_same(self, digest: str, text: str) -> bool:
-        """`says` for many items: the digest and the plain text are made once."""
+        """`says` with the digest and plain text computed by the caller, once for many items."""
         return self.digest == digest if self.digest else self.text == text
 
     def expanded(
@@ -373,25 +374,33 @@ _USUAL: Final[tuple[tuple[str, object], ...]] = (
 )
 
 
+def fields_getter(*names: str) -> Callable[[Event], tuple[Any, ...]]:
+    """Return what reads these fields of an event, in this order, in one call."""
+    return itemgetter(*map(Event._fields.index, names))
+
+
+_MEASURED: Final = fields_getter("ts", "rec", "kind", "role", "text", "refs", "tokens", "data")
+
+
 def row_size(event: Event, tokens: int, line_bytes: int) -> int:
     """An upper bound of the row's bytes in the file, quick to find and never revised.
 
     `line_bytes` is the length of the event's line, which says most of what the row says.
     """
-    text, role, data = event.text, event.role, event.data
-    most = limits(event.kind)[0]
+    ts, rec, kind, role, text, refs, counted, data = _MEASURED(event)
+    most = limits(kind)[0]
     kept = most * (_CHARACTERS_A_TOKEN if tokens > most else _CHARACTERS_MOST)
     if len(text) <= kept and line_bytes <= _LINE_BYTES:
-        size = line_bytes + (_FLAG_BYTES if event.tokens is None else _FLAG_BYTES - _TOKENS_BYTES)
+        size = line_bytes + (_FLAG_BYTES if counted is None else _FLAG_BYTES - _TOKENS_BYTES)
         if role == "user":
             size += _DIGEST_BYTES
-        for ref in event.refs:
+        for ref in refs:
             size -= len(ref) + 3
         if data and not _NAMES.issuperset(data):
             for name, value in data.items():
                 if name not in _NAMES and type(value) is str:
                     size -= len(name) + len(value) + 6
-        return size if event.rec == event.ts else size - _RECORDED_BYTES
+        return size if rec == ts else size - _RECORDED_BYTES
     names = [_name(data.get(name)) for name in _NAMED] if data else ()
     quoted = encode_basestring(
         f"{event.id}{event.ns}{event.session}{event.task}{event.actor}{event.key}{event.tags}"
@@ -402,7 +411,7 @@ def row_size(event: Event, tokens: int, line_bytes: int) -> int:
 
 
 def digest_of(text: str) -> str:
-    """What stands for a prompt when a query is compared with it: the item may hold less of it."""
+    """Return the digest that a query is compared with: 16 hex digits of SHA-256 of the text."""
     return hashlib.sha256(text.strip().encode()).hexdigest()[:16]
 
 

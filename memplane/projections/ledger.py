@@ -60,7 +60,7 @@ _FORGOTTEN, _PASSING, _PLAIN, _MARKED, _PINNED = range(5)
 
 
 class EntryForm(NamedTuple):
-    """How a statement stands in a block: its tokens, so many characters of it, `whole` or cut."""
+    """A statement's entry: `cost` in tokens, characters shown, and whether that is `whole`."""
 
     cost: int
     chars: int
@@ -143,11 +143,11 @@ class Ledger:
         self._bytes = self._left_bytes = 0
 
     def active(self) -> list[Statement]:
-        """Return what is in force in log order: expired ones too, forgotten ones not."""
+        """Return the statements in force in log order, expired ones included."""
         return [one for one in self.items.values() if not one.forgotten]
 
     def left_in_force(self) -> list[Statement]:
-        """Return what is in force of `left`: without text, refs and markers."""
+        """Return those of `left` that are in force: without text, refs and markers."""
         return [one for one in self.left.values() if not one.forgotten]
 
     def mark(self, forget: Forget) -> list[Statement]:
@@ -161,7 +161,7 @@ class Ledger:
         return len(self.items)
 
     def supersede(self, ns: str, key: str) -> None:
-        """Drop what is filed under the key, forgotten or not."""
+        """Drop the statement under the key, forgotten or not."""
         seq = self.keyed.get((ns, key))
         if seq is not None:
             self._drop(seq)
@@ -369,23 +369,23 @@ class Ledgers(Groups[Ledger]):
     __slots__ = ()
 
     def active(self, sees: Sees | None = None) -> list[Statement]:
-        """Return what is in force, in log order, as far as a reader sees it; None: all."""
+        """Return the statements in force visible to a reader (None: all), in log order."""
         ledgers = self.among(sees)
         if len(ledgers) == 1:
             return ledgers[0].active()
         return sorted((one for ledger in ledgers for one in ledger.active()), key=_seq)
 
     def left(self, sees: Sees | None = None) -> list[Statement]:
-        """Return what is in force of what left them, in log order: see `Ledger.left_in_force`."""
+        """Return `Ledger.left_in_force` of the visible groups, in log order."""
         left = [one for ledger in self.among(sees) for one in ledger.left_in_force()]
         return sorted(left, key=_seq)
 
     def more(self, sees: Sees | None = None) -> bool:
-        """Whether more left what he sees than `left` tells of."""
+        """Whether visible groups lost statements that `left` no longer has."""
         return any(one.more for one in self.among(sees))
 
     def shed_seq(self, sees: Sees | None = None) -> int:
-        """The newest statement that a bound drove out of what he sees."""
+        """Return the seq of the newest statement that a bound drove out of a visible group."""
         return max((one.shed_seq for one in self.among(sees)), default=0)
 
 

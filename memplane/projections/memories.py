@@ -21,7 +21,6 @@ from typing import Final, TypeVar
 from memplane.event import Event
 from memplane.ports import Line, Position
 from memplane.projections.cache import CACHE_NAME, Broken, Cache, create_cache, extend
-from memplane.projections.catchup import catch_up, overtaken
 from memplane.projections.in_force import (
     ORIGIN,
     Act,
@@ -37,7 +36,7 @@ from memplane.projections.in_force import (
     place_of,
     settle_values,
 )
-from memplane.projections.projector import Replayable, Stretch, alone, fold
+from memplane.projections.projector import Replayable, Stretch, alone, catch_up, fold, overtaken
 
 __all__ = [
     "Memories",
@@ -61,7 +60,7 @@ class Memories:
     One thread at a time; `folder` None keeps everything in memory.
     """
 
-    leads = True  # what it knows of a stretch of lines, projections of what is in force ask
+    leads = True  # folds each batch before projections that call `arriving`
 
     def __init__(self, log: Replayable, folder: Path | None, *, plane: str) -> None:
         self.unsaved = 0
@@ -211,7 +210,7 @@ class Memories:
         return self._chains.acts.pinned(event.seq, event.id, upto=self._bound(upto))
 
     def pins(self, after: int, *, upto: int | None = None) -> list[tuple[str, int]]:
-        """Return the ids of what pins behind a seq hold, with the seq of each, newest first."""
+        """Return (id, seq of the pin) of what was pinned after a seq and still is, newest first."""
         return self._chains.acts.pins(after, self._bound(upto))
 
     def replaced(self, after: int = 0) -> list[tuple[int, int]]:
@@ -225,7 +224,7 @@ class Memories:
         return self._take_fresh()[bisect_right(self._replaced, (after, _BEHIND_ALL)) :]
 
     def forgets(self, after: int = 0) -> list[Act]:
-        """Return what forgets behind a seq said, in the order of the log."""
+        """Return the acts of forgets with seq > `after`, in log order."""
         acts = (act for act in self._chains.acts if act.seq > after and act.target.form != "pin")
         return sorted(acts, key=lambda act: (act.seq, act.target))
 
@@ -299,11 +298,11 @@ class Memories:
         return place, by, by
 
     def arriving(self, lines: Sequence[Line]) -> Sequence[Line]:
-        """The lines as a projection folds them that knows only what is in force.
+        """Return the lines as projections fold them that keep only what is in force.
 
-        What came from another plane and is older than what is here says nothing there: of a value
-        only its seq is left, of a forget or a pin what it names and still holds. The lines must
-        have been folded here; they are, if need be.
+        An event from another plane that is older than the one in force here is blanked: of a value
+        only its seq is left, of a forget or pin the ids on which it is the latest act. Lines that
+        were not folded here yet are folded first.
         """
         if lines is not self._asked[0]:  # all projections ask about the same stretch in turn
             self._asked = lines, self._taken(lines)
@@ -348,7 +347,7 @@ class Memories:
         return last is None or last.seq == seq
 
     def prevails(self, act: Act, event: Event) -> bool:
-        """Whether an act of the log, when it came, was the last word on an event that it names."""
+        """Whether an act was the latest one on the event, by moment, when it was recorded."""
         if act.seq not in self._chains.acts.late:
             return True
         last = self._last_word(event, act.seq)

@@ -209,14 +209,14 @@ class SessionsProjector:
 
 
 def is_extract(event: Event) -> bool:
-    """Whether memplane itself made it of other events: a summary that quotes its `refs`."""
+    """Whether it is a generated summary, which quotes the events in its `refs`."""
     return event.kind == "summary" and event.data.get("extract") is True
 
 
 def session_facts(
     log: Replayable, state: SessionsState, ids: Collection[str], counter: TokenCounter
 ) -> dict[str, SessionFacts]:
-    """Fold some sessions alone, from the part of the log that they lie in; not those that are none.
+    """Fold the given sessions alone, from their part of the log; unknown ids are left out.
 
     For sessions that the projection let go of: here nothing is bounded but the names in each.
     `state` is the projection at the log's head.

@@ -128,13 +128,13 @@ class TaskRecord:
         return sizes
 
     def latest(self, name: str, sees: Sees) -> EventQuote | None:
-        """What is newest of a single thing, of what a reader sees the groups of."""
+        """Return the newest quote of a single field from the groups visible to a reader."""
         own: EventQuote | None = getattr(self, name)
         every = (*self.older.get(name, ()), *(() if own is None else (own,)))
         return max(filter(_seen_of(sees), every), key=_seq_of, default=None)
 
     def seen_by(self, sees: Sees) -> TaskRecord:
-        """The task in the words that a reader sees the groups of; itself where he sees all."""
+        """Return the task reduced to the groups visible to a reader; itself where all are."""
         spans = {group: span for group, span in self.spans.items() if sees(*group)}
         if len(spans) == len(self.spans):
             return self
@@ -510,7 +510,7 @@ class TaskTable:
             del self.active[next(iter(self.active))]
 
     def call(self, group: VisibilityGroup, name: str, check: str) -> None:
-        """Remember what a call checks, or its digest, until its result comes, if there is room."""
+        """Keep what a tool call checks, or its digest, until its result is recorded."""
         calls = self.calls.pop(group, None) or {}
         self.calls[group] = calls
         calls[name] = check
@@ -520,7 +520,7 @@ class TaskTable:
             del self.calls[next(one for one in self.calls if one.space)]
 
     def called(self, group: VisibilityGroup, name: str) -> str:
-        """What `call` was told of the one that a result answers; "" where none is known."""
+        """Remove and return what `call` kept for a result's call; "" where there is none."""
         for calls in (self.calls.get(group, {}), *self.calls.values()):
             if name in calls:
                 return calls.pop(name)
@@ -559,7 +559,7 @@ class TaskTable:
             self.hold(task, quote)
 
     def shrink(self, group: VisibilityGroup) -> bool:
-        """Give up what matters least of what a group said; False where nothing is left of that."""
+        """Drop the least important part of a group; False where nothing is left to drop."""
         brief = [task for task in self.brief.values() if task.group == group]
         if len(brief) > _BRIEF_LEAST:
             self._shed(brief[0])

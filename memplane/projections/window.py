@@ -127,12 +127,12 @@ def limits(kind: str) -> tuple[int, ...]:
 
 
 def handle(seq: int) -> str:
-    """What `expand` takes to show the whole event."""
+    """Return the handle by which `expand` shows the whole event."""
     return f"expand://event/{seq}"
 
 
 def short_handle(seq: int) -> str:
-    """The same in three tokens, for passages: there are dozens in a block."""
+    """Return the short form of the handle, three tokens, for passages."""
     return f"#{seq}"
 
 
@@ -171,7 +171,7 @@ def safe_name(name: str) -> str:
 
 
 def entry_label(kind: str, role: str | None, actor: str | None, said_of: str, status: str) -> str:
-    """Who speaks, or what the line is: the words before the colon.
+    """Return the label of an entry, the words before its colon: the speaker, or the kind.
 
     `said_of` is the name of the event's key, task or tool.
     """
@@ -276,7 +276,7 @@ def _set_in(text: str) -> str:
 
 
 def is_own_line(line: str) -> bool:
-    """Whether the line reads like one of the block's own, whatever it hides behind."""
+    """Whether the line, even disguised, looks like a heading, fence or label of the block."""
     if _CONTROLS.search(line) is None and hides_nothing(line):
         return _OURS_PLAINLY.match(line) is not None
     if _OURS.match(skeleton(line)) is not None:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from memplane.event import GLOBAL, SENSITIVITIES, UPKEEP_KINDS, Event
 from memplane.lazy import regex
 from memplane.ports import TokenCounter
+from memplane.projections.in_force import out_of_time
 from memplane.tokens import clip
 
 __all__ = ["EVENTS_MIN", "Extract", "extract", "is_readable"]
@@ -67,7 +68,7 @@ def is_readable(event: Event, now: str) -> bool:
         and event.kind not in _UNREAD
         and event.sensitivity != "secret"
         and event.valid_until is None
-        and (event.valid_from is None or event.valid_from <= now)
+        and out_of_time(event, now) is None
         and not (event.kind == "summary" and event.data.get("extract") is True)
     )
 

@@ -87,14 +87,14 @@ class ApprovalLookup(Protocol):
 
 
 class Labels(NamedTuple):
-    """What a filter asks of an event."""
+    """The fields of an event that a `Filter` reads."""
 
     tags: tuple[str, ...]
     importance: int
 
 
 class Filter(NamedTuple):
-    """What is asked for by tag and importance; tags are in small letters.
+    """A filter by tag and importance; tags are lower case.
 
     An event must have one of `tags`, where there are any, none of `without`, and an importance, as
     it was recorded, of at least `least`.
@@ -105,7 +105,7 @@ class Filter(NamedTuple):
     least: int = 0
 
     def leaves_out(self, labels: Labels) -> str | None:
-        """Return why an event is not asked for: `tag`, `importance`, None where it is."""
+        """Return why an event does not match: `tag` or `importance`; None where it matches."""
         tags = [tag.lower() for tag in labels.tags]
         if (self.tags and not any(tag in self.tags for tag in tags)) or any(
             tag in self.without for tag in tags
@@ -126,7 +126,7 @@ def namespace_class(ns: str) -> int:
 
 
 def is_pattern(ns: str) -> bool:
-    """Whether it stands for every namespace of a class: `/task/*`, `/spec/*`, `/agent/*`."""
+    """Whether it is a pattern for a class of namespaces: `/task/*`, `/spec/*`, `/agent/*`."""
     return ns in _PATTERNS
 
 
@@ -198,7 +198,7 @@ class Scope:
     def of(
         cls, policies: Policies, channel: str, *, agent: str | None = None, **asked: Any
     ) -> Self:
-        """Return the scope of who asks: the channel's rule, what agents share, who owns the plane.
+        """Return the scope of a reader: the channel's rule, shared namespaces, ownership.
 
         `asked` as for the class itself.
         """
@@ -211,7 +211,7 @@ class Scope:
         )
 
     def hides(self, event: VisibilityFields) -> str | None:
-        """The reason why the event may not be shown, None where it may; judged once an event."""
+        """Return why the event may not be shown, None where it may. Judged once for each seq."""
         reason = self._judged.get(event.seq, "")
         if reason == "":
             reason = self._judged[event.seq] = self._judge(event)
@@ -255,7 +255,7 @@ class Scope:
         return not hidden and (not space or self.reaches(space))
 
     def spaces(self) -> tuple[str, ...]:
-        """The agents' namespaces that are asked for by name, or shared by name."""
+        """Return the agents' namespaces that are asked for or shared by name."""
         own = () if self.agent is None else (f"/agent/{self.agent}",)
         named = (ns for ns in (*self.shared, *self.ns) if ns.startswith("/agent/"))
         return tuple(dict.fromkeys((*own, *named)))

@@ -39,7 +39,7 @@ from memplane.lazy import regex
 from memplane.log.ids import id_hash
 from memplane.log.purges import erased_by
 from memplane.ports import Line, Position, Progress
-from memplane.projections.catchup import overtaken
+from memplane.projections.projector import overtaken
 from memplane.recall.documents import documents_of, variant_of
 from memplane.search.mask import Masks
 

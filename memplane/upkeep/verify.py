@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from memplane.index import storage
     from memplane.policy import Policies
     from memplane.ports import Position
-    from memplane.projections.catchup import Folded
-    from memplane.projections.projector import State
+    from memplane.projections.projector import Folded, State
     from memplane.recall import documents
 else:
     index_dense = late("memplane.index.dense")

@@ -42,7 +42,7 @@ __all__ = [
 
 
 class Lookup(Protocol):
-    """What finds one event, or the value that a key has; see `Plane`."""
+    """Looks up one event, or the value of a key; see `Plane`."""
 
     def event(self, id: str | int, /) -> Event: ...  # noqa: A002 - the field's name
 
@@ -95,14 +95,14 @@ _Progress = Callable[[int, int], None]
 
 
 class Evicted(NamedTuple):
-    """A memory that has faded below the line, and what is left of its importance."""
+    """A memory whose faded importance is below the threshold, and that importance (0 to 1000)."""
 
     event: Event
     importance: int
 
 
 class Eviction(NamedTuple):
-    """What was archived, in log order, by which events: none of a dry run."""
+    """What was archived, in log order, and by which events; a dry run has none."""
 
     taken: tuple[Evicted, ...]
     receipts: tuple[Receipt, ...]
@@ -118,7 +118,7 @@ def evict(
     dry_run: bool,
     progress: _Progress | None,
 ) -> Eviction:
-    """Archive what has faded below the line; InputError, ScopeError."""
+    """Archive memories faded below the threshold. Raises InputError, ScopeError."""
     line = _line(below)
     if kind is not None and kind not in FADING_KINDS:
         known = ", ".join(FADING_KINDS)
@@ -243,7 +243,7 @@ _UNDONE: Final = "undo"
 
 
 class Undone(NamedTuple):
-    """What was taken back: the events, newest first, and by which ones; none of a dry run.
+    """What was undone: the events, newest first, and the events that did it; a dry run has none.
 
     `restored` is the value that holds again where the event had replaced one.
     """
@@ -309,7 +309,7 @@ def _states(event: Event) -> bool:
 
 
 def _anew(context: PlaneContext, event: Event, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The row that says the event again, with what changes."""
+    """Return the row that records the event anew with the changed fields."""
     row = {name: getattr(event, name) for name in _KEPT}
     row |= {"text": context.log.text(event), "tags": list(event.tags)}
     # Markers that were found in the text are looked for again; those that were given stay.
@@ -322,7 +322,7 @@ def _anew(context: PlaneContext, event: Event, changes: Mapping[str, Any]) -> di
 
 
 def undo_statement(context: PlaneContext, *, dry_run: bool) -> Undone:
-    """Take the last statement or forget back; see `Plane.undo`."""
+    """Undo the last statement or forget; see `Plane.undo`."""
     context.check_open()
     if not dry_run:
         context.take_in_waiting()
@@ -402,7 +402,7 @@ def _beside(context: PlaneContext, event: Event) -> list[Event]:
 
 
 def _reversed(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """What takes forgets back, and forgets again what had been taken back."""
+    """Return the rows that undo forgets, and redo those that had been undone."""
     rows = []
     for event in events:
         again = {} if event.data.get("undo") else {"undo": True}
@@ -414,7 +414,7 @@ def _reversed(events: Sequence[Event]) -> list[dict[str, Any]]:
 def _withdrawn(
     context: PlaneContext, folds: Folds, events: Sequence[Event], copies: list[str]
 ) -> tuple[list[dict[str, Any]], Event | None]:
-    """What forgets a statement, and brings back what it had replaced."""
+    """Return the rows that forget a statement and restore the value that it had superseded."""
     event, beside = events[0], events[1:]
     quoting = summaries_of(context.log, folds, [event], undo=False)
     rows = forget_rows([event.id, *copies, *quoting], _UNDONE)
@@ -430,7 +430,7 @@ def _withdrawn(
 
 
 def _before(context: PlaneContext, folds: Folds, event: Event) -> Event | None:
-    """The value of its key that the event took the place of."""
+    """Return the value of its key that the event superseded."""
     if event.key is None:
         return None
     found = [
@@ -443,7 +443,7 @@ def _before(context: PlaneContext, folds: Folds, event: Event) -> Event | None:
 
 
 def _first(event: Event) -> str:
-    """The id of the statement that an event says again, or its own."""
+    """Return the id of the statement that an event restates, or its own."""
     said = event.data.get("restores")
     return said if isinstance(said, str) else event.id
 

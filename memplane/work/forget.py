@@ -98,7 +98,7 @@ def _summaries(log: FileLog, folds: Folds, session: str, *, undo: bool) -> Itera
 
 
 def _quotes_more(log: FileLog, folds: Folds, summary: Event, ids: set[str]) -> bool:
-    """Whether something else that the summary quotes is forgotten."""
+    """Whether another event that the summary quotes is forgotten."""
     for ref in summary.refs:
         line = None if ref in ids else log.find(ref)
         gone = None if line is None else folds.memories.archived(line.event)
@@ -121,7 +121,7 @@ def forget(
     undo: bool,
     reader: EventAccess | None = None,
 ) -> Receipt:
-    """Record that what is named is forgotten, or no longer; it must name something.
+    """Record a forget, or with `undo` an unforget; it must name at least one event.
 
     With a `reader` a key whose newest value it may not see has none.
     """
@@ -172,7 +172,7 @@ def _check_key(folds: Folds, ns: str, key: str, reader: EventAccess | None, *, u
 
 
 def forget_rows(ids: list[str], reason: str, *, undo: bool = False) -> list[dict[str, Any]]:
-    """The events that forget these ids: a key or source cannot stand beside ids in one."""
+    """Return rows that forget these ids: one event names a key or source, or ids, not both."""
     portions = (ids[at : at + _IDS_AT_ONCE] for at in range(0, len(ids), _IDS_AT_ONCE))
     return [_row({"ids": some}, reason, undo=undo) for some in portions]
 
@@ -203,7 +203,7 @@ Progress = Callable[[int, int], None]
 
 
 class Pick(NamedTuple):
-    """What an event must be to be taken: it has one of the tags, it happened before a time, ..."""
+    """Which events to archive: with one of the tags, before a time, of a kind and namespace."""
 
     tags: tuple[str, ...]
     before: str | None
@@ -237,11 +237,11 @@ class Pick(NamedTuple):
 
     @property
     def narrows(self) -> bool:
-        """Whether it names a tag or an age: kind and namespace alone are no reason to take."""
+        """Whether it names a tag or an age; kind and namespace alone do not suffice."""
         return bool(self.tags) or self.before is not None
 
     def names(self, event: Event) -> bool:
-        """Whether the event is what was asked for, were it not kept."""
+        """Whether the event matches, before `keeps` is asked."""
         return (
             (event.kind in self.kinds if self.kinds else _is_usual(event.kind))
             and (self.before is None or event.ts < self.before)
@@ -250,7 +250,7 @@ class Pick(NamedTuple):
         )
 
     def keeps(self, event: Event, memories: Memories) -> bool:
-        """Whether what it names is kept all the same."""
+        """Whether a matching event is kept all the same."""
         if self.decisions or event.kind in self.kinds:
             return False
         lasting = event.kind in _KEPT or not LASTING.isdisjoint(event.markers)
@@ -258,7 +258,7 @@ class Pick(NamedTuple):
 
 
 class Forgotten(NamedTuple):
-    """What was archived, in log order, by which events: none of a dry run.
+    """What was archived, in log order, and by which events; a dry run has none.
 
     `kept` counts the decisions, rules, constraints and pinned events that were named and stayed.
     """
@@ -276,7 +276,7 @@ def forget_many(
     dry_run: bool,
     progress: Progress | None,
 ) -> Forgotten:
-    """Archive what is in force and answers the description; see `Plane.forget_many`."""
+    """Archive the events in force that match; see `Plane.forget_many`."""
     check_texts(reason=reason)
     context.check_open()
     now = given.pop("now", None)

@@ -4,10 +4,17 @@ Figures, and the session's own name, are shown to a reader who may see one of it
 plane's owner an event in an agent's namespace counts, as it does when it is read by its id. Every
 other name carries the events that it is from, and so does the summary: names from `/agent/*` are
 shown to that agent alone.
+
+What was read to end a session holds for what is written: the write is made at the log head that was
+read, or nothing is stored and everything is read again. So no summary quotes an event that was
+forgotten before it.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -15,37 +22,42 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from memplane.clock import ulid
 from memplane.context.context import NO_END
 from memplane.context.folds import items_of_event
-from memplane.errors import InputError, NotFoundError
+from memplane.context.receipts import Receipt
+from memplane.errors import ConflictError, InputError, NotFoundError
+from memplane.event import GLOBAL, SENSITIVITIES, Event, at_least
+from memplane.harness import typed_once
 from memplane.intake.redact import quoted_value
+from memplane.intake.skeleton import with_permitted_actor
 from memplane.projections.sessions import SessionFacts, session_facts
-from memplane.recall.session_summary import EVENTS_MIN
-from memplane.recall.suppress import Scope
-from memplane.work.session_end import (
-    REASONS,
-    Ended,
-    NameEnd,
-    bounds_of,
-    end_all,
-    minutes_before,
-    session_row,
-    write,
-)
+from memplane.recall.session_summary import EVENTS_MIN, extract, is_readable
+from memplane.recall.suppress import Scope, kinds_of_views
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from memplane.context.context import PlaneContext
     from memplane.context.folds import Folds
-    from memplane.context.receipts import Receipt
-    from memplane.event import Event
     from memplane.policy import Policies
-    from memplane.projections.sessions import Named, Origin, SessionFacts
+    from memplane.projections.sessions import Named, Origin
 
-__all__ = ["Ended", "PlaneSessions", "Session", "Started", "Telling"]
+__all__ = [
+    "REASONS",
+    "Ended",
+    "PlaneSessions",
+    "Session",
+    "SessionVisibility",
+    "Started",
+    "minutes_before",
+    "session_row",
+    "write",
+]
 
 
-class Telling:
-    """One reader's view of the sessions, at the clock's time. Hold the plane's lock."""
+class SessionVisibility:
+    """What one reader may see of sessions, at the plane's clock. Hold the plane's lock.
+
+    Raises InputError for an unknown channel.
+    """
 
     def __init__(
         self,
@@ -55,7 +67,7 @@ class Telling:
         channel: str,
         agent: str | None,
     ) -> None:
-        self._emit = context.reader(channel).emit  # refuses a channel that nobody knows
+        self._emit = context.reader(channel).emit
         self._redact = context.redact(policies)
         self._counter = context.counter(policies)
         self._log, self._archived = context.log, folds.memories.archived
@@ -65,28 +77,28 @@ class Telling:
 
     @property
     def sessions(self) -> bool:
-        """Whether there are sessions at all for the channel."""
+        """Whether the channel may see events of kind session."""
         return "session" not in self._scope.kinds
 
     def sees(self, facts: SessionFacts) -> bool:
-        """Whether the reader may see something of what happened in the session."""
+        """Whether the reader may see at least one event of the session."""
         return self.sessions and any(
             self._passes(origin) and (self._scope.owner or self._scope.reaches(origin[2]))
             for origin in facts.origins
         )
 
     def event(self, seq: int) -> Event | None:
-        """The event if it is in force and the reader may see it, as it leaves the plane."""
+        """Return the event, redacted, if it is in force and visible to the reader; else None."""
         event = self._event(seq) if seq else None
         return None if event is None else self._emit(event)
 
     def name(self, name: str | None, seq: int) -> str | None:
-        """The name if the event that it is of may be seen."""
+        """Return the name, redacted, if the event that it comes from is visible; else None."""
         told = name is not None and seq and self._event(seq) is not None
         return self._redact(name) if name is not None and told else None
 
     def names(self, facts: SessionFacts, names: Named) -> tuple[str, ...]:
-        """The names that the reader may see, the last touched first."""
+        """Return the visible ones of a session's names, the last touched first."""
         visible = {
             number
             for origin, number in facts.origins.items()
@@ -121,7 +133,7 @@ class Telling:
 #
 # The projection has the sessions and their last events. Listing and showing write nothing.
 class Session(NamedTuple):
-    """What is known of a session.
+    """A session as one reader sees it.
 
     `status`: open, idle (open, and silent for longer than the policy's gap) or ended, for `reason`:
     explicit, importer, gap, abandoned. `events` counts by kind. `files` and `tasks` name the ones
@@ -168,6 +180,19 @@ class Started(NamedTuple):
         return {"session": self.session, **self.receipt.as_json(), "ended": ended}
 
 
+class Ended(NamedTuple):
+    """The result of ending a session. `already`: it had ended before, so nothing was written."""
+
+    session: str
+    reason: str | None
+    already: bool = False
+    summary: Receipt | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        summary = None if self.summary is None else self.summary.as_json()
+        return {**self._asdict(), "summary": summary}
+
+
 _SUMMED_AT_ONCE: Final = 32
 _Found = list[Session]
 _Done = list[Ended]
@@ -187,7 +212,7 @@ class PlaneSessions:
         branch: str | None = None,
         cwd: str | None = None,
     ) -> Started:
-        """Begin a session, or go on with one; without a name it gets one.
+        """Start a session, or resume one; without an id it gets a new one.
 
         Other sessions of the same agent (none is one too) that are open and were silent for longer
         than the policy's gap are ended and summed up. Another agent's is never touched.
@@ -210,7 +235,7 @@ class PlaneSessions:
         return Started(named, receipt, tuple(ended))
 
     def checkpoint(self, session: str, text: str = "") -> Receipt:
-        """Mark a point in a session: the head of its blocks is chosen again from here on.
+        """Record a checkpoint: the head of the session's blocks is chosen again as of here.
 
         Raises NotFoundError where nothing happened in a session of that name.
         """
@@ -225,7 +250,7 @@ class PlaneSessions:
         return receipt
 
     def end(self, session: str, *, summary: bool = True) -> Ended:
-        """End a session and sum it up; one that has ended stays as it is, and nothing is written.
+        """End a session and record its summary. Ending an ended session writes nothing.
 
         Raises NotFoundError where nothing happened in a session of that name.
         """
@@ -245,7 +270,7 @@ class PlaneSessions:
         return Ended(session, facts.reason, already=True)
 
     def end_idle(self, *, summary: bool = True) -> _Done:
-        """End every session, of any agent, that was silent for longer than the policy's gap."""
+        """End every session, of any agent, without an event for longer than the policy's gap."""
         context = self._context
         with context.lock:
             policies = context.watched.policies_or_last()
@@ -290,7 +315,7 @@ class PlaneSessions:
             return end_all(context, policies, over, "importer", name=name)
 
     def sum_up(self, tag: str) -> _Done:
-        """Sum up sessions of a client that tells of them as they go, by events with this tag.
+        """Record summaries of sessions whose client records their start and end, by `tag`.
 
         Those that it has ended since their last summary; and those that were silent for longer
         than the policy's gap, which end, too. The newest 32 at most: it is done again and again.
@@ -321,14 +346,14 @@ class PlaneSessions:
         with context.lock:
             policies = context.watched.policies()
             folds = context.caught_up(policies)
-            telling = Telling(context, folds, policies, channel, agent)
+            visible = SessionVisibility(context, folds, policies, channel, agent)
             now, gap = context.clock(), policies.plane.session_gap_minutes
             return [
-                _shown(facts, telling, now, gap)
+                _shown(facts, visible, now, gap)
                 for facts in sorted(folds.sessions.state.sessions.values(), key=_latest)
                 if not facts.forgotten
-                and telling.sees(facts)
-                and (agent is None or telling.name(facts.agent, facts.agent_seq) == agent)
+                and visible.sees(facts)
+                and (agent is None or visible.name(facts.agent, facts.agent_seq) == agent)
                 and not (only_open and facts.ended)
             ]
 
@@ -344,17 +369,21 @@ class PlaneSessions:
         with context.lock:
             policies = context.watched.policies()
             folds = context.caught_up(policies)
-            telling = Telling(context, folds, policies, channel, agent)
-            facts = self.facts(session, folds, policies, telling)
-            found = _shown(facts, telling, context.clock(), policies.plane.session_gap_minutes)
-            return found._replace(summary=telling.event(facts.summary))
+            visible = SessionVisibility(context, folds, policies, channel, agent)
+            facts = self.facts(session, folds, policies, visible)
+            found = _shown(facts, visible, context.clock(), policies.plane.session_gap_minutes)
+            return found._replace(summary=visible.event(facts.summary))
 
     def facts(
-        self, session: str, folds: Folds, policies: Policies, telling: Telling | None = None
+        self,
+        session: str,
+        folds: Folds,
+        policies: Policies,
+        visible: SessionVisibility | None = None,
     ) -> SessionFacts:
-        """The session's figures; of one that the projection let go of, folded from the log.
+        """Return a session's figures; a session that the projection dropped is folded from the log.
 
-        NotFoundError where there is none, or none that `telling` sees, with the closest name that
+        NotFoundError where there is none, or none that `visible` sees, with the closest name that
         it, or else the owner, may be told. Hold the plane's lock.
         """
         state = folds.sessions.state
@@ -363,10 +392,10 @@ class PlaneSessions:
         if (facts is None and state.gone) or (facts is not None and facts.partial):
             counter = self._context.counter(policies)
             facts = session_facts(folds.log, state, [session], counter).get(session, facts)
-        if facts is None or (telling is not None and not telling.sees(facts)):
-            telling = telling or Telling(self._context, folds, policies, "private", None)
+        if facts is None or (visible is not None and not visible.sees(facts)):
+            visible = visible or SessionVisibility(self._context, folds, policies, "private", None)
             known = sorted(
-                one.id for one in state.sessions.values() if not one.forgotten and telling.sees(one)
+                one.id for one in state.sessions.values() if not one.forgotten and visible.sees(one)
             )
             close = [one for one in get_close_matches(session, known, 1) if one != session]
             hint = f"; did you mean {close[0]}?" if close else ""
@@ -374,7 +403,7 @@ class PlaneSessions:
         return facts
 
     def _unsummed(self, facts: SessionFacts) -> bool:
-        """Whether a session that its client ended has enough for a summary, and none of it all."""
+        """Whether a session that its client ended has events enough for a summary, but none."""
         if facts.reason in REASONS or facts.summary > facts.ended:
             return False
         if facts.events - facts.kinds.get("session", 0) < EVENTS_MIN:
@@ -383,19 +412,19 @@ class PlaneSessions:
         return made is None or made.event.rec <= facts.last_rec
 
     def _tells(self, facts: SessionFacts, tag: str) -> bool:
-        """Whether the client tells of the session: by what began it, or by what ended it."""
+        """Whether the client recorded the session's start or end itself, with this tag."""
         lines = [self._context.log.line(seq) for seq in (facts.first_seq, facts.ended) if seq]
         return any(line is not None and tag in line.event.tags for line in lines)
 
     def _idle(self, folds: Folds, policies: Policies) -> Sequence[SessionFacts]:
-        """The open sessions in which nothing was recorded for longer than the gap."""
+        """Return the open sessions without a recorded event for longer than the policy's gap."""
         before = minutes_before(self._context.clock(), policies.plane.session_gap_minutes)
         every = folds.sessions.state.sessions.values()
         return [facts for facts in every if not facts.ended and facts.last_rec < before]
 
 
 def _texts(*, none: bool = True, **given: object) -> None:
-    """Refuse what is no text; None where it may not be left out."""
+    """Raise InputError for a value that is no text; None is accepted unless `none` is False."""
     for name, value in given.items():
         if not (isinstance(value, str) or (none and value is None)):
             raise InputError(f"expected a text, found {quoted_value(value)}", where=name)
@@ -405,28 +434,245 @@ def _latest(facts: SessionFacts) -> int:
     return facts.last_seq
 
 
-def _shown(facts: SessionFacts, telling: Telling, now: str, gap: int) -> Session:
+def _shown(facts: SessionFacts, visible: SessionVisibility, now: str, gap: int) -> Session:
     silent = facts.last_rec < minutes_before(now, gap)
     kinds = facts.kinds
-    files, tasks = telling.names(facts, facts.files), telling.names(facts, facts.tasks)
+    files, tasks = visible.names(facts, facts.files), visible.names(facts, facts.tasks)
     more = facts.more or len(files) < len(facts.files) or len(tasks) < len(facts.tasks)
     return Session(
-        facts.id,
-        telling.name(facts.agent, facts.agent_seq),
-        "ended" if facts.ended else "idle" if silent else "open",
-        telling.name(facts.reason, facts.ended),
-        facts.first_ts,
-        facts.last_ts,
-        dict(kinds),
-        facts.prompts,
-        kinds.get("tool_call", 0),
-        facts.errors,
-        kinds.get("decision", 0),
-        facts.tokens,
-        files,
-        tasks,
-        more,
-        telling.name(facts.branch, facts.branch_seq),
-        telling.name(facts.cwd, facts.cwd_seq),
-        facts.partial,
+        id=facts.id,
+        agent=visible.name(facts.agent, facts.agent_seq),
+        status="ended" if facts.ended else "idle" if silent else "open",
+        reason=visible.name(facts.reason, facts.ended),
+        first=facts.first_ts,
+        last=facts.last_ts,
+        events=dict(kinds),
+        prompts=facts.prompts,
+        calls=kinds.get("tool_call", 0),
+        errors=facts.errors,
+        decisions=kinds.get("decision", 0),
+        tokens=facts.tokens,
+        files=files,
+        tasks=tasks,
+        more=more,
+        branch=visible.name(facts.branch, facts.branch_seq),
+        cwd=visible.name(facts.cwd, facts.cwd_seq),
+        partial=facts.partial,
     )
+
+
+# Ending sessions: the summary of each, the rows that record the end, and their write.
+
+# Why memplane says that a session ended; clients have words of their own.
+REASONS: Final = frozenset(("explicit", "importer", "gap", "abandoned"))
+Rows = list[dict[str, Any]]
+# The id of what is added behind a session's last event: of its name, a word and that event's id.
+NameEnd = Callable[[str, str, str], str]
+# The sessions to end, as the projections of now show them.
+Choose = Callable[["Folds"], Sequence[SessionFacts]]
+
+_SESSIONS_AT_ONCE: Final = 32  # whose events are held at once, and who end in one write
+_TRIES: Final = 5  # to write before somebody else does; then sessions end without a summary
+
+
+def session_row(session: str, status: str, text: str, **data: str | None) -> dict[str, Any]:
+    """The row of a `session` event; what is None is left out."""
+    told = {"status": status, **{name: value for name, value in data.items() if value is not None}}
+    return {"kind": "session", "session": session, "text": text, "data": told}
+
+
+def bounds_of(context: PlaneContext, facts: SessionFacts) -> dict[str, str]:
+    """Return namespace and sensitivity for events that memplane records about a session.
+
+    Its name is for those who may see something of what happened in it. `/global`, but for one that
+    happened in agents' own namespaces alone, which stays where it began; as sensitive as the least
+    sensitive of its events, and `normal` at least.
+    """
+    shared = [level for _, level, ns in facts.origins if not ns.startswith("/agent/")]
+    levels = shared or [level for _, level, _ in facts.origins] or ["normal"]
+    level = max(min(levels, key=SENSITIVITIES.index), "normal", key=SENSITIVITIES.index)
+    line = None if shared or not facts.origins else context.log.line(facts.first_seq)
+    return {"sensitivity": level, "ns": GLOBAL if line is None else line.event.ns}
+
+
+def minutes_before(now: str, minutes: int) -> str:
+    """Return the time `minutes` before `now`, both RFC 3339 in UTC with six decimals."""
+    moment = datetime.fromisoformat(now) - timedelta(minutes=minutes)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def end_all(
+    context: PlaneContext,
+    policies: Policies,
+    choose: Choose,
+    reason: str,
+    *,
+    summary: bool = True,
+    name: NameEnd | None = None,
+) -> list[Ended]:
+    """End sessions, each with a summary of its events. Hold the plane's lock.
+
+    One that its client has ended gets its summary alone. An importer's ends are dated to the last
+    event of the session; the others are of now.
+    """
+    ended: list[Ended] = []
+    left = _TRIES
+    context.take_in_waiting()
+    while True:
+        folds = context.caught_up(policies)
+        at = folds.memories.position
+        seq = at.seq if at is not None else 0
+        sessions = _whole(context, folds, policies, choose(folds))
+        try:
+            for start in range(0, len(sessions), _SESSIONS_AT_ONCE):
+                group = sessions[start : start + _SESSIONS_AT_ONCE]
+                sources = _sources(context, folds, policies, group) if summary and left else {}
+                made = [
+                    _rows_of(context, policies, facts, sources.get(facts.id, []), reason, name)
+                    for facts in group
+                ]
+                rows = [row for each in made for row in each]
+                receipts = write(context, rows, expected_seq=seq if left else None)
+                seq += len(rows)
+                ended += _told(group, made, receipts, reason)
+                left = _TRIES
+        except ConflictError:
+            if not left:
+                raise
+            left -= 1
+        else:
+            return ended
+
+
+def write(context: PlaneContext, rows: Rows, *, expected_seq: int | None = None) -> list[Receipt]:
+    """Append memplane's own events, all or none. Raises ConflictError as `FileLog.append` does."""
+    draft = context.drafting(internal=True)
+    rows = [with_permitted_actor(row) for row in rows]  # of older events
+    done = context.append([draft(row, "") for row in rows], expected_seq=expected_seq)
+    return [Receipt(one, context.durability, context.log.line) for one in done]
+
+
+def _whole(
+    context: PlaneContext, folds: Folds, policies: Policies, sessions: Sequence[SessionFacts]
+) -> list[SessionFacts]:
+    lost = [facts.id for facts in sessions if facts.partial]
+    counter, state = context.counter(policies), folds.sessions.state
+    whole = session_facts(folds.log, state, lost, counter) if lost else {}
+    return [whole.get(facts.id, facts) for facts in sessions]
+
+
+def _rows_of(
+    context: PlaneContext,
+    policies: Policies,
+    facts: SessionFacts,
+    sources: list[Event],
+    reason: str,
+    name: NameEnd | None,
+) -> Rows:
+    """The rows that end a session."""
+    rows = _summed(context, policies, facts, sources)
+    if not facts.ended:
+        agent = {"actor": facts.agent} if _may_be_named(context, facts) else {}
+        ended = session_row(facts.id, "end", "Session ended", reason=reason)
+        rows.append({**ended, **bounds_of(context, facts), **agent})
+    _identify(rows, facts, name or _name)
+    return rows if name is None else [{"ts": facts.last_ts, **row} for row in rows]
+
+
+def _may_be_named(context: PlaneContext, facts: SessionFacts) -> bool:
+    """Whether every reader may see the agent's name: the end of a session is visible to all."""
+    line = context.log.line(facts.agent_seq) if facts.agent is not None else None
+    return (
+        line is not None
+        and line.event.sensitivity in ("low", "normal")
+        and not line.event.ns.startswith("/agent/")
+    )
+
+
+def _told(
+    sessions: Sequence[SessionFacts], made: Sequence[Rows], receipts: Sequence[Receipt], reason: str
+) -> Iterator[Ended]:
+    each = iter(receipts)
+    for facts, rows in zip(sessions, made, strict=True):
+        said = {row["kind"]: next(each) for row in rows}
+        yield Ended(facts.id, reason, summary=said.get("summary"))
+
+
+def _sources(
+    context: PlaneContext, folds: Folds, policies: Policies, sessions: Iterable[SessionFacts]
+) -> dict[str, list[Event]]:
+    """Return the events that a summary may quote, by session, ordered by time.
+
+    An import may have added some behind those that a hook recorded. No kind that some channel may
+    not see: of a summary a channel knows only the sensitivity.
+    """
+    rules = [policies.privacy.rule(channel) for channel in policies.privacy.rules]
+    views = [kind for rule in rules for kind in kinds_of_views(rule.suppress_views)]
+    withheld = frozenset((*views, *(kind for rule in rules for kind in rule.suppress_kinds)))
+    enough = [facts for facts in sessions if facts.events >= EVENTS_MIN]
+    found: dict[str, list[Event]] = {facts.id: [] for facts in enough}
+    if not enough:
+        return found
+    first = min(facts.first_seq for facts in enough)
+    last = max(facts.last_seq for facts in enough)
+    now, archived = context.clock(), folds.memories.archived
+    for event in typed_once(line.event for line in folds.log.read(first - 1, last)):
+        mine = None if event.session is None else found.get(event.session)
+        if (
+            mine is not None
+            and event.kind not in withheld
+            and is_readable(event, now)
+            and archived(event) is None
+        ):
+            # What a tool said is not quoted, and may be a megabyte.
+            mine.append(event._replace(text="") if event.kind == "tool_result" else event)
+    for events in found.values():
+        events.sort(key=lambda event: (event.ts, event.seq))
+    return found
+
+
+def _summed(
+    context: PlaneContext, policies: Policies, facts: SessionFacts, sources: list[Event]
+) -> Rows:
+    """The summary's row, and one that forgets the last summary if it is in another namespace."""
+    made = extract(
+        sources,
+        counter=context.counter(policies),
+        tokens_max=policies.plane.session_summary_tokens_max,
+        redact=context.redact(policies),
+    )
+    if made is None:
+        return []
+    row = {
+        "kind": "summary",
+        "role": "system",
+        "session": facts.id,
+        "ns": made.ns,
+        "key": f"session/{facts.id}/summary",
+        "text": made.text,
+        "refs": list(made.refs),
+        "sensitivity": made.sensitivity,
+        "data": {"extract": True},
+    }
+    # Somebody may have said since, under the same key, how sensitive it is.
+    value = context.caught_up(policies).memories.current(made.ns, f"session/{facts.id}/summary")
+    row |= {} if value is None else at_least(value.sensitivity, row)
+    last = context.log.line(facts.summary) if facts.summary else None
+    if last is None or last.event.ns == made.ns:
+        return [row]
+    # Of two namespaces, none supersedes the other.
+    why = "A newer summary of the session is in another namespace"
+    return [{"kind": "forget", "text": why, "data": {"forget": {"ids": [last.event.id]}}}, row]
+
+
+def _identify(rows: Rows, facts: SessionFacts, name: NameEnd) -> None:
+    """Two processes that end the same session at once write the same events, which are one."""
+    for row in rows:
+        if row["kind"] != "forget":
+            word = "end" if row["kind"] == "session" else "summary"
+            row["id"] = name(facts.id, word, facts.last_id)
+
+
+def _name(session: str, word: str, last: str) -> str:
+    digest = hashlib.sha256(f"{session}\n{last}".encode()).hexdigest()[:32]
+    return f"session:{word}:{digest}"

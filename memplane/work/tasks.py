@@ -87,7 +87,7 @@ _Views = list[TaskView]  # inside the class `list` is a method
 
 
 class TaskReader(NamedTuple):
-    """Who reads tasks, and from what. Hold the plane's lock. Raises InputError for the channel."""
+    """Tasks as one reader sees them. Hold the plane's lock. Raises InputError for the channel."""
 
     context: PlaneContext
     folds: Folds
@@ -96,7 +96,7 @@ class TaskReader(NamedTuple):
     agent: str | None
 
     def sight(self, task: TaskRecord) -> Sight:
-        """What the reader sees of what a task quotes."""
+        """Return what the reader may see of a task's quotes."""
         context, policies = self.context, self.policies
         check_channel(policies, self.channel)
         scope = Scope.of(
@@ -113,16 +113,16 @@ class TaskReader(NamedTuple):
 
     @property
     def sees(self) -> Sees:
-        """Of which groups of events the reader sees something."""
+        """Return whether the reader sees events of a visibility group."""
         check_channel(self.policies, self.channel)
         return Scope.of(self.policies, self.channel, now="", as_of=NO_END, agent=self.agent).sees
 
     def table(self) -> TaskTable:
-        """The tasks in the words that are for the reader."""
+        """Return the task table reduced to what the reader may see."""
         return self.folds.tasks.state.seen_by(self.sees)
 
     def find(self, id_: str) -> TaskRecord | None:
-        """A task with what everybody said of it: one without details is read from the log."""
+        """Return a task with all details, folded from the log if need be; None if unknown."""
         table = self.folds.tasks.state
         task = table.tasks.get(id_)
         if task is None and (id_ in table.brief or table.only_in_log(id_)):
@@ -138,7 +138,7 @@ class TaskReader(NamedTuple):
         return not own or any(hides(quote) not in WITHHELD for quote in own)
 
     def span(self, task: TaskRecord, sight: Sight) -> tuple[str, str]:
-        """The times of the first and last event about the task itself that the reader may see."""
+        """Return `ts` of the first and last visible event of kind task."""
         shows = self.context.reader(self.channel, agent=self.agent, policies=self.policies).shows
         times = [quote.ts for quote in _own(task) if sight.sees(quote)]
         ends = (self.context.log.line(seq) for seq in (task.first, task.seen))
@@ -161,7 +161,7 @@ class TaskReader(NamedTuple):
         )
 
     def unknown(self, id_: str) -> NotFoundError:
-        """That there is no such task; the closest of those that the reader may know is offered."""
+        """Return the error for an unknown task; it names the closest that the reader may know."""
         tasks = self.table().newest()
         known = [task.id for task in tasks if is_seen(task, self.sight(task))]
         close = get_close_matches(id_, known, 1)
@@ -249,7 +249,7 @@ class PlaneTasks:
         session: str | None = None,
         **fields: Any,
     ) -> Receipt:
-        """Say why an open task cannot go on. `switch` takes it up again. Raises NotFoundError."""
+        """Mark an open task as blocked; `switch` resumes it. Raises NotFoundError."""
         fields = _bounded(self._open(id), fields)
         if not _check_text(reason, "reason").strip():
             raise InputError("expected why it is blocked, found nothing", where="reason")
@@ -264,7 +264,7 @@ class PlaneTasks:
         session: str | None = None,
         **fields: Any,
     ) -> Receipt:
-        """Close an open task, with what came of it; it is active nowhere. Raises NotFoundError."""
+        """Close an open task with its result; it is active nowhere then. Raises NotFoundError."""
         fields = _bounded(self._open(id), fields)
         status = "cancelled" if cancelled else "done"
         return self._write(id, text, {"status": status}, session, fields)
@@ -403,36 +403,38 @@ class PlaneTasks:
         def text(quote: EventQuote | None) -> str:
             return printer.redact(quote.text) if quote is not None and sight.sees(quote) else ""
 
+        created, updated = reader.span(task, sight)
         return TaskView(
-            task.id,
-            task.status,
-            active,
-            text(task.goal),
-            text(task.state),
-            brief.text.rstrip(),
-            whole.text,
-            whole.tokens,
-            tuple(
+            id=task.id,
+            status=task.status,
+            active=active,
+            goal=text(task.goal),
+            reason=text(task.state),
+            short=brief.text.rstrip(),
+            paragraph=whole.text,
+            tokens=whole.tokens,
+            plan=tuple(
                 step._replace(text=printer.redact(step.text)) for step in plan_steps(task, sight)
             ),
-            task.names if sight.sees(task.specs) else (),
-            texts("decisions"),
-            texts("failures"),
-            tuple(
+            specs=task.names if sight.sees(task.specs) else (),
+            decisions=texts("decisions"),
+            failures=texts("failures"),
+            artifacts=tuple(
                 printer.redact(_artifact(quote, sight)) for quote in visible_artifacts(task, sight)
             ),
-            texts("files"),
-            tuple(
+            files=texts("files"),
+            sessions=tuple(
                 dict.fromkeys(
                     one for (_, one), (id_, _) in table.active.items() if one and id_ == task.id
                 )
             ),
-            task.first,
-            task.seen,
-            _title(text(task.goal)) or task.id,
-            *reader.span(task, sight),
-            tuple(map(printer.redact, task.labels)) if sight.sees(task.tags) else (),
-            (*whole.events, *whole.parts),
+            opened_seq=task.first,
+            changed_seq=task.seen,
+            title=_title(text(task.goal)) or task.id,
+            created=created,
+            updated=updated,
+            tags=tuple(map(printer.redact, task.labels)) if sight.sees(task.tags) else (),
+            events=(*whole.events, *whole.parts),
         )
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from builders_journal import Journal
 
-from memplane.projections.catchup import Folded, catch_up
 from memplane.projections.ledger import Cards, Decisions
 from memplane.projections.memories import Memories
+from memplane.projections.projector import Folded, catch_up
 
 ROUNDS = 24
 ROWS_A_ROUND = 25

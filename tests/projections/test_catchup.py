@@ -7,11 +7,10 @@ from builders_journal import HISTORIES, Journal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplane.projections.catchup import Folded, catch_up, followers_behind
 from memplane.projections.in_force import MemoryChains
 from memplane.projections.ledger import Cards, Decisions
 from memplane.projections.memories import Memories
-from memplane.projections.projector import fold
+from memplane.projections.projector import Folded, catch_up, fold, followers_behind
 from memplane.projections.tasks import Tasks
 
 ROWS = [

@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplane.ports import Position
-from memplane.projections.catchup import Folded
 from memplane.projections.ledger import Decisions
 from memplane.projections.projector import (
     BUNDLE,
     FILE_BYTES_MAX,
     Bundle,
     Checkpoint,
+    Folded,
     alone,
     encode_checkpoint,
     parse_checkpoint,

@@ -71,7 +71,7 @@ def test_a_disk_that_takes_no_projection_is_told(plane, monkeypatch):
     def full(path, data):
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr("memplane.projections.catchup.replace_bytes", full)
+    monkeypatch.setattr("memplane.projections.projector.replace_bytes", full)
     with pytest.raises(WriteError, match="it was not kept"):
         plane.rebuild()
     assert plane.pack("line 3").text
