@@ -34,6 +34,7 @@ from memplane.cli.output import (
 from memplane.cli.trust import say_if_untrusted
 from memplane.errors import InputError, NotFoundError, PolicyError
 from memplane.event import Event
+from memplane.harness import HarnessSpan, harness_spans, marked_text
 from memplane.home import HOME_NAME, nearest_home
 from memplane.intake.redact import quoted_value
 from memplane.log import Restart
@@ -85,20 +86,30 @@ def print_event(
     """Print one event whole, what became of it, and what time has left of its importance.
 
     It is superseded, forgotten or evicted by the event that is named, or expired by its own
-    valid_until; the newer one names what it supersedes. The owner also sees the quoted blocks that
-    were moved out of its text.
+    valid_until; the newer one names what it supersedes. What its client put into its text, which is
+    in no block and no answer, stands between marks. The owner also sees the quoted blocks that were
+    moved out of its text.
     """
     with open_plane(home) as plane:
         event = named_event(plane, event_id, channel=channel, agent=agent)
         text = plane.text(event)
         blocks = recalled(plane, event) if channel == "private" and agent is None else []
         standing = plane.standing(event, now=now, channel=channel, agent=agent)
+    spans = harness_spans(event, text)
     fields = {**event_json(event), "text": text}
     if as_json:
-        data({**fields, **_standing(standing), **({"recalled": blocks} if blocks else {})})
+        data(
+            {
+                **fields,
+                **_harness(spans),
+                **_standing(standing),
+                **({"recalled": blocks} if blocks else {}),
+            }
+        )
         return
     lines = [f"{name:<12}{_shown(value)}" for name, value in fields.items() if name != "text"]
     lines += _told(event, standing)
+    text = marked_text(text, spans)
     print_text("\n".join([*lines, *(["", text] if text else []), *in_words(blocks)]))
 
 
@@ -190,6 +201,11 @@ def decisions(
     with open_plane(home) as plane:
         found = plane.decisions(channel=channel, ns=ns, agent=agent)
     print_answer([event_json(event) for event in found], event_rows(found), as_json=as_json)
+
+
+def _harness(spans: list[HarnessSpan]) -> dict[str, Any]:
+    """What of a text is its client's, as JSON: characters from `start` up to `end`, and what."""
+    return {"harness": [span._asdict() for span in spans]} if spans else {}
 
 
 def _standing(standing: Standing) -> dict[str, Any]:
@@ -292,7 +308,8 @@ def print_log(
         def shown(event: Event) -> tuple[dict[str, Any], str]:
             if whole:
                 return _whole(plane, event, owner=owner)
-            return event_json(event), event_rows([event])
+            said = marked_text(event.text, harness_spans(event))
+            return event_json(event), event_rows([event._replace(text=said)])
 
         events = read(after, limit or None) if after is not None else _last(read, head, limit)
         if not follow:
@@ -354,8 +371,10 @@ def _print(events: list[Event], shown: _Show, *, as_json: bool) -> None:
 def _whole(plane: Plane, event: Event, *, owner: bool) -> tuple[dict[str, Any], str]:
     """An event with its whole text; for the owner with what was moved out of it."""
     text, blocks = plane.text(event), recalled(plane, event) if owner else []
-    fields = {**event_json(event), "text": text, **({"recalled": blocks} if blocks else {})}
-    head = event_rows([event._replace(text="")])
+    spans = harness_spans(event, text)
+    fields = {**event_json(event), "text": text, **_harness(spans)}
+    fields |= {"recalled": blocks} if blocks else {}
+    head, text = event_rows([event._replace(text="")]), marked_text(text, spans)
     return fields, "\n".join([head, *([text] if text else []), *in_words(blocks), ""])
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane.harness import remembered, remembered_lines, remembered_text, variant_with
 from memplane.pack.expansion_depths import belongs, says
 from memplane.ports import Line, Position, TokenCounter
 from memplane.projections.artifacts import Artifacts, ArtifactTable
@@ -48,6 +49,7 @@ __all__ = [
     "OfTask",
     "Prefix",
     "Prefixes",
+    "RememberedLog",
     "SnapshotLog",
     "VisibleProjections",
     "files_fold",
@@ -58,7 +60,27 @@ __all__ = [
     "seq_by",
     "session_fold",
     "task_fold",
+    "text_of",
 ]
+
+
+class RememberedLog:
+    """A log as memory reads it: without what is the clients' (see `memplane.harness`)."""
+
+    def __init__(self, log: Replayable) -> None:
+        self._log = log
+
+    def head(self) -> Position:
+        return self._log.head()
+
+    def matches(self, position: Position) -> bool:
+        return self._log.matches(position)
+
+    def read(self, after: int = 0, upto: int | None = None) -> Iterator[Line]:
+        return remembered_lines(self._log.read(after, upto))
+
+    def read_from(self, position: Position) -> Iterator[Line]:
+        return remembered_lines(self._log.read_from(position))
 
 
 class SnapshotLog:
@@ -192,8 +214,9 @@ class Folds:
         variant: str,
     ) -> None:
         # One prefix for all of a request; that of an earlier seq stands still anyway.
-        self.log = log = log if isinstance(log, Prefix) else SnapshotLog(log)
+        self.log = log = log if isinstance(log, Prefix) else SnapshotLog(RememberedLog(log))
         self.variant = variant  # names the counter and its scale: another one is another fold
+        variant, plain = variant_with(variant), variant_with("")
         self.memories = memories = Memories(log, folder, plane=plane_id)
         self.bundle = Bundle(folder, plane_id, _BUNDLED)
         self.hotset: Folded[HotsetsState] = Folded(
@@ -212,8 +235,8 @@ class Folds:
         self.cards: Folded[Ledgers] = in_force(
             LedgersProjector(Cards, counter=counter), variant=variant
         )
-        self.tasks: Folded[TaskTable] = in_force(Tasks())
-        self.plane_map: Folded[MapsState] = in_force(PlaneMaps())
+        self.tasks: Folded[TaskTable] = in_force(Tasks(), variant=plain)
+        self.plane_map: Folded[MapsState] = in_force(PlaneMaps(), variant=plain)
         self.artifacts: Folded[ArtifactTable] = opened(Artifacts())
         self._sessions: Folded[SessionsState] | None = None  # until somebody asks for them
         self._files: Folded[AllFilesState] | None = None  # likewise
@@ -230,7 +253,11 @@ class Folds:
         if self._sessions is None:
             folder, plane, counter = self._place
             self._sessions = Folded(
-                SessionsProjector(counter), self.log, folder, plane=plane, variant=self.variant
+                SessionsProjector(counter),
+                self.log,
+                folder,
+                plane=plane,
+                variant=variant_with(self.variant),
             )
             self._sessions.catch_up()
         return self._sessions
@@ -258,7 +285,12 @@ class Folds:
         if self._files is None:
             folder, plane, _ = self._place
             self._files = Folded(
-                AllFiles(), self.log, folder, plane=plane, arriving=self.memories.arriving
+                AllFiles(),
+                self.log,
+                folder,
+                plane=plane,
+                variant=variant_with(""),
+                arriving=self.memories.arriving,
             )
         return self._files.position
 
@@ -445,8 +477,14 @@ class GroupedProjections(NamedTuple):
 
 def items_of_event(event: Event, counter: TokenCounter) -> Item:
     """One event as the packing stages see it."""
+    event = remembered(event)
     tokens = event.tokens if event.tokens is not None else counter.count(event.text)
     return Item.of(event, tokens)
+
+
+def text_of(log: FileLog) -> Callable[[Event], str]:
+    """What gives all of an event's text as memory has it. It raises what `FileLog.text` does."""
+    return lambda event: remembered_text(event, log.text(event))
 
 
 class VisibleProjections(NamedTuple):
@@ -623,7 +661,8 @@ class Prefixes:
         """The projections as of a seq, folded from the log's beginning."""
         folds = self._kept.get((seq, variant))
         if folds is None:
-            folds = Folds(Prefix(self._log, seq), None, self._plane_id, counter, variant)
+            log = Prefix(RememberedLog(self._log), seq)
+            folds = Folds(log, None, self._plane_id, counter, variant)
             folds.catch_up()
             self._tell_purged(folds)
             newest = list(self._kept.items())[1 - PREFIXES_KEPT :]

@@ -15,6 +15,7 @@ from memplane.context.folds import items_of_event
 from memplane.errors import InputError, NotFoundError
 from memplane.event import UPKEEP_KINDS, Event
 from memplane.explain.replay import asked_of, plane_of
+from memplane.harness import remembered
 from memplane.intake.redact import quoted_value
 from memplane.pack.block import Block, Entry
 from memplane.pack.evidence import score_parts
@@ -611,6 +612,8 @@ def no_source(laid: Laid, event: Event) -> tuple[str, str]:  # noqa: PLR0911 - a
         return "never_shown", f"events of kind {event.kind} stand in no block"
     if not event.text:
         return "empty", "it has no text"
+    if not remembered(event).text:
+        return "empty", "its text is all of its client's, and no memory"
     if event.seq in never_of(laid):
         return "query", ITSELF
     if request.sections and "retrieved_evidence" not in request.sections:

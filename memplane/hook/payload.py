@@ -17,8 +17,9 @@ The same payload given twice (by two installs, or again by the client) gives the
 recorded once.
 
 Rows are those that an import of the transcript would give. Text that no person typed has another
-role than `user`, and gets no answer. Prompts and acts of a sub-agent have the tag `sidechain` and
-the sub-agent as actor; for Codex they are a session of their own.
+role than `user`, and gets no answer; nor does a prompt that is nothing but its client's words.
+Prompts and acts of a sub-agent have the tag `sidechain` and the sub-agent as actor; for Codex they
+are a session of their own.
 
 Formats of other programs change weekly: a field that is missing or of another type is left out, an
 unknown event gives no rows, and nothing raises.
@@ -30,12 +31,16 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane.event import Event
+from memplane.harness import rejection_reason, remembered
 from memplane.importers.client_records import (
     HOOK_TAG,
+    REASON_TAG,
     Spoken,
     asked_of_codex,
     compaction,
     own_command,
+    reason_row,
     render_tool_call,
     spoken,
     touched,
@@ -96,10 +101,18 @@ def read_payload(agent: str, said: Mapping[str, Any]) -> HookPayload:
         compacted = source == _FORGETS
         begins = compacted or source in _BEGINS
         return found._replace(asks="start", begins=begins, compacted=compacted)
-    if event == "UserPromptSubmit":
-        words = _spoken(agent, said)
-        return found._replace(asks="prompt", query=words.text) if words.role == "user" else found
+    if event == "UserPromptSubmit" and (query := _asked(_spoken(agent, said))):
+        return found._replace(asks="prompt", query=query)
     return found
+
+
+def _asked(words: Spoken) -> str:
+    """What a person asked, without what his client put there; "" for what nobody asked."""
+    if words.role != "user":
+        return ""
+    tags = (words.tag,) if words.tag else ()
+    kept = remembered(Event(0, "", "", "", "message", role="user", text=words.text, tags=tags))
+    return kept.text if kept.role == "user" else ""
 
 
 def _clean(said: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -194,10 +207,14 @@ def _called(agent: str, said: Mapping[str, Any], text: str, status: str) -> list
     if text.strip():
         answered: Row = {"kind": "tool_result", "role": "tool", "text": text}
         more = {"status": status, "command": own_command(tool, given)}
+        reason = rejection_reason(text)
+        more["rejected"] = REASON_TAG if reason else ""
         rows.append({**answered, "data": told({**data, **more})})
+        if reason:
+            rows.append(reason_row(reason, data))
     session = _session(agent, said)
     if call:
-        for row, part in zip(rows, ("call", "result"), strict=False):
+        for row, part in zip(rows, ("call", "result", REASON_TAG), strict=False):
             row["id"] = name(agent, session, part, call)
     return [_hooked(row) for row in rows]
 

@@ -7,6 +7,10 @@ internal to its writer and changes):
   `claude-code:<uuid>:<block>`. One API message is spread over several records;
   its id stays in `data.message`. `toolUseResult` repeats the content: not read.
 * `attachment` with a `queued_command`: what a person typed while the agent was at work.
+* `queue-operation`: the same in older versions, of which no other record has the words. What was
+  taken from the queue for a record of its own is left to that one; a command and a note of the
+  client's are dropped.
+* The reason that a person gave in refusing a call: a message of role user behind the call's result.
 * `system` with the subtype `compact_boundary`: a `session` event with status
   checkpoint; `api_error`: a message.
 * The first record of a session that gives a row: a `session` event with status
@@ -29,14 +33,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from memplane.harness import rejection_reason
 from memplane.importers.client_records import (
     OWN_ANSWER,
     OWN_CALL,
+    REASON_TAG,
     Call,
     compaction,
     own_command,
+    reason_row,
     render_tool_call,
     spoken,
     touched,
@@ -64,7 +71,6 @@ _WITHOUT_MEMORY: Final = frozenset(
         "mode",
         "pr-link",
         "progress",
-        "queue-operation",
         "summary",
         "tools-used",
     }
@@ -72,6 +78,8 @@ _WITHOUT_MEMORY: Final = frozenset(
 _CALLS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 _RESULTS: Final = frozenset({"tool_result", "mcp_tool_result"})
 _OPEN_CALLS_MAX: Final = 200
+_QUEUE: Final = "queue-operation"
+_QUEUED_MAX: Final = 50
 # Under this name the client writes answers of its own, of which no model knows.
 _NO_MODEL: Final = "<synthetic>"
 _NO_ANSWER: Final = "No response requested."
@@ -89,6 +97,9 @@ class ClaudeCode:
         self._calls: dict[str, Call] = {}
         self._open: dict[str, Call] = {}  # the ones of this file without a result
         self._ts = self._turn = ""
+        self._queue: list[_QueuedMessage] = []
+        self._given: list[str] = []  # digests of what waited in it at the end of the file
+        self._attaches = False
 
     def begin(self, state: Mapping[str, Any], file: str = "") -> None:
         """Begin a file, or go on with one where `state()` was left."""
@@ -97,8 +108,8 @@ class ClaudeCode:
         self._open = {}
         calls = state.get("calls")
         for call, known in calls.items() if isinstance(calls, dict) else ():
-            if (found := Call.of(known)) is not None:
-                self._calls[call] = self._open[call] = found
+            if (open_call := Call.of(known)) is not None:
+                self._calls[call] = self._open[call] = open_call
         sessions = state.get("sessions")
         self._sessions = set()
         for session, folder in sessions.items() if isinstance(sessions, dict) else ():
@@ -106,11 +117,22 @@ class ClaudeCode:
                 self._folders.setdefault(session, folder)
                 self._sessions.add(session)
         self._started |= self._sessions
+        queue, given = state.get("queue"), state.get("given")
+        known = queue if isinstance(queue, list) else []
+        self._queue = [found for one in known if (found := _QueuedMessage.known(one)) is not None]
+        self._given = [one for one in given if _is_text(one)] if isinstance(given, list) else []
+        self._attaches = state.get("attaches") is True
 
     def state(self) -> dict[str, Any]:
-        """Return the calls that wait for a result, the sessions met, the last time and turn."""
+        """Return the calls that wait for a result, the sessions met, the last time and turn.
+
+        And what waits in the queue, where there is something.
+        """
         waiting = list(self._open.items())[-_OPEN_CALLS_MAX:]
+        queue = [list(one) for one in self._queue[-_QUEUED_MAX:]]
+        queued = {"queue": queue, "given": self._given, "attaches": self._attaches}
         return {
+            **{name: kept for name, kept in queued.items() if kept},
             "ts": self._ts,
             "turn": self._turn,
             "calls": {call: known.state() for call, known in waiting},
@@ -119,8 +141,64 @@ class ClaudeCode:
 
     def read(self, record: dict[str, Any], body: bytes) -> ReadOutcome:
         """Say what the record comes to; never raises, whatever it holds."""
+        self._attaches = self._attaches or record.get("type") == "attachment"
         record = _with_turn(record)
         kind = short_text(record, "type")
+        if kind == _QUEUE:
+            return self._queued(record)
+        outcome = self._read(kind, record, body)
+        return self._with_queued(kind, outcome) if self._queue or self._given else outcome
+
+    def rest(self) -> ReadOutcome:
+        """What still waits in the queue at the end of a file: it was typed, whatever came of it."""
+        rows = self._give(self._queue)
+        self._given = [*self._given, *map(_digest, rows)][-_QUEUED_MAX:]
+        return ReadOutcome(tuple(rows))
+
+    def _queued(self, record: Mapping[str, Any]) -> ReadOutcome:
+        """Follow the queue of what a person types while the agent is at work."""
+        operation, words = short_text(record, "operation"), record.get("content")
+        rows: list[Row] = []
+        session = short_text(record, "sessionId")
+        waiting = [one for one in self._queue if not one.taken and one.session == session]
+        if operation == "enqueue" and isinstance(words, str):
+            self._queue.append(_QueuedMessage.of(record, words))
+        elif operation in {"dequeue", "remove"} and waiting:
+            said = words.strip() if isinstance(words, str) else None
+            one = next((each for each in waiting if each.text == said), waiting[0])
+            if operation == "dequeue" or not one.text:  # a record of its own follows
+                self._queue.remove(one)
+            elif self._attaches:  # so may one here
+                self._queue[self._queue.index(one)] = one._replace(taken=True)
+            else:
+                rows = self._give([one])
+        elif operation == "popAll":  # a person has taken them back
+            self._queue = [one for one in self._queue if one not in waiting]
+        return ReadOutcome(tuple(rows), () if rows else (f"record type {_QUEUE}",))
+
+    def _with_queued(self, kind: str, outcome: ReadOutcome) -> ReadOutcome:
+        """The outcome behind what was taken from the queue before it; told twice it counts once."""
+        typed = [row for row in outcome.rows if row.get("role") == "user"]
+        said = {_digest(row) for row in typed}
+        self._queue = [one for one in self._queue if not (one.taken and one.digest in said)]
+        again = [row for row in typed if _digest(row) in self._given]
+        if again:
+            self._given = [one for one in self._given if one not in said]
+            rows = tuple(row for row in outcome.rows if row not in again)
+            outcome = outcome._replace(rows=rows, repeated=outcome.repeated + len(again))
+        if not typed and kind != "assistant":
+            return outcome
+        given = self._give([one for one in self._queue if one.taken])
+        return outcome._replace(rows=(*given, *outcome.rows)) if given else outcome
+
+    def _give(self, messages: list[_QueuedMessage]) -> list[Row]:
+        """Take them from the queue as rows, if they have words and their session has begun."""
+        given = [one for one in messages if one.session in self._started]
+        self._queue = [one for one in self._queue if one not in given]
+        given = [one for one in given if one.text]
+        return [one.row() for one in given]
+
+    def _read(self, kind: str, record: dict[str, Any], body: bytes) -> ReadOutcome:
         if kind not in {"user", "assistant", "system"}:
             known = "" if kind in _WITHOUT_MEMORY else "unknown "
             return ReadOutcome(skipped=(f"{known}record type {type_word(kind)}",))
@@ -191,6 +269,11 @@ class ClaudeCode:
         for number, block in enumerate(blocks):
             made = self._block(kind, record, block) if isinstance(block, dict) else "unknown block"
             yield made if isinstance(made, str) else (str(number), made)
+            if not isinstance(made, str) and made["kind"] == "tool_result":
+                reason = rejection_reason(made["text"])
+                if reason:
+                    made["data"]["rejected"] = REASON_TAG
+                    yield f"{number}:{REASON_TAG}", reason_row(reason, made["data"])
             yield from _images_within(block)
 
     def _block(self, kind: str, record: Mapping[str, Any], block: Mapping[str, Any]) -> Row | str:
@@ -256,6 +339,53 @@ class ClaudeCode:
             "text": text,
             "data": told({**data, "branch": short_text(record, "gitBranch")}),
         }
+
+
+class _QueuedMessage(NamedTuple):
+    """What a person typed while the agent was at work; without a text it is no message of his.
+
+    `taken`: from the queue, for the turn that runs.
+    """
+
+    id: str
+    session: str
+    ts: str
+    text: str
+    digest: str
+    taken: bool = False
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any], words: str) -> _QueuedMessage:
+        """The message of a record that puts it into the queue."""
+        said, ts = spoken(words), short_text(record, "timestamp")
+        text = said.text.strip() if said.role == "user" and not said.tag else ""
+        text = "" if text.startswith("/") else text
+        named = hashlib.sha256(f"{ts}\n{words}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        row = {"text": text}
+        return cls(
+            name(SOURCE, "queued", named), short_text(record, "sessionId"), ts, text, _digest(row)
+        )
+
+    @classmethod
+    def known(cls, kept: Any) -> _QueuedMessage | None:
+        """A message from what `state` gave; None for anything else."""
+        if not isinstance(kept, list) or len(kept) != len(cls._fields):
+            return None
+        *texts, taken = kept
+        if not all(isinstance(one, str) for one in texts):
+            return None
+        return cls._make((*texts, taken is True))
+
+    def row(self) -> Row:
+        """The row of the message."""
+        row: Row = {"id": self.id, **({"ts": self.ts} if self.ts else {})}
+        row |= {"session": name(self.session), "kind": "message", "role": "user"}
+        return {**row, "text": self.text, "tags": ["queued"]}
+
+
+def _digest(row: Row) -> str:
+    text = row["text"].strip().encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text).hexdigest()[:16]
 
 
 def claude_end_id(session: str, word: str, last: str) -> str:

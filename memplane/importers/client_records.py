@@ -7,21 +7,28 @@ place gets another role. Nothing heavy is imported here, because hooks use this 
 from __future__ import annotations
 
 import json
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from memplane.intake.recalled import is_own_command
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from memplane.importers.rows import Row
 
 __all__ = [
     "FILE_ARGUMENTS",
     "HOOK_TAG",
     "OWN_ANSWER",
     "OWN_CALL",
+    "REASON_TAG",
     "Call",
     "Spoken",
     "asked_of_codex",
     "below",
     "compaction",
     "own_command",
+    "reason_row",
     "render_tool_call",
     "spoken",
     "touched",
@@ -30,6 +37,9 @@ __all__ = [
 
 # Of what a hook records: by it an import of the transcript knows its words again.
 HOOK_TAG: Final = "hook"
+# Of why a person refused a call: words of the user beside the call's result, whose `rejected` is
+# this.
+REASON_TAG: Final = "reason"
 # Who wrote a prompt, as the client itself says (`promptSource`, a hook's `source`); the rest of
 # its words (`user`, `typed`, `queued`, `sdk` ...) are for a person.
 _CLIENTS: Final = frozenset({"system", "loop_wakeup", "schedule_wakeup", "poll_event"})
@@ -217,6 +227,12 @@ def touched(tool: str, arguments: Any, folders: tuple[str, ...]) -> str:
     if not isinstance(path, str) or len(path) > _PATH_MAX:
         return ""
     return next((short for folder in folders if (short := below(path, folder)) != path), path)
+
+
+def reason_row(reason: str, data: Mapping[str, str]) -> Row:
+    """The words of a person who refused a call; `data` is that of the call's result."""
+    about = {name: said for name, said in data.items() if name in ("call", "branch")}
+    return {"kind": "message", "role": "user", "text": reason, "tags": [REASON_TAG], "data": about}
 
 
 def render_tool_call(tool: str, arguments: Any, folder: str) -> str:

@@ -50,7 +50,7 @@ __all__ = [
 Progress = Callable[[int, int, int], None]
 
 # Raise it when a reader changes what it takes: files are then read again from their start.
-_VERSION: Final = 1
+_VERSION: Final = 2
 _ROWS_AT_ONCE: Final = 1024
 _TEXT_AT_ONCE: Final = 8 * 1024 * 1024
 _PROGRESS_BYTES: Final = 1024 * 1024
@@ -167,6 +167,8 @@ class Reading:
             self._take_document(file, reader, read_all(path))
         else:
             end, state = self._take_lines(file, reader, path, offset)
+            if isinstance(reader, ClaudeCode) and not self._runs:
+                self._settle(file, reader.rest())
         self._flush(file)
         how, state = self._how(file), state or reader.state()
         self._meet(file, self._read_from, state)

@@ -22,6 +22,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from memplane.event import GLOBAL, Event, encode
+from memplane.harness import is_interruption
 from memplane.log.purges import erased_by
 from memplane.ports import Line, TokenCounter
 from memplane.projections.files import FileTable, touched_by
@@ -102,7 +103,8 @@ class SessionRing:
 
     `marked`: the epoch is that of a start or checkpoint. `stated` has the seqs of what it stated
     since the epoch, each with the seq of the pin that holds it (0: none); `shed` is the newest of
-    them that a bound drove out. `cut`: see `partial`.
+    them that a bound drove out. `cut`: see `partial`. `interrupted`: a person stopped the agent
+    since the latest prompt; the same words again are that prompt, and no other.
     """
 
     __slots__ = (
@@ -110,6 +112,7 @@ class SessionRing:
         "cut",
         "epoch",
         "id",
+        "interrupted",
         "lost",
         "marked",
         "prompts",
@@ -133,7 +136,7 @@ class SessionRing:
         self.stated_bytes = 0
         self.shed = 0
         self.lost = False  # whether the ring was dropped with what was stated since the epoch
-        self.marked = self.cut = False
+        self.marked = self.cut = self.interrupted = False
 
     @property
     def partial(self) -> bool:
@@ -381,7 +384,7 @@ class Hotset:
     """
 
     name = "hotset"
-    version = 8
+    version = 9
 
     def __init__(self, counter: TokenCounter, *, bytes_max: int = BYTES_MAX) -> None:
         self.counter, self.bytes_max = counter, bytes_max
@@ -406,6 +409,9 @@ class Hotset:
         if key is not None:
             _supersede(state, ns, key)
         if level == "secret" or not text:  # stored, never loaded
+            _interrupted(state, event)
+            return
+        if role == "user" and key is None and _asked_again(state, session, text):
             return
         if tokens is None:  # a light process wrote it
             tokens = self.counter.count(text)
@@ -474,6 +480,7 @@ class Hotset:
                     sorted(r.stated.items()),
                     r.shed,
                     int(r.lost),
+                    int(r.interrupted),
                 ]
                 for r in state.sessions.values()
             ],
@@ -508,8 +515,8 @@ class Hotset:
             ring.marked = bool(marked)
             ring.seen, ring.count, ring.spent, ring.prompts = seen, count, tuple(spent), prompts
             ring.ring = [Turn(seq, before, tuple(clipped)) for seq, before, *clipped in turns]
-            stated, ring.shed, lost = rest
-            ring.stated, ring.lost = dict(stated), bool(lost)
+            stated, ring.shed, lost, interrupted = rest
+            ring.stated, ring.lost, ring.interrupted = dict(stated), bool(lost), bool(interrupted)
             ring.stated_bytes = sum(state.made[seq].size for seq in ring.stated)
             state.sessions[id_] = ring
         state.tools = {tool: (call, error) for tool, call, error in fields["tools"]}
@@ -643,6 +650,21 @@ def _ring(state: HotsetState, id_: str, seq: int) -> SessionRing:
             ring.marked, ring.lost = before.marked, before.lost
     ring.seen = seq
     return ring
+
+
+def _interrupted(state: HotsetState, event: Event) -> None:
+    ring = state.sessions.get(event.session or "")
+    if ring is not None and is_interruption(event):
+        ring.interrupted = True
+
+
+def _asked_again(state: HotsetState, session: str | None, text: str) -> bool:
+    """Whether a prompt is the latest one of its session, typed again behind an interruption."""
+    ring = state.sessions.get(session or "")
+    if ring is None or not ring.interrupted:
+        return False
+    ring.interrupted = False
+    return bool(ring.prompts) and state.item(ring.prompts[-1]).says(text)
 
 
 def _session(state: HotsetState, event: Event) -> None:

@@ -20,6 +20,7 @@ from json.encoder import encode_basestring
 from typing import Any, Final
 
 from memplane.event import KINDS, UPKEEP_KINDS, Event
+from memplane.harness import is_interruption
 from memplane.ports import Line, TokenCounter
 from memplane.projections.in_force import Moment, forget_of, moment_of
 from memplane.projections.projector import Replayable, canonical
@@ -44,7 +45,7 @@ NAME_MAX: Final = 200  # characters of a path, a branch, a folder
 ORIGINS_MAX: Final = 32  # of one session; what comes from others has no name here
 _HASH_DIGITS: Final = 12
 # Bytes of a row without its names: numbers, times, two ids of 128 characters, punctuation.
-_ROW_BYTES: Final = 1050
+_ROW_BYTES: Final = 1100
 _COUNT_BYTES: Final = 24
 _NAME_BYTES: Final = 6  # brackets and commas around a name
 _PLACE_BYTES: Final = 16  # an origin's number and a seq
@@ -81,6 +82,8 @@ _FIELDS: Final = (
     "agent_seq",
     "branch_seq",
     "cwd_seq",
+    "asked",
+    "interrupted",
 )
 
 
@@ -95,8 +98,9 @@ class SessionFacts:
     happened in it: ends and generated summaries are none of that. `summary` is the seq of the
     newest generated one, `summary_at` its moment, `judged` the seq of the last forget that names
     it. `partial`: something of it, from `first_seq` on, lies before what was counted here. `more`:
-    it touched more files or tasks than are named. `agent_seq` and the like are of the events that
-    said so.
+    it touched more files or tasks than are named. `asked` stands for its latest prompt;
+    `interrupted`: the agent was stopped since, and the same words again are that prompt.
+    `agent_seq` and the like are of the events that said so.
     """
 
     __slots__ = (*_FIELDS, "files", "kinds", "origins", "size", "tasks")
@@ -118,7 +122,8 @@ class SessionFacts:
         self.origins: dict[Origin, int] = {}  # of what happened in it, numbered; no secrets
         self.files: Named = {}  # the last touched last
         self.tasks: Named = {}
-        self.more = self.forgotten = self.partial = False
+        self.more = self.forgotten = self.partial = self.interrupted = False
+        self.asked = ""
         self.size = _ROW_BYTES + _bytes(id)
 
     @property
@@ -144,7 +149,7 @@ class SessionsProjector:
     """The projector. `counter` names the variant: it counts what a light process left uncounted."""
 
     name = "sessions"
-    version = 4
+    version = 5
 
     def __init__(
         self, counter: TokenCounter, *, kept_max: int = KEPT_MAX, bytes_max: int = BYTES_MAX
@@ -269,9 +274,18 @@ def _count(facts: SessionFacts, event: Event, counter: TokenCounter) -> None:
         facts.tokens += counter.count(event.text)
     facts.last_seq = event.seq
     if kind == "message" and event.role == "user":
-        facts.prompts += 1
+        _asked(facts, event)
+    elif is_interruption(event):
+        facts.interrupted = True
     elif kind == "tool_result" and event.data.get("status") == "error":
         facts.errors += 1
+
+
+def _asked(facts: SessionFacts, event: Event) -> None:
+    """Count a prompt; one that is typed again after an interruption counts once."""
+    asked = _hash(event.text.strip())
+    facts.prompts += not (facts.interrupted and facts.asked == asked)
+    facts.asked, facts.interrupted = asked, False
 
 
 def _happened(facts: SessionFacts, event: Event) -> None:

@@ -25,6 +25,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from memplane.event import KINDS, SENSITIVITIES, UPKEEP_KINDS, Event
+from memplane.harness import remembered, variant_with
 from memplane.index.document import INSTRUCTION, PREFERENCE, READ, Document, sentences
 from memplane.intake.markers import Marker
 from memplane.policy.markers import Markers
@@ -88,23 +89,25 @@ _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturda
 
 def variant_of(policies: Policies) -> str:
     """Name all that decides which documents a log gives, beside the analyser."""
-    return f"documents {VERSION}, results {policies.plane.tool_result_tokens}"
+    return variant_with(f"documents {VERSION}, results {policies.plane.tool_result_tokens}")
 
 
 def documents_of(event: Event, text: str, tool_result_tokens: int) -> list[Document]:
-    """Return the documents of an event, `text` being all of its text.
+    """Return the documents of an event, `text` being all of its text as memory has it.
 
     Secrets, sessions, approvals and what memplane writes about its own log have none, nor has an
-    event without text and names. Of a tool's result the first and last so many tokens are indexed.
-    The tokens of the documents sum up to the event's.
+    event without text and names, or with nothing but its client's text. Of a tool's result the
+    first and last so many tokens are indexed. The tokens of the documents sum up to the event's.
     """
     if event.kind in _NEVER or event.sensitivity == "secret":
         return []
     if event.kind == "artifact":
         return _of_artifact(event, text)
     names = _names(event)
-    if not text.strip() and not names:
+    if not text.strip() and (event.text or not names):
         return []
+    if text is not event.text and "body" not in event.data:
+        event = remembered(event)  # whose tokens nobody has counted
     parts = _parts(text, tool_result_tokens if event.kind == "tool_result" else None)
     speaker = event.actor.lower() if event.actor is not None else ""
     extra = " ".join((event.actor or event.role or "", _date_words(event.ts[:10]), *names))

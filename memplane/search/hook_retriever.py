@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.context.folds import items_of_event
 from memplane.errors import NotFoundError
+from memplane.harness import remembered
 from memplane.index import terms
 from memplane.index.bm25 import POSTING_BYTES, policy_constants, term_worth
 from memplane.index.document import Sentences, best_run
@@ -114,8 +115,8 @@ class HookRetriever:
         """See `Retriever.text`; as far as it was indexed, of a long one."""
         event = self._line(seq).event
         if "body" in event.data and self.reader is not None:
-            return self.reader.text(seq) or event.text
-        return event.text
+            return self.reader.text(seq) or remembered(event).text
+        return remembered(event).text
 
     def words(self, doc: int) -> frozenset[int]:
         """See `Retriever.words`."""

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final
 from memplane.artifacts.pages import searched_text
 from memplane.errors import MemplaneError
 from memplane.event import encode
+from memplane.harness import remembered, remembered_text
 from memplane.index import dense, storage
 from memplane.index.columns import Columns, Frame
 from memplane.index.document import blank_document
@@ -459,15 +460,17 @@ def slots_of(log: FileLog, policies: Policies) -> Callable[[Event], int]:
 
 
 def whole_text(log: FileLog, event: Event, *, lenient: bool = True) -> str:
-    """The event's whole text, of an artifact its copy's too; what its line holds without a body.
+    """The event's whole text as memory has it, of an artifact its copy's too.
+
+    What its line holds without a body.
 
     Without `lenient` the copy of an artifact that is not what was added raises ChangedError.
     """
     if event.kind == "artifact":
         return searched_text(Path(log.home), event, lenient=lenient)
     if "body" not in event.data:
-        return event.text
+        return remembered(event).text
     try:
-        return log.text(event)
+        return remembered_text(event, log.text(event))
     except (MemplaneError, OSError, ValueError):
-        return event.text
+        return remembered(event).text

@@ -15,6 +15,7 @@ from memplane.context.arguments import checked_request, texts_of_argument
 from memplane.context.folds import seq_by
 from memplane.errors import ChangedError, DegradedError, InputError
 from memplane.event import KINDS, Event, is_kind
+from memplane.harness import remembered
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
 from memplane.ports import ONE, FoundEvent, Retriever
@@ -65,8 +66,8 @@ class SearchHit(NamedTuple):
     words (its own), neighbours (lent by the events around it), markers, tags and key, and where
     scoring.yaml gives them a weight, recency and coherence, as in packs. `text` is the passage that
     says most, in 40 tokens or one sentence, and `whole` whether that is all of the event's text;
-    `event` is what this channel may see of it; `stale` says that it fades and was left alone for
-    longer than the policy's days.
+    `event` is what this channel may see of it, without what its client put there; `stale` says that
+    it fades and was left alone for longer than the policy's days.
     """
 
     score: int
@@ -169,9 +170,10 @@ def _hits(
     for found in every:
         line = retriever.line(found.seq)
         if found.score >= floor and line is not None:
-            event = reader.emit(line.event)
+            stored = remembered(line.event)
+            event = reader.emit(stored)
             try:
-                text, whole = says.of(found, line.event, event)
+                text, whole = says.of(found, stored, event)
             except ChangedError:  # the copy of an artifact
                 continue
             score, parts = _scores(found, terms.get(found.seq))

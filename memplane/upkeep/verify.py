@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from memplane import log as logs
 from memplane import nofollow
-from memplane.context.folds import Folds, Prefix
+from memplane.context.folds import Folds, Prefix, RememberedLog
 from memplane.errors import LockError, PolicyError, Problem, WriteError
 from memplane.index.storage import alone, holder, remove_index_file
 from memplane.lazy import late
@@ -299,7 +299,7 @@ def differing_caches(
     """
     kept = context.caught_up(policies)
     head = kept.log.head().seq
-    log = Prefix(context.log, 0)
+    log = Prefix(RememberedLog(context.log), 0)
     made = Folds(log, None, context.home.plane_id, context.counter(policies), kept.variant)
     # Those that nobody keeps cannot differ, and folding them costs as much as all others.
     folder = context.home.path / "projections"

@@ -17,8 +17,9 @@ from memplane.artifacts.pages import check_start, material, newest, page_of
 from memplane.context import materials
 from memplane.context.arguments import check_channel, check_text
 from memplane.context.context import NO_END, Requester
-from memplane.context.folds import items_of_event, of_task
+from memplane.context.folds import items_of_event, of_task, text_of
 from memplane.errors import BudgetError, InputError, NotFoundError, ScopeError
+from memplane.harness import remembered, typed_once
 from memplane.intake import timestamp
 from memplane.intake.redact import quoted_value
 from memplane.lazy import late
@@ -88,7 +89,7 @@ def open_handle(
         event = _line_of(asker, handle).event
     if event.kind == "artifact":
         return material(asker, event, handle)
-    text, start = context.redact(policies)(context.log.text(event)), handle.start
+    text, start = context.redact(policies)(text_of(context.log)(event)), handle.start
     named = handle._replace(name=str(event.seq))
     lost = "past_end" if start and start >= len(text) else ""
     return Expansion(
@@ -102,7 +103,7 @@ def _memory_in_scope(asker: Requester, handle: Handle) -> OpenedHandle:
     try:
         context.reader(asker.channel, asker.now, agent=asker.agent, ns=handle.ns)
     except ScopeError:
-        return OpenedHandle(handle, "projection:memories", (), _no_members, context.log.text, 0)
+        return OpenedHandle(handle, "projection:memories", (), _no_members, text_of(context.log), 0)
     return _memory(asker, handle, history=False)
 
 
@@ -164,7 +165,7 @@ def _task(asker: Requester, handle: Handle) -> OpenedHandle:
         "projection:tasks",
         task_leads(found, active=active == name),
         members,
-        asker.context.log.text,
+        text_of(asker.context.log),
         found.first,
         basis=found.quotes,
     )
@@ -186,7 +187,8 @@ def _session(asker: Requester, handle: Handle) -> OpenedHandle:
             events = _events(asker, range(first, last + 1))
         else:
             events = (line.event for line in folds.log.read(first - 1, last))
-        return list(_members(asker, (event for event in events if event.session == facts.id)))
+        own = (event for event in events if event.session == facts.id)
+        return list(_members(asker, typed_once(own)))
 
     def members(start: int, only: bool) -> list[Member]:
         return [one for one in every() if one.item.seq >= start and (not only or says(one.event))]
@@ -199,7 +201,7 @@ def _session(asker: Requester, handle: Handle) -> OpenedHandle:
         "projection:sessions",
         leads,
         members,
-        context.log.text,
+        text_of(context.log),
         facts.first_seq,
         basis=lambda: [one.item for one in every()],
     )
@@ -241,7 +243,7 @@ def _memory(asker: Requester, handle: Handle, *, history: bool) -> OpenedHandle:
             else [one for one in found if one.item.seq < start]
         )
 
-    return OpenedHandle(handle, "projection:memories", (), members, log.text, rows[0].seq)
+    return OpenedHandle(handle, "projection:memories", (), members, text_of(log), rows[0].seq)
 
 
 def _item_of(asker: Requester, event: Event) -> Item:
@@ -260,7 +262,7 @@ def _events(asker: Requester, seqs: Iterable[int]) -> Iterator[Event]:
     for seq in seqs:
         line = asker.context.log.line(seq)
         if line is not None:
-            yield line.event
+            yield remembered(line.event)
 
 
 def _no_key(asker: Requester, handle: Handle) -> NotFoundError:
@@ -354,7 +356,7 @@ def _event(asker: Requester, handle: Handle, budget: int) -> Expanded:
     if event.kind == "artifact":
         return _artifact(asker, line.event, handle, budget)
     named = handle._replace(name=str(event.seq))
-    return _text(asker, named, asker.context.log.text(line.event), budget, event)
+    return _text(asker, named, text_of(asker.context.log)(line.event), budget, event)
 
 
 def _artifact(asker: Requester, event: Event, handle: Handle, budget: int) -> Expanded:

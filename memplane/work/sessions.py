@@ -25,6 +25,7 @@ from memplane.context.folds import items_of_event
 from memplane.context.receipts import Receipt
 from memplane.errors import ConflictError, InputError, NotFoundError
 from memplane.event import GLOBAL, SENSITIVITIES, Event, at_least
+from memplane.harness import typed_once
 from memplane.intake.redact import quoted_value
 from memplane.intake.skeleton import with_permitted_actor
 from memplane.projections.sessions import SessionFacts, session_facts
@@ -615,8 +616,7 @@ def _sources(
     first = min(facts.first_seq for facts in enough)
     last = max(facts.last_seq for facts in enough)
     now, archived = context.clock(), folds.memories.archived
-    for line in folds.log.read(first - 1, last):
-        event = line.event
+    for event in typed_once(line.event for line in folds.log.read(first - 1, last)):
         mine = None if event.session is None else found.get(event.session)
         if (
             mine is not None

@@ -177,6 +177,41 @@ def test_what_a_person_typed_is_asked_for_without_what_the_editor_added():
         assert (found.asks, found.query) == ("prompt", "which mast?")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/exit",
+        "<system-reminder>\nmind the keel\n</system-reminder>",
+        "[Request interrupted by user]",
+        "<task-notification>\ndone\n</task-notification>",
+        "<command-name>/clear</command-name>",
+    ],
+)
+def test_a_prompt_that_is_nothing_but_its_clients_words_asks_nothing(text):
+    for agent in payload.AGENTS:
+        told = payload.read_payload(agent, {**PROMPT, "prompt": text})
+        assert (told.asks, told.query) == ("", "")
+        assert told.rows
+
+
+def test_what_a_client_adds_to_a_prompt_is_recorded_and_not_asked_for():
+    reminder = "<system-reminder>\nmind the keel\n</system-reminder>"
+    told = payload.read_payload("claude-code", {**PROMPT, "prompt": f"use hemp\n{reminder}"})
+    assert (told.asks, told.query) == ("prompt", "use hemp")
+    assert told.rows[0]["text"].endswith(reminder)
+
+
+def test_why_a_person_refused_a_call_is_his_message():
+    error = "The user doesn't want to proceed with this tool use. {} the user said:\nuse a map"
+    failed = {**USED, "hook_event_name": "PostToolUseFailure", "error": error}
+    rows = payload.read_payload("claude-code", failed).rows
+    assert [row["kind"] for row in rows] == ["tool_call", "tool_result", "message"]
+    assert (rows[2]["role"], rows[2]["text"]) == ("user", "use a map")
+    assert rows[2]["tags"] == ["reason", "hook"]
+    assert rows[1]["data"]["rejected"] == "reason"
+    assert rows[2]["id"] == "claude-code:s1:reason:toolu_1"
+
+
 def test_what_a_sub_agent_of_claude_code_does_is_its_own():
     sub = {"agent_id": "a1", "agent_type": "general-purpose"}
     [order] = payload.read_payload("claude-code", {**PROMPT, **sub, "prompt": "Always look"}).rows

@@ -304,3 +304,100 @@ def test_any_record_comes_to_something_and_every_row_passes_the_check_of_events(
     reader = ClaudeCode(reasoning=reasoning)
     reader.begin({})
     comes_to_something(reader, made)
+
+
+def queue(made, operation, words=None):
+    more = {} if words is None else {"content": words}
+    return made.add("queue-operation", operation=operation, **more)
+
+
+def typed(rows):
+    return [row["text"] for row in rows if row.get("role") == "user"]
+
+
+def test_words_of_the_queue_that_the_running_turn_took_are_the_user_s(transcript):
+    made = queue(transcript().user("rig the sails").says("I do."), "enqueue", "use hemp")
+    rows, skipped = queue(made, "remove").says("With hemp.").rows()
+    assert typed(rows) == ["rig the sails", "use hemp"]
+    queued = rows[3]
+    assert (queued["kind"], queued["ts"], queued["tags"]) == (
+        "message",
+        "2026-03-01T10:00:02.000Z",
+        ["queued"],
+    )
+    assert queued["id"].startswith("claude-code:queued:")
+    assert skipped == ["record type queue-operation"]
+
+
+@pytest.mark.parametrize(
+    "words", ["/skills", "", "<task-notification>\ndone\n</task-notification>"]
+)
+def test_commands_and_notes_of_the_client_in_the_queue_are_nobody_s_words(transcript, words):
+    made = queue(queue(transcript().user("rig the sails"), "enqueue", words), "enqueue", "use hemp")
+    rows, _ = queue(queue(made, "remove"), "remove").says("Aye.").rows()
+    assert typed(rows) == ["rig the sails", "use hemp"]
+
+
+def test_words_of_the_queue_that_come_as_a_record_of_their_own_count_once(transcript):
+    made = queue(transcript().user("rig the sails"), "enqueue", "use hemp")
+    rows, _ = queue(made, "dequeue").user("use hemp").says("Aye.").rows()
+    assert typed(rows) == ["rig the sails", "use hemp"]
+    assert rows[2]["id"] == "claude-code:s-one-0003:0"
+    queued = {"type": "queued_command", "commandMode": "prompt", "prompt": "use hemp"}
+    made = transcript().add("attachment", attachment={"type": "todo"}).user("rig the sails")
+    made = queue(queue(made, "enqueue", "use hemp"), "remove")
+    rows, _ = made.add("attachment", attachment=queued).says("Aye.").rows()
+    assert typed(rows) == ["rig the sails", "use hemp"]
+
+
+def test_words_that_a_person_took_back_from_the_queue_were_not_said(transcript):
+    made = queue(transcript().user("rig the sails"), "enqueue", "use hemp")
+    rows, _ = queue(made, "popAll").says("Aye.").rows()
+    assert typed(rows) == ["rig the sails"]
+
+
+def test_words_that_still_wait_at_the_end_of_a_file_count_once_when_it_grows(transcript):
+    made = queue(transcript().user("rig the sails"), "enqueue", "use hemp")
+    grown = queue(made, "dequeue").user("use hemp").records[2:]
+    reader = ClaudeCode()
+    reader.begin({})
+    for record in made.records[:2]:
+        reader.read(record, b"")
+    assert typed(reader.rest().rows) == ["use hemp"]
+    again = ClaudeCode()
+    again.begin(json.loads(json.dumps(reader.state())))
+    outcomes = [again.read(record, b"") for record in grown]
+    assert [row for outcome in outcomes for row in outcome.rows] == []
+    assert sum(outcome.repeated for outcome in outcomes) == 1
+    assert again.rest().rows == ()
+
+
+def test_copies_of_a_file_give_the_words_of_the_queue_the_same_id(transcript):
+    made = queue(queue(transcript().user("rig the sails"), "enqueue", "use hemp"), "remove")
+    ids = [row["id"] for row in made.rows()[0]]
+    assert ids == [row["id"] for row in made.rows()[0]]
+
+
+def test_why_a_person_refused_a_call_is_a_message_of_his_beside_the_result(transcript):
+    said = (
+        "The user doesn't want to proceed with this tool use. The tool use was rejected. "
+        "To tell you how to proceed, the user said:\nuse a map"
+    )
+    made = (
+        transcript().calls("Edit", "t1", file_path="/proj/a.py").result("t1", said, is_error=True)
+    )
+    rows, _ = made.rows()
+    result, reason = rows[-2:]
+    assert (result["text"], result["data"]["rejected"]) == (said, "reason")
+    assert reason == {
+        "id": "claude-code:s-one-0001:0:reason",
+        "ts": "2026-03-01T10:00:01.000Z",
+        "session": "s-one",
+        "kind": "message",
+        "role": "user",
+        "text": "use a map",
+        "tags": ["reason"],
+        "data": {"call": "t1", "branch": "main"},
+    }
+    bare, _ = transcript().calls("Edit", "t1").result("t1", said.partition(" To")[0]).rows()
+    assert "rejected" not in bare[-1]["data"]
