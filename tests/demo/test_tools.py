@@ -17,8 +17,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 # Modules of others, which have nothing to run; or run by the tests named above.
-ELSEWHERE = {"build_bound1", "demo", "run", "trace_steps"}
+ELSEWHERE = {"build_bound1", "demo", "rank_collection", "run", "trace_steps"}
 PARTS = {
+    "table_formats",
     "chunks", "crowds", "hook_works", "index_peers", "index_works", "large_log", "layouts",
     "mcp_works", "measure", "memory_works", "peers", "place", "process_works", "shelf",
     "text_works", "workload", "works",

@@ -310,7 +310,7 @@ def test_a_digest_is_redacted_by_todays_policy(plane):
     plane.tasks.open("t", "Ship <<hush hush>> it", plan=["say <<hush hush>>"])
     failed(plane, "<<hush hush>>")
     (plane.home / "policies" / "privacy.yaml").write_text(
-        "version: 1\nstore: {redact_patterns: ['<<[^>]*>>']}\n"
+        "version: 1\nstore: {redact_patterns: ['<<[^<>]*>>']}\n"
     )
     assert "hush" not in plane.pack("", budget=4000).text
     assert "hush" not in repr(plane.tasks.get("t"))

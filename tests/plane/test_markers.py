@@ -75,7 +75,7 @@ def test_under_a_broken_policy_the_tables_of_memplane_hold(plane):
 def test_a_decision_that_says_constraint_is_protected_in_the_ledger(plane):
     plane.record("Constraint: no sails in winter", kind="decision", key="sails")
     [statement] = plane.context.caught_up().decisions.state.active()
-    assert statement.markers == ("constraint",)
+    assert statement.event.markers == ("constraint",)
 
 
 def test_a_standing_instruction_is_in_the_block_of_a_question_that_shares_no_word_with_it(plane):

@@ -11,7 +11,7 @@ from memplane.tokens.bound import chunks, text_slices
 from memplane.wiring import make_counter
 
 PART = 16
-MODULES = ("table", "bound", "exact")
+MODULES = ("table", "bound")
 ALPHABET = "ab Z9.'é語😀\t\n\r/-\u3000\u0301\ud800\u017f#"
 TEXTS = st.text(ALPHABET, max_size=200) | st.lists(
     st.sampled_from(
