@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from memplane.context.folds import items_of_event
 from memplane.errors import NotFoundError
+from memplane.event import PROJECTS
 from memplane.index import terms
 from memplane.index.bm25 import POSTING_BYTES, policy_constants, term_worth
 from memplane.index.document import Sentences, best_run
 from memplane.index.reader import SavedIndexReader
 from memplane.log.reader import LineCache
 from memplane.ports import Candidates, ListColumn, Position, SearchResult
-from memplane.recall.documents import labels_of, variant_of
+from memplane.recall.documents import PROJECT_BITS, labels_of, variant_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -46,7 +47,7 @@ class HookRetriever:
     def __init__(self, context: PlaneContext, policies: Policies, folds: Folds) -> None:
         folder = context.home.path / "index"
         reader = SavedIndexReader(
-            folder, plane=context.home.plane_id, variant=variant_of(policies), keeps=context.keeps
+            folder, plane=context.cache_id, variant=variant_of(policies), keeps=context.keeps
         )
         place = Position.from_mark(reader.seq, reader.mark)
         # Of another log, or of one that has lost its end since: nothing in it is to be believed.
@@ -72,6 +73,9 @@ class HookRetriever:
         """See `Retriever.find`; the best 32 that may be shown. All terms take part, or none."""
         wanted = terms.query(query)
         reader = self._reader
+        if reader is not None and scope.project is not None:
+            spaces = [ns for ns in (scope.project, *scope.ns) if ns.startswith(PROJECTS)]
+            reader.set_apart(PROJECT_BITS[0], [f"ns:{ns}" for ns in spaces])
         if reader is None or not wanted.words or not reader.below(upto) or most < 1:
             return SearchResult((), 0, {})
         words = [term for term, _ in wanted.words]
@@ -154,7 +158,7 @@ class HookRetriever:
 
     def _worth(self, wanted: terms.Query, upto: int) -> dict[int, int]:
         assert self._reader is not None
-        count = self._reader.below(upto)
+        count = self._reader.there(self._reader.below(upto))
         counts = self._reader.counts([term for term, _ in wanted.words], upto)
         return {
             term: term_worth(weight, count, having)
