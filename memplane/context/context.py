@@ -319,7 +319,9 @@ class PlaneContext:
         if self.home.read_only:
             raise HomeError(f"{self.home.path}: is read-only; nothing was recorded")
         done = self.log.append(drafts, expected_seq=expected_seq)
-        if self._entry and not all(one.duplicate for one in done):
+        project = self.home.project
+        here = zip(drafts, done, strict=True) if self._entry else ()
+        if any(draft.ns == project and not one.duplicate for draft, one in here):
             self.enter()
         self._recorded += len(drafts)
         if self._recorded >= (_FOLD_AFTER if self._folds is None else _FOLD_EVERY):

@@ -11,7 +11,7 @@ from memplane.projects.registry import PREFIX, UNKNOWN, KnownProjects, Registry,
 if TYPE_CHECKING:
     from memplane.home import Home
 
-__all__ = ["EVERY", "for_folder", "for_name", "project_named", "session_project"]
+__all__ = ["EVERY", "cache_id", "for_folder", "for_name", "project_named", "session_project"]
 
 EVERY: Final = "*"  # in the place of a project's name: all of them
 _LISTED: Final = 12
@@ -72,6 +72,12 @@ def project_named(known: KnownProjects, name: str, *, where: str = "--project") 
     raise NotFoundError(
         f"{where}: no project {name!r:.80}; known: {listed}{more} (`memplane projects` lists them)"
     )
+
+
+def cache_id(home: Home) -> str:
+    """The plane that the caches of a home are of: see `PlaneContext.cache_id`."""
+    stamp = _known(home).stamp() if home.parted else ""
+    return f"{home.plane_id}/{stamp}" if stamp else home.plane_id
 
 
 def session_project(home: Home, session: str) -> str | None:
